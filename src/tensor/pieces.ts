@@ -187,7 +187,7 @@ export class Slots {
     }
   }
 
-  /** Hands a slot to the first in the queue, so nobody jumps it; frees it when nobody waits. */
+  /** Hands a slot to the first in the queue, so nobody jumps it; frees it if the queue is empty. */
   #passOn(): void {
     const first = this.#first;
     this.#first = first?.next;

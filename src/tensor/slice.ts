@@ -20,7 +20,7 @@ export type SliceIndex =
   | '...'
   | readonly [start: number | null, stop: number | null, step?: number | null];
 
-/** What `slice` takes: an index per dimension, or one text in numpy's notation, such as `'-1, ::2'`. */
+/** The argument of `slice`: an index per dimension, or one text in numpy's notation, such as `'-1, ::2'`. */
 export type SliceIndices = readonly SliceIndex[] | readonly [text: string];
 
 /** A planned slice of a tensor: the result's shape, and where its bytes are. */

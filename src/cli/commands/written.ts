@@ -64,7 +64,7 @@ export const SHARD_SIZE: CommandOptions = {
 /** A number of bytes without a unit, as `split -b` takes it. */
 const PLAIN_NUMBER = /^\d+$/;
 
-/** The size of `--max-shard-size`; undefined without the option. Throws a UsageError for text that is no size. */
+/** The size of `--max-shard-size`; undefined without the option. Throws a UsageError for a malformed size. */
 export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | number | undefined {
   if (typeof size !== 'string') return undefined;
   const parsed = PLAIN_NUMBER.test(size) ? Number(size) : size;

@@ -71,7 +71,7 @@ export class IndexCheck {
     }
   }
 
-  /** Some writers spell the number as 5.0, or as a string; text that is no number tells nothing. */
+  /** Some writers spell the number as 5.0, or as a string; other text tells nothing. */
   #compareSize(totalSize: string): void {
     const size = totalSize.trim() === '' ? Number.NaN : Number(totalSize);
     if (this.#hasUnreadable || Number.isNaN(size) || size === this.#byteLength) return;

@@ -94,7 +94,7 @@ export class IndexParser {
     else skipValue(reader, 1);
   }
 
-  /** Refuses a text that is no object: a page or a pointer that came in its place, above all. */
+  /** Refuses anything but an object: above all a page or a pointer in its place. */
   #failStart(): never {
     const head = this.reader.bytes.subarray(0, HEAD_BYTE_LENGTH);
     const { looks, context } = likeness(head, { path: this.#path });

@@ -186,8 +186,8 @@ interface Extent {
 }
 
 /**
- * Extents of the tensors of each memory, in the order of the tensors; memory without bytes is left
- * out, since nobody can share it.
+ * Extents of the tensors of each memory, in the order of the tensors; memory without bytes is left out, since no
+ * other tensor can share it.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown dtype
  */

@@ -57,7 +57,7 @@ export function problemOf(file: string, error: Error): CheckpointProblem {
   return { file, tensor, code: String(code), message: text };
 }
 
-/** What was expected, by the code of the error. */
+/** The expectation, by the code of the error. */
 const EXPECTED = {
   SAFETENSORS_INDEX_MISMATCH: 'index and shards to agree',
   SAFETENSORS_CHECKSUM_MISMATCH: 'bytes that match their checksums',

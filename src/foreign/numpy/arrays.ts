@@ -114,10 +114,10 @@ const USUAL_NPY_START_BYTE_LENGTH = 192;
 const SHORT_START_BYTE_LENGTH = 112;
 const MUCH_BYTE_LENGTH = 16 * 1024;
 
-/** What so many deflated bytes can become. More bytes that became more would be padded to cost time. */
+/** Most inflated bytes from a number of deflated ones. A stream that gave more would be padding to cost time. */
 const MAX_INFLATED_START_BYTE_LENGTH = MAX_DEFLATE_RATIO * USUAL_NPY_START_BYTE_LENGTH;
 
-/** What headers of as many arrays as there may be take on average, and what is inflated to find them; of few more. */
+/** Average budget per array for headers, and for inflating to find them; few arrays may take more. */
 const AVERAGE_HEADER_BYTE_LENGTH = 256;
 const AVERAGE_INFLATED_BYTE_LENGTH = 16 * 1024;
 const FEW_ENTRIES = 4000;
@@ -162,7 +162,7 @@ class ArrayStarts {
     }
   }
 
-  /** What so many bytes of the archive are. */
+  /** Names the bytes of the archive, for the error. */
   #first(length: number, entry: ArchiveEntry, context: ErrorContext): Uint8Array {
     // The archive has it within the file.
     const bytes = this.#read(entry.begin, entry.begin + length) as Uint8Array;

@@ -18,9 +18,8 @@ export interface OpenNumpyOptions extends StorageOptions {
   /** Limits of what the file may cost; the defaults are far above what real ones need. */
   readonly limits?: ForeignLimits | undefined;
   /**
-   * What arrays of opaque items (`V2`, `V1`) are. NumPy saves bfloat16 and float8 of `ml_dtypes`, which JAX
-   * uses, so and forgets their names; by default they are refused. It applies to all arrays whose items have
-   * its length.
+   * The dtype of arrays of opaque items (`V2`, `V1`). NumPy saves bfloat16 and float8 of `ml_dtypes`, which JAX uses,
+   * so and forgets their names; by default they are refused. It applies to all arrays whose items have its length.
    */
   readonly voidDtype?: VoidDtype | undefined;
 }

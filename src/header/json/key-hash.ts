@@ -1,7 +1,7 @@
 /**
- * HalfSipHash-1-3 (Aumasson and Bernstein): a keyed hash. Without the key nobody can make names that
- * collide. Names come from files that strangers wrote; a hash without a key, or one that a key only
- * seeds (FNV, polynomials, murmur), would let them turn a hash table into a list.
+ * HalfSipHash-1-3 (Aumasson and Bernstein): a keyed hash. Without the key an attacker cannot make names that collide.
+ * Names come from files that strangers wrote; a hash without a key, or one that a key only seeds (FNV, polynomials,
+ * murmur), would let them turn a hash table into a list.
  */
 import type { JsonReader } from './reader.js';
 import { StringBytes } from './strings.js';
@@ -91,9 +91,9 @@ class EscapedWords {
 }
 
 /**
- * For headers of at least this many bytes the key comes from Web Crypto, whose first use in a process
- * takes longer than opening a file. Math.random is enough for shorter ones: even if somebody
- * predicted it, names that all collide would cost half a second of comparing.
+ * For headers of at least this many bytes the key comes from Web Crypto, whose first use in a process takes longer
+ * than opening a file. Math.random is enough for shorter ones: even if an attacker predicted it, names that all
+ * collide would cost half a second of comparing.
  */
 const STRONG_KEY_FROM = 256 * 1024;
 

@@ -93,7 +93,7 @@ export function* tableOf(entries: readonly AnyEntry[]): Slices<TensorTable> {
 /** A checkpoint to be written. */
 export interface CheckpointLayout<Metadata = LaidOutMetadata, Layout = WritableLayout> {
   readonly pattern: FilenamePattern;
-  /** What the files and the index have, and what is known of that. */
+  /** The contents of the files and the index, and the facts behind them. */
   readonly metadata: Metadata;
   readonly files: readonly LaidOutFile<Layout>[];
   /** All tensors, or at least one of every file that they come from. */

@@ -96,7 +96,7 @@ function allowed(): Map<string, Map<string, TorchGlobal>> {
   return modules;
 }
 
-/** What Python 2 and older versions of torch called modules. */
+/** Former names of modules, in Python 2 and older versions of torch. */
 const OLD_MODULES: ReadonlyMap<string, string> = new Map([
   ['__builtin__', 'builtins'],
   ['copy_reg', 'copyreg'],

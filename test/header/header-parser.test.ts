@@ -79,7 +79,10 @@ describe('what is nearly of the usual spelling is refused', () => {
 
   test.each(['[5', '[5 5]', '[x]', '[5,]', '[,5]'])('shape %s', (shape) => {
     const json = `{"t":{"dtype":"U8","shape":${shape},"data_offsets":[0,5]}}`;
-    expect(errorOf(json, 5)).toMatchObject({ code: 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION' });
+    expect(errorOf(json, 5)).toMatchObject({
+      code: 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION',
+      tensor: 't',
+    });
   });
 });
 
@@ -90,6 +93,7 @@ describe('sizes that disagree are noticed in every spelling', () => {
     ['eight bytes of nine', 'U8', '[9]', 8],
     ['a byte more than none', 'U8', '[0]', 1],
     ['a byte less', 'U8', '[6]', 5],
+    ['64 bytes instead of one', 'U8', '[1]', 64],
   ])('%s', (_, dtype, shape, end) => {
     const offsets = `"data_offsets":[0,${end}]`;
     for (const fields of [

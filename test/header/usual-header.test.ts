@@ -82,6 +82,7 @@ describe('all others are left to the scanner', () => {
     ['nothing', ''],
     ['no tensors', '{}'],
     ['another first byte', ` ${one(BASE)}`],
+    ['another first byte, and a quote behind it', `x"t":{${BASE}}}`],
     ['a byte order mark', `\ufeff${one(BASE)}`],
     ['a no-break space as padding', `${one(BASE)}\u00a0`],
     ['a byte order mark as padding', `${one(BASE)}\ufeff`],

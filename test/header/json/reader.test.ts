@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
-import { JsonReader } from '../../../src/header/json/reader.js';
+import { ExpectedText, JsonReader } from '../../../src/header/json/reader.js';
 import { skipValue } from '../../../src/header/json/skip.js';
 import { compareStrings, compareTexts, decodeString } from '../../../src/header/json/strings.js';
 
@@ -278,18 +278,25 @@ describe('compareTexts', () => {
 
 test('skipRepeated consumes what stands there again, whole, and nothing else', () => {
   const text = 'abcdefghijklm';
-  for (let length = 1; length <= text.length; length++) {
-    for (let other = 0; other <= length; other++) {
-      const again = `${text.slice(0, other)}X${text.slice(other + 1)}`;
-      const reader = new JsonReader(encoder.encode(`${text}|${again}`));
-      reader.at = 14;
-      const isThere = other === length;
-      expect(reader.skipRepeated(0, length), `${length} of ${again}`).toBe(isThere);
-      expect(reader.at).toBe(isThere ? 14 + length : 14);
+  for (const begin of [0, 1, 3]) {
+    for (let end = begin + 1; end <= text.length; end++) {
+      const expected = text.slice(begin, end);
+      for (let other = 0; other <= expected.length; other++) {
+        const isThere = other === expected.length;
+        const again = isThere
+          ? expected
+          : `${expected.slice(0, other)}X${expected.slice(other + 1)}`;
+        for (const behind of ['', 'n']) {
+          const reader = new JsonReader(encoder.encode(`${text}|${again}${behind}`));
+          reader.at = 14;
+          expect(reader.skipRepeated(begin, end), `${expected} in ${again}`).toBe(isThere);
+          expect(reader.at).toBe(isThere ? 14 + expected.length : 14);
+        }
+      }
+      const cut = new JsonReader(encoder.encode(`${text}|${expected.slice(0, -1)}`));
+      cut.at = 14;
+      expect(cut.skipRepeated(begin, end)).toBe(false);
     }
-    const cut = new JsonReader(encoder.encode(`${text}|${text.slice(0, length - 1)}`));
-    cut.at = 14;
-    expect(cut.skipRepeated(0, length)).toBe(false);
   }
   expect(new JsonReader(encoder.encode(text)).skipRepeated(3, 3)).toBe(false);
 });
@@ -305,4 +312,26 @@ test.each([
   const reader = new JsonReader(encoder.encode(text));
   expect(reader.readShortUnsigned()).toBe(value);
   expect(reader.at).toBe(at);
+});
+
+test.each([4, 5, 8, 11])('skipLiteral consumes %i bytes, also at the end of the text', (length) => {
+  const text = 'abcdefghijk'.slice(0, length);
+  for (const [before, behind] of [
+    ['', ''],
+    ['1', ''],
+    ['', '2'],
+  ]) {
+    const reader = new JsonReader(encoder.encode(`${before}${text}${behind}`));
+    reader.at = before?.length ?? 0;
+    expect(reader.skipLiteral(new ExpectedText(text))).toBe(true);
+    expect(reader.at).toBe((before?.length ?? 0) + length);
+    expect(reader.skipLiteral(new ExpectedText(text))).toBe(false);
+  }
+  for (let other = 0; other < length; other++) {
+    const reader = new JsonReader(
+      encoder.encode(`${text.slice(0, other)}X${text.slice(other + 1)}`),
+    );
+    expect(reader.skipLiteral(new ExpectedText(text))).toBe(false);
+    expect(reader.at).toBe(0);
+  }
 });

@@ -141,7 +141,12 @@ describe('a repository in the cache', () => {
       {},
       /found no .*snapshots.*x\.safetensors; `hf download org\/name`/,
     ],
-    ['a file that is not', 'hf://org/name/no.safetensors', {}, /according to the cache the repository has no/],
+    [
+      'a file that is not',
+      'hf://org/name/no.safetensors',
+      {},
+      /according to the cache the repository has no/,
+    ],
     ['weights', 'org/name', {}, /the Hub's cache is incomplete: .*no safetensors file/],
     [
       'a revision after @',

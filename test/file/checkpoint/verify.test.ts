@@ -44,7 +44,9 @@ describe('verify', () => {
     const map = { ...weightMap, 'a.weight': 'third.safetensors' };
     const text = await complaint(twoShards({ metadata: {}, shards, weightMap: map }));
     expect(text).toContain('found 2 problems');
-    expect(text).toContain('third.safetensors: tensor "embed" belongs to another shard by the index');
+    expect(text).toContain(
+      'third.safetensors: tensor "embed" belongs to another shard by the index',
+    );
   });
 
   it('finds a wrong total_size, and takes it as any spelling of a number', async () => {

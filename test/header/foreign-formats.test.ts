@@ -125,6 +125,7 @@ const SUMS: readonly (readonly [string, number, string, boolean])[] = [
   ['unsigned bytes up to 0x7f', 0x7f, octal(sumOf(0x7f)), true],
   ['a binary number', 1, '\x80\0\0\0\0\0\x02\xf8', true],
   ['a binary number of one more', 1, '\x80\0\0\0\0\0\x02\xf9', false],
+  ['a vast binary number that ends like the sum', 1, '\x80\x01\0\0\0\0\x02\xf8', false],
   ['a negative binary number', 0xff, '\xff\xff\xff\xff\xff\xff\xff\x08', true],
   ['a negative binary number of one more', 0xff, '\xff\xff\xff\xff\xff\xff\xff\x09', false],
   ['another first byte', 1, '\x81\0\0\0\0\0\x02\xf8', false],

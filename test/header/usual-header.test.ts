@@ -128,6 +128,7 @@ describe('all others are left to the scanner', () => {
     ['metadata without tensors', '{"__metadata__":{}}', 0],
     ['no comma behind the metadata', `{"__metadata__":{} "t":{${BASE}}}`],
     ['no metadata', `{"__metadata__":null,"t":{${BASE}}}`],
+    ['metadata between other brackets', `{"__metadata__":["a":"b"},"t":{${BASE}}}`],
     ['metadata in an array', `{"__metadata__":["a"],"t":{${BASE}}}`],
     ['metadata of numbers', `{"__metadata__":{"a":1},"t":{${BASE}}}`],
     ['a key of metadata twice', `{"__metadata__":{"a":"b","a":"b"},"t":{${BASE}}}`],

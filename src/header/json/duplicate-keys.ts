@@ -101,7 +101,7 @@ function addBatch(bytes: Uint8Array, slots: Uint32Array, waiting: number): numbe
       }
       slot = (slot + 1) & mask;
     }
-    slots[slot] = ((hash & tags) | start) >>> 0;
+    slots[slot] = (hash & tags) | start;
   }
   return -1;
 }

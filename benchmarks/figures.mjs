@@ -2,7 +2,7 @@
 
 const UNITS = { '': 1, B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KIB: 2 ** 10, MIB: 2 ** 20, GIB: 2 ** 30 };
 
-/** Bytes of a text such as `1GB`, `256 MiB` or `1.5gb`; undefined when it is no such text. */
+/** Bytes of a text such as `1GB`, `256 MiB` or `1.5gb`; undefined for any other text. */
 export function parseByteSize(text) {
   const [, number, unit = ''] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim()) ?? [];
   const bytes = Math.round(Number(number) * UNITS[unit.toUpperCase()]);
@@ -21,7 +21,7 @@ export const formatByteSize = orDash((bytes) => {
   return `${(bytes / scale).toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`;
 });
 
-/** Bytes that were added, with a sign. */
+/** A difference in bytes, with its sign. */
 export const formatGrowth = orDash((bytes) => `${bytes < 0 ? '' : '+'}${formatByteSize(bytes)}`);
 
 /** Milliseconds with about three digits: `0.42 µs`, `0.021 ms`, `4.10 ms`, `1.32 s`. */

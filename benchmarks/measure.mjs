@@ -6,13 +6,13 @@ import { commandOf } from './equipment.mjs';
 import { median } from './figures.mjs';
 import { NotMeasuredError, runChild, timeProcess } from './processes.mjs';
 
-/** The lines of contenders, one per round; or the reason why one has none. */
+/** The lines of contenders, one per round; or why a contender was not measured. */
 export class Measured {
   constructor(rows) {
     this.rows = rows;
   }
 
-  /** What several legs measured. */
+  /** The measurements of several legs. */
   static of(...legs) {
     return new Measured(legs.flatMap(({ rows }) => rows));
   }
@@ -27,7 +27,7 @@ export class Measured {
     return this.lines(contender).map(read);
   }
 
-  /** Its median; NaN when the contender did not run. */
+  /** The median of a figure; NaN when the contender did not run. */
   median(contender, figure) {
     return median(this.every(contender, figure));
   }
@@ -38,7 +38,7 @@ export class Measured {
     return median(this.every(contender, 'elapsed').map((elapsed, round) => elapsed - base[round]));
   }
 
-  /** Lines that say what was not measured. */
+  /** Lines that name the contenders that were not measured. */
   get reasons() {
     return this.rows.flatMap(({ contender, reason }) =>
       reason === undefined ? [] : [`${contender.name} was not measured: ${reason}`],
@@ -46,7 +46,7 @@ export class Measured {
   }
 }
 
-/** Another order each time: neither a slow moment nor what the one before leaves behind hits one alone. */
+/** Shuffles each round, so that a slow moment or a predecessor's leftovers do not always hit the same contender. */
 function shuffled(items) {
   return items
     .map((item) => ({ item, at: Math.random() }))
@@ -68,7 +68,7 @@ async function runTimed(command, clock, signal) {
  * - `run`, which gives the line of a command; without it the command prints it, or, with a `clock`, is timed up to
  *   its `first line` or the end of its `process`;
  * - `hasWarmUp`, with a `clock` by default: a round before the first, which brings the programs into the page cache;
- * - `trusted`, contenders whose bytes are right; a rival that saw other ones has a reason and no lines;
+ * - `trusted`, contenders whose bytes are right; a rival that saw different bytes gets a reason and no lines;
  * - `order`, in which the rows of a round are run, by default a random one;
  * - `compared`, figures of the line for `--compare`, `elapsed` by default; `fileOf` in place of the equipment's.
  * A contender that fails in one round has a reason and no lines.
@@ -102,7 +102,7 @@ export async function measure(leg, title, { equipment, signal, isTry = false }) 
   return trusted === undefined ? measured : refuseOtherBytes(measured, trusted);
 }
 
-/** Leaves out rivals that saw other bytes than the trusted contenders, which must all have seen the same. */
+/** Leaves out rivals whose bytes differ from the trusted contenders', which must all agree. */
 export function refuseOtherBytes({ rows }, trusted) {
   const sumsOf = ({ lines }) => lines.map((line) => `${line.checksum} of ${line.bytes} bytes`);
   const sums = rows.filter(({ contender }) => trusted.includes(contender)).flatMap(sumsOf);
@@ -142,7 +142,7 @@ export async function runTrial(trial, bench, use, measureLeg = measure) {
   }
 }
 
-/** The very call that asks may bring a page or two back. */
+/** Asking may itself bring a page or two back. */
 const COLD_SHARE = 0.01;
 const WARM_SHARE = 0.99;
 /** A system short of memory keeps pages that are read a second time. */

@@ -19,7 +19,7 @@ const FULL_VOCABULARY = 128_256;
 
 const dataByteLength = (tensors) => tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
 
-/** What comes between embedding and output matrix, in the order of the modules. */
+/** The tensors between embedding and output matrix, in the order of the modules. */
 function layersOf(hidden) {
   const layer = {
     'self_attn.q_proj': [hidden, hidden],

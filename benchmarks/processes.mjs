@@ -1,12 +1,12 @@
 /** Fresh processes. A child prints a line of JSON and may stay until its standard input ends. */
 import { spawn } from 'node:child_process';
 
-/** Why there is no figure: a program failed, or something that it needs is missing. */
+/** Thrown when there is no figure: a program failed, or lacks something it needs. */
 export class NotMeasuredError extends Error {}
 
 const MAX_MESSAGE_LENGTH = 300;
 
-/** The line of stderr that says most: the last line of a Node program is its version. */
+/** The most telling line of stderr: the last line of a Node program is its version. */
 function failure(stderr, exit) {
   if (typeof exit === 'string') return new NotMeasuredError(`killed by ${exit}`);
   const lines = stderr.split('\n').filter((line) => line.trim() !== '');
@@ -41,7 +41,7 @@ export async function startChild({ file, args, exitCode = 0 }, signal) {
   });
   // Attach a handler even when nobody calls `end`, or Node reports an unhandled rejection.
   ended.catch(() => {});
-  // Writing to a child that has failed already is no error of ours.
+  // Ignores errors of writing to a child that has failed already.
   child.stdin.on('error', () => {});
   child.stderr.setEncoding('utf8').on('data', (text) => {
     stderr += text;
@@ -71,7 +71,7 @@ export async function runChild(command, signal) {
   return child.line();
 }
 
-/** The same by the clock of the one who starts it, in ms: up to its first line, and to its end. */
+/** The same by the parent's clock, in ms: up to the first line, and to the end. */
 export async function timeProcess(command, signal) {
   const begin = performance.now();
   const child = await startChild(command, signal);

@@ -8,14 +8,14 @@ export function markdownSection({ title, rows, notes }) {
   return [`## ${title}`, markdownTable(rows), ...(list === '' ? [] : [list])].join('\n\n');
 }
 
-/** What every ratio depends on; on the page because the figures alone mislead. */
+/** The conditions of every ratio; on the page because the figures alone mislead. */
 const CAVEATS = `The lazy figures ("open", "all handed out") stand beside the figures with every byte read: a mapping is
 open at once because it has not read anything yet. The ratios of "every byte" depend on the size of the
 model, on the page cache, and on the reader that is compared: readers that map are as fast as this
 package; readers that copy need the time of the copy and as much private memory as the file has. Cold,
 the disk decides.`;
 
-/** What figures depend on, by name, such as `date`, `processor` and `model`, as a Markdown list. */
+/** The conditions of the figures, such as `date`, `processor` and `model`, as a Markdown list. */
 export function markdownFacts(facts) {
   return Object.entries(facts)
     .map(([name, value]) => `- ${name}: ${value}`)
@@ -35,7 +35,7 @@ export function targetSection(facts, sections, old = []) {
   return [targetHeading(facts), run, markdownTable([TARGET_HEAD, ...latest])].join('\n\n');
 }
 
-/** What comes before the tables. */
+/** The text before the tables. */
 function introduction(facts, sections) {
   const charts = sections.flatMap(({ chart }) => chart ?? []);
   const images = charts.map(({ file, title }) => `![${title}](${file})`);
@@ -76,8 +76,8 @@ export const PAGES = ['README.md', 'docs/performance.md', 'docs/formats.md'];
 const MARKED_TABLE = /(<!-- results: (.+) -->\n)((?:\|.*\n)+)/g;
 
 /**
- * A page with the figures of the results in its tables; what the results do not have stays as it is. A comment above
- * a table names the section: `<!-- results: Saving -->` stands for the one whose heading begins so.
+ * A page with the figures of the results in its tables; figures without a result stay as they are. A comment above a
+ * table names the section: `<!-- results: Saving -->` stands for the one whose heading begins so.
  */
 export function refreshTables(page, results) {
   const sections = results.split(/^## /m);

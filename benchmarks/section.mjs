@@ -27,7 +27,7 @@ const UNITS = {
 
 const SUMMARIES = { median: figures.median, max: figures.max, span: figures.span };
 
-/** A figure of the last expression's kind: NaN for what was not measured, a text for a span. */
+/** A figure of the last expression's kind: NaN if it was not measured, a text for a span. */
 function makeReader({ figures: computed = {} }, legs, values) {
   const merged = Measured.of(...Object.values(legs));
   const read = (term, row) => {

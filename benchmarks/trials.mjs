@@ -1,7 +1,7 @@
 /**
  * The trials as data, in the order in which they are run and shown. A trial has
  * - `name`, which `--only` knows; those that share one belong together;
- * - `prepare`, which writes what it reads, in a folder that is removed, and gives what its legs need to know;
+ * - `prepare`, which writes the trial's files into a temporary folder, and returns the facts that its legs need;
  * - `legs`, each with its contenders as data, as `measure` describes them;
  * - `page`, the lines of its section, and `values`, `figures`, `rows`, `labels` and `chart` for it: `section.mjs` has them.
  */

@@ -1,9 +1,7 @@
-// Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for
-// it, unless it is newer than all that it is made of: `npm run prebuild -- --all` may have made it. Addons
-// of other platforms stay there.
-//
-// Quiet unless something fails. Uses the headers that lie beside the running Node when there are
-// any, so that no download is needed.
+// Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for it, unless
+// it is newer than all its sources: `npm run prebuild -- --all` may have made it. Addons of other platforms stay
+// there.  Quiet unless something fails. Uses the headers that lie beside the running Node when there are any, so that
+// no download is needed.
 
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -37,7 +35,7 @@ function run(script, args) {
 
 const target = join(root, `prebuilds/${process.platform}-${process.arch}/safetensors-mmap.node`);
 
-/** When the newest of what the addon is made of was changed. */
+/** Modification time of the newest of the addon's sources. */
 function sourcesChangedAt() {
   const sources = readdirSync(join(root, 'native')).map((name) => join('native', name));
   const paths = [...sources, 'binding.gyp', 'package.json'];

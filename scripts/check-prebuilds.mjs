@@ -1,5 +1,5 @@
-// Before a release: refuses a package that lacks the addon for a platform, or has another file than the
-// one of prebuilds/SHA256SUMS.
+// Before a release: refuses a package that lacks the addon for a platform, or whose files differ from
+// prebuilds/SHA256SUMS.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';

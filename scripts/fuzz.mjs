@@ -1,6 +1,6 @@
 /**
  * Runs the fuzzer of `test/fuzz`, `npm run fuzz -- TARGET`: bundles it, with the compiled library of `build/` beside
- * it, and watches its process. An input that ends the process, or that it does not come back from, is kept.
+ * it, and watches its process. Keeps an input that ends the process or hangs it.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { build } from 'esbuild';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const library = join(root, 'build');
 
-/** An input that takes longer than this, in seconds, is one that hangs. */
+/** An input hangs when it takes longer than this, in seconds. */
 const MAX_SECONDS = 120;
 
 /** Linux has files in memory here: a million small ones are written. */
@@ -31,7 +31,7 @@ const places = {
       return { path: pathToFileURL(join(library, `${entry}.js`)).href, external: true };
     });
     onResolve({ filter: /\/src\// }, ({ path, importer }) => {
-      // The command line in this process has one door.
+      // Lets the command line run in this process.
       if (importer.endsWith('test/cli/call.ts')) {
         const module = join(library, path.replace(/^.*\/src\//, ''));
         return { path: pathToFileURL(module).href, external: true };
@@ -63,7 +63,7 @@ await build({
   plugins: [places],
 });
 
-// Removed here, however the process ends.
+// Removes the folder, however the process ends.
 const scratch = mkdtempSync(
   join(existsSync(MEMORY) ? MEMORY : tmpdir(), `safetensors-fuzz-${process.pid}-`),
 );
@@ -74,7 +74,7 @@ const child = spawn(
   ['--enable-source-maps', '--expose-gc', program, ...process.argv.slice(2)],
   {
     stdio: ['ignore', 'inherit', 'inherit'],
-    // Nothing but this machine is asked.
+    // Requests go to this machine only.
     env: {
       ...process.env,
       SAFETENSORS_FUZZ_BOX: box,

@@ -19,7 +19,7 @@ function headComment(text) {
   return lines === '' ? undefined : lines.replace(/^(?:\/\/|#) ?/gm, '');
 }
 
-/** What a file says about itself in one sentence. */
+/** The first sentence of a file's head comment. */
 function firstSentence(path) {
   const text = headComment(readFileSync(path, 'utf8'))?.replace(/\s+/g, ' ').trim();
   return text === undefined ? undefined : /^.*?\.(?= |$)|^.*$/.exec(text)?.[0];

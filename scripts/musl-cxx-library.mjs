@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What the C++ library takes from GNU's C library and musl lacks. */
+/** Functions of GNU's C library that the C++ library calls and musl lacks. */
 const MISSING = `#define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/random.h>

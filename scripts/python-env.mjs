@@ -38,7 +38,7 @@ function run(command, args, remedy) {
   process.exit(1);
 }
 
-/** What was installed into a folder. */
+/** The requirements that were installed into a folder. */
 function stampOf(folder) {
   return join(folder, 'installed-requirements.txt');
 }

@@ -1,9 +1,8 @@
-// Runs test/platforms/smoke.mjs with the addons that the package ships, on every platform that this machine
-// can run or imitate, and prints the table of README.md. Needs Linux on x64, the files of
-// `npm run prebuild -- --all`, and from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross,
-// libatomic1-arm64-cross, musl-tools, libstdc++-12-dev and wine. What is missing is said, not skipped.
-//
-//     npm run test:platforms [-- <words of the rows to run>]
+// Runs test/platforms/smoke.mjs with the addons that the package ships, on every platform that this machine can run
+// or imitate, and prints the table of README.md. Needs Linux on x64, the files of `npm run prebuild -- --all`, and
+// from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross, libatomic1-arm64-cross, musl-tools,
+// libstdc++-12-dev and wine. It reports what is missing instead of skipping a row.  npm run test:platforms [-- <words
+// of the rows to run>]
 
 import { spawnSync } from 'node:child_process';
 import {
@@ -27,7 +26,7 @@ const smoke = 'test/platforms/smoke.mjs';
 const scratch = mkdtempSync(join(tmpdir(), 'safetensors-platforms-'));
 process.once('exit', () => rmSync(scratch, { recursive: true, force: true }));
 
-/** Runs a program to its end. Returns what it printed; throws for everything that goes wrong. */
+/** Runs a program to its end and returns its output; throws unless it succeeds. */
 function run(program, args, options = {}) {
   const settings = { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, ...options };
   const { status, signal, error, stdout, stderr } = spawnSync(program, args, settings);
@@ -44,7 +43,7 @@ function fetchPackage(name) {
   const [{ filename }] = JSON.parse(
     run('npm', ['pack', '--json', '--pack-destination', destination, name]),
   );
-  // Whole or not there: the next run takes what it finds.
+  // Renamed into place when complete: the next run uses any file it finds.
   const incomplete = `${folder}.incomplete`;
   mkdirSync(incomplete, { recursive: true });
   run('tar', ['xzf', join(destination, filename), '-C', incomplete, '--strip-components=1']);
@@ -56,10 +55,10 @@ function requireFile(path, packages) {
   if (!existsSync(path)) throw new Error(`${path} is missing: install ${packages}`);
 }
 
-/** Longer than any runs under an emulator: one that hangs is ended. */
+/** Longer than any run under an emulator: a program that hangs is killed. */
 const TIME_LIMIT = 30 * 60_000;
 
-/** Runs the checks; the last line is their report. Throws when the program ends badly after a good one. */
+/** Runs the checks; the last line is their report. Throws when the program fails after a good report. */
 function report(program, args, options) {
   const settings = { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, timeout: TIME_LIMIT };
   const { error, status, signal, stdout, stderr } = spawnSync(program, args, {
@@ -84,7 +83,7 @@ function underQemu(program, ...flags) {
   return report(emulator, ['-L', system, program, ...flags, smoke, '--without-guard']);
 }
 
-/** Wine knows no program that counts handles: this one does. Returns its path as Windows has it. */
+/** Counts a process's open handles, for which Wine has no program. Returns its path as Windows has it. */
 function makeHandleCounter() {
   const program = join(scratch, 'handle-count.exe');
   if (!existsSync(program)) {
@@ -101,7 +100,7 @@ function underWine(program) {
   env.HANDLE_COUNT_PROGRAM = makeHandleCounter();
   if (!existsSync(env.WINEPREFIX)) {
     run('wine', ['wineboot', '-i'], { env });
-    // Otherwise wine 8 takes itself for Windows 7, where Node does not start.
+    // Otherwise wine 8 reports Windows 7, on which Node does not start.
     run('wine', ['winecfg', '-v', 'win10'], { env });
   }
   const output = join(scratch, 'wine.txt');
@@ -168,7 +167,7 @@ const BUILT_ONLY = ['darwin-x64', 'darwin-arm64', 'win32-arm64'];
 run(process.execPath, ['scripts/check-prebuilds.mjs']);
 const words = process.argv.slice(2);
 
-/** Runs a row and says what came of it, as the table has it. */
+/** Runs a row and returns its result as the table shows it. */
 function tell({ platform, runtime, by, run: start }) {
   try {
     const seen = start();

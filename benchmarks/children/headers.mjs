@@ -46,7 +46,7 @@ function checkHeader(json, dataByteLength) {
   return entries;
 }
 
-/** What a program does without this package: JSON.parse, and the checks that the format asks for. */
+/** The same without this package: JSON.parse, and the checks that the format asks for. */
 function openByJson(path) {
   const fd = openSync(path, 'r');
   const prefix = Buffer.alloc(8);

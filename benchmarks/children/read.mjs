@@ -15,7 +15,7 @@ const [method, path, loops, wanted = '', ...told] = process.argv.slice(2);
 
 const tensorsOf = (file) => ({ names: file.offsetKeys(), get: (name) => file.getTensor(name) });
 
-/** What programs do with a file in one piece of memory: JSON.parse and views, no checks. */
+/** Reads the file into one buffer, as programs do: JSON.parse and views, no checks. */
 function viewsOf(file) {
   const dataStart = 8 + Number(file.readBigUInt64LE());
   const header = JSON.parse(file.toString('utf8', 8, dataStart));
@@ -28,7 +28,7 @@ function viewsOf(file) {
   return { names: places.map(([name]) => name), get };
 }
 
-/** Each loads what it needs and gives a function that opens the file. */
+/** Each loads its packages and returns a function that opens the file. */
 const METHODS = {
   mapped: () => (path) => tensorsOf(safeOpen(path)),
   prefetched: () => async (path) => {

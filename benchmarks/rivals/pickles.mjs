@@ -1,6 +1,4 @@
-/**
- * What the pickle parsers of npm leave to the program that uses them: they know nothing of archives and tensors.
- */
+/** Archives and tensors, which the pickle parsers of npm leave to their callers. */
 import { readFile } from 'node:fs/promises';
 
 /** The entries of a zip archive whose entries are all stored; no zip64. */
@@ -56,6 +54,6 @@ export class NumpyDtype {
     this.name = name;
   }
 
-  /** The byte order and the fields of a structure: nothing that matters here. */
+  /** The byte order and the fields of a structure, which do not matter here. */
   __setstate__() {}
 }

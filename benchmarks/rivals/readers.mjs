@@ -1,6 +1,6 @@
 /**
- * The same weights in other formats, by the reader of each that npm has. Each function loads its package and gives
- * one that opens a file: the names of its tensors, and by a name the bytes and what the reader says of the dtype.
+ * The same weights in other formats, by the reader of each that npm has. Each function loads its package and returns
+ * a function that opens a file: the names of its tensors, and by name the bytes and the reader's dtype.
  */
 import { fstatSync, openSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ export function mapFile(path) {
 /** Tensors that are all there when the file has been read. */
 const allOf = (tensors) => ({ names: tensors.keys(), get: (name) => tensors.get(name) });
 
-/** HDF5's class of types that are bytes without a meaning. */
+/** HDF5's class of opaque types. */
 const OPAQUE = 5;
 
 export async function hdf5() {
@@ -78,7 +78,7 @@ export function onnx() {
   };
 }
 
-/** What a global of a pickle of torch stands for; a storage is known by its name. */
+/** Resolves a global of a torch pickle; a storage is known by its name. */
 function torchGlobal(name) {
   if (name === 'torch._utils._rebuild_tensor_v2') return rebuildTensor;
   if (name === 'torch._utils._rebuild_tensor_v3') return rebuildTyped;

@@ -6,7 +6,7 @@ import { tensor, writeModel } from '../models.mjs';
 
 /** Values per tensor: 128 MB of output, more than caches hold. */
 const VALUES = 2 ** 25;
-/** What is converted to F32, which takes nothing but a memcpy, and from these dtypes. */
+/** Converts F32 to F32, which is a memcpy, and these dtypes. */
 const MEMCPY = 'F32';
 const F8 = ['F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ'];
 /** Within each process; the first is not counted. */

@@ -1,4 +1,4 @@
-/** The command line as people run it: whole processes, beside what else gives the same answer. */
+/** The command line as people run it: whole processes, beside other programs that give the same answer. */
 import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CONTENDERS, pick } from '../contenders.mjs';
@@ -15,7 +15,7 @@ const SHORT_ROUNDS = 40;
 /** One value changes in so many bytes of the second file. */
 const CHANGE_EVERY_BYTES = 2 ** 16;
 
-/** A copy of a safetensors file in which the lowest bit of some values is another one. */
+/** A copy of a safetensors file in which the lowest bit of some values is flipped. */
 async function writeChangedCopy(path, target) {
   await copyFile(path, target);
   const file = await open(target, 'r+');

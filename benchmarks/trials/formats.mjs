@@ -15,9 +15,9 @@ const BYTES = 500_000_000;
 const LARGE_BYTES = 2_200_000_000;
 /** Runs with smaller models are tries; a model of 500 MB has a little less, or more. */
 const LEAST_FOR_LARGE = 0.9 * BYTES;
-/** A tensor over the middle of the file of 500 MB, none is larger. */
+/** The tensor over the middle of the file of 500 MB, the largest. */
 const ONE = 'model.layers.1.mlp.gate_proj.weight';
-/** Of the file: what a reader of one tensor may read, and what a reader without copies may hold. */
+/** Shares of the file: how much a reader of one tensor may read, and a reader without copies may hold. */
 const SMALL_SHARE = 0.25;
 
 const READERS = pick(

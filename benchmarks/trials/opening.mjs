@@ -1,4 +1,4 @@
-/** Processes up to a first byte, and headers of many tensors: what costs before a byte is read. */
+/** Processes up to a first byte, and headers of many tensors: the cost before a byte is read. */
 import { join } from 'node:path';
 import { CONTENDERS, pick } from '../contenders.mjs';
 import { median } from '../figures.mjs';
@@ -51,7 +51,7 @@ const RUNGS = {
   '100 000, indented': [100_000, 1],
 };
 
-/** The names of a file, beside what the best rival in JavaScript takes. */
+/** Listing the names of a file, beside the best rival in JavaScript. */
 const sortedKeys = (label, limit) =>
   `> ${label} tensors, open + keys() against JSON.parse + checks, names sorted | at most ${limit} × | ${label}:keys.first / ${label}:sortedJson.first`;
 const gain = (label, what, limit, ours, theirs) =>

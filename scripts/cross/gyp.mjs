@@ -36,8 +36,8 @@ function expand(text, root) {
 }
 
 /**
- * The addon's target, and after it those that it depends on, for gyp's words for an operating system
- * and a processor. Settings of Visual C++ and Xcode are left out.
+ * The addon's target, then the targets that it depends on, for gyp's words for an operating system and a processor.
+ * Settings of Visual C++ and Xcode are left out.
  */
 export function readBinding(root, os, arch) {
   const values = { OS: os, target_arch: arch };

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-// One for each test: what a command leaves there, or is still doing there, is that test's alone.
+// One folder per test, so that leftovers of a command, or one that still runs, affect no other test.
 let temporary: string;
 beforeEach(async () => {
   temporary = await mkdtemp(join(folder, 'tmp-'));

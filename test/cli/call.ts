@@ -9,7 +9,7 @@ export interface Terminal {
   readonly hasColors?: boolean;
 }
 
-/** What came of a call. */
+/** The result of a call. */
 export interface Called {
   readonly code: number;
   readonly stdout: string;
@@ -46,14 +46,14 @@ export async function call(
   return { code, stdout: stdout.text, stderr: stderr.text };
 }
 
-/** What a call that must succeed prints. */
+/** The output of a call, which must succeed. */
 export async function printed(args: readonly string[], terminal?: Terminal): Promise<string> {
   const { code, stdout, stderr } = await call(args, terminal);
   if (code !== 0 || stderr !== '') throw new Error(`exit code ${code}: ${stderr}`);
   return stdout;
 }
 
-/** Path of a golden file: what a call prints, as it was looked at once. */
+/** Path of a golden file: the reviewed output of a call. */
 export function golden(name: string): string {
   return `../../fixtures/cli/${name}.txt`;
 }

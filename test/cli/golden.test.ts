@@ -1,4 +1,4 @@
-/** What every command prints: on terminals of 80 and 120 columns, into a pipe, and as JSON. */
+/** The output of every command: on terminals of 80 and 120 columns, into a pipe, and as JSON. */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { root } from '../support/source-tree.js';
 import { call, type Terminal } from './call.js';
 import { LAYERED } from './models.js';
 
-/** What is golden, by the name of its file. */
+/** The recorded outputs, by the names of their files. */
 const CALLS: Readonly<Record<string, string>> = {
   help: '--help',
   inspect: 'inspect model.safetensors',
@@ -137,7 +137,7 @@ async function printedAnew(
   return `${stdout}${stderr}exit code ${code}\n`.replaceAll(url, 'URL');
 }
 
-/** Path of what was looked at once. */
+/** Path of a reviewed output. */
 function goldenFile(kind: 'all' | 'help', name: string): string {
   return `../fixtures/cli/${kind}/${name}.txt`;
 }
@@ -158,7 +158,7 @@ describe('golden', () => {
       if (terminal?.hasColors !== true) continue;
       const plain = await printedAnew(args, { columns: terminal.columns });
       expect(stripVTControlCharacters(printed)).toBe(plain);
-      // NO_COLOR makes the same of a terminal: see the tests of the program.
+      // A terminal with NO_COLOR prints the same: see the tests of the program.
       expect(await printedAnew([...args, '--no-color'], terminal)).toBe(plain);
     }
     await expect(text).toMatchFileSnapshot(goldenFile('all', name));

@@ -1,4 +1,4 @@
-/** Names and metadata that try to control a terminal, to hide, or to be what they are not. */
+/** Names and metadata that try to control a terminal, to hide, or to pass for something else. */
 import type { Entry, FileOptions } from '../support/make-file.js';
 
 /** Every one is harmless when it is printed as it should be. */
@@ -30,6 +30,6 @@ export const HOSTILE_METADATA: FileOptions = {
   metadata: Object.fromEntries(HOSTILE_NAMES.map((name) => [name, `value of ${name}`])),
 };
 
-/** What no output may have: everything but printable characters and the ends of its own lines. */
+/** Characters that no output may contain: all but printable ones and its own newlines. */
 export const UNSAFE_OUTPUT: RegExp =
   /(?!\n)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;

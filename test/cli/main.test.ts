@@ -97,7 +97,7 @@ describe.runIf(hasScript)('on a terminal', () => {
     const { stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
       encoding: 'utf8',
       env: {
-        // Nothing of what test runners say about colours.
+        // Without the test runner's variables about colours.
         ...{ PATH: process.env['PATH'], TERM: 'xterm-256color' },
         ...{ NODE: process.execPath, PROGRAM },
         ...env,
@@ -127,7 +127,7 @@ describe.runIf(hasScript)('on a terminal', () => {
       text += more;
       if (isInterrupted || !text.includes(' left')) return;
       isInterrupted = true;
-      // What the terminal sends to the program as SIGINT.
+      // Ctrl+C, which the terminal turns into SIGINT.
       child.stdin.write('\x03');
     });
     expect(await code).toBe(130);

@@ -1,4 +1,4 @@
-/** Options of the command line have the names of the functions' options, and its errors speak of its own. */
+/** Options of the command line have the names of the functions' options; its errors name command-line options. */
 import { join } from 'node:path';
 import { expect, it, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
@@ -12,10 +12,10 @@ import { call } from './call.js';
 
 const TORCH = join(root, 'test/fixtures/torch');
 
-/** A glob is no list of names, which `names` takes. */
+/** `--filter` takes a glob, `names` a list. */
 const GLOBS = ['filter', 'exclude'];
 
-/** The options that a function knows, by its error for another one. */
+/** The options of a function, from its error for an unknown one. */
 async function optionsOf(call: (options: object) => Promise<unknown>): Promise<string[]> {
   const { message } = await call({ 'zzzz zzzz': 1 }).then(
     () => expect.unreachable(),

@@ -1,4 +1,4 @@
-/** Commands on sources that are somewhere else. */
+/** Commands on remote sources. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

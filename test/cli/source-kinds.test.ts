@@ -1,4 +1,4 @@
-/** Every command that reads says the same of a model, wherever it is. */
+/** Every reading command prints the same of a model, wherever it is. */
 import { cpSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -24,7 +24,7 @@ const MODEL: CheckpointDescription = {
   metadata: { ...TWO_SHARDS.metadata, 'modelspec.title': 'Cats', format: 'pt' },
 };
 
-/** Commands with what follows the source. */
+/** Commands with the arguments behind the source. */
 const COMMANDS: readonly (readonly [name: string, args: readonly string[]])[] = [
   ['inspect', []],
   ['inspect', ['--tree']],
@@ -60,11 +60,11 @@ afterEach(async () => {
 
 interface Said {
   readonly code: number;
-  /** Without what depends on the place. */
+  /** Without the fields that depend on the place. */
   readonly result: unknown;
 }
 
-/** What a command says of a source, in JSON. */
+/** A command's JSON output for a source. */
 async function said(command: string, source: string, args: readonly string[]): Promise<Said> {
   const { code, stdout, stderr } = await call([...command.split(' '), source, ...args, '--json']);
   expect(stderr).toBe('');

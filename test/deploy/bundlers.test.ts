@@ -15,7 +15,7 @@ import { makeApp, programOf, pruneAll, pruneOthers, type Runtime } from './tools
 
 const NOT_SHIPPED = /found no addon for linux-x64 at /;
 
-/** Ships the given paths alone, and runs a bundle among them. */
+/** Copies the given paths only, and runs a bundle among them. */
 function runBundle(app: App, bundle: string, paths: string[], runtime: Runtime = 'node'): Output {
   return runShipped(programOf(runtime), join(app.ship(...paths), bundle));
 }

@@ -1,4 +1,4 @@
-/** Remote files in other runtimes than the one that runs the tests: their `fetch` is another one. */
+/** Remote files in other runtimes, each with its own `fetch`. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -64,7 +64,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What a program prints, as JSON. */
+/** The output of a program, parsed from JSON. */
 async function runProgram(
   [runtime, ...flags]: readonly [Runtime, ...string[]],
   args: readonly string[],

@@ -1,4 +1,4 @@
-/** The installed package in other runtimes than the one that runs the tests, and with less permissions. */
+/** The installed package in other runtimes, and with fewer permissions. */
 import { join } from 'node:path';
 import { beforeEach, describe, it } from 'vitest';
 import { expectMapped, expectRead, type Output, runShipped } from '../support/deployed-app.js';

@@ -18,8 +18,8 @@ declare module 'vitest' {
 export const TOOLS: string = join(root, 'test/deploy');
 
 /**
- * Where the tests build their projects: inside the package of the tools, which are found there as in a
- * workspace of npm. What was built runs elsewhere.
+ * Where the tests build their projects: inside the package of the tools, which are found there as in a workspace of
+ * npm. Built programs run elsewhere.
  */
 export const APPS: string = join(TOOLS, '.apps');
 

@@ -1,4 +1,4 @@
-/** Options that there are not: a misspelt one would be ignored. */
+/** Unknown options, which would be ignored when misspelt. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Every operation on files while calls of the system fail: a table of operations and calls, and what was wrong.
+// Every operation on files while calls of the system fail: a table of operations and calls, and the problems found.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
@@ -12,10 +12,10 @@ import { inLanes, temporaryFolder } from './lanes.mjs';
 
 const CHILD = fileURLToPath(new URL('children/fail-calls.mjs', import.meta.url));
 
-/** A process that is at one fault for this long makes a call again and again, and its own timer cannot run. */
+/** A process that spends this long on one fault repeats a call, and its own timer cannot fire. */
 const MAX_MILLISECONDS = 30_000;
 
-/** Ends the process when it hangs. Returns a function that stops the watch and says what it hung at. */
+/** Kills the process when it hangs. Returns a function that stops the watch and names the fault at which it hung. */
 function watch(child, control) {
   let last;
   let since = Date.now();
@@ -35,7 +35,7 @@ function watch(child, control) {
   };
 }
 
-/** Runs one operation in a process of its own; returns what it prints. */
+/** Runs one operation in a process of its own; returns its output. */
 async function run({ name }, library, isQuick) {
   const folder = temporaryFolder();
   const path = join(folder, 'control');
@@ -65,7 +65,7 @@ function sumOf(rows, key) {
     .reduce((sum, cell) => sum + cell[key], 0);
 }
 
-/** A table of Markdown: for every operation how often it makes each call, and what came of the faults. */
+/** A table of Markdown: for every operation, the number of each call and the results of the faults. */
 function tableOf(rows) {
   const kinds = KINDS.filter((kind) => rows.some(({ cells }) => cells[kind] !== undefined));
   const lines = [
@@ -88,7 +88,7 @@ function print({ name, fault, hit, error, found }) {
   for (const each of found) console.log(`  ${each}`);
 }
 
-/** Fails every call of the operations, prints what came of it; returns how many faults and problems there were. */
+/** Fails every call of the operations and prints the results; returns the numbers of faults and problems. */
 export async function failCalls(operations, isQuick) {
   const library = buildLibrary('interposer');
   await buildHub();

@@ -1,16 +1,15 @@
-// What a disk may have after a loss of power, by the changes that were recorded.
-//
-// What was synced is there: the bytes and the length of a file by a sync of the file, names by a sync of their
-// folder. Of what came after that, each change is there or not, whatever became of others: file systems write in
-// any order. A change of names is there as a whole (a rename, an exchange); of a write the disk may have a part.
+// The states of a disk after a loss of power, from the recorded changes.  What was synced is there: the bytes and the
+// length of a file by a sync of the file, names by a sync of their folder. Each later change may be there or not,
+// independently of the others: file systems write in any order. A change of names is there as a whole (a rename, an
+// exchange); of a write the disk may have a part.
 
-/** Parts of a write that the disk has are whole sectors. */
+/** The disk keeps a part of a write in whole sectors. */
 const SECTOR = 512;
 
 /** Up to this many changes of names every subset is tried. */
 const MAX_ALL_SUBSETS = 5;
 
-/** Reads what recorder.c has written; paths become relative to the folder. */
+/** Reads the record of recorder.c; paths become relative to the folder. */
 export function parseRecord(bytes, root) {
   const changes = [];
   for (let at = 0; at < bytes.length; ) {
@@ -79,7 +78,7 @@ function torn(change) {
   return { ...change, data: change.data.subarray(0, half) };
 }
 
-/** What may have become of changes of bytes that were not synced. */
+/** The possible results of changes of bytes that were not synced. */
 const BYTES_KEPT = {
   none: () => [],
   all: (changes) => changes,
@@ -92,7 +91,7 @@ const BYTES_KEPT = {
   lengths: (changes) => changes.map((each) => ({ ...each, data: Buffer.alloc(each.data.length) })),
 };
 
-/** Subsets of changes of names: all of them, or those that are telling and some others. */
+/** Subsets of changes of names: all of them, or the telling ones and a sample of the rest. */
 function* subsetsOf(changes, random) {
   const { length } = changes;
   if (length <= MAX_ALL_SUBSETS) {
@@ -119,7 +118,7 @@ export function diskOf(state, numberOf) {
   return { names, contents };
 }
 
-/** The folder after some changes: what is durable, and what the system still has in memory. */
+/** The folder after some changes: its durable state, and changes that are still in the system's memory. */
 function replay(disk, changes) {
   const names = new Map(disk.names);
   const durable = new Map([...disk.names].map(([path, number]) => [path, { number, at: -1 }]));
@@ -149,21 +148,23 @@ function replay(disk, changes) {
   return { durable, contents, pendingNames, pendingBytes };
 }
 
-/** Makes a change of names, unless a later one is there already: one of a file that left its folder. */
+/** Applies a change of names, unless a later change of a file that left its folder is there already. */
 function keepNames(found, { at, pairs }) {
   for (const [name, number] of pairs) {
     if ((found.get(name)?.at ?? -1) <= at) found.set(name, { number, at });
   }
 }
 
-/** The folder as a map like `stateOf`, with these changes of names and what `bytesKept` leaves of those of bytes. */
+/**
+ * The folder as a map like `stateOf`, with these changes of names and the changes of bytes that `bytesKept` leaves.
+ */
 function stateWith({ durable, contents, pendingBytes }, namesKept, bytesKept) {
   const found = new Map(durable);
   for (const change of namesKept) keepNames(found, change);
   const state = new Map();
   for (const [path, { number }] of [...found].sort(([one], [other]) => (one < other ? -1 : 1))) {
     if (number === null || number === undefined) continue;
-    // What is in a folder that is not there is not there either.
+    // The contents of a missing folder are missing too.
     const folder = folderOf(path);
     if (folder !== '' && !state.has(folder)) continue;
     const content = contents.get(number);
@@ -173,13 +174,16 @@ function stateWith({ durable, contents, pendingBytes }, namesKept, bytesKept) {
   return state;
 }
 
-/** The folder when nothing is lost: what it has after all changes, if the record has them all. */
+/** The folder when nothing is lost: its state after all changes, if the record is complete. */
 export function stateAfter(disk, changes) {
   const end = replay(disk, changes);
   return stateWith(end, end.pendingNames, BYTES_KEPT.all);
 }
 
-/** All states that the folder may have when the power goes after these changes, with what was kept as text. */
+/**
+ * All states that the folder may have when the power goes after these changes, each with a text of the changes that
+ * survived.
+ */
 export function* statesAfterLoss(disk, changes, random) {
   const end = replay(disk, changes);
   const hows = end.pendingBytes.size === 0 ? ['all'] : Object.keys(BYTES_KEPT);

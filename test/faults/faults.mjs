@@ -1,4 +1,4 @@
-// `npm run faults`: what comes of calls of the system that fail, of a loss of power and of kills.
+// `npm run faults`: failing system calls, losses of power and kills, in every operation on files.
 import process from 'node:process';
 import { readOptions, refuse } from '../support/options.mjs';
 import { failCalls } from './calls.mjs';
@@ -31,6 +31,6 @@ for (const group of groups ?? []) {
 const chosen = OPERATIONS.filter(({ group }) => groups?.includes(group) ?? true);
 for (const part of parts) {
   const { tries, problems } = await PARTS[part](chosen, values.quick);
-  // A run that tries nothing shows nothing.
+  // A run without a single try must fail.
   if (tries === 0 || problems > 0) process.exitCode = 1;
 }

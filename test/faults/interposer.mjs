@@ -1,4 +1,4 @@
-// The libraries that are preloaded: builds them, and tells the one that fails calls what to do.
+// Builds the preloaded libraries, and controls the one that fails calls.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -62,7 +62,7 @@ export function buildLibrary(name) {
   const path = `${BUILD}${name}-${hash.digest('hex').slice(0, 16)}.so`;
   if (existsSync(path)) return path;
   mkdirSync(BUILD, { recursive: true });
-  // Another process may do the same at the moment.
+  // Another process may be compiling it at this moment.
   const temporary = `${path}.${process.pid}`;
   const flags = ['-shared', '-fPIC', '-O2', '-Wall', '-Wextra', '-Werror'];
   execFileSync(process.env.CC ?? 'cc', [...flags, '-o', temporary, source], { stdio: 'inherit' });
@@ -82,18 +82,18 @@ const ROOT = COUNTS + 64 * 4;
 const HIT = ROOT + 512;
 const LENGTH = HIT + 512;
 
-/** What a call gets instead of an errno. */
+/** Results of a call instead of an errno. */
 export const SHORT = 'short';
 
 function numberOf(fault) {
   return fault === SHORT ? 0 : constants.errno[fault];
 }
 
-/** The file by which the library is told what to do. */
+/** The file of the library's instructions. */
 export class Control {
   #fd;
 
-  /** Makes it anew for calls on what is below `root`, or opens the one that is there. */
+  /** Makes a new file for calls on paths below `root`, or opens the existing one. */
   constructor(path, root) {
     this.#fd = openSync(path, root === undefined ? 'r+' : 'w+');
     if (root === undefined) return;
@@ -103,8 +103,8 @@ export class Control {
   }
 
   /**
-   * From now on calls are counted from zero, and the `ordinal`-th of the kind gets the fault; with `isLasting`
-   * all later ones do. Without a kind none gets it.
+   * From now on calls are counted from zero, and the `ordinal`-th of the kind gets the fault; with `isLasting` all
+   * later ones do. Without a kind no call gets it.
    */
   on({ kind, ordinal = 0, fault = 'EIO', isLasting = false } = {}) {
     const block = Buffer.alloc(ROOT);
@@ -116,7 +116,7 @@ export class Control {
     this.#write(IS_ON, 1);
   }
 
-  /** Passes all calls on; returns what was counted, and what got the fault. */
+  /** Passes all calls on; returns the counts, and the call that got the fault. */
   off() {
     this.#write(IS_ON, 0);
     const block = Buffer.alloc(LENGTH);
@@ -130,7 +130,7 @@ export class Control {
     return { counts, hits: block.readUInt32LE(HITS), hit };
   }
 
-  /** What a call is to get now, as one text; undefined while all calls are passed on. */
+  /** The pending fault as one text; undefined while all calls are passed on. */
   current() {
     const block = Buffer.alloc(HITS);
     readSync(this.#fd, block, 0, HITS, 0);

@@ -29,7 +29,7 @@ const QUICK = [
   'download of a folder',
 ];
 
-/** What one process may be told because of the other. */
+/** Errors that one process may get because of the other. */
 const EXPECTED = ['SAFETENSORS_EDIT_INTERRUPTED', 'SAFETENSORS_FILE_CHANGED'];
 
 /** Longest that a process takes to start, or to do its work, in milliseconds. */
@@ -38,7 +38,7 @@ const PATIENCE = 60_000;
 /** Most problems that are printed of one operation. */
 const SHOWN = 3;
 
-/** What is said of a process that was not done. */
+/** The result of a process that had not ended. */
 const KILLED = { killed: true };
 
 /** The next message of a process. */
@@ -77,20 +77,20 @@ class Ready {
   }
 }
 
-/** Lets a process do the operation, and kills it after some milliseconds; whether it was not done by then. */
+/** Starts the operation in a process and kills it after some milliseconds; returns whether it was still at work. */
 async function killAfter(child, message, milliseconds) {
   const ended = once(child, 'exit');
   const done = messageOf(child);
   child.send(message);
   const answer = await Promise.race([done, setTimeout(milliseconds, KILLED)]);
-  // The other one never comes.
+  // The other process never started.
   done.catch(() => {});
   child.kill('SIGKILL');
   await ended;
   return answer;
 }
 
-/** Does the operation whole, in a process of its own; returns how long it took. */
+/** Runs the whole operation in a process of its own; returns its time. */
 async function doWhole(ready, message) {
   const child = await ready.take();
   const answered = messageOf(child);
@@ -101,7 +101,7 @@ async function doWhole(ready, message) {
   return milliseconds;
 }
 
-/** What a killed edit in place leaves is put back as docs/errors.md says. */
+/** Restores a header after a killed edit in place, as docs/errors.md says. */
 function putHeaderBack(root) {
   const backup = join(root, 'model.safetensors.header-backup');
   let start;
@@ -172,7 +172,7 @@ async function killIn(operation, rounds) {
   return row;
 }
 
-/** Kills processes in the operations that write; returns how many kills and problems there were. */
+/** Kills processes during the writing operations; returns the numbers of kills and problems. */
 export async function kill(operations, isQuick) {
   await buildHub();
   const hub = await startHub(REPOSITORIES);

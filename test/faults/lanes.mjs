@@ -1,11 +1,11 @@
-// What the programs of this room share: work in some lanes, and folders to work in.
+// Shared by the programs of this room: parallel lanes of work, and folders to work in.
 import { existsSync, mkdtempSync, realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const LANES = 2;
 
-/** Does work for every item, some at the same time; returns the results in their order. */
+/** Runs `work` for every item, several at a time; returns the results in their order. */
 export async function inLanes(items, work) {
   const results = [];
   const entries = [...items].entries();

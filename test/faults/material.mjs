@@ -22,7 +22,7 @@ function tensorsOf(state) {
 }
 
 const OLD = tensorsOf(1);
-/** What two processes write at the same time: each another one. */
+/** Two states, one for each of two processes that write at the same time. */
 export const NEW_STATES = [2, 3];
 
 const NEW_STATE = Number(process.env.FAULTS_STATE ?? NEW_STATES[0]);
@@ -64,7 +64,7 @@ export function both(...makers) {
   };
 }
 
-/** Uses what was opened, and lets all of it go. */
+/** Uses opened files, then closes all of them. */
 export async function using(opened, use) {
   try {
     return await use(opened);
@@ -106,12 +106,12 @@ hubFiles['model.safetensors.index.json'] = JSON.stringify({
 });
 hubFiles['config.json'] = '{"of":"the Hub"}';
 
-/** What the Hub on this machine has, for operations that need it. */
+/** Repositories of the Hub on this machine, for operations that need it. */
 export const REPOSITORIES = { [REPOSITORY]: { files: hubFiles } };
 
 const answers = new Map();
 
-/** Asks the Hub once, and gives the same answers from memory then. */
+/** Asks the Hub once, and answers from memory later. */
 export async function fetchOnce(url, init) {
   const key = `${url} ${new Headers(init.headers).get('range')}`;
   if (!answers.has(key)) {

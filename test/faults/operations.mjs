@@ -1,9 +1,8 @@
-// What is done while calls fail, while the power goes and while processes are killed: every operation that reads or
-// writes files.
+// The operations that run while calls fail, the power goes and processes are killed: all that read or write files.
 import { mapping, opening, reading, verifying } from './reading-operations.mjs';
 import { converting, downloading, editing, resharding, saving } from './writing-operations.mjs';
 
-/** Loads what a group needs beside the core, so that processes for others start sooner. */
+/** Loads a group's own modules, so that processes of other groups start sooner. */
 export async function load(group) {
   if (group === 'open' || group === 'convert') await import('../../lib/convert.js');
   if (group === 'download') await import('../../lib/remote.js');
@@ -15,7 +14,7 @@ const CHECKPOINTS = /^(?:saveCheckpoint|reshard|convert to a folder|download of 
 /** Groups that write. */
 const WRITING = ['save', 'edit', 'reshard', 'convert', 'download'];
 
-/** All operations: what they belong to, how the folder is made, what is done, and what it needs. */
+/** All operations: their group, the preparation of the folder, the call, and its needs. */
 export const OPERATIONS = Object.entries({
   open: opening,
   map: mapping,

@@ -27,7 +27,7 @@ function makeRandom() {
   };
 }
 
-/** Does the operation once; returns the states before and after it, and what was changed in between. */
+/** Runs the operation once; returns the states before and after it, and the changes in between. */
 async function record(operation, library, folder) {
   const root = join(folder, 'root');
   const file = join(folder, 'record');
@@ -92,7 +92,7 @@ function keyOf(state) {
   return JSON.stringify([...state].map(([path, content]) => [path, content?.toString('latin1')]));
 }
 
-/** Loses the power in every operation that is durable; returns how many states and problems there were. */
+/** Loses the power in every durable operation; returns the numbers of states and problems. */
 export async function losePower(operations) {
   const library = buildLibrary('recorder');
   await buildHub();

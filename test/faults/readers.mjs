@@ -1,4 +1,4 @@
-// What a reader finds in a folder, as text that can be compared.
+// The contents of a folder to a reader, as comparable text.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -6,7 +6,7 @@ import { openCheckpoint } from '../../lib/index.js';
 
 const NOTHING = ['ENOENT', 'SAFETENSORS_CHECKPOINT_NOT_FOUND'];
 
-/** What a checkpoint holds, by a path or an id. */
+/** The contents of a checkpoint, by path or id. */
 export function contentOf(source) {
   try {
     const checkpoint = openCheckpoint(source, { storage: 'read' });
@@ -32,7 +32,7 @@ function fileIn(root) {
   }
 }
 
-/** A header that was overwritten is put back from its backup, as errors.md says. */
+/** Restores an overwritten header from its backup, as docs/errors.md says. */
 function fileWithBackup(root) {
   const backup = join(root, 'model.safetensors.header-backup');
   const found = fileIn(root);

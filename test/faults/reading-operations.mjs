@@ -1,5 +1,5 @@
-// Operations that read, by their public entries, on files that are as small as they can be: a name, how the folder is
-// made, what is done.
+// Operations that read, by their public entries, on files that are as small as they can be: a name, the preparation
+// of the folder, the call.
 import { join } from 'node:path';
 import {
   loadCheckpoint,
@@ -145,7 +145,7 @@ export const verifying = [
     async (root) => {
       const path = join(root, 'model');
       const { checks, problems } = await verifyCheckpoint(path);
-      // It tells of what cannot be read, and does not fail.
+      // It reports unreadable files, and does not fail.
       if (problems.length > 0) throw Object.assign(new Error('problems'), { path, problems });
       return checks;
     },

@@ -1,4 +1,4 @@
-// What is in a folder, and putting it back.
+// Records the contents of a folder, and restores them.
 import {
   lstatSync,
   mkdirSync,
@@ -42,7 +42,7 @@ export function differences(found, expected) {
   return texts;
 }
 
-/** Makes the folder what it was. */
+/** Restores the folder. */
 export function putBack(folder, state) {
   const found = stateOf(folder);
   for (const path of found.keys()) {

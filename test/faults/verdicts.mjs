@@ -1,21 +1,21 @@
-// What may come of a call that failed: the rules of docs/guarantees.md.
+// The permitted results of a failed call: the rules of docs/guarantees.md.
 import { join } from 'node:path';
 import { differences } from './states.mjs';
 
-/** What a save of a checkpoint may leave when an error comes after the switch; the next one removes it. */
+/** Leftovers of a checkpoint's save whose error came after the switch; the next save removes them. */
 const INTERIM = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.(?:tmp|safetensors)$/;
 
 /** Files of a checkpoint. */
 const WEIGHTS = /^model\/(?:part\/)?model(?:-\d+-of-\d+)?\.safetensors(?:\.index\.json)?$/;
 
-/** What a download keeps for the next one: bytes that have come, and notes of files that are complete. */
+/** Files that a download keeps for the next one: received bytes, and notes of complete files. */
 const KEPT =
   /(?:^|\/)(?:\.safetensors-mmap-[0-9a-f-]+|[0-9a-f]{40,64})\.(?:incomplete|downloaded)$/;
 
-/** What is made in the Hub's cache before anything is there. */
+/** Folders that are made in the Hub's cache before any file. */
 const CACHE = /^cache\/(?:\.locks|CACHEDIR\.TAG|models--org--model)(?:\/|$)/;
 
-/** The file that an edit has exchanged, which could not be deleted. */
+/** The file that an edit exchanged and could not delete. */
 const EXCHANGED = /^\.safetensors-mmap-[0-9a-f]{16}\.tmp$/;
 
 /** The old header, while an edit in place is under way. */
@@ -28,7 +28,7 @@ function without(state, ...patterns) {
   return new Map([...state].filter(([path]) => !patterns.some((pattern) => pattern.test(path))));
 }
 
-/** Whether a state is what an error may leave, if it is not the old one. */
+/** Whether an error may leave this state, other than the old one. */
 function isDocumented({ operation, fault, outcome, state, before, after, contents, root }) {
   const { hit } = outcome;
   const isSame = (one, other) => differences(one, other).length === 0;
@@ -64,7 +64,7 @@ function isDocumented({ operation, fault, outcome, state, before, after, content
   return false;
 }
 
-/** What is wrong with how an operation ended; empty when nothing is. */
+/** Problems of the way an operation ended; empty if it was right. */
 export function objections(end) {
   const { operation, fault, outcome, state, before, after, whole, root } = end;
   const { error, value, hit } = outcome;
@@ -80,7 +80,7 @@ export function objections(end) {
     return found;
   }
   const codes = [fault.fault, UNNAMED[fault.fault] ?? fault.fault];
-  // A verification tells of each file that it cannot read.
+  // A verification reports each file that it cannot read.
   const told = error.problems?.filter(({ file }) => hit.endsWith(`/${file}`)) ?? [error];
   if (!told.some(({ code }) => codes.includes(code))) found.push(`the code is ${error.code}`);
   if (!String(error.path).startsWith(root)) found.push(`the path is ${error.path}`);
@@ -89,7 +89,7 @@ export function objections(end) {
   return found;
 }
 
-/** What is wrong with how the same call ends then, without a fault. */
+/** Problems of the same call afterwards, without a fault. */
 export function objectionsAfter({ operation, fault, outcome, after, root }, again, state) {
   const inRoot = outcome.hit.slice(root.length + 1);
   if (again.error !== undefined) {
@@ -114,7 +114,7 @@ function isUndeleted(value, hit) {
   return undeleted.some((name) => hit.endsWith(`/${name}`));
 }
 
-/** Names of what a process that was killed may leave. */
+/** Names of files that a killed process may leave. */
 export function isLeftOver(path) {
   const isTemporary = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{16}\.tmp$/.test(path);
   return isTemporary || INTERIM.test(path) || KEPT.test(path) || path.endsWith('.header-backup');

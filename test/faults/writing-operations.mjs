@@ -1,5 +1,5 @@
-// Operations that write, by their public entries, on files that are as small as they can be: a name, how the folder is
-// made, what is done, and what it needs.
+// Operations that write, by their public entries, on files that are as small as they can be: a name, the preparation
+// of the folder, the call, and its needs.
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';

@@ -21,7 +21,7 @@ const small = [{ name: 't', dtype: 'U8', shape: [5000] }] as const;
 /** 8 MiB: far more than one page beyond any cut. */
 const large = [{ name: 't', dtype: 'U8', shape: [2 ** 23] }] as const;
 
-/** What heap growth and fragmentation may add; a leak of one byte per file would not hide in it. */
+/** Allowance for heap growth and fragmentation; a leak of one byte per file exceeds it. */
 const NOISE_BYTES = 24 * 2 ** 20;
 
 describe('nothing is left behind', () => {

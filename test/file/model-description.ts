@@ -1,11 +1,11 @@
-/** Compares a file with what Python read from it. */
+/** Compares a file with Python's reading of it. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { expect } from 'vitest';
 import { elementCountOf } from '../../src/header/tensor-spec.js';
 import type { SafetensorsFile, Tensor } from '../../src/index.js';
 
-/** What Python reads from one tensor. */
+/** Python's reading of one tensor. */
 export interface TensorDescription {
   readonly name: string;
   readonly dtype: string;
@@ -16,7 +16,7 @@ export interface TensorDescription {
   readonly float32Sha256?: string;
 }
 
-/** What Python reads from one file: written by `scripts/fixtures/make_models.py`. */
+/** Python's reading of one file, from `scripts/fixtures/make_models.py`. */
 export interface FileDescription {
   readonly libraries: Readonly<Record<string, string>>;
   readonly seed: number;
@@ -40,7 +40,7 @@ function bytesOf(view: ArrayBufferView): Uint8Array {
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** Compares names, orders, size and metadata of an open file with what Python reads. */
+/** Compares names, orders, size and metadata of an open file with Python's. */
 export function expectSameFile(file: SafetensorsFile, path: string, python: FileDescription): void {
   const names = python.tensors.map((tensor) => tensor.name);
   expect(file.keys()).toEqual(names);
@@ -52,7 +52,7 @@ export function expectSameFile(file: SafetensorsFile, path: string, python: File
   expect(file.metadata && Object.fromEntries(file.metadata)).toEqual(python.metadata);
 }
 
-/** Compares dtype, shape, raw bytes, typed view and float32 values with what Python reads. */
+/** Compares dtype, shape, raw bytes, typed view and float32 values with Python's. */
 export function expectSameTensor(tensor: Tensor, python: TensorDescription): void {
   expect(tensor.name).toBe(python.name);
   expect(tensor.dtype).toBe(python.dtype);

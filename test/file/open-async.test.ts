@@ -22,7 +22,7 @@ function held(): unknown {
   };
 }
 
-/** A signal that is found aborted when it is looked at for the n-th time, from 0. */
+/** A signal that reads as aborted from its n-th read on, counted from 0. */
 function abortedAtLook(n: number): AbortSignal {
   const { signal, abort } = foreignAbort();
   let looks = 0;

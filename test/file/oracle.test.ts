@@ -1,6 +1,6 @@
 /**
- * Fresh models at every run: Python writes them with a new seed and says what it reads; this package
- * must read the same. SAFETENSORS_SEED repeats a run.
+ * Fresh models at every run: Python writes them with a new seed and describes them; this package must read the same.
+ * SAFETENSORS_SEED repeats a run.
  */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

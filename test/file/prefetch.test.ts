@@ -29,7 +29,7 @@ function large(): readonly Entry[] {
   });
 }
 
-/** What `file/children/prefetch-faults.mjs` prints. */
+/** The output of `file/children/prefetch-faults.mjs`. */
 interface Reading {
   readonly byteLength: number;
   readonly residentBefore: number;

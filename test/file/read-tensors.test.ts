@@ -83,7 +83,7 @@ describe.each(['mmap', 'read'] as const)('over storage %s', (storage) => {
       const file = safeOpen(path, { storage });
       const running = file.readTensors();
       file.close({ detach });
-      // Whoever opens a file now gets the descriptor's number, if it is free.
+      // The next opened file gets the descriptor's number, if it is free.
       const other = temporaryPath('other');
       writeFileSync(other, new Uint8Array(12 * MIB).fill(255));
       const others = Array.from({ length: 8 }, () => openSync(other, 'r'));

@@ -1,7 +1,7 @@
 /**
- * Files that name what scanners have been passed by with are not safe. The scanners `picklescan` and `fickling` know
- * what is dangerous by lists and rules; a name on none of them is not called safe here either. That Python finds no
- * other names than the report is for the fuzzer, `test/fuzz/targets/scan.ts`.
+ * Files with names that got past scanners are not safe. The scanners `picklescan` and `fickling` know what is
+ * dangerous by lists and rules; a name on none of them is not called safe here either. The fuzzer,
+ * `test/fuzz/targets/scan.ts`, checks that Python finds no names beside the report's.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { text } from './pickle-mutations.js';
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-scan-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Names with which scanners have been passed by, or that they list. */
+/** Names that got past scanners, or that scanners list. */
 const DANGEROUS: readonly (readonly [module: string, name: string])[] = [
   ['os', 'system'],
   ['posix', 'popen'],

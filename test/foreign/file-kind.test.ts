@@ -1,4 +1,4 @@
-/** What a file is by its first bytes. */
+/** The kind of a file by its first bytes. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { fileKindOf } from '../../src/foreign/file-kind.js';

@@ -21,7 +21,7 @@ export interface HostileFile {
 const FOLDER = 'safetensors-ran-here';
 const ARGUMENTS = `(${text(FOLDER)}t`;
 
-/** Opcodes that run the payload, after whatever is before them, and leave a value; by how they do it. */
+/** Opcodes that run the payload after any others and leave a value, by their technique. */
 const PAYLOADS: Readonly<Record<string, string>> = {
   GLOBAL: `cposix\nmkdir\n${ARGUMENTS}R`,
   'GLOBAL of another name': `cos\nmkdir\n${ARGUMENTS}R`,
@@ -192,7 +192,7 @@ function headerOf(descr: string): string {
 const NUMBERS = npy(`${headerOf("'<f4'")}\n`, Buffer.alloc(4));
 const SAFETENSORS = Buffer.from('\x02\0\0\0\0\0\0\0{}', 'latin1');
 
-/** Entries under names that a scanner may take for something else, and how Python gets at them. */
+/** Entries whose names may mislead a scanner, and how Python reaches them. */
 const ENTRIES: readonly (readonly [name: string, data: Buffer, reader: string])[] = [
   ...[
     'm/data/1',

@@ -14,13 +14,13 @@ import { FIXTURES, pathOf } from './torch-fixtures.js';
 
 const MAX_MILLISECONDS = 1000;
 /**
- * From Node 24 on V8 collects buffers outside of its heap later. What zlib makes of the worst file takes 207 MB there
- * and 136 MB with `--memory-saver-mode`, which takes twice the time.
+ * From Node 24 on V8 collects buffers outside of its heap later. The buffers of zlib for the worst file take 207 MB
+ * there, and 136 MB with `--memory-saver-mode`, in twice the time.
  */
 const MAX_BYTE_LENGTH = Number.parseInt(process.versions.node, 10) < 24 ? 200e6 : 250e6;
 const MAX_MESSAGE_LENGTH = 10_000;
 
-/** A processor that others use too takes longer, and the collector of V8 works on both at once. */
+/** A shared processor takes longer, and V8's collector works on both cores at once. */
 const LOAD_FACTOR = 2;
 
 /** As Node 20 has it. On Node 24 the young objects of V8 alone may take 96 MB before it collects them. */
@@ -68,7 +68,7 @@ describe.runIf(process.platform === 'linux')('what hostile files cost', () => {
     expect(existsSync('PWNED')).toBe(false);
   });
 
-  // Each in a process of its own: what the allocator keeps of one file is no cost of the next.
+  // Each in a process of its own: memory that the allocator keeps of one file must not count for the next.
   it.each(Object.keys(HOSTILE_FILES))('is little for %s', async (name) => {
     const path = join(folder, name);
     writeFileSync(path, (HOSTILE_FILES[name] as () => Buffer)());

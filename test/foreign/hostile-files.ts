@@ -1,4 +1,4 @@
-/** Hostile files that are about as long as the limits allow: what a reader does per byte, they make it do most often. */
+/** Hostile files that are about as long as the limits allow: they make a reader repeat its most expensive steps. */
 
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { Random } from '../support/random.js';
@@ -70,7 +70,7 @@ function list(count: number, item: string | ((index: number) => string), head = 
   return checkpoint(repeated(`${HEAD}${head}]`, count, part, 'h\x05a'));
 }
 
-/** Something again and again of which nothing is left. */
+/** A repeated part that leaves nothing behind. */
 function passing(count: number, part: string, head = ''): Buffer {
   return checkpoint(repeated(HEAD + head, count, () => part, 'h\x05'));
 }

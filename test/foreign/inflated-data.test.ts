@@ -21,7 +21,7 @@ const ENTRY = {
   crc32: crc32(VALUES),
 } as const;
 
-/** An archive in memory; `reads` counts how often it is read. */
+/** An archive in memory; `reads` counts its reads. */
 function archive(): { storage: Storage; reads: () => number } {
   let count = 0;
   const storage = {

@@ -1,4 +1,4 @@
-/** Zip archives with everything wrong that can be: made field by field, with checksums that are right. */
+/** Zip archives with every possible fault, made field by field, with right checksums. */
 import { crc32, deflateRawSync } from 'node:zlib';
 import type { Random } from '../support/random.js';
 
@@ -11,7 +11,7 @@ export interface ArchiveFile {
   isDeflated: boolean;
 }
 
-/** A number in the archive: its place and width, what it is called, and its usual value. */
+/** A number in the archive: its place, width, name and usual value. */
 interface Field {
   readonly at: number;
   readonly byteLength: number;
@@ -20,7 +20,7 @@ interface Field {
 /** How headers are written: as torch does, or Python's zipfile. */
 type Layout = 'torch' | 'python' | 'stream' | 'wide';
 
-/** What differs from a regular archive. */
+/** The differences from a regular archive. */
 interface Faults {
   readonly layout: Layout;
   readonly flags: number;
@@ -170,7 +170,7 @@ function write(files: readonly ArchiveFile[], random: Random, faults: Faults): W
   return writer;
 }
 
-/** An archive of the files with one fault or some, of names, order, fields or bytes. */
+/** An archive of the files with one or several faults, of names, order, fields or bytes. */
 export function writeFaultyArchive(files: readonly ArchiveFile[], random: Random): Buffer {
   const changed = files.map((file) => ({ ...file }));
   if (changed.length > 0 && random.chance(0.5)) changeFiles(changed, random);

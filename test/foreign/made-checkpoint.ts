@@ -82,7 +82,7 @@ const ODD_TEXTS: readonly string[] = [
   '\u{1f600}\u{e0001}\u{10ffff}',
 ];
 
-/** Keys that are no texts, and are shown as some of the texts are. */
+/** Keys that are not strings, but are shown like some of the strings. */
 const NOT_TEXTS: readonly string[] = [
   'G\x7f\xf8\0\0\0\0\0\0',
   `ctorch\ndevice\n${text('cpu')}\x85R`,
@@ -104,7 +104,7 @@ interface Storage {
   byteLength: number;
 }
 
-/** Writes one checkpoint. What it returns are opcodes: one character is one byte. */
+/** Writes one checkpoint. Its methods return opcodes: one character is one byte. */
 class Maker {
   readonly #random: Random;
   readonly #isLegacy: boolean;
@@ -194,7 +194,7 @@ class Maker {
     );
   }
 
-  /** A tensor, or one that was there before. */
+  /** A new tensor, or an earlier one. */
   #tensorOrMemo(): string {
     const random = this.#random;
     if (this.#memo.length > 0 && random.chance(0.15)) return random.pick(this.#memo);

@@ -1,10 +1,10 @@
 /** Changes pickles opcode by opcode. */
 import type { Random } from '../support/random.js';
 
-/** An opcode and what follows it. */
+/** An opcode and its argument. */
 type Token = Buffer;
 
-/** What follows an opcode: so many bytes, a text after its length in so many bytes, or lines. */
+/** The form of an argument: a number of bytes, a text after its length in so many bytes, or lines. */
 const ARGUMENTS: readonly (readonly [
   letters: string,
   argument: number | 'line' | 'lines' | 'text1' | 'text4' | 'text8',
@@ -88,7 +88,7 @@ const TEXTS: readonly string[] = [
   'x'.repeat(300),
 ];
 
-/** Cuts a pickle into opcodes, up to its end or to what is none. */
+/** Cuts a pickle into opcodes, up to its end or the first byte that is no opcode. */
 export function tokensOf(pickle: Buffer): Token[] {
   const tokens: Token[] = [];
   for (let at = 0; at < pickle.length; ) {
@@ -166,7 +166,7 @@ function le32(value: number): string {
   return bytes.toString('latin1');
 }
 
-/** The opcode with another argument, or another one of the same form. */
+/** The opcode with another argument, or another opcode of the same form. */
 function changed(token: Token, tokens: readonly Token[], random: Random): Token {
   const [code = 0] = token;
   const letter = String.fromCharCode(code);

@@ -1,4 +1,4 @@
-/** A Python process that reads files of torch and NumPy, and says what is in them. */
+/** A Python process that reads files of torch and NumPy, and describes their contents. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -14,7 +14,7 @@ export type TensorFact = readonly [
   sha256: string | null,
 ];
 
-/** What Python found in a file, or why it refused it. */
+/** Python's description of a file, or the reason why it refused the file. */
 export type PythonAnswer<Found> =
   | { readonly found: Found; readonly error?: undefined }
   | { readonly error: string; readonly found?: undefined };

@@ -8,7 +8,7 @@ import {
   type TorchCheckpoint,
 } from 'safetensors-mmap/convert';
 
-/** What readers made of a file: its tensors, or the error that it is refused with. */
+/** The result of a reader: a file's tensors, or the error that refused it. */
 export type Outcome<Result> = Result | SafetensorsError;
 
 /** Readers by name. A checkpoint's tensors are all of the file. */
@@ -20,7 +20,7 @@ export const READERS = {
   opaque: (path: string) => openNumpy(path, { voidDtype: 'BF16', storage: 'read' }),
 } as const;
 
-/** Opens, calls `use` with every tensor, closes. Throws what is not an error of this package. */
+/** Opens, calls `use` with every tensor, closes. Passes on errors that are not this package's. */
 export function readAll(
   reader: keyof typeof READERS,
   path: string,
@@ -44,7 +44,7 @@ export function readAll(
   }
 }
 
-/** What came of a file. */
+/** The result of a file. */
 export interface Readings {
   readonly errors: ReadonlyMap<keyof typeof READERS, SafetensorsError | undefined>;
   readonly report: ScanReport;

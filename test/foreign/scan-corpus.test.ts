@@ -35,7 +35,7 @@ const VERDICTS: Readonly<Record<string, readonly string[]>> = {
   text: ['no-pickle'],
 };
 
-/** What the page calls the kinds. */
+/** The page's names of the kinds. */
 const LABELS: Readonly<Record<string, string>> = {
   torch: '`torch.save`, archives of protocols 2 to 5, with Lightning, optimizers, RNG states',
   legacy: 'the same as the stream of torch before 1.6',
@@ -59,7 +59,7 @@ const HOSTILE_LABELS: Readonly<Record<string, string>> = {
   code: 'torch.package, MAR, Keras',
 };
 
-/** How often something came of files of a kind, and what the others are. */
+/** The most frequent result of the files of a kind, and the exceptions. */
 class Row {
   files = 0;
   readonly wrong: string[] = [];

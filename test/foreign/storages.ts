@@ -7,7 +7,7 @@ export function viewed(bytes: Uint8Array<ArrayBuffer>): StorageBytes {
   return { storage: new MemoryStorage(bytes, 2 ** 32), begin: 0, byteLength: bytes.length };
 }
 
-/** A storage that copies what is asked for, as positioned reads do; `reads` gets the length of each. */
+/** A storage that copies each range, as positioned reads do; `reads` gets the length of each. */
 export function copied(bytes: Uint8Array<ArrayBuffer>, reads: number[] = []): StorageBytes {
   const storage = new MadeStorage(bytes.length, viewed(bytes), (target, position) => {
     reads.push(target.length);

@@ -1,4 +1,4 @@
-/** The checkpoints and arrays of `test/fixtures/torch`, and what must come of them. */
+/** The checkpoints and arrays of `test/fixtures/torch`, and their expected results. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -29,7 +29,7 @@ export const FIXTURES: readonly Fixture[] = JSON.parse(
   readFileSync(new URL('expected.json', folder), 'utf8'),
 );
 
-/** Where a fixture's file is. */
+/** Path of a fixture's file. */
 export function pathOf({ file }: Fixture): string {
   return fileURLToPath(new URL(file, folder));
 }

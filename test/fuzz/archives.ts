@@ -2,10 +2,10 @@
 import { crc32, inflateRawSync } from 'node:zlib';
 import type { ArchiveFile } from '../foreign/made-archive.js';
 
-/** What an archive may inflate to. */
+/** Limit of an archive's inflated length. */
 const MAX_BYTE_LENGTH = 1 << 20;
 
-/** The files of an archive by its directory; none if it is no archive, or one that is not read by a few lines. */
+/** The files of an archive by its directory; empty unless it is a regular archive. */
 export function filesOf(bytes: Buffer): ArchiveFile[] {
   try {
     const end = bytes.lastIndexOf('PK\x05\x06', undefined, 'latin1');

@@ -1,9 +1,9 @@
-/** What an input costs, and whether that is too much. */
+/** Measures the cost of an input, and fails when it exceeds the budget. */
 import process from 'node:process';
 import { getHeapStatistics } from 'node:v8';
 import { type Budget, Problem } from './target.js';
 
-/** How often an input is looked at again that took too long: a busy machine is no fault of the input. */
+/** How often a slow input is tried again: a busy machine is no fault of the input. */
 const TRIES = 2;
 
 function heldBytes(): number {
@@ -16,27 +16,27 @@ function usedMilliseconds(): number {
   return (user + system) / 1000;
 }
 
-/** Who fills memory takes longer than this, in milliseconds; to ask for the resident memory takes long too. */
+/** Filling memory takes longer than this, in milliseconds; asking for the resident memory is slow too. */
 const QUICK_MILLISECONDS = 2;
 
 /** The largest resident memory of the process so far. */
 let peakBytes = 0;
 
-/** By how much that grew since the last call. */
+/** Its growth since the last call. */
 export function peakGrowth(): number {
   const before = peakBytes;
   peakBytes = 1024 * process.resourceUsage().maxRSS;
   return peakBytes - before;
 }
 
-/** Does the work, and throws when it costs more than the budget. */
+/** Runs the work, and throws when it costs more than the budget. */
 export async function within(
   { milliseconds, byteLength }: Budget,
   work: () => string | Promise<string>,
 ): Promise<string> {
   for (let left = TRIES; ; left--) {
     const held = heldBytes();
-    // To ask the clock is cheap; the time of the processor is asked for when that was too long.
+    // Reading the clock is cheap; processor time is read only when that was too long.
     const usedBefore = left < TRIES ? usedMilliseconds() : undefined;
     const began = performance.now();
     const outcome = work();

@@ -1,7 +1,7 @@
 /** Which code of the library ran, as V8 counts it block by block. */
 import { type Profiler, Session } from 'node:inspector';
 
-/** Of a character of a module: not known to have run, run by some input of a batch, or by a known input. */
+/** State of a character of a module: not known to have run, run by an input of the batch, or by a known input. */
 const UNSEEN = 0;
 const FRESH = 1;
 const KNOWN = 2;
@@ -59,7 +59,7 @@ export class Coverage {
     return this.#take(FRESH, FRESH);
   }
 
-  /** The same of one input, whose code is known then: if so, it is one to keep. */
+  /** The same for one input, whose code then counts as known: the input is worth keeping if so. */
   takeInput(): boolean {
     return this.#take(FRESH, KNOWN);
   }
@@ -132,7 +132,7 @@ export class Coverage {
   }
 }
 
-/** Marks the characters that ran. Ranges stand within others; what the innermost says holds. */
+/** Marks the characters that ran. Ranges are nested; the innermost holds. */
 function mark(
   seen: Uint8Array,
   ranges: readonly Profiler.CoverageRange[],

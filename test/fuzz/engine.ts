@@ -1,4 +1,4 @@
-/** Runs a target: makes inputs, keeps those that reach new code, checks each, and makes what it finds small. */
+/** Runs a target: makes inputs, keeps those that reach new code, checks each, and minimises finds. */
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -11,7 +11,7 @@ import { minimise } from './minimise.js';
 import type { Asked, Oracle } from './oracle.js';
 import type { Corpus, Place, Target } from './target.js';
 
-/** When a run ends: whichever comes first. */
+/** The limits of a run: the first one reached ends it. */
 export interface RunOptions {
   readonly seed: number;
   readonly seconds: number;
@@ -20,7 +20,7 @@ export interface RunOptions {
   readonly isAlone: boolean;
 }
 
-/** What a run came to. */
+/** The result of a run. */
 export interface RunResult {
   readonly inputs: number;
   readonly asked: number;
@@ -29,7 +29,7 @@ export interface RunResult {
   readonly finds: readonly Find[];
 }
 
-/** Something that went wrong, with the smallest input that was found for it. */
+/** A failure, with the smallest input found for it. */
 export interface Find {
   readonly about: string;
   readonly error: Error;
@@ -42,7 +42,7 @@ const ASKED_TOGETHER = 500;
 /** A run ends when so many different things were found. */
 const MAX_FINDS = 20;
 
-/** A run of so many inputs must have come to all that the target names. */
+/** A run of so many inputs must reach every result that the target requires. */
 const INPUTS_OF_A_RUN = 1000;
 
 /** Finds the newest inputs more often: they are near code that is not reached yet. */

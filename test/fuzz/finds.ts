@@ -1,23 +1,23 @@
-/** Inputs that were found, now and before: where they are kept, and what the developer is told. */
+/** Failing inputs of this run and of earlier ones: their folders, and the report to the developer. */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Finds that were mended, a folder for each target; its README says what each was. */
+/** Finds that were mended, a folder for each target; its README describes each. */
 export const MENDED = fileURLToPath(new URL('../fixtures/fuzz/', import.meta.url));
 
 /** Finds of runs on this machine; git does not know of them. */
 const FOUND = fileURLToPath(new URL('../../.fuzz/', import.meta.url));
 
-/** The inputs of a target that once went wrong: replayed at the start of every run. */
+/** Inputs of a target that once failed: replayed at the start of every run. */
 export function mendedInputs(target: string): (readonly [name: string, input: Buffer])[] {
   const folder = join(MENDED, target);
   if (!existsSync(folder)) return [];
   return readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))] as const);
 }
 
-/** What an error is about, without the parts that differ from input to input. */
+/** An error's message without the parts that differ from input to input. */
 export function signatureOf(error: Error): string {
   const where = error.name === 'Problem' ? '' : (error.stack?.match(/\n\s+at .*/)?.[0] ?? '');
   const about = error.message

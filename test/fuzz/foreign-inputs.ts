@@ -14,7 +14,7 @@ import { filesOf } from './archives.js';
 import { BYTES } from './bytes.js';
 import type { Corpus } from './target.js';
 
-/** Longer fixtures take too long for what they show. */
+/** Longer fixtures cost more time than they are worth. */
 const MAX_BYTE_LENGTH = 20_000;
 
 /** The recorded files that are not too long; of archives also when they are inflated. */
@@ -31,7 +31,7 @@ function isPickle({ name }: ArchiveFile): boolean {
   return name.endsWith('.pkl');
 }
 
-/** An archive of the corpus as its files; one made anew where that is none. */
+/** An archive of the corpus as its files; a new archive if it is irregular. */
 function anArchive(random: Random, corpus: Corpus): readonly ArchiveFile[] {
   const files = filesOf(corpus.pick(random));
   return files.length > 0 ? files : archiveFiles(makeCheckpoint(random, false), random);
@@ -42,7 +42,7 @@ export function faultyArchive(random: Random, corpus: Corpus): Buffer {
   return writeFaultyArchive(anArchive(random, corpus), random);
 }
 
-/** The pickle of an archive is another one. */
+/** An archive with another pickle. */
 export function archiveOfFaultyPickle(random: Random, corpus: Corpus): Buffer {
   const changed = anArchive(random, corpus).map((file) =>
     isPickle(file) ? { ...file, data: mutatePickle(file.data, random) } : file,
@@ -56,7 +56,7 @@ export function faultyStream(random: Random, corpus: Corpus): Buffer {
   return changeBytes(mutatePickle(corpus.pick(random), random), random);
 }
 
-/** A checkpoint as torch writes it, or nearly. */
+/** A checkpoint as torch writes it, or almost. */
 export function madeCheckpoint(random: Random): Buffer {
   const isLegacy = random.chance(0.3);
   const made = makeCheckpoint(random, isLegacy);

@@ -1,4 +1,4 @@
-/** Files of other formats: what is read of them here, and whether Python reads the same. */
+/** Reads files of other formats, and compares the result with Python's. */
 import { createHash } from 'node:crypto';
 import type { TensorFact } from '../foreign/python-reader.js';
 import { type READERS, readAll } from '../foreign/readings.js';
@@ -42,8 +42,8 @@ function shown(here: readonly TensorFact[], there: readonly TensorFact[]): [stri
 }
 
 /**
- * What is read here, Python reads the same, or refuses; such as protocol 4. It is not asked about what is refused
- * here. What is left out here is there in Python, whatever it is; `all` when Python reads nothing in part.
+ * Python reads the same tensors, or refuses the file, as with protocol 4. It is not asked about files that are
+ * refused here. Tensors that are left out here exist in Python, of any kind; `all` when Python reads nothing in part.
  */
 export function compareWithPython(
   { tensors, leftOut }: ForeignReading,

@@ -1,4 +1,4 @@
-/** A short run of every target, as `npm run fuzz -- all` does it; all that was ever found is replayed. */
+/** A short run of every target, as `npm run fuzz -- all` does it; every former find is replayed. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ async function fuzz(...args: string[]): Promise<{ code: number; output: string }
   return { code, output };
 }
 
-/** Always the same: this run says something of a change. `.ci/full` and the nightly workflow look for more. */
+/** The same seed always: a failure is due to the change. `.ci/full` and the nightly workflow look for more. */
 const SEED = process.env['SAFETENSORS_SEED'] ?? '20261123';
 
 it('nothing is found in a short run of all targets', async () => {

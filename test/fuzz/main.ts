@@ -38,7 +38,7 @@ function percent(part: number, whole: number): string {
   return whole === 0 ? '–' : `${((100 * part) / whole).toFixed(1)} %`;
 }
 
-/** Calls of the target and of the library; how the fuzzer came there is nothing to know. */
+/** The frames of the target and of the library, without those of the fuzzer. */
 function withoutHarness(stack: string): string {
   const own =
     /^ +at .*(?:fuzz\/(?:budget|engine|main|minimise|oracle)\.ts|<anonymous>|node:internal)/;

@@ -1,4 +1,4 @@
-/** Makes an input smaller as long as the same comes of it. */
+/** Makes an input smaller while its result stays the same. */
 import type { Form } from './target.js';
 
 /** Milliseconds for one input: it is good enough by then. */
@@ -25,7 +25,7 @@ export async function minimise(
   return smallest;
 }
 
-/** Shorter, or of the same length and before it: so that there is an end. */
+/** Shorter, or of the same length and sorted before it, so that minimising ends. */
 function isPlainer(input: Buffer, other: Buffer): boolean {
   if (input.length !== other.length) return input.length < other.length;
   return Buffer.compare(input, other) < 0;

@@ -1,7 +1,7 @@
 /** Values of any kind, named in inputs as `{"$": name}`; the rest of an input is as JSON has it. */
 import type { Tree } from './tree.js';
 
-/** What odd values throw when they are touched: who handed them over gets that back. */
+/** Thrown by odd values when they are touched; the caller that passed the value gets it back. */
 export class Thrown extends Error {
   override readonly name = 'Thrown';
 }
@@ -10,7 +10,7 @@ function thrower(): never {
   throw new Thrown('thrown by the value');
 }
 
-/** Throws whatever is done with it. */
+/** Throws on every access. */
 function hostileProxy(): object {
   const traps: ProxyHandler<object> = { get: thrower, has: thrower, ownKeys: thrower };
   return new Proxy({}, { ...traps, getPrototypeOf: thrower, getOwnPropertyDescriptor: thrower });

@@ -1,4 +1,4 @@
-/** What Python says about inputs, asked in batches: one process for all of a run. */
+/** Asks Python about inputs, in batches; one process serves a whole run. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ export { CRASH, type PythonAnswer } from '../foreign/python-reader.js';
 
 const SCRIPT = fileURLToPath(new URL('oracle.py', import.meta.url));
 
-/** A question about an input, and who judges the answer. */
+/** A question about an input, and the judge of its answer. */
 export interface Asked {
   readonly input: Buffer;
   readonly reader: string;

@@ -4,7 +4,10 @@ import { Problem } from './target.js';
 /** A promise that takes longer is one that never settles. */
 const MAX_SECONDS = 20;
 
-/** What the promise gives; throws when it never does. Seconds are counted, since the process may be stopped for a while. */
+/**
+ * The promise's result; throws when it never settles. Seconds are counted, since the process may be stopped for a
+ * while.
+ */
 export async function settled<Value>(promise: Promise<Value>, about: string): Promise<Value> {
   let watch: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -1,9 +1,9 @@
-/** What the fuzzer runs: a target makes inputs and says what must hold of each. */
+/** A target makes inputs and checks each; the fuzzer runs targets. */
 import { SafetensorsError } from 'safetensors-mmap';
 import type { Random } from '../support/random.js';
 import type { PythonAnswer } from './oracle.js';
 
-/** What one input may cost. */
+/** The budget of one input. */
 export interface Budget {
   /** Time of the processor, of all threads of the process. */
   readonly milliseconds: number;
@@ -13,9 +13,9 @@ export interface Budget {
 
 /** How inputs are changed and made smaller: as bytes, or as a tree of JSON. */
 export interface Form {
-  /** One input of another; `other` is one to take parts from. */
+  /** Changes an input; `other` lends parts. */
   mutate(input: Buffer, other: Buffer, random: Random, words: readonly string[]): Buffer;
-  /** Smaller inputs, those that lack most first. */
+  /** Smaller inputs, the smallest first. */
   reductions(input: Buffer): Iterable<Buffer>;
 }
 
@@ -25,15 +25,15 @@ export interface Corpus {
   pick(random: Random): Buffer;
 }
 
-/** What a check has at hand. */
+/** The tools of a check. */
 export interface Place {
   /** A folder that lasts as long as the run. */
   readonly folder: string;
   /** Writes the input into a file, and gives its path; the next call overwrites it. */
   file(input: Buffer): string;
   /**
-   * Asks Python about the input, with others; the judge throws when the answer is wrong. No Python: never asked. One of
-   * `asksPythonOf` inputs is, and those that are telling.
+   * Asks Python about the input, with others; the judge throws when the answer is wrong. No Python: never asked.
+   * Python gets one in `asksPythonOf` inputs, and the telling ones.
    */
   ask<Found>(
     reader: string,
@@ -42,7 +42,7 @@ export interface Place {
   ): void;
 }
 
-/** One kind of input, and what must come of it. */
+/** One kind of input, and its check. */
 export interface Target {
   readonly name: string;
   /** One line for `--list`. */
@@ -53,7 +53,9 @@ export interface Target {
   readonly budget: Budget;
   /** Inputs between two looks at the coverage. */
   readonly batchLength: number;
-  /** What must have come of some input of every run of a thousand: a fuzzer whose inputs are all refused shows nothing. */
+  /**
+   * Results that must occur in every run of a thousand inputs: a fuzzer whose inputs are all refused proves nothing.
+   */
   readonly outcomes: readonly string[];
   /** One input of so many is put to Python; 0 for none. */
   readonly asksPythonOf: number;
@@ -62,11 +64,11 @@ export interface Target {
   end?(): Promise<void> | void;
   seeds(): readonly Buffer[];
   make(random: Random, corpus: Corpus): Buffer;
-  /** Says what came of the input, as one of a few words. Throws what must not happen. */
+  /** Returns the result of the input, one of a few words. Throws when a rule is broken. */
   check(input: Buffer, place: Place): string | Promise<string>;
 }
 
-/** Something came of an input that must not. */
+/** An input broke a rule. */
 export class Problem extends Error {
   override readonly name = 'Problem';
 }

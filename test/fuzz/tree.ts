@@ -1,8 +1,8 @@
-/** Inputs as JSON: changed node by node, made smaller by taking nodes out. For what is called, and not read. */
+/** Inputs as JSON: changed node by node, made smaller by taking nodes out. For inputs that are calls, not files. */
 import type { Random } from '../support/random.js';
 import type { Form } from './target.js';
 
-/** What JSON can hold. */
+/** A value of JSON. */
 export type Tree = null | boolean | number | string | Tree[] | { [key: string]: Tree };
 
 /** Where a node stands: the keys on the way to it. */
@@ -38,7 +38,7 @@ function nodeAt(tree: Tree, path: Path): Tree {
   );
 }
 
-/** The tree with what `change` makes of the nodes around and at the path; the rest is shared. */
+/** The tree with the result of `change` at the path; the rest is shared. */
 function withNode(tree: Tree, path: Path, change: (node: Tree) => Tree[]): Tree[] {
   const [key, ...rest] = path;
   if (key === undefined) return change(tree);

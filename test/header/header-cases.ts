@@ -1,4 +1,4 @@
-/** The recorded headers of `header-cases.json`, and the verdicts that they must get. */
+/** The recorded headers of `header-cases.json`, and their expected verdicts. */
 import { readFileSync } from 'node:fs';
 import { concatenate, dataBytes, fileOf } from './header-files.js';
 

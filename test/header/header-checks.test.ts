@@ -1,4 +1,4 @@
-/** Sizes at the ends of 64 bits. No such file can be made: the length of its data is only said. */
+/** Sizes at the ends of 64 bits. No such file can exist, so only the length of its data is given. */
 import { describe, expect, test } from 'vitest';
 import { type Header, scanHeader } from '../../src/header/header.js';
 import { inOneGo } from '../../src/header/json/slices.js';

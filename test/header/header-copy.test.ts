@@ -8,7 +8,7 @@ import type { Dtype } from '../../src/index.js';
 import { arbitraryTensors } from '../write/save/arbitrary-tensors.js';
 import { thrownBy } from './header-files.js';
 
-/** The header of these tensors in this order, with what a writer may also do to it. */
+/** The header of these tensors in this order, with other choices that a writer has. */
 function headerOf(
   specs: readonly TensorFacts[],
   spell: (name: string) => string = JSON.stringify,

@@ -42,7 +42,7 @@ export function offsetKeysOf(header: Header): string[] {
   return Array.from({ length: header.size }, (_, entry) => header.name(entry));
 }
 
-/** What an action throws. */
+/** The error of an action. */
 export function thrownBy(action: () => unknown): unknown {
   try {
     action();

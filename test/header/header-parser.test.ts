@@ -1,11 +1,11 @@
-/** Descriptions of the usual spelling are read faster: they must get no other verdict than the others. */
+/** Descriptions of the usual spelling are read faster, and must get the same verdict as others. */
 import { describe, expect, test } from 'vitest';
 import { DTYPE_NAMES, DTYPES } from '../../src/header/dtype.js';
 import { type Header, scanHeader } from '../../src/header/header.js';
 import { inOneGo } from '../../src/header/json/slices.js';
 import { thrownBy } from './header-files.js';
 
-/** What the scanner says of a header. */
+/** The scanner's result for a header. */
 function scan(json: string, dataByteLength: number): Header {
   return inOneGo(scanHeader(new TextEncoder().encode(json), dataByteLength, {}));
 }
@@ -50,7 +50,7 @@ describe('descriptions are known to be of the usual spelling', () => {
     const header = scan(`{${spellings}}`, 40);
     const usual = spellings.map((_, entry) => header.isUsual(entry));
     const expected = spellings.map((_, i) => (i < 3 || i > 18) && (i < 25 || i > 40));
-    // A space before a description is skipped with it: it is tried as usual, and is none.
+    // A space before a description is skipped with it: the fast path tries the rest and refuses it.
     expect(usual).toEqual(expected);
   });
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 
-/** What a header of 100 MB may cost, its own bytes included. */
+/** Limits for a header of 100 MB, its own bytes included. */
 const MAX_MILLISECONDS = 2000;
 const MAX_MEGABYTES = 250;
 

@@ -1,4 +1,4 @@
-/** Short headers are read into the same memory, one after the other: none may see another one's tensors. */
+/** Short headers share memory, one after the other, and must not see each other's tensors. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Header, scanHeader } from '../../src/header/header.js';
@@ -20,7 +20,7 @@ function begin(count: number, end = '}'): Slices<Header> {
   return scanHeader(json, count * count, {});
 }
 
-/** Fails unless a header says of its tensors what it said at first. */
+/** Fails unless a header still describes its tensors as it did at first. */
 function expectOwn(header: Header, count: number): void {
   expect(header.size).toBe(count);
   for (let entry = 0; entry < count; entry++) {

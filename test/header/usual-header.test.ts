@@ -31,7 +31,7 @@ const LARGEST = Array.from({ length: 9 }, (_, i) => {
   return `"${i}":{${fields}}`;
 }).join();
 
-/** All that a header says. */
+/** The whole contents of a header. */
 function factsOf(header: Header): unknown {
   const { metadata, metadataAt, metadataEnd, size } = header;
   const tensors = Array.from({ length: size }, (_, entry) => ({

@@ -6,10 +6,10 @@ const SLOW_MS = 1000;
 /** All tests of one mutant together. */
 const BUDGET_MS = 2000;
 
-/** Tests that are over at once come first, those of all files. */
+/** Fast tests of all files come first. */
 const QUICK_MS = 30;
 
-/** Reads what the runner has written of a run without a fault. */
+/** Reads the runner's record of a run without a fault. */
 export function coverageOf(entries) {
   const files = new Map();
   const fileOf = (path) => {
@@ -33,7 +33,7 @@ function add(counts, id, times) {
 
 export const isUsable = ({ state, ms }) => state === 'pass' && ms <= SLOW_MS;
 
-/** Tests that notice a mutant if any do, those that are over first at first. */
+/** The tests that can notice a mutant, the fastest first. */
 function testsFor(ids, files) {
   const tests = files.flatMap(({ shared, tests: own }) => {
     const isShared = ids.some((id) => shared.has(id));
@@ -67,9 +67,9 @@ function roundsOf(tests) {
 }
 
 /**
- * How a mutant is run: `rounds` of tests, and `limit`, how often it may be reached. What is reached while modules
- * are loaded and set up has been done without the fault: then `alone` are the rounds of a process of its own, with all
- * tests that come to its file, for which `siblings` are the ids of all mutants there.
+ * How a mutant is run: `rounds` of tests, and `limit`, how often it may be reached. Code that runs while modules load
+ * has run without the fault: then `alone` are the rounds of a process of its own, with all tests that come to its
+ * file, for which `siblings` are the ids of all mutants there.
  */
 export function planOf(id, files, siblings) {
   const isBefore = files.some(({ loading, shared }) => loading.has(id) || shared.has(id));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { coverageOf, planOf } from './coverage.mjs';
 
-/** What the runner writes of a file: what loading, hooks and tests reach, as pairs of a mutant and a number. */
+/** The runner's record of a file: mutants that loading, hooks and tests reach, as pairs of a mutant and a number. */
 const entries = [
   { path: 'a', loading: [[1, 3]] },
   { path: 'a', hooks: [[2, 1]] },

@@ -1,4 +1,4 @@
-/** Ends a process and all that it has started when it takes too long or too much memory. */
+/** Kills a process and its children when it takes too long or too much memory. */
 import { execFileSync } from 'node:child_process';
 import process from 'node:process';
 

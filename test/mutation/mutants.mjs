@@ -124,7 +124,7 @@ function describe(node, after) {
 
 const oneLine = (text) => text.replace(/\s+/g, ' ').trim();
 
-/** All faults of a file, from its start to its end. `start` and `end` are of the node that is another in the fault. */
+/** All faults of a file, from its start to its end. `start` and `end` delimit the node that the fault replaces. */
 export function mutantsOf(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const lines = text.split('\n');
@@ -153,7 +153,7 @@ export function mutantsOf(path, text) {
 }
 
 /**
- * The file with the mutants in it, each behind its switch: `__faults.at(id)`, true when that one is to be run.
+ * The file with the mutants in it, each behind its switch: `__faults.at(id)`, true when that fault is switched on.
  * The mutants are of this file, and have an `id`.
  */
 export function withSwitches(text, mutants) {

@@ -1,9 +1,9 @@
 /**
- * `npm run mutate -- ROOM [--file NAME] [--count N] [--seed S]`: puts small faults into the sources of a room, one at a time, and runs
- * those tests of the room that reach them. A fault that no test notices is a survivor: it lacks a test, or is the same
- * program (then it belongs into equivalents.json, with the reason), or it is in code that nobody needs.
- * ROOM is a folder of `src`. Of `header`, with the JSON reader that it needs, every fault is put in. NAME limits the
- * faults to one file of the room; its tests are still those of the room.
+ * `npm run mutate -- ROOM [--file NAME] [--count N] [--seed S]`: puts small faults into the sources of a room, one at
+ * a time, and runs those tests of the room that reach them. A fault that no test notices is a survivor: a test is
+ * missing, or the program is equivalent (then it belongs into equivalents.json, with the reason), or nobody needs the
+ * code. ROOM is a folder of `src`. Of `header`, with the JSON reader that it needs, every fault is put in. NAME
+ * limits the faults to one file of the room; its tests are still those of the room.
  */
 import {
   existsSync,
@@ -25,7 +25,10 @@ import { guard } from './guard.mjs';
 import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
 import { ROOT, rooms, sourcesOf, testsOf } from './rooms.mjs';
 
-/** A process that has nothing to say for this long is ended: it loads all tests of a room, or runs those of one mutant. */
+/**
+ * A process that writes nothing for this long is killed: it is loading all tests of a room, or running those of one
+ * mutant.
+ */
 const PATIENCE_MS = 120_000;
 
 const USAGE = `npm run mutate -- ROOM [--file NAME] [--count N] [--seed S]
@@ -143,14 +146,14 @@ async function session(paths, job = {}) {
 /** Those that no test reaches. */
 const unreached = new Set();
 
-/** The test that has noticed a mutant, or what has ended its process; undefined for a survivor. */
+/** The test that noticed a mutant, or the reason why its process ended; undefined for a survivor. */
 const verdicts = new Map();
 
 /** Those that are run one after the other in one process, and those of them that must be run alone as well. */
 const rest = [];
 const unclear = [];
 
-/** What the process in which they are run has said of them, in their order. Gives how many. */
+/** Takes the results of the process that ran them, in their order. Returns their number. */
 function takeResults(entries) {
   const results = entries.filter(({ isClean }) => isClean !== undefined);
   for (const { failed, isClean } of rest.length === 0 ? [] : results) {

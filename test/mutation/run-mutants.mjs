@@ -1,7 +1,7 @@
 /**
- * What vitest runs in the process of the tests, instead of its own runner. Without mutants it writes which test reaches
- * which; with mutants it runs those tests for one after the other, without loading anything again.
- * MUTATION_JOB is the path of what is to be done, as JSON.
+ * A runner for vitest, in the process of the tests. Without mutants it writes which test reaches which; with mutants
+ * it runs those tests for one after the other, without loading anything again. MUTATION_JOB is the path of the job, a
+ * JSON file.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import process from 'node:process';
@@ -69,7 +69,7 @@ function* tasksOf(suite) {
 
 const testsOf = (file) => [...tasksOf(file)].filter(({ type }) => type === 'test');
 
-/** The files of tests so far, and what their tasks are when all are run: vitest makes a runner for each file. */
+/** The files of tests so far, with all of their tasks: vitest makes a runner for each file. */
 const loaded = new Map();
 const modes = new Map();
 
@@ -95,7 +95,7 @@ export default class MutationRunner extends TestRunner {
     // Nobody looks at them.
     this.onTaskUpdate = () => Promise.resolve();
     for (const task of tasksOf(file)) {
-      // What is reached is put down to one test at a time.
+      // Reached mutants are attributed to one test at a time.
       delete task.concurrent;
       modes.set(task, task.mode);
     }
@@ -159,7 +159,7 @@ export default class MutationRunner extends TestRunner {
     }
   }
 
-  /** Sets the files up for many runs: what their tests share is made once. */
+  /** Sets the files up for many runs: shared fixtures are made once. */
   *#setUp() {
     for (const file of loaded.values()) {
       TestRunner.getSuiteHooks(file).afterAll.length = 0;
@@ -200,7 +200,7 @@ export default class MutationRunner extends TestRunner {
     return file.result.state === 'pass' && !faults.isNoticed;
   }
 
-  /** Makes exactly these tests of a file those that will be run. */
+  /** Selects exactly these tests of a file. */
   #select(file, indexes) {
     const all = testsOf(file);
     const chosen = indexes.map((index) => all[index]);

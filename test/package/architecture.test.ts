@@ -152,7 +152,7 @@ describe('folders', () => {
     for (const path of sources) visit(path, []);
   });
 
-  /** The sources that have a node of the syntax tree that is as asked. */
+  /** The sources whose syntax tree has a matching node. */
   function sourcesWith(isWanted: (node: ts.Node) => boolean): string[] {
     return sources.filter((path) => {
       let found = false;

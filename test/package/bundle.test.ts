@@ -1,4 +1,4 @@
-/** The bundle in `lib/`, which the package ships: what importing it costs. */
+/** The bundle in `lib/`, which the package ships: the cost of importing it. */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -116,6 +116,6 @@ test('60 workers that are terminated while they import leave no more than two fi
     (name) => left.filter((path) => name.test(path)).length,
   );
   expect(ours + others).toBe(left.length);
-  // Chance decides about each: five times the spread of their difference is allowed.
+  // Each count is random: five times the spread of their difference is allowed.
   expect(ours - others).toBeLessThanOrEqual(5 * Math.sqrt(ours + others));
 });

@@ -1,4 +1,4 @@
-/** Every example of the pages and docstrings is checked as TypeScript, runs, and prints what it says. */
+/** Every example of the pages and docstrings compiles as TypeScript, runs, and prints the output that it shows. */
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   declaredIn,

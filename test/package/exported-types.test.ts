@@ -1,7 +1,7 @@
 /**
  * The entries of the package have exactly the names that their declarations declare, and every type that these
- * mention can be imported from the same entry. `typedoc` does not see that: it takes a type for public that any
- * of the entries exports.
+ * mention can be imported from the same entry. `typedoc` does not see that: to it a type is public when any entry
+ * exports it.
  */
 
 import ts from 'typescript';
@@ -32,7 +32,7 @@ const program = ts.createProgram(
 );
 const checker = program.getTypeChecker();
 
-/** What an imported or exported name stands for. */
+/** The declaration behind an imported or exported name. */
 function meant(symbol: ts.Symbol): ts.Symbol {
   return symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
 }

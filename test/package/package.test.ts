@@ -36,7 +36,7 @@ const TSC = join(root, 'node_modules/typescript/bin/tsc');
 
 let folder: string;
 
-/** Runs a program of test/package/children in a project that has the package; returns what it printed. */
+/** Runs a program of test/package/children in a project that has the package; returns its output. */
 function runChild(
   project: string,
   child: string,
@@ -53,7 +53,7 @@ let withoutAddon: Pack;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'safetensors-package-'));
   const copy = join(folder, 'copy');
-  // With what was compiled: `prepack` compiles what changed since, and bundles.
+  // With the compiled files: `prepack` compiles later changes, and bundles.
   const options = { recursive: true, preserveTimestamps: true };
   for (const path of [...filesBelow('.'), 'build', ADDON]) {
     mkdirSync(dirname(join(copy, path)), { recursive: true });
@@ -131,7 +131,7 @@ describe('the tarball', () => {
     const installed = join(project, 'node_modules', PACKAGE);
     const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
     const scripts = Object.keys(manifest.scripts ?? {});
-    // npm runs these for a package in some place or other, and warns of those that it does not run.
+    // npm runs these scripts for some installed packages, and warns of those that it does not run.
     const run = /^(?:pre|post)?(?:install|prepare|publish)$/;
     expect(scripts.filter((name) => run.test(name))).toEqual([]);
     expect(manifest.gypfile).toBe(false);

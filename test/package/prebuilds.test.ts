@@ -1,4 +1,4 @@
-/** The addons that the package ships: what they take from the systems that they run on. */
+/** The addons that the package ships: names that they import from their systems. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {

@@ -1,4 +1,4 @@
-/** Workflows that nobody can run here: that what they name is there, and what they publish is safe. */
+/** Workflows, which cannot run here: their files exist, and publishing is safe. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

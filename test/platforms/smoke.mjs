@@ -1,6 +1,6 @@
 /**
- * What the package must do on every platform and runtime, in plain JavaScript: no test runner starts
- * everywhere. Prints a line of JSON: the runtime, how files are opened, and what failed.
+ * Checks for every platform and runtime, in plain JavaScript: no test runner starts everywhere. Prints a line of
+ * JSON: the runtime, how files are opened, and the failures.
  *
  *     node --expose-gc test/platforms/smoke.mjs [--without-guard]
  */
@@ -70,7 +70,7 @@ function decode(pattern, exponentBits, mantissaBits) {
   return sign * (1 + fraction) * 2 ** (exponent - bias);
 }
 
-/** The same numbers; NaN is one, whatever its bits are. */
+/** Whether the numbers are the same; all NaNs count as equal. */
 function equalNumbers(actual, expected) {
   equal(actual.length, expected.length);
   const wrong = actual.findIndex((value, i) => !Object.is(value, expected[i]));

@@ -1,5 +1,5 @@
 /**
- * What is different on Windows: further checks of the smoke suite, in plain JavaScript for every runtime.
+ * Differences on Windows: further checks of the smoke suite, in plain JavaScript for every runtime.
  *
  * File length: checks that have nothing to do with each other.
  */
@@ -25,7 +25,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 
-/** libuv's flag for a file that nobody else may open; Node passes it on, Bun does not. */
+/** libuv's flag for exclusive access to a file; Node passes it on, Bun does not. */
 const EXCLUSIVE = 0x10000000;
 
 const LENGTH = 300_000;

@@ -11,7 +11,7 @@ const BYTES = new Uint8Array(
   ]),
 );
 
-/** A reader over memory, of which something can be different. */
+/** A reader over memory, with overrides. */
 function reader(others: Partial<ByteSource> = {}): ByteSource {
   return {
     byteLength: BYTES.length,

@@ -1,4 +1,4 @@
-/** The entries for Node and for browsers have the same names, but for what needs Node. */
+/** The entries for Node and for browsers have the same names, except those that need Node. */
 import { expect, it } from 'vitest';
 import * as hub from '../../src/hub.js';
 import * as hubBrowser from '../../src/hub-browser.js';
@@ -6,7 +6,7 @@ import * as node from '../../src/remote.js';
 import * as browser from '../../src/remote-browser.js';
 import { textOf } from '../support/source-tree.js';
 
-/** What only Node has. */
+/** Names that only the entry for Node has. */
 const CALLS = ['SelectionError', 'download'];
 const TYPES = [
   'SelectionReport',

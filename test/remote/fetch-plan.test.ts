@@ -12,7 +12,7 @@ import { naivePositions, shapeAndIndex } from '../tensor/slice-oracle.js';
 
 const FILE = countedFile(new Uint8Array(0)).file('model.safetensors');
 
-/** A run of bytes that somebody wants. */
+/** A wanted run of bytes. */
 function run(begin: number, end: number, file = FILE): WantedCopy {
   const byteLength = end - begin;
   const copy = { byteLength, byteOffset: begin, runByteLength: byteLength, loops: [] };

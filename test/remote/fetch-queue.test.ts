@@ -1,4 +1,4 @@
-/** Calls of the same turn of the event loop share requests, and nothing else. */
+/** Calls of the same turn of the event loop share requests; other calls do not. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import { parse, type Tensor } from '../../src/index.js';
@@ -81,7 +81,7 @@ describe('requests', () => {
       [0, 3000],
       [3000 + 2 * MIB, 4000 + 2 * MIB],
     ]);
-    // Calls that allow other gaps share none.
+    // Calls with different gaps share no requests.
     const gap = { maxGapByteLength: 0 };
     await Promise.all([
       checkpoint.readTensors(['a'], gap),

@@ -193,7 +193,7 @@ describe('requests', () => {
 
   it.each([1, 3, 8])('are no more than %i at a time, over all calls', async (concurrency) => {
     const names = Array.from({ length: 12 }, (_, i) => `t${i}`);
-    // None is near another: each takes a request of its own.
+    // No two are near each other, so each takes a request.
     const entries = names.flatMap((name) => [rows(name, 1), rows(`behind ${name}`, 1)]);
     const { files, checkpoint } = await opened(entries, { concurrency });
     files.delayMs = 5;

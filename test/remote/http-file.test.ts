@@ -1,4 +1,4 @@
-/** What requests a file sends, and how they end. What servers do wrong is in `lies.test.ts`. */
+/** The requests of a file, and how they end. `lies.test.ts` has the faults of servers. */
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

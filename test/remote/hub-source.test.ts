@@ -275,7 +275,7 @@ describe('the token of the machine', () => {
     reads = 0;
   });
 
-  /** What was sent to the Hub. */
+  /** The requests that the Hub received. */
   const sent = (): unknown => hub.requests.map(({ headers }) => headers.authorization);
 
   it('goes to the endpoint', async () => {

@@ -1,4 +1,4 @@
-/** What requests leave behind: nothing, and connections that the next one uses. */
+/** Requests leave nothing behind but connections that the next one uses. */
 import { describe, expect, it } from 'vitest';
 import { measureInChild } from '../support/run-child.js';
 

@@ -1,4 +1,4 @@
-/** A server that lies: every lie is an error with a code, or does no harm. */
+/** A lying server: every lie ends in an error with a code, or does no harm. */
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { resolveSource } from '../../src/remote/source.js';
 import { LyingServers, makeLies, tellLie } from '../support/lies.mjs';

@@ -1,4 +1,4 @@
-/** A server that repeats the token wherever it can: no error shows it, nor a longer part of it. */
+/** A server that repeats the token wherever it can: no error shows it, or a longer part of it. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';

@@ -1,4 +1,4 @@
-/** Files on servers that people use. What is not installed here is skipped, and said to be. */
+/** Files on servers that people use. Servers that are not installed are skipped, with a message. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

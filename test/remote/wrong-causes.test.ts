@@ -1,4 +1,4 @@
-/** Answers and failures whose first message would name the wrong cause: what stands between us and the file. */
+/** Answers and failures whose first message would name the wrong cause, such as proxies and login pages. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -25,7 +25,7 @@ const PAGES: Readonly<Record<string, string | Uint8Array>> = {
   'login-long.safetensors': LONG_PAGE,
   'login.bin': PAGE,
   'page.html': PAGE,
-  // A script that forgets to say what it sends.
+  // A script that sends no Content-Type.
   get: SMALL,
 };
 
@@ -89,7 +89,7 @@ function copy(source: string, target: string, settings = DEFAULT_HUB_SETTINGS): 
   return runDownload(source, target, { durable: false, firstDelayMs: 1 }, settings);
 }
 
-/** Message, code and format of what a call rejects with. */
+/** Message, code and format of the error of a call. */
 async function failureOf(
   call: Promise<unknown>,
 ): Promise<{ code: string; message: string; foundFormat?: string }> {

@@ -1,4 +1,4 @@
-/** What the sanitizers have written, and which of it is about the addon. */
+/** The sanitizers' reports, and which of them concern the addon. */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,10 +6,10 @@ import { join } from 'node:path';
 /** A frame without names: `#3 0x7f82  (/path/of/module+0x1f)`. */
 const FRAME = /^\s+#\d+ .*\((\/.*)\+0x[\da-f]+\)/;
 
-/** The sanitizer and the C++ library, by which everybody allocates. */
+/** The sanitizer and the C++ library, through which all code allocates. */
 const ALLOCATORS = /\/lib(?:asan|stdc\+\+)\.so[^/]*$/;
 
-/** What is no fault: memory was refused, and whoever asked for it was told so. */
+/** Not a fault: an allocation was refused, and the caller was told. */
 const HARMLESS = /^==\d+==WARNING: AddressSanitizer failed to allocate .*$/gm;
 
 /** The module whose code asked for the memory of a leak; undefined when no frame tells. */
@@ -19,10 +19,9 @@ function allocatingModule(leak) {
 }
 
 /**
- * The reports in a log that are about `addon`, the path of its file. A leak is, when the addon asked for the
- * memory: what Node and shells ask for and never free is theirs. Suppressions of LeakSanitizer's own
- * cannot say that, since they fit any frame: below every call of the addon are frames of Node. Whatever is
- * no leak counts, of any program.
+ * The reports in a log that are about `addon`, the path of its file. A leak is, when the addon asked for the memory:
+ * what Node and shells ask for and never free is theirs. Suppressions of LeakSanitizer's own cannot say that, since
+ * they fit any frame: below every call of the addon are frames of Node. Every other report counts, of any program.
  */
 export function findings(log, addon) {
   const text = log.replaceAll(HARMLESS, '').trim();

@@ -26,7 +26,7 @@ const TESTS = [
   'processes.test.ts',
 ];
 
-/** What fits into half a minute: each kind of call, faults in mapped pages, workers. */
+/** A selection for half a minute: each kind of call, faults in mapped pages, workers. */
 const QUICK_TESTS = ['binding', 'file-copy', 'guard', 'prefetch', 'replacement'].map(
   (name) => `test/platform/addon/${name}.test.ts`,
 );
@@ -99,12 +99,12 @@ async function checkAddresses(tests) {
   return passed && found.length === 0;
 }
 
-/** Replaces pages under readers, which is what these functions are for: the kernel does it in one step. */
+/** These functions replace pages under readers on purpose: the kernel does it in one step. */
 const REPLACED_PAGES = ['race:LayZeros'];
 
 async function checkThreads(seconds) {
   const more = ['event_loop', 'node_api', 'threads'].map((name) => `test/sanitize/${name}.cc`);
-  // What the stand-in for Node-API lacks is never called.
+  // Functions that the stand-in for Node-API lacks are never called.
   const linker = ['-pthread', '-no-pie', '-Wl,--unresolved-symbols=ignore-all'];
   const program = await compile('threads', addonParts(more), ['-fsanitize=thread'], linker);
   const scratch = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));

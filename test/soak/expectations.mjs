@@ -1,4 +1,4 @@
-/** Which errors are the right answer to what was done; every other one fails the soak. */
+/** The errors that an operation may end with; any other error fails the soak. */
 import assert from 'node:assert';
 
 /** The code of an error; of an abort, whose code is a number, its name. */
@@ -6,7 +6,7 @@ function codeOf(error) {
   return error?.name === 'AbortError' ? 'AbortError' : error?.code;
 }
 
-/** What `act` gives; undefined when it fails with one of these codes. */
+/** The result of `act`; undefined when it fails with one of these codes. */
 export async function mayFail(codes, act) {
   try {
     return await act();
@@ -28,8 +28,8 @@ export async function mustFail(codes, act) {
 }
 
 /**
- * Runs `act` with a signal that aborts after some milliseconds, and says whether it came to its end first:
- * the only other end is the abort, or one of `codes`.
+ * Runs `act` with a signal that aborts after some milliseconds, and returns whether it completed first: otherwise it
+ * must end with the abort, or one of `codes`.
  */
 export async function aborted(ms, act, codes = []) {
   const controller = new AbortController();

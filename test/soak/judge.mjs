@@ -6,13 +6,13 @@ const MB = 2 ** 20;
 const WARM_UP_SHARE = 1 / 3;
 const WARM_UP_SECONDS = 300;
 
-/** With fewer rests than this nothing can be said. */
+/** Fewer rests than this allow no verdict. */
 const LEAST_RESTS = 6;
 
 /**
- * What may grow, by how much over the half of a run. The figures are those of rests, when nothing is under
- * way and garbage is collected; so a descriptor, a handle or a mapping of a file more is a leak. V8 decides for itself how many
- * pages its heap has: what it uses of them is judged, and private memory and mappings without them.
+ * Limits of growth over the second half of a run. The figures are those of rests, when nothing is under way and
+ * garbage is collected; so a descriptor, a handle or a mapping of a file more is a leak. V8 decides for itself how
+ * many pages its heap has: the used part of them is judged, and private memory and mappings without them.
  */
 const RULES = {
   descriptors: { title: 'descriptors', allowed: 0.9, isKept: true },
@@ -30,7 +30,7 @@ const RULES = {
 /** Mappings without a page: the addresses of the last 4 096 detached files, and those of V8 and of stacks. */
 const EMPTY_LIMIT = 4096 + 400;
 
-/** What one turn of the event loop may compute, in ms. */
+/** Limit of the computing time of one turn of the event loop, in ms. */
 const RAN_P99 = 60;
 const RAN_LONGEST = 250;
 

@@ -1,6 +1,6 @@
 /**
- * The models of the soak: a version and a number of rows say every value, so whoever reads a file knows by
- * its metadata what each tensor must hold. A file that mixes two versions is found by its values.
+ * The models of the soak: a version and a number of rows say every value, so a reader knows from a file's metadata
+ * what each tensor must hold. A file that mixes two versions is found by its values.
  */
 import assert from 'node:assert';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -55,7 +55,7 @@ export async function makeTensors(version, rows) {
   return tensors;
 }
 
-/** What the metadata of a model says of its values. */
+/** The metadata of a model, which determines its values. */
 export function makeMetadata(version, rows) {
   return { version: String(version), rows: String(rows) };
 }

@@ -1,10 +1,10 @@
-/** What the kernel says about a process. */
+/** The kernel's figures of a process. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * What can be read while the process works: private memory and descriptors. Private memory is what is anonymous: heap, stacks,
- * pages of mappings that were written to. `Private_Dirty` would also have pages of a file that was just saved
- * and is mapped here only, which are the system's.
+ * Figures that can be read while the process works: private memory and descriptors. Private memory is what is
+ * anonymous: heap, stacks, pages of mappings that were written to. `Private_Dirty` would also have pages of a file
+ * that was just saved and is mapped here only, which are the system's.
  */
 export function processFigures(pid) {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');

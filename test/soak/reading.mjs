@@ -1,4 +1,4 @@
-/** What lanes of the soak do that reads: opened, dropped, cut short, streamed, fetched, aborted. */
+/** Reading operations of the soak: files opened, dropped, cut short, streamed, fetched, aborted. */
 import assert from 'node:assert';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +22,7 @@ const CHANGED = ['SAFETENSORS_FILE_CHANGED'];
 // A handle asks the system at most once per millisecond whether its file has changed.
 const LOOK_AGAIN_MS = 3;
 
-/** A model of the lane's own, with nobody else near it. */
+/** A model of the lane's own, which no other lane touches. */
 async function ownModel(lane, rows, name = 'own.safetensors') {
   const version = lane.random.below(500);
   const path = join(lane.folder, name);
@@ -79,7 +79,7 @@ async function writeToPages(lane) {
   letGo(lane, file);
 }
 
-/** What is gone reads as zeros, and as an error at the next call. */
+/** The missing part reads as zeros, and the next call throws. */
 async function cutShort(lane) {
   const { path, version, rows } = await ownModel(lane, 64 + lane.random.below(256));
   const file = await openAnyhow(lane, path);

@@ -1,7 +1,7 @@
 /**
- * The process that the soak watches: lanes in the main thread, and workers that start and are ended at
- * random. Now and then it rests: no worker, no operation, garbage collected. What it then holds is what the
- * package holds. Its parent takes the samples. Started under a small limit of descriptors.
+ * The process that the soak watches: lanes in the main thread, and workers that start and are ended at random. Now
+ * and then it rests: no worker, no operation, garbage collected. The memory, descriptors and mappings that remain are
+ * the package's. Its parent takes the samples. Started under a small limit of descriptors.
  */
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -62,7 +62,7 @@ async function runWorkers(place) {
     // Node itself leaves the descriptor of a module open that it loads while the worker is ended.
     await once(worker, 'message');
     let isEnding = false;
-    // While Node ends a worker, its calls of addons fail already: what it says then answers nobody.
+    // While Node ends a worker, its calls of addons fail already: ignore its last messages.
     worker.on('message', (error) => isEnding || note(error));
     const end = performance.now() + random.below(WORKER_MS);
     while (!isResting && performance.now() < end) await sleep(20);
@@ -86,7 +86,7 @@ async function tendShelf() {
   }
 }
 
-/** Removes what workers that were ended during a save have left, which is all that may be there. */
+/** Removes leftovers of workers that were ended during a save; nothing else may be there. */
 async function sweep() {
   for (const name of await readdir(shared)) {
     if (/^\d\.safetensors$/.test(name)) continue;
@@ -96,7 +96,7 @@ async function sweep() {
   }
 }
 
-/** Garbage is collected, and connections that nobody uses are gone. */
+/** Collects garbage, and waits until unused connections have closed. */
 async function settle() {
   const end = performance.now() + SOCKETS_MS;
   do {
@@ -118,7 +118,7 @@ function handles() {
   );
 }
 
-/** Tells the parent how things are, and waits until it has looked. */
+/** Announces a state to the parent, and waits for its sample. */
 async function report(kind, loop) {
   const answered = new Promise((resolve) => process.once('message', resolve));
   process.send({

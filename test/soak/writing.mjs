@@ -1,4 +1,4 @@
-/** What lanes of the soak do that writes: saved, replaced, edited, split, converted, aborted. */
+/** Writing operations of the soak: files saved, replaced, edited, split, converted, aborted. */
 import assert from 'node:assert';
 import { join } from 'node:path';
 import {

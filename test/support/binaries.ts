@@ -1,13 +1,13 @@
-/** What a compiled file takes from others, and what it gives: ELF, Mach-O and PE, of 64 bits, little-endian. */
+/** Imports and exports of compiled files: ELF, Mach-O and PE, of 64 bits, little-endian. */
 import { createHash } from 'node:crypto';
 
 /** A file of machine code, as its headers describe it. */
 export interface Binary {
   /** Names of the libraries that must be loaded with it. */
   readonly libraries: readonly string[];
-  /** Names that it takes from others. */
+  /** Names that it imports. */
   readonly imports: readonly string[];
-  /** Names that others can take from it. */
+  /** Names that it exports. */
   readonly exports: readonly string[];
   /** Versions of names that it asks for, such as `GLIBC_2.28`. ELF alone has them. */
   readonly versions: readonly string[];
@@ -88,7 +88,7 @@ function readMachO(file: Reader): Binary {
         type: file.u8(entry + 4),
       })),
     )
-    // Those that others see. What C calls `x` is `_x` here.
+    // The exported names. A C function `x` is `_x` here.
     .filter(({ type }) => (type & 1) === 1)
     .map(({ name, type }) => ({ name: name.replace(/^_/, ''), isUndefined: (type & 0xe) === 0 }));
   return {

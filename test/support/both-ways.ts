@@ -13,7 +13,7 @@ import {
   safeOpenAsync,
 } from '../../src/index.js';
 
-/** All that a caller can see of an error. */
+/** Every property of an error that a caller can see. */
 function errorFacts(error: unknown): unknown {
   if (!isNativeError(error)) return error;
   const { constructor: type, name, message, cause } = error;

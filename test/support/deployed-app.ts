@@ -1,6 +1,6 @@
 /**
- * Programs that use the package, built by the recipes of docs/bundlers.md, and run where they find
- * nothing but what was shipped with them.
+ * Programs that use the package, built by the recipes of docs/bundlers.md, and run in a place that has only the
+ * shipped files.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -28,7 +28,7 @@ const DESCRIPTION = join(root, 'test/fixtures/models/bert-f32.json');
 export const MODEL: string = join(root, 'test/fixtures/models/bert-f32.safetensors');
 export const TENSOR = 'embeddings.LayerNorm.weight';
 
-/** What a program printed. */
+/** The output of a program. */
 export interface Output {
   readonly stdout: string;
   readonly stderr: string;
@@ -93,7 +93,7 @@ export class App {
     run('/bin/sh', ['-e', '-c', commands], { cwd: this.folder, env: { ...env, PATH } });
   }
 
-  /** Copies what was built to a new folder, which it returns, and removes the project. */
+  /** Copies the built files to a new folder, which it returns, and removes the project. */
   ship(...paths: readonly string[]): string {
     const target = emptyFolder();
     for (const path of paths) {
@@ -112,7 +112,7 @@ function emptyFolder(): string {
   return folder;
 }
 
-/** Runs a program; throws unless it ends with code 0. Its environment is exactly what is given. */
+/** Runs a program; throws unless it ends with code 0. Its environment is exactly the given one. */
 export function run(
   command: string,
   args: readonly string[],
@@ -124,13 +124,13 @@ export function run(
   throw new Error(`${command} ${args.join(' ')}: ${error ?? status}\n${stdout}${stderr}`);
 }
 
-/** Runs what was shipped, from another folder, on the model; `args` come before its two arguments. */
+/** Runs the shipped program from another folder, on the model; `args` come before its two arguments. */
 export function runShipped(command: string, ...args: readonly string[]): Output {
   const cwd = emptyFolder();
   return run(command, [...args, MODEL, TENSOR], { cwd, env: { HOME: cwd } });
 }
 
-/** Checks what a program of test/package/children saw by Python's description of the model. */
+/** Compares the output of a program of test/package/children with Python's description of the model. */
 export function expectSameAsPython(seen: Record<string, unknown>, storage: 'mmap' | 'read'): void {
   const tensor = readDescription(DESCRIPTION).tensors.find(({ name }) => name === TENSOR);
   const sha256 = createHash('sha256').update(String(seen['hex']), 'hex').digest('hex');
@@ -148,7 +148,7 @@ export function expectMapped({ stdout, stderr }: Output): void {
   expectSameAsPython(JSON.parse(stdout), 'mmap');
 }
 
-/** The program read the file, and one warning said why. */
+/** The program read the file, and one warning gave the reason. */
 export function expectRead({ stdout, stderr }: Output, reason: RegExp): void {
   const warnings = stderr.match(/^\(\w+:\d+\) .*$/gm) ?? [];
   expect(warnings, stderr).toEqual([expect.stringMatching(reason)]);

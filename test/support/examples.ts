@@ -48,10 +48,10 @@ import { parse, root, walk } from './source-tree.js';
 
 /** A program that a reader can copy. */
 export interface Example {
-  /** Where it stands. */
+  /** Its page and heading. */
   readonly title: string;
   readonly code: string;
-  /** What it prints. */
+  /** Its output. */
   readonly output: string;
 }
 
@@ -89,7 +89,7 @@ export function examplesIn(markdown: string, title: string): Example[] {
   ).filter(({ language }) => language === 'ts');
 }
 
-/** What a source file declares, members of classes among it. */
+/** The declarations of a source file, with the members of its classes. */
 export function declaredIn(path: string): Declared[] {
   const found: Declared[] = [];
   walk(parse(path), (node) => {
@@ -273,7 +273,7 @@ export class ExampleProject {
     return join(this.folder, String(this.#examples.indexOf(example)));
   }
 
-  /** What the compiler says about all examples. */
+  /** The compiler's messages about all examples. */
   typeErrors(): string[] {
     const paths = this.#examples.map((example) => join(this.#folderOf(example), 'example.mts'));
     const program = ts.createProgram(paths, COMPILER_OPTIONS);
@@ -285,8 +285,8 @@ export class ExampleProject {
   }
 
   /**
-   * Runs an example without its types, which Node 20 does not know; gives what it printed. One process runs all
-   * but those that are about their process, such as its environment.
+   * Runs an example without its types, which Node 20 does not know; returns its output. One process runs all but
+   * those that are about their process, such as its environment.
    */
   async run(example: Example): Promise<string> {
     const compilerOptions = { ...COMPILER_OPTIONS, module: ts.ModuleKind.ESNext };
@@ -298,7 +298,7 @@ export class ExampleProject {
     const env = { ...process.env, HF_ENDPOINT: server, HF_HUB_OFFLINE: '' };
     const needsOwn = /\bprocess\b/.test(example.code);
     const runner = needsOwn ? new Runner(env) : (this.#runner ?? new Runner(env));
-    // Unless it fails: a program that never ends must not be in the way of the next.
+    // Unless it fails: a program that never ends must not block the next.
     this.#runner = needsOwn ? this.#runner : undefined;
     try {
       const printed = await runner.run(cwd);

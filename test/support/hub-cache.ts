@@ -8,7 +8,7 @@ import { temporaryPath } from './make-file.js';
 /** The commit of every repository. */
 export const COMMIT = '0123456789abcdef0123456789abcdef01234567';
 
-/** What the store's marker says. */
+/** The text of the store's marker. */
 export const STORE_LAYOUT = '1\n';
 
 /** The digits of a content's hash, by which the cache names its blob. */

@@ -1,10 +1,10 @@
-/** Takes what the machine is told about the Hub out of the environment of a test. */
+/** Removes the machine's settings of the Hub from the environment of a test. */
 import { vi } from 'vitest';
 import { temporaryPath } from './make-file.js';
 
 /**
- * Takes everything that the machine is told about the Hub out of the environment, tokens too, and names the
- * Hub. `vi.unstubAllEnvs` puts it back.
+ * Removes all settings of the Hub from the environment, tokens too, and names the Hub. `vi.unstubAllEnvs` puts it
+ * back.
  */
 export function useHub(endpoint: string): void {
   for (const name of Object.keys(process.env)) {

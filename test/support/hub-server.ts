@@ -1,7 +1,7 @@
 /**
- * A Hugging Face Hub on this machine, for tests: repositories with their revisions, the addresses, headers,
- * redirects and errors of the Hub, and a second server beside it, the content network, which has the large
- * files. It remembers what it was asked.
+ * A Hugging Face Hub on this machine, for tests: repositories with their revisions, the addresses, headers, redirects
+ * and errors of the Hub, and a second server beside it, the content network, which has the large files. It records
+ * its requests.
  */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -25,7 +25,7 @@ export interface HubRepository {
   readonly files: Files;
   /** Those of other branches, tags and refs. */
   readonly revisions?: Readonly<Record<string, Files>>;
-  /** A private one is there for `TOKEN` only; of a gated one everybody knows. Public unless given. */
+  /** A private repository exists for `TOKEN` only; a gated one is known to everybody. Public unless given. */
   readonly access?: 'private' | 'gated';
   /** Further names, as after a renaming: requests for them are redirected. */
   readonly formerNames?: readonly string[];
@@ -133,7 +133,7 @@ function listen(server: Server): Promise<string> {
 }
 
 export class HubServer {
-  /** What was asked, in order. Empty it to count anew. */
+  /** The requests, in order. Empty it to count anew. */
   readonly requests: HubRequest[] = [];
   /** Entries of a list that one answer has. */
   entriesPerPage = 1000;
@@ -144,7 +144,7 @@ export class HubServer {
   readonly #snapshots = new Map<string, ReadonlyMap<string, Snapshot>>();
   readonly #repositories = new Map<string, HubRepository>();
   readonly #newNames = new Map<string, string>();
-  /** What the content network has, by hash. */
+  /** The files of the content network, by hash. */
   readonly #large = new Map<string, StoredFile>();
 
   private constructor() {
@@ -195,7 +195,7 @@ export class HubServer {
     return this.#snapshot(name, revision).commit;
   }
 
-  /** Stops both servers, whatever they are sending. */
+  /** Stops both servers, even while they send. */
   async close(): Promise<void> {
     for (const server of [this.#hub, this.#network]) {
       const closed = new Promise((resolve) => server.close(resolve));

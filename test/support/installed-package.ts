@@ -25,7 +25,7 @@ export interface Pack {
   readonly files: readonly { readonly path: string }[];
 }
 
-/** Runs a program of the running Node; the environment is exactly what is given. */
+/** Runs a program of the running Node; the environment is exactly the given one. */
 export function runNode(cwd: string, env: NodeJS.ProcessEnv, ...args: readonly string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {
     cwd,
@@ -104,7 +104,7 @@ export function install(folder: string, name: string, tarball: string): string {
   return project;
 }
 
-/** What programs import the entries of the package by: `safetensors-mmap`, `safetensors-mmap/remote`, … */
+/** The specifiers of the package's entries: `safetensors-mmap`, `safetensors-mmap/remote`, … */
 export function entrySpecifiers(): string[] {
   const { name, exports } = JSON.parse(textOf('package.json'));
   return Object.keys(exports)

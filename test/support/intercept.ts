@@ -1,4 +1,4 @@
-/** What the system answers to calls of `node:fs`, in this process: as a test says. */
+/** Replaces answers of the system to calls of `node:fs`, in this process. */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { constants } from 'node:os';
@@ -12,7 +12,7 @@ const functions = fs as unknown as Record<string, Call>;
 export function intercept(name: string, instead: (own: Call, args: never[]) => unknown): void {
   const own = functions[name] as Call;
   const call: Call = (...args) => instead(own, args);
-  // What the function has of its own says how it is promisified.
+  // The function's own properties tell promisify what to do.
   functions[name] = Object.defineProperties(call, Object.getOwnPropertyDescriptors(own));
   syncBuiltinESMExports();
   onTestFinished(() => {

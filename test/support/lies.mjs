@@ -1,6 +1,6 @@
 /**
- * A server that lies, and what must come of each of its lies. Every lie has a folder of its own on the
- * server, so all of them can run at the same time, in any runtime that has `node:http` and `fetch`.
+ * A server that lies, and the expected result of each lie. Every lie has a folder of its own on the server, so all of
+ * them can run at the same time, in any runtime that has `node:http` and `fetch`.
  *
  * File length: one list, an entry for each lie.
  */
@@ -17,7 +17,7 @@ export const NEXT_FILE = FILE.map((byte) => 255 - byte);
 const TOKEN = 'hf_notForOthers';
 const COMMITS = ['1'.repeat(40), '2'.repeat(40)];
 
-/** What the server does with one request. */
+/** The server's answer to one request. */
 class Exchange {
   constructor(servers, lie, asked, request, response) {
     this.servers = servers;
@@ -36,7 +36,7 @@ class Exchange {
     return this.asked.at(-1).isElsewhere;
   }
 
-  /** Answers with the range, as an honest server does, but for what is given. */
+  /** Answers with the range, as an honest server does, except for the given parts. */
   send({ status = 206, headers = {}, file = FILE, body } = {}) {
     const { begin } = this;
     const end = Math.min(this.end, file.length);
@@ -115,7 +115,7 @@ export class LyingServers {
     return `http://127.0.0.1:${server.address().port}`;
   }
 
-  /** The folder of a lie on a server, and what will be asked for in it. */
+  /** The folder of a lie on a server, and the file to request. */
   add(lie) {
     const asked = [];
     const folder = String(this.#folders.size + 1);
@@ -475,7 +475,7 @@ const REDIRECTS = [
         assert.deepEqual([headers.authorization, headers['x-key']], [undefined, undefined]);
       }
       const here = asked.filter(({ isElsewhere }) => !isElsewhere);
-      // What follows asks the other host at once.
+      // Later requests go to the other host at once.
       assert.equal(here.length, 1);
       assert.equal(here[0].headers.authorization, `Bearer ${TOKEN}`);
       assert.equal(here[0].headers['x-key'], 'secret key');
@@ -770,8 +770,8 @@ export function makeLies() {
 }
 
 /**
- * Lets the servers tell a lie, and checks what comes of it. `resolveSource` is that of
- * `remote/source`, with any further options.
+ * Lets the servers tell a lie, and checks the result. `resolveSource` is that of `remote/source`, with any further
+ * options.
  */
 export async function tellLie(servers, lie, resolveSource, options = {}) {
   const { folder, asked } = servers.add(lie);

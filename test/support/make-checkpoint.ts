@@ -10,7 +10,7 @@ export interface CheckpointDescription {
   /** Tensors by shard. */
   readonly shards: Readonly<Record<string, readonly Entry[]>>;
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** Instead of what the shards hold. */
+  /** Instead of the true tensors of the shards. */
   readonly weightMap?: Readonly<Record<string, string>>;
   readonly indexName?: string;
   readonly fileOptions?: FileOptions;

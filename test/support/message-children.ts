@@ -1,4 +1,4 @@
-/** Processes that do one thing for every message, at the same time as others. */
+/** Processes that run one operation for every message, in parallel. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import process from 'node:process';
@@ -44,7 +44,7 @@ export async function ask(
   return Promise.all(answers);
 }
 
-/** How often to repeat what goes wrong only now and then; `.ci/full` does it more often. */
+/** Repeats of tests of rare failures; `.ci/full` sets more. */
 export function rounds(usual: number): number {
   return usual * Number(process.env['SAFETENSORS_MMAP_ROUNDS'] ?? 1);
 }

@@ -1,8 +1,8 @@
-/** The options of the harnesses: `--help`, and what is wrong with them in one line, with exit code 2. */
+/** The options of the harnesses: `--help`, and a one-line error with exit code 2. */
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 
-/** Says what is wrong with the command line, and ends the process. */
+/** Prints an error of the command line, and ends the process. */
 export function refuse(program, text) {
   console.error(`${program}: ${text}`);
   process.exit(2);

@@ -1,10 +1,10 @@
 /**
- * Values of another realm: those that code in a `vm` context, and so under Jest, passes to a library
- * outside of it. `instanceof` is false for all of them.
+ * Values of another realm, as code in a `vm` context, and so under Jest, passes to a library outside of it.
+ * `instanceof` is false for all of them.
  */
 import { type Context, createContext, runInContext } from 'node:vm';
 
-/** What the language does not have and a DOM for Node brings along, written from scratch. */
+/** Classes of a DOM for Node that the language lacks, written from scratch. */
 const DOM_CLASSES = `
 class URL {
   #text;
@@ -43,7 +43,7 @@ export function foreignUrl(href: string | URL): URL {
   return foreign(`new URL(${JSON.stringify(String(href))})`);
 }
 
-/** A signal of the other realm, and what aborts it. */
+/** A signal of the other realm, and its abort function. */
 export function foreignAbort(): { signal: AbortSignal; abort: (reason: unknown) => void } {
   const signal = foreign<AbortSignal & { abort(reason: unknown): void }>('new AbortSignal()');
   return { signal, abort: (reason) => signal.abort(reason) };

@@ -1,4 +1,4 @@
-/** Compares what a dry run says with what the same call does. */
+/** Compares the report of a dry run with the result of the same call. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -7,7 +7,7 @@ import { type NewTensor, type PlannedFile, safeOpen } from '../../src/index.js';
 import { writeBelow } from './make-checkpoint.js';
 import { temporaryPath } from './make-file.js';
 
-/** What a folder has, or that it is missing; with the times of all files. */
+/** The contents of a folder with the times of all files, or that it is missing. */
 export function stateOf(path: string): unknown {
   if (!existsSync(path)) return 'missing';
   const { mtimeMs } = statSync(path);
@@ -26,7 +26,7 @@ export function tensorFiles({ files }: Plan): string[] {
   return files.filter(({ tensors }) => tensors !== null).map(({ name }) => name);
 }
 
-/** Keys of results that only what was done can tell. */
+/** Keys of results that a dry run cannot know. */
 const FOUND_OUT = ['undeleted', 'overflowed', 'receivedByteLength', 'presentByteLength'];
 
 /**
@@ -114,7 +114,7 @@ export function leftOutOf(
   return [...model.keys()].filter((name) => names?.(name) === false);
 }
 
-/** What the target has before. */
+/** The target's files before the call. */
 export const olds = fc.subarray([
   'model.safetensors',
   'model-00001-of-00003.safetensors',

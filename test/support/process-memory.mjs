@@ -1,4 +1,4 @@
-// What the kernel says about this process, for tests of leaks and of memory.
+// The kernel's figures of this process, for tests of leaks and of memory.
 import { readdirSync, readFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 

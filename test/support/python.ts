@@ -66,11 +66,11 @@ export function pythonCommand(python: Python, args: readonly string[]): PythonCo
     return { executable, args, env: process.env };
   }
   const env = { ...process.env, PYTHON_SERVER_PACKAGES: packages.join(' ') };
-  // Without the packages of the environment, which the one that asks does not need.
+  // Without the packages of the environment, which the caller does not need.
   return { executable, args: ['-S', '-E', SERVER, socket, ...args], env };
 }
 
-/** Runs Python and returns its stdout; what it wrote to stderr is in the error when it fails. */
+/** Runs Python and returns its stdout; the error has its stderr when it fails. */
 export function runPython(python: Python, given: readonly string[]): string {
   const { executable, args, env } = pythonCommand(python, given);
   const { status, signal, stdout, stderr } = spawnSync(executable, args, {

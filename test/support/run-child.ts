@@ -1,4 +1,4 @@
-/** Runs scripts in processes of their own: what may crash, or is measured by the kernel's counters. */
+/** Runs scripts that may crash, or that the kernel's counters measure, in processes of their own. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,7 +8,7 @@ import process from 'node:process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
-/** How a child process ended, and what it printed. */
+/** A child process's exit and output. */
 export interface ChildResult {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;

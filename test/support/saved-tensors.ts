@@ -1,4 +1,4 @@
-/** What a saved checkpoint holds. */
+/** The contents of a saved checkpoint. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -19,7 +19,7 @@ export function filled(length: number, value: number): NewTensor {
   return { dtype: 'F32', shape: [length], data: new Float32Array(length).fill(value) };
 }
 
-/** What a checkpoint holds, as a plain value; it is verified before. */
+/** The contents of a checkpoint as a plain value, after verification. */
 export async function contentOf(
   path: string,
   variant?: string,

@@ -1,4 +1,4 @@
-/** What the architecture test knows about the tree: files, imports, and the page's tables. */
+/** The tree for the architecture test: files, imports, and the page's tables. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';

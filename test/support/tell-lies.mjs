@@ -1,5 +1,5 @@
-// Tells every lie to the wire of this runtime, and prints what came out wrong as one line of JSON: names and
-// messages. Bundled with `src/remote/source`, it runs in any runtime.
+// Tells every lie to the wire of this runtime, and prints the failures as one line of JSON: names and messages.
+// Bundled with `src/remote/source`, it runs in any runtime.
 import { resolveSource } from '../../src/remote/source.js';
 import { LyingServers, makeLies, tellLie } from './lies.mjs';
 

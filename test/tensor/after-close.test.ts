@@ -1,4 +1,4 @@
-/** What is left of a tensor when its file is closed does not depend on whether somebody looked at it. */
+/** A tensor after its file was closed is the same whether or not it was touched before. */
 import { describe, expect, test } from 'vitest';
 import type { Tensor } from '../../src/index.js';
 import { openers } from './openers.js';

@@ -148,7 +148,7 @@ describe.each(openers)('%s', (kind, open) => {
         await openNine().toFloat32Async({ into });
         expect(lengths).toEqual(expected);
         expect(atOnce).toBe(2);
-        // Copies of memory that others may take away: the next window uses them again.
+        // Copies of memory that may be detached: the next window uses them again.
         if (kind === 'memory') expect(copies.size).toBe(2);
       }
     });

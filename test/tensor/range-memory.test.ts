@@ -1,4 +1,4 @@
-/** Which memory a range of a storage has, what it gives to others, and what it asks of the storage for that. */
+/** The memory of a range of a storage: its own or shared, and the calls of the storage that it takes. */
 import { truncateSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { outOfMemory } from '../../src/errors/out-of-memory.js';

@@ -44,7 +44,7 @@ function bytesOf(payload: { kind: string }, byteLength: number): number[] {
   return [...(payload as MemoryPayload).window(0, byteLength)];
 }
 
-/** What a file saved from it holds. */
+/** The contents of a file saved from it. */
 function saved(tensor: Tensor): number[] {
   return [...parse(serialize({ x: tensor })).getTensor('x').bytes];
 }

@@ -8,7 +8,7 @@ import { call, printed } from '../call.js';
 import { HOSTILE_ENTRIES, HOSTILE_METADATA, UNSAFE_OUTPUT } from '../hostile.js';
 import { LAYERED } from '../models.js';
 
-/** The JSON of a header, as `head` and `tail` cut it out. */
+/** The JSON of a header, cut out with `head` and `tail`. */
 function headerOf(path: string): string {
   const bytes = readFileSync(path);
   return bytes.toString('utf8', 8, 8 + bytes.readUInt32LE());

@@ -17,7 +17,7 @@ function writeLayered(): string {
   return writeTemporary(LAYERED, { metadata: { format: 'pt', note: 'a line\nand another' } });
 }
 
-/** What is printed, with the folder of the test as DIR. */
+/** The output, with the folder of the test as DIR. */
 async function shown(path: string, ...rest: Parameters<typeof printed>): Promise<string> {
   return (await printed(...rest)).replaceAll(dirname(path), 'DIR');
 }

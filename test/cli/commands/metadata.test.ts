@@ -31,7 +31,7 @@ function writeModel(metadata: Readonly<Record<string, string>> = METADATA): stri
   return writeTemporary(ENTRIES, { metadata });
 }
 
-/** The metadata that a file has now; its tensor must be what it was. */
+/** The metadata of a file, after checking that its tensor is unchanged. */
 function metadataOf(path: string): Record<string, string> {
   const file = safeOpen(path);
   expect(file.getTensor('w').bytes).toEqual(Uint8Array.of(1, 2, 3, 4));

@@ -125,7 +125,7 @@ describe('show', () => {
   });
 });
 
-/** An array of NumPy, its bytes in base64, and what `str` makes of it. */
+/** An array of NumPy: its bytes in base64, and the result of `str`. */
 interface NumpyCase {
   readonly dtype: Dtype;
   readonly shape: readonly number[];

@@ -1,4 +1,4 @@
-/** Differences of values: what usual and unusual values add to the sums. */
+/** Differences of values: usual and unusual values and their part of the sums. */
 import { describe, expect, it } from 'vitest';
 import { compareValues } from '../../../src/cli/sources/compare.js';
 import { LongWork } from '../../../src/cli/sources/long-work.js';

@@ -20,7 +20,7 @@ describe('the parts of an array', () => {
           });
           const begin = sizes.reduce((sum, one) => sum * one.length + one.begin, 0);
           const count = sizes.reduce((product, { size }) => product * size, 1);
-          // Whatever is behind an axis that is cut must be whole, and what is before it one.
+          // Axes behind a cut axis must be whole, and axes before it of length one.
           const cut = sizes.findIndex(({ size }) => size > 1);
           const behind = cut === -1 ? [] : sizes.slice(cut + 1);
           expect(behind.every(({ size, length }) => size === length)).toBe(true);
@@ -78,7 +78,7 @@ describe('a file that is somewhere else', () => {
     ]);
     const [expected] = JSON.parse(await printed(['hash', other, '--json'])).files;
     expect(file.sshs).toBe(expected.sshs);
-    // The first request takes what is beside the header, too.
+    // The first request also fetches bytes beside the header.
     expect(server.sentByteLength).toBeLessThan(bytes.length + 2 ** 20);
   });
 

@@ -1,10 +1,10 @@
-// A page in a browser: opens checkpoints on the Hub, on another site and in a dropped file, and posts what
-// it saw to its own server. The query says where they are.
+// A page in a browser: opens checkpoints on the Hub, on another site and in a dropped file, and posts its results to
+// its own server. The query says where they are.
 import { openRemote, RemoteError } from 'safetensors-mmap/remote';
 
 const query = new URL(location.href).searchParams;
 
-/** Stands for the Hub, which is on this machine here. */
+/** Plays the Hub, on this machine. */
 function fetchFromHub(url, options) {
   return fetch(url.replace('https://huggingface.co', query.get('hub')), options);
 }
@@ -26,7 +26,7 @@ async function read(source, options) {
   };
 }
 
-/** Drops a file on the page, and gives what came to the page's handler. */
+/** Drops a file on the page, and returns the result of the page's handler. */
 async function drop(name, url) {
   const bytes = await (await fetch(url)).arrayBuffer();
   const dataTransfer = new DataTransfer();

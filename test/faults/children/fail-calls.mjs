@@ -1,5 +1,4 @@
-// Does one operation again and again; each time another of its calls fails. Prints as JSON what was counted,
-// and what was wrong afterwards.
+// Repeats one operation, failing the next of its calls each time. Prints the counts and the problems as JSON.
 import { mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -51,7 +50,7 @@ const root = join(folder, 'root');
 const cells = {};
 const problems = [];
 
-/** What this process has open, mapped or locked below the folder; garbage is collected first if need be. */
+/** Descriptors, mappings and locks of this process below the folder, after a collection if need be. */
 async function held(known = []) {
   for (let tries = 1; ; tries++) {
     const found = heldNow().filter((each) => !known.includes(each));
@@ -68,7 +67,7 @@ function heldNow() {
       const path = readlinkSync(`/proc/self/fd/${fd}`);
       if (path.startsWith(root)) found.push(`the descriptor of ${path}`);
     } catch {
-      // That of the listing itself.
+      // The descriptor of the listing itself.
     }
   }
   for (const line of readFileSync('/proc/self/maps', 'latin1').split('\n')) {

@@ -1,4 +1,4 @@
-// Does an operation in the folder that a message names, once, and says when it is done; ready when it says so.
+// Announces that it is ready, runs an operation once in the folder that a message names, and announces its end.
 import process from 'node:process';
 import { load, OPERATIONS } from '../operations.mjs';
 

@@ -1,4 +1,4 @@
-/** Calls that need the same shard at once: who opens it, who waits, and what an abort ends. */
+/** Calls that need the same shard at once: which call opens it, which wait, and which an abort ends. */
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { CheckpointFiles } from '../../../src/file/checkpoint/find-files.js';
@@ -8,7 +8,7 @@ import { openFile } from '../../../src/file/open.js';
 import { here, runAsync, runSync, type Steps, step } from '../../../src/platform/io/steps.js';
 import { writeTemporary } from '../../support/make-file.js';
 
-/** The openings that wait to be let go on, and how many files are open. */
+/** Openings that wait to be released, and the number of open files. */
 let held: (() => void)[] = [];
 let [opened, openNow, mostOpen] = [0, 0, 0];
 let shards: LazyShards;
@@ -67,7 +67,7 @@ describe.each([
     const after = call();
     await setImmediate();
     controller.abort(reason);
-    // Nothing is released: whoever waited for the opening would wait for ever.
+    // Nothing is released: a call that waited for the opening would hang.
     await expect(waiting).rejects.toBe(reason);
     expect(opened).toBe(1);
     release();

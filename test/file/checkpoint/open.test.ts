@@ -10,7 +10,7 @@ import { fileBytes, temporaryPath } from '../../support/make-file.js';
 const INDEX = 'model.safetensors.index.json';
 const one = fileBytes([{ name: 'single', dtype: 'U8', shape: [1] }]);
 
-/** Opens, and tells what was opened and what it holds. */
+/** Opens a checkpoint, and returns the opened path and its tensors. */
 async function opened(path: string | URL, options = {}): Promise<unknown[]> {
   using checkpoint = await openCheckpointBoth(path, options);
   return [checkpoint.shards, checkpoint.keys(), checkpoint.passedOver];

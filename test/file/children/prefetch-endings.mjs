@@ -1,4 +1,4 @@
-// What may happen to a file while it is prefetched. Prints how the promise ended, if it did.
+// Cuts, closes or drops a file while it is prefetched. Prints the result of the promise, if it settled.
 import { truncateSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { safeOpen } from '../../../build/index.js';

@@ -1,4 +1,4 @@
-// Asks about a file of the superuser's as somebody else. Run by the superuser.
+// As another user, asks about a file of the superuser. Run by the superuser.
 import { safeOpen } from '../../../lib/index.js';
 
 const file = safeOpen(process.argv[2]);

@@ -1,4 +1,4 @@
-// A file is cut short while it is read, by loops of this thread or a worker. Prints what was seen.
+// Cuts a file short while loops of this thread or a worker read it. Prints the bytes they saw.
 import { truncateSync } from 'node:fs';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { safeOpen } from '../../../lib/index.js';

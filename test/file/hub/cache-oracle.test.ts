@@ -72,7 +72,7 @@ for (const { version, python, path } of versions) {
     });
     afterEach(() => vi.unstubAllEnvs());
 
-    /** What Python says, beside this process, in which the Hub is. */
+    /** Asks Python in another process, since the Hub runs in this one. */
     async function library(...words: string[]): Promise<Record<string, unknown>> {
       const script = join(import.meta.dirname, 'children/use_cache.py');
       const child = spawn(String(python.executable), [script, ...words]);

@@ -63,7 +63,7 @@ describe('FilenamePattern', () => {
 });
 
 describe('FilenamePattern.owns', () => {
-  /** Six digits are ours, other scripts' digits are not: the other way round than in Python. */
+  /** Unlike Python, we accept six digits, and refuse digits of other scripts. */
   const differently = (name: string): boolean => /\d{6}|[^\x20-\x7e]/.test(name);
 
   const cleanups = shardingCases.save.filter(

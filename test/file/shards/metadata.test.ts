@@ -1,4 +1,4 @@
-/** Metadata, and all of saving that needs no disk: what is dropped, split, named and recorded. */
+/** Metadata, and the parts of saving that need no disk: dropping, splitting, naming and recording. */
 import { describe, expect, it } from 'vitest';
 import { encodeIndex } from '../../../src/file/shards/checkpoint-index-writer.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../../src/file/shards/file-names.js';
@@ -28,7 +28,7 @@ const STATE_DICTS: Readonly<Record<string, TensorMemory[]>> = {
   zero: [...stateDict(0, ['z']), ...stateDict(4, ['o'])],
 };
 
-/** What the folder of a case gets: metadata and names of the tensors, or the text of the index. */
+/** The folder of a case: metadata and names of the tensors, or the text of the index. */
 function save(input: (typeof shardingCases.save)[number]['input']): Map<string, unknown> {
   const tensors = STATE_DICTS[input.state_dict] ?? [];
   const isPickle = input.safe_serialization === false;
@@ -63,7 +63,7 @@ function save(input: (typeof shardingCases.save)[number]['input']): Map<string, 
 }
 
 describe('the save cases of huggingface_hub', () => {
-  // Which of equal names is kept is no option of ours.
+  // This package has no option for the name that is kept.
   const cases = shardingCases.save.filter(
     ({ input, expected_error: error }) =>
       input.shared_tensors_to_discard === undefined && error === undefined,

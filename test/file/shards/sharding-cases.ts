@@ -82,10 +82,10 @@ interface ShardingCases {
 
 const fixture = new URL('../../fixtures/sharding-cases.json', import.meta.url);
 
-/** What the Python library does, recorded. */
+/** The recorded results of the Python library. */
 export const shardingCases: ShardingCases = JSON.parse(readFileSync(fixture, 'utf8'));
 
-/** What Python answered: a result, or the type of an error. */
+/** Python's answer: a result, or the type of an error. */
 export type Answer<T> =
   | { readonly result: T; readonly error?: undefined }
   | { readonly error: string; readonly result?: undefined };

@@ -219,7 +219,7 @@ function askPythonMode(question: DedupeQuestion): [string, string[]][] {
 }
 
 describe('mode python', () => {
-  // Which of equal names is kept is no option of ours.
+  // This package has no option for the name that is kept.
   const cases = shardingCases.dedupe.filter(
     ({ input }) => input.discard_names === undefined && input.preferred_names === undefined,
   );

@@ -17,7 +17,7 @@ const MORE_UNITS = new Map([
 
 const UNIT_OF_OURS = /[^kmgt]b\W*$/i;
 
-/** Texts that Python accepts and that no one means: zero, less than zero, digits of other scripts. */
+/** Texts that Python accepts but nobody means: zero, negative sizes, digits of other scripts. */
 const REFUSED = ['0KB', '-5KB', '\uff15KB'];
 
 describe('parseByteSize', () => {

@@ -17,7 +17,7 @@ const python = findPython('huggingface_hub');
 
 const REFUSAL = expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' });
 
-/** Cases with a result in Python that are refused here: patterns and limits that no one means. */
+/** Cases with a result in Python that are refused here: patterns and limits that nobody means. */
 const REFUSED = [
   'limit-zero-string',
   'limit-negative',

@@ -1,4 +1,4 @@
-/** What files, tensors and checkpoints say of themselves: in logs, and about the place of their bytes. */
+/** Descriptions of files, tensors and checkpoints: in logs, and of the place of their bytes. */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { inspect } from 'node:util';

@@ -93,7 +93,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** What a function can find out of any source. */
+/** Everything that a function can ask of any source. */
 async function described(source: TensorSource): Promise<unknown> {
   const tensors = await source.readTensors();
   const entries = await source.tensors();

@@ -1,4 +1,4 @@
-// Reads the files of its arguments in all ways, and prints what each took of time and memory.
+// Reads the files of its arguments in all ways, and prints the time and memory of each.
 import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { SafetensorsError } from '../../../build/errors/errors.js';
@@ -15,7 +15,7 @@ const READERS = [
 
 let messageLength = 0;
 
-/** Opens a file and takes the bytes of all tensors; returns how that ended, and how long the message is. */
+/** Opens a file and takes the bytes of all tensors; returns the result, and the length of the message. */
 function read(open, path) {
   try {
     const file = open(path);
@@ -32,7 +32,7 @@ function read(open, path) {
   }
 }
 
-/** What this process has worked so far: other processes on the machine do not count. */
+/** Processor time of this process so far: other processes do not count. */
 function worked() {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
@@ -48,7 +48,7 @@ for (const path of process.argv.slice(2)) {
   let byteLength = 0;
   for (const use of [
     ...READERS.map((open) => () => read(open, path)),
-    // All that a scan without checksums does, and more.
+    // Does all the work of a scan without checksums, and more.
     () => scanPickle(path, { checksums: true }).verdict,
   ]) {
     // Garbage of what was read before is not counted; to collect it takes longer than to read a small file.

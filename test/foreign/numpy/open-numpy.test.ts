@@ -1,4 +1,4 @@
-/** What openNumpy does with files that are wrong, options that are wrong, and large arrays. */
+/** openNumpy with broken files, wrong options and large arrays. */
 import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
@@ -214,7 +214,7 @@ describe('options', () => {
     );
     expect(() => openNumpy(path, { limits: { maxEntries: 2 } })).toThrow('limits.maxEntries');
     expect(openNumpy(path, { limits: { maxEntries: 3 } }).size).toBe(3);
-    // So many are in the archive, as its end says.
+    // The number of entries, as the archive's end says.
     const end = bytes.length - 22;
     for (const at of [8, 10]) bytes.writeUInt16LE(40_001, end + at);
     const many = written(bytes, 'many.npz');

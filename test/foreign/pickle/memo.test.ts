@@ -29,7 +29,7 @@ it('keeps values under numbers that were left out, at a price', () => {
   const memo = new PickleMemo<string>();
   memo.set(0, 'dense');
   expect(memo.set(2 ** 24, 'far')).toBe(COST.sparseItem);
-  // After a gap the next number is one of those that cost more.
+  // After a gap the next number takes the slower way.
   expect(memo.set(1, 'near')).toBe(COST.sparseItem);
   expect([memo.get(0), memo.get(1), memo.get(2 ** 24)]).toEqual(['dense', 'near', 'far']);
   expect(memo.get(2)).toBeUndefined();

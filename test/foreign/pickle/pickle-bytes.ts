@@ -1,4 +1,4 @@
-/** Pickles put together opcode by opcode, and hosts that take what they get. */
+/** Pickles put together opcode by opcode, and hosts that record their calls. */
 import type { PickleHost } from '../../../src/foreign/pickle/host.js';
 import {
   PickleGlobal,
@@ -27,7 +27,7 @@ export function unicode(text: string): string {
   return `X${String.fromCharCode(text.length)}\0\0\0${text}`;
 }
 
-/** What a call was made of. */
+/** The function and arguments of a call. */
 export class Called extends PickleObject {
   readonly path: string;
   readonly args: PickleTuple;

@@ -168,7 +168,7 @@ describe('a transposed matrix', () => {
   });
 });
 
-/** Reads all of a tensor in windows of 64 KiB; returns the length of each read of the bytes that it is made of. */
+/** Reads all of a tensor in windows of 64 KiB; returns the lengths of the reads from its source. */
 function readsInWindows(shape: readonly number[], strides: readonly number[]): number[] {
   const byteLength = 4 * shape.reduce((count, size) => count * size, 1);
   const items = new Uint32Array(byteLength / 4);
@@ -214,7 +214,7 @@ describe('the steps of a fill', () => {
   const transposed = (size: number): TensorLayout =>
     layoutOf(4, [size, size], [1, size], 0, size * size * 4);
 
-  /** What is read in each step of filling a window of half of the matrix. */
+  /** The reads of each step that fills a window of half of the matrix. */
   function readsOfSteps(size: number): number[] {
     const bytes = bytesOf(size * size * 4);
     const reads: number[] = [];

@@ -1,4 +1,4 @@
-/** A file may have more tensors that cannot be read than anybody wants to read of. */
+/** A file may have more unreadable tensors than a message should list. */
 import { expect, it } from 'vitest';
 import type { FormatError } from '../../../src/errors/errors.js';
 import { unicode } from '../pickle/pickle-bytes.js';

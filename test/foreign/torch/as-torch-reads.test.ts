@@ -1,4 +1,4 @@
-/** What torch reads in its own way is read so here, or refused. */
+/** Spellings that torch reads in its own way: read alike here, or refused. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

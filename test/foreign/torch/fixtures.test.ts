@@ -65,10 +65,10 @@ describe.each(['mmap', 'read'] as const)('checkpoints with storage %s', (storage
   );
 });
 
-/** A checksum of a storage is not looked at when its bytes are only mapped, as in torch. */
+/** As in torch, a storage's checksum is ignored while its bytes are only mapped. */
 const MAPPED_ALL_THE_SAME = ['zip-x-crc-storage'];
 
-/** The only tensors of these are of kinds that safetensors does not have. */
+/** All tensors of these files have kinds that safetensors lacks. */
 const LEFT_OUT: ReadonlyMap<string, string> = new Map([
   ['zip-sparse-csr', 'sparse'],
   ['zip-quantized', 'quantized'],

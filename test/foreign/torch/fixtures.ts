@@ -1,8 +1,8 @@
-/** The recorded checkpoints, and what must come of each. */
+/** The recorded checkpoints, and the expected result of each. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** A tensor that must come out. */
+/** An expected tensor. */
 export interface ExpectedTensor {
   /** Keys from the root; an object for a key that JSON does not have. */
   readonly path: readonly (string | number | { readonly key: string })[];

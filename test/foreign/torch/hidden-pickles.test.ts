@@ -1,4 +1,4 @@
-/** Pickles where a scanner may not look for them, but a loader does. */
+/** Pickles where a loader looks and a scanner may not. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -16,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const path = join(folder, 'cut.pt');
 
-/** What opening says of the first bytes of a file. */
+/** The error of opening the first bytes of a file. */
 function saidOf(bytes: Buffer, length: number, open = (): unknown => refusal(path)): string {
   writeFileSync(path, bytes.subarray(0, length));
   const { code, message } = open() as { readonly code: string; readonly message: string };
@@ -25,7 +25,7 @@ function saidOf(bytes: Buffer, length: number, open = (): unknown => refusal(pat
 
 const INCOMPLETE = /^SAFETENSORS_INCOMPLETE_FILE .*cut\.pt: the file is incomplete: /;
 
-/** The shortest starts that tell what a file is. */
+/** The shortest starts from which the kind of a file is known. */
 const KNOWN_BYTE_LENGTH = 4;
 
 describe('a file that was cut short is incomplete', () => {

@@ -60,7 +60,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'checkpoints of models'), (
       expect(scanPickle(path, { checksums: true }).verdict, path).toBe('safe');
       for (const storage of ['mmap', 'read'] as const) {
         using checkpoint = openTorchCheckpoint(path, { root: [], storage });
-        // torch cannot read float8 from the legacy stream; there is none in it here.
+        // torch cannot read float8 from the legacy stream; this one has none.
         expect(factsOf(checkpoint), path).toEqual(inOrder(expected[i] ?? []));
       }
     }

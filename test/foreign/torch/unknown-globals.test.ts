@@ -1,4 +1,4 @@
-/** Classes and functions that are not on torch's list: what becomes of them, and of tensors in them. */
+/** Classes and functions that are not on torch's list: their placeholders, and tensors in them. */
 import { describe, expect, it } from 'vitest';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { unicode } from '../pickle/pickle-bytes.js';

@@ -124,7 +124,7 @@ const VARIANTS: readonly string[] = [
   ),
 ];
 
-/** What is read here, and the names of what is left out; undefined when the file is refused. */
+/** The tensors that are read here, and the names of those left out; undefined when the file is refused. */
 interface Reading {
   readonly facts: readonly TensorFact[];
   readonly leftOut: readonly string[];
@@ -159,7 +159,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'what is accepted'), () => 
     const differences = accepted.filter(({ reading }, i) => {
       const { facts, leftOut } = reading as Reading;
       const found = answers[i]?.found;
-      // What is left out is there in torch.
+      // torch has the tensors that are left out here.
       const here = [...facts, ...leftOut.map((name): TensorFact => [name, '', [], null])];
       return found !== undefined && shown(here, leftOut) !== shown(found, leftOut);
     });

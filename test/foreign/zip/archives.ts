@@ -4,7 +4,7 @@ import { readEntry } from '../../../src/foreign/read-entry.js';
 import type { ByteReader } from '../../../src/foreign/zip/archive.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
 
-/** A reader that knows when it is asked for what is not there. */
+/** A reader that fails when it is asked for bytes beyond its end. */
 export function readerOf(bytes: Uint8Array): ByteReader {
   return {
     byteLength: bytes.length,

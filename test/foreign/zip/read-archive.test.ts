@@ -30,7 +30,7 @@ describe('fixtures', () => {
     expect(inspectArchive(readerOf(bytes)).irregularities).toEqual([]);
   });
 
-  /** What the directory and the headers have to do with; the pickle in it is another matter. */
+  /** Only the directory and the headers; the pickle in the archive does not matter. */
   const aboutPickle = ['zip-x-bomb-pkl'];
   const hostile = FIXTURES.filter(
     ({ id, family, expect }) =>

@@ -1,4 +1,4 @@
-/** Arguments of the command line: an exit code and one line of what is wrong; never an error from within. */
+/** Arguments of the command line: an exit code and one line with the error; never an internal error. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -24,11 +24,11 @@ const WORDS: readonly string[] = [
   '\ud800', '\u001b[31m', 'é', 'x'.repeat(300), 'hf://org/model', 'https://127.0.0.1:1/m', '--variant', '--select', '--set',
 ]; // biome-ignore format: a table
 
-/** What only an error from within looks like: Node's own words, without a code. */
+/** The look of an internal error: Node's own words, without a code. */
 const FROM_WITHIN =
   /Cannot (read|set|destructure|convert|mix|access)|is not (a function|iterable|defined|a constructor)|Maximum call stack|\[object Object\]|undefined is|Invalid (array|typed array|string) length/;
 
-/** What a line of output must not have: a name from a file controls no terminal. */
+/** Characters that a line of output must not contain: a name from a file must not control the terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f]/;
 

@@ -23,7 +23,7 @@ const TARGETS = [
   'F8_E5M2FNUZ',
 ] as const;
 
-/** Words of float32, hexadecimal, without what a NaN has beside being one. */
+/** Words of float32, hexadecimal, without the payload of a NaN. */
 type Rounded = Readonly<Record<string, string>>;
 
 const MAX_BYTE_LENGTH = 512;
@@ -54,7 +54,7 @@ function make(random: Random, corpus: Corpus): Buffer {
   ]);
 }
 
-/** Every NaN is the same one: which bits it keeps is not said. */
+/** All NaNs count as equal: no rule says which bits a NaN keeps. */
 function floatWords(values: Float32Array): string {
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return Array.from(words, (word, i) =>
@@ -71,7 +71,7 @@ function toFloat32(
   return file.getTensor('t').toFloat32();
 }
 
-/** Says of the first number that differs what it was, and the bits of the float32 that came of it. */
+/** Describes the first number that differs, and the bits of its float32. */
 function judge(
   dtype: string,
   bytes: Uint8Array,
@@ -103,7 +103,7 @@ function check(input: Buffer, place: Place): string {
   const floats = toFloat32(dtype, bytes, count);
   const here: Record<string, string> = { toFloat32: floatWords(floats) };
   for (const target of TARGETS) {
-    // What was rounded is read again: its bits, but for those of a NaN.
+    // Reads the rounded numbers again: the same bits, except for NaNs.
     const rounded = fromFloat32(floats, target);
     const read = toFloat32(
       target,

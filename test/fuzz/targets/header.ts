@@ -7,13 +7,13 @@ import { BYTES } from '../bytes.js';
 import type { PythonAnswer } from '../oracle.js';
 import { type Corpus, codeOf, type Place, Problem, type Target } from '../target.js';
 
-/** What a file says, as text that can be compared; or the code of its error. */
+/** The contents of a file as comparable text, or the code of its error. */
 interface Reading {
   readonly code: string | undefined;
   readonly facts: string;
 }
 
-/** As the reference tells of tensors and metadata. */
+/** Tensors and metadata in the reference's form. */
 interface ReferenceReading {
   readonly tensors: readonly (readonly [string, string, readonly number[], string])[];
   readonly metadata: Readonly<Record<string, string>> | null;
@@ -27,7 +27,7 @@ const WORDS: readonly string[] = [
   '1.7976931348623158e308', '"k":"v"', '"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
 ]; // biome-ignore format: a table
 
-/** Codes of what this package refuses and the reference accepts: the table of docs/errors.md. */
+/** Codes of headers that this package refuses and the reference accepts: the table of docs/errors.md. */
 const STRICTER: readonly string[] = [
   'SAFETENSORS_INVALID_HEADER_START',
   'SAFETENSORS_DUPLICATE_KEY',
@@ -170,13 +170,13 @@ function check(input: Buffer, place: Place): string {
   const here = readingOf(() => parse(bytes));
   const parts = partsOf(input);
   if (parts?.[0][0] === 0x7b) {
-    // White space there is nothing to a reader of JSON, and nothing that writers write: it is for the scanner.
+    // JSON allows white space there and no writer writes it, so these headers go to the scanner.
     const [header, data] = parts;
     const spaced = Buffer.concat([Buffer.from('{ '), header.subarray(1)]);
     const scanned = readingOf(() => parse(new Uint8Array(fileOf(spaced, data))));
     compare('the usual header and the scanner', here, scanned);
   }
-  // Files are opened for some only: it is the same parser.
+  // Only some inputs are opened as files, since the parser is the same.
   if ((input.at(-1) ?? 0) % 16 === 5) {
     const path = place.file(input);
     compare(

@@ -1,4 +1,4 @@
-/** The index of a checkpoint: what is read of it, JSON says too; no name of a shard leads out of the folder. */
+/** The index of a checkpoint: the same members as JSON.parse reads; no name of a shard leads out of the folder. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import {
@@ -61,7 +61,7 @@ function codeOf(error: unknown): string {
   throw error;
 }
 
-/** Names and shards; reads a byte of each tensor. */
+/** Returns names and shards, and reads a byte of each tensor. */
 function readAll(checkpoint: Checkpoint): {
   code: string | undefined;
   names: string[];
@@ -111,7 +111,7 @@ async function check(input: Buffer): Promise<string> {
   } catch (error) {
     sync = codeOf(error);
   }
-  // The asynchronous function opens all shards, and finds what the other finds when a tensor is asked for.
+  // The asynchronous function opens all shards, and finds the faults that the other finds when a tensor is asked for.
   if (
     typeof sync === 'string'
       ? sync !== outcome

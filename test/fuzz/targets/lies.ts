@@ -19,7 +19,7 @@ interface Lie {
   readonly body?: string;
 }
 
-/** What is asked for, and the answers to the first requests; after these the server is honest. */
+/** The requested range, and the answers to the first requests; later the server is honest. */
 interface Story {
   readonly call: string;
   readonly lies: readonly Lie[];
@@ -105,7 +105,7 @@ function make(random: Random, corpus: Corpus): Buffer {
   if (random.chance(0.4))
     return TREE.mutate(corpus.pick(random), corpus.pick(random), random, WORDS);
   const lies = Array.from({ length: random.from(1, 4) }, () => makeLie(random));
-  // The first answers are often honest: then what lies is that to a later request.
+  // The first answers are often honest, so that a later one lies.
   return inputOf({ call: random.pick(CALLS), lies: [...Array(random.below(3)).fill({}), ...lies] });
 }
 
@@ -153,7 +153,7 @@ const SENT_LENGTHS: Readonly<Record<string, (bytes: Uint8Array, whole: Uint8Arra
   page: () => PAGE.length,
 };
 
-/** The honest answer, with what the lie says instead. */
+/** The honest answer, with the lie's differences. */
 function answer(request: Request, { status, headers: changes = {}, body }: Lie): Response {
   if (body === 'failed') throw new TypeError('fetch failed');
   const whole = FILES[new URL(request.url).pathname];

@@ -1,4 +1,4 @@
-/** What `scanPickle` calls safe, or no pickle, runs nothing in Python, whichever of its readers opens it. */
+/** Files that `scanPickle` calls safe, or no pickle, run nothing in any of Python's readers. */
 import { type ScanReport, scanPickle } from 'safetensors-mmap/convert';
 import type { Random } from '../../support/random.js';
 import { BYTES } from '../bytes.js';
@@ -35,7 +35,7 @@ function make(random: Random, corpus: Corpus): Buffer {
 /** Names that Python would import and torch forbids, by the loader. */
 type Imports = Readonly<Record<string, readonly string[]>>;
 
-/** What stands in text, but in no name of a module: a page that begins with the letter of an opcode is no pickle. */
+/** Characters of text that no module name has: a page that begins with the letter of an opcode is no pickle. */
 const NO_MODULE = /[^\p{L}\p{N}_.<>-]/u;
 
 /** Of names that Python would import and torch forbids; those that the report lacks or calls allowed. */

@@ -1,5 +1,5 @@
 /**
- * Slices and rows of tensors, beside numpy: the same values, or both refuse. Packed dtypes, which numpy has not, beside
+ * Slices and rows of tensors, beside numpy: the same values, or both refuse. Packed dtypes, which numpy lacks, beside
  * the same slice of numbers.
  */
 import { createHash } from 'node:crypto';
@@ -17,7 +17,7 @@ import type { PythonAnswer } from '../oracle.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { inputOf, TREE, type Tree, treeOf } from '../tree.js';
 
-/** What is asked of a tensor of U16 that counts from 0: one of the three. */
+/** The request to a tensor of U16 that counts from 0: one of the three. */
 interface Question {
   readonly shape: readonly number[];
   readonly index?: readonly SliceIndex[];
@@ -31,7 +31,7 @@ interface Answer {
   readonly sha256: string;
 }
 
-/** Some elements share bytes: two of 4 bits one, four of 6 bits three. */
+/** Packed elements share bytes: two of 4 bits share one, four of 6 bits share three. */
 const PACKED = ['F4', 'F6_E3M2'] as const;
 
 const MISALIGNED = 'SAFETENSORS_MISALIGNED_SLICE';
@@ -147,8 +147,8 @@ function judge(here: Answer | string, { found, error }: PythonAnswer<Answer>): v
 }
 
 /**
- * Whether Python gets what is asked here: a boolean is a mask in numpy, JSON writes 1e21 as a float, and `007`, which
- * reads as 7 here, is no Python.
+ * Whether the request means the same to Python: a boolean is a mask in numpy, JSON writes 1e21 as a float, and `007`,
+ * which reads as 7 here, is no Python.
  */
 function saysTheSame({ index = [], text = '' }: Question): boolean {
   if (/(?<!\d)0+[1-9]/.test(text)) return false;
@@ -166,7 +166,7 @@ function outcomeOf(ask: () => Tensor): Tensor | string {
   }
 }
 
-/** Where elements stand side by side: the first of them, and the one behind the last. */
+/** A run of neighbouring elements: the first, and the one behind the last. */
 function runsOf(elements: Uint16Array): [first: number, end: number][] {
   const runs: [number, number][] = [];
   for (const element of elements) {
@@ -178,8 +178,8 @@ function runsOf(elements: Uint16Array): [first: number, end: number][] {
 }
 
 /**
- * The numbers that are selected say which elements of a packed tensor are: their bytes, or a refusal when they begin or
- * end within one. Whether rows do is a matter of the tensor, whatever rows are asked for.
+ * The numbers that are selected say which elements of a packed tensor are: their bytes, or a refusal when they begin
+ * or end within one. Whether rows do depends on the tensor only, not on the selected rows.
  */
 function checkPacked(question: Question, count: number, numbers: Tensor | string): void {
   for (const dtype of PACKED) {
@@ -222,7 +222,7 @@ function check(input: Buffer, place: Place): string {
     throw new Problem(`one way gives ${JSON.stringify(first)}, another ${JSON.stringify(other)}`);
   }
   checkPacked(question, count, outcomes[0] ?? '');
-  // Whatever is no index in JavaScript, such as a text, may be one in numpy.
+  // Values that are no index in JavaScript, such as a text, may be one in numpy.
   if (first !== 'ERR_INVALID_ARG_TYPE' && saysTheSame(question)) {
     place.ask<Answer>('slice', (answer) => judge(first, answer));
   }

@@ -22,10 +22,10 @@ const STORAGE = /^[^/]*\/data\//;
 /** Findings about bytes of the archive that are not looked at, and checksums: those of storages are compared on request. */
 const ANYWHERE: readonly string[] = ['comment', 'extra-field', 'checksum', 'nested-archive'];
 
-/** Findings about what stands in an archive beside the checkpoint: they must be about a record that is not read. */
+/** Findings about an archive's other records: they must name a record that is not read. */
 const BESIDE: readonly string[] = ['unread-entry', 'code'];
 
-/** The entry that a problem is about: how it begins. */
+/** The start of the entry's name in a problem. */
 const PROBLEM = /^(?:entry "([^"]*)"|byte \d+ of ([^:]*)):/;
 
 function make(random: Random, corpus: Corpus): Buffer {
@@ -41,8 +41,8 @@ function make(random: Random, corpus: Corpus): Buffer {
 }
 
 /**
- * What is read without a question has nothing to be afraid of, but for what is not read: of a scan's findings, problems
- * and names none is about a record that was read, and it is no program.
+ * A checkpoint that opens has no findings about records that were read: a scan's problems and names concern other
+ * records, and it is no program.
  */
 export function compareWithScan(
   code: string | undefined,
@@ -69,7 +69,7 @@ export function compareWithScan(
 function check(input: Buffer, place: Place): string {
   const path = place.file(input);
   const here = readForeign('torch', path);
-  // With placeholders more is read; what is read without them is the same.
+  // Placeholders make more tensors readable; the others stay the same.
   const lenient = readForeign('placeholders', path);
   if (here.code === undefined)
     compareReadings('reading with placeholders and without', here, lenient);

@@ -14,7 +14,7 @@ import { settled } from '../settle.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { inputOf, TREE, type Tree, treeOf } from '../tree.js';
 
-/** Items that are taken of what is iterable. */
+/** Items that are taken from an iterable result. */
 const MAX_ITEMS = 3;
 
 const OPTIONS: readonly string[] = [
@@ -86,14 +86,14 @@ const ENTRIES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 
 type Call = (args: readonly unknown[]) => unknown;
 
-/** All that can be called, by name: functions of the entries, methods of the subjects. */
+/** All functions of the entries and methods of the subjects, by name. */
 const calls = new Map<string, Call>();
 
 function addExports(): void {
   for (const [entry, names] of Object.entries(ENTRIES)) {
     for (const [name, value] of Object.entries(names)) {
       if (typeof value !== 'function') continue;
-      // Classes are there to be recognised; nobody makes their errors.
+      // Error classes serve `instanceof`; callers do not construct them.
       if (/^class\b/.test(Function.prototype.toString.call(value))) continue;
       const call: Call = (args) => Reflect.apply(value, undefined, [...args]);
       calls.set(`${entry}.${name}`, call);
@@ -122,7 +122,7 @@ async function addMethods(): Promise<void> {
   }
 }
 
-/** A writer that is only closed lacks tensors, and stays open. */
+/** Closing a writer that lacks tensors leaves it open. */
 function close(value: object): void {
   const { abort, close: plain } = value as { abort?: unknown; close?: unknown };
   const end = abort ?? plain;
@@ -189,15 +189,15 @@ function make(random: Random, corpus: Corpus): Buffer {
   const args = Array.from({ length: random.below(4) }, () => {
     return areLarge ? random.pick([0, ...LARGE]) : anyArgument(random);
   });
-  // Most calls go further when their first argument is right.
+  // A right first argument lets most calls go further.
   if (random.chance(areLarge ? 0.1 : 0.5))
     args[0] = random.pick(['model.safetensors', 'model.pt', 'new.safetensors', 't', '.']);
   return inputOf({ call: random.pick([...calls.keys()]), args });
 }
 
 /**
- * What the engine says when a caller's own value breaks its promise: names and tensors are taken from whatever can be
- * iterated, and pieces of a stream from whatever can be called.
+ * Errors of the engine when a caller's value breaks its own protocol: names and tensors come from any iterable, and
+ * pieces of a stream from any function.
  */
 const OF_THE_VALUE =
   /prototype\.values on a detached|^Iterator result .* is not an object|^Result of the Symbol\.\w+ method is not an object|^iterator\.next is not a function|^Class constructor \w+ cannot be invoked/;
@@ -217,7 +217,7 @@ function refuse(call: string, error: unknown): string {
   throw new Problem(`${call} throws ${String(error)}\n${stack}`);
 }
 
-/** Waits for promises, takes items of iterables, closes what can be closed. */
+/** Waits for promises, takes items of iterables, closes handles. */
 async function use(result: unknown): Promise<void> {
   const value = await result;
   if (value === null || typeof value !== 'object') return;
@@ -228,7 +228,7 @@ async function use(result: unknown): Promise<void> {
   close(value);
 }
 
-/** What writes files, and reserves the space for them first: here that is memory. */
+/** Functions that write files and reserve space for them first: here the disk is memory. */
 const WRITES = /save|convert|reshard|edit|riter|download/i;
 
 /** More elements than these are too many to reserve; a disk that could hold so many does not exist. */

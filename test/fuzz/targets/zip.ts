@@ -1,4 +1,4 @@
-/** Archives of checkpoints and arrays: what is read of them, Python's `zipfile` and torch's reader find alike. */
+/** Archives of checkpoints and arrays: the entries read here are those of Python's `zipfile` and torch's reader. */
 import { type ScanReport, scanPickle } from 'safetensors-mmap/convert';
 import type { TensorFact } from '../../foreign/python-reader.js';
 import type { Random } from '../../support/random.js';
@@ -15,7 +15,7 @@ import type { PythonAnswer } from '../oracle.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { compareWithScan } from './torch.js';
 
-/** What Python's readers of archives find: SHA-256 of every entry by its name. */
+/** The result of Python's readers of archives: SHA-256 of every entry by its name. */
 interface ArchiveReading {
   readonly zipfile: Readonly<Record<string, string>> | string;
   readonly torch: Readonly<Record<string, string>> | string;
@@ -32,14 +32,14 @@ function make(random: Random, corpus: Corpus): Buffer {
   );
 }
 
-/** Who reads an archive here, must not read another one than others do; checksums are compared on request. */
+/** An archive that opens here must have the entries that other readers see; checksums are compared on request. */
 function compareReaders(
   { findings, problems }: ScanReport,
   { found, error }: PythonAnswer<ArchiveReading>,
 ): void {
   if (found === undefined) throw new Problem(`Python does not read the archive: ${error}`);
   if (typeof found.zipfile === 'string') {
-    // Of an entry that is not read here the bytes may be damaged: the scan has found that, too.
+    // Entries that are not read here may have damaged bytes, which the scan finds, too.
     const isDamage = /^(BadZipFile: Bad CRC-32|error: Error -3 )/.test(found.zipfile);
     const isFound = findings.some(({ kind }) => kind === 'checksum') || problems.length > 0;
     if (isDamage && isFound) return;

@@ -1,7 +1,7 @@
-// Reads many generated headers by `readUsualHeader` and by the scanner. What the first takes, the second
-// must take too and say the same about. Headers are valid, nearly valid and hostile; the same seed gives
-// the same ones. Prints the counts as JSON, or the first header on which the two disagree.
-// argv: SEED COUNT [polluted]: with `polluted`, Object.prototype has the fields of a description.
+// Reads many generated headers by `readUsualHeader` and by the scanner. The scanner must accept every header that the
+// first accepts, with the same result. Headers are valid, nearly valid and hostile; the same seed gives the same
+// ones. Prints the counts as JSON, or the first header on which the two disagree. argv: SEED COUNT [polluted]: with
+// `polluted`, Object.prototype has the fields of a description.
 import { Header, scanHeader } from '../../../build/header/header.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
 import { inOneGo } from '../../../build/header/json/slices.js';
@@ -334,7 +334,7 @@ const POLLUTION = {
   __metadata__: {},
 };
 
-/** What a header says. */
+/** The contents of a header. */
 function factsOf(header) {
   const { size, dataStart, dataByteLength, metadataAt, metadataEnd, metadata } = header;
   const tensors = Array.from({ length: size }, (_, entry) => {
@@ -359,7 +359,7 @@ function factsOf(header) {
   };
 }
 
-/** What the scanner says, or the code of its error. */
+/** The scanner's result, or the code of its error. */
 function scan({ json, dataByteLength }) {
   try {
     return inOneGo(scanHeader(json, dataByteLength, {}));

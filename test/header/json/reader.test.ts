@@ -24,7 +24,7 @@ function isAccepted(text: string | Uint8Array): boolean {
   }
 }
 
-/** Whether JSON.parse reads it, and it is none of what JSON.parse is too lenient about. */
+/** Whether JSON.parse reads it, and not only out of leniency. */
 function isStrictJson(text: string): boolean {
   let isStrict = true;
   try {
@@ -146,7 +146,7 @@ describe('numbers', () => {
   });
 });
 
-/** What stands around a byte: up to four letters, or up to four digits. */
+/** The neighbours of a byte: up to four letters, or up to four digits. */
 const NEIGHBOURS = ['az', '01'].flatMap(([first = '', last = '']) =>
   Array.from({ length: 25 }, (_, i) => [first.repeat(i % 5), last.repeat(Math.floor(i / 5))]),
 );
@@ -256,7 +256,7 @@ test('errors name the file', () => {
 });
 
 describe('compareTexts', () => {
-  // What follows the closing quote differs, and escapes may lie across the words that are compared.
+  // The bytes behind the closing quote differ, and escapes may cross the compared words.
   const piece = fc.constantFrom('a', 'b', '\\"', '\\\\', '\\u0061', 'é');
   const text = fc.array(piece, { maxLength: 9 }).map((pieces) => pieces.join(''));
 

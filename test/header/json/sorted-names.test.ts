@@ -5,7 +5,7 @@ import { encodeText } from '../../../src/header/json/strings.js';
 
 const byUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Sorted names one after the other in a text, behind a key that is none of them. */
+/** Sorted names one after the other in a text, behind a key that is not among them. */
 function sortedNamesOf(names: readonly string[], spelling = JSON.stringify): SortedNames {
   const starts: number[] = [];
   let text = '{"weight_map":';

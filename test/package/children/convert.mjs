@@ -1,5 +1,5 @@
-// Runs in a folder that has the package installed: opens a checkpoint of torch, and prints what it saw as one
-// line of JSON.
+// Runs in a folder that has the package installed: opens a checkpoint of torch, and prints its contents as one line
+// of JSON.
 import { SafetensorsError } from 'safetensors-mmap';
 import {
   openTorchCheckpoint,

@@ -1,5 +1,5 @@
-// Runs in a folder that has the package installed: reads one tensor of the file it is given, in the
-// way an ES module does, and prints what it saw as one line of JSON.
+// Runs in a folder that has the package installed: reads one tensor of the file it is given, in the way an ES module
+// does, and prints the result as one line of JSON.
 import { safeOpen } from 'safetensors-mmap';
 
 safeOpen(process.argv[2]).close(); // warns where it is not mapped, and the next one does not

@@ -1,5 +1,5 @@
-// Runs in a folder that has the package installed: reads one tensor of a Blob by the entry for remote
-// checkpoints, and prints what it saw as one line of JSON.
+// Runs in a folder that has the package installed: reads one tensor of a Blob by the entry for remote checkpoints,
+// and prints the result as one line of JSON.
 import { openAsBlob } from 'node:fs';
 import { SafetensorsError, safeOpen } from 'safetensors-mmap';
 import { SafetensorsError as HubError, parseSafetensorsMetadata } from 'safetensors-mmap/hub';

@@ -1,5 +1,5 @@
-// Terminates workers while they import the package, which is an entry and its core, and others while they import
-// two modules of the same length that do nothing. Prints the files whose descriptors are left behind.
+// Terminates workers while they import the package, which is an entry and its core, and as many while they import two
+// empty modules of the same length. Prints the files whose descriptors are left behind.
 import {
   mkdtempSync,
   readdirSync,

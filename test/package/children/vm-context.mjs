@@ -7,8 +7,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createContext, runInContext, runInThisContext, SourceTextModule } from 'node:vm';
 
-// What Jest gives a test file besides the language, except that URL and AbortSignal are other classes
-// than Node's, as with jest-environment-jsdom.
+// Jest's globals of a test file, except that URL and AbortSignal are not Node's classes, as with
+// jest-environment-jsdom.
 const GLOBALS = {
   AbortController,
   AbortSignal: class AbortSignal extends EventTarget {},

@@ -178,7 +178,7 @@ describe('work on the thread pool', () => {
     );
   });
 
-  // Nothing cancels work of the addon's while JavaScript runs, so this begins with what it returns.
+  // Nothing cancels the addon's work while JavaScript runs, so the test begins with its result.
   test('rejects when it is cancelled', async () => {
     const cancelled = async () => -constants.errno.ECANCELED;
     const addon: Partial<AddonExports> = {

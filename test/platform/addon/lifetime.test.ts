@@ -6,7 +6,7 @@ import { measureInChild, runChild } from '../../support/run-child.js';
 
 const CHILD = 'platform/addon/children/lifetime.mjs';
 
-/** What a series of openings leaves behind; `lines` are those of /proc/self/maps. */
+/** Leftovers of a series of openings; `lines` are those of /proc/self/maps. */
 interface LeftBehind {
   descriptors: number;
   mappings: number;

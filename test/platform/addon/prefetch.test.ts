@@ -1,4 +1,4 @@
-/** What the addon does for prefetching and loading, called directly. */
+/** The addon's functions for prefetching and loading, called directly. */
 import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Addon, loadAddon, type Mapping } from '../../../src/platform/addon/load.js';
@@ -110,7 +110,7 @@ describe.runIf('addon' in load)('the addon', () => {
     expect(fstatSync(fd).size).toBe(byteLength);
     addon.closeDescriptor(fd);
     expect(() => fstatSync(fd)).toThrow(/EBADF/);
-    // As high a number is not in use: nobody else's descriptor can be hit.
+    // No descriptor has so high a number, so no other file can be hit.
     expect(() => addon.closeDescriptor(2 ** 31 - 1)).toThrow(/EBADF: close failed/);
   });
 

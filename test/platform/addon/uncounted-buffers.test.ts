@@ -16,7 +16,7 @@ const isListed =
   process.arch === 'x64' &&
   versions.v8.startsWith(`${LISTED[Number.parseInt(versions.node, 10)]}.`);
 
-/** What the package says of buffers in a process with other versions and settings. */
+/** The package's report on buffers in a process with other versions and settings. */
 async function statusWith(changes: object, options: ChildOptions = UNCOUNTED): Promise<unknown> {
   const args = [JSON.stringify(changes)];
   return measureInChild('platform/addon/children/buffer-counting.mjs', args, options);

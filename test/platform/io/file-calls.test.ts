@@ -12,7 +12,7 @@ import { runAsync, runSync, type Steps } from '../../../src/platform/io/steps.js
 import { temporaryPath } from '../../support/make-file.js';
 
 const { failing } = vi.hoisted(() => ({
-  /** What the next calls of these names answer. */
+  /** Answers of the next calls of these names. */
   failing: new Map<string, string[]>(),
 }));
 
@@ -36,7 +36,7 @@ vi.mock(import('node:fs'), async (importOriginal) => {
         if (name.endsWith('Sync')) throw error;
         return args.at(-1)(error);
       },
-      // What promisify asks is not enumerable.
+      // The property that promisify reads is not enumerable.
       Object.getOwnPropertyDescriptors(behind),
     );
   const names = ['read', 'readSync', 'fstat', 'fstatSync', 'close', 'closeSync', 'rmSync'] as const;

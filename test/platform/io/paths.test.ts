@@ -15,7 +15,7 @@ test('paths in every form', () => {
   }
 });
 
-/** What JavaScript makes no text of. */
+/** Names that are not valid UTF-8. */
 const TEXTLESS = [Object.create(null), [Symbol('a')], { toString: () => ({}) }];
 
 test.each([3, null, undefined, {}, { href: '/a', auth: null }, ...TEXTLESS])(

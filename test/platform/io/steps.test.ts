@@ -15,7 +15,7 @@ import { fileBytes } from '../../support/make-file.js';
 
 const reason = new Error('enough');
 
-/** A call that answers with its name and the way it was made. */
+/** A call that returns its name and whether it was synchronous. */
 function call(name: string, isKept = false): Call<string> {
   return { sync: () => `${name} here`, async: async () => `${name} on the pool`, isKept };
 }

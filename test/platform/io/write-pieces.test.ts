@@ -118,7 +118,7 @@ describe.each(forms)('$form', ({ write, cut }) => {
             const expected: Buffer[] = [Buffer.alloc(start)];
             const writes = ranges.map((range) => {
               const { byteLength, isCopy, gap } = range;
-              // Ranges that go on in the source as they do in the target may be joined.
+              // Ranges that are contiguous in the source and in the target may be joined.
               if (!range.follows || from + byteLength > content.byteLength) ({ from } = range);
               const write = (isCopy ? inFile : inMemory)(position, from, byteLength);
               expected.push(content.subarray(from, from + byteLength), Buffer.alloc(gap));

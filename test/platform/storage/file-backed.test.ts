@@ -1,4 +1,4 @@
-/** How often a storage asks the system whether the file is still the same. */
+/** How often a storage asks the system whether its file is unchanged. */
 import { appendFileSync, closeSync, readFileSync, truncateSync } from 'node:fs';
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';

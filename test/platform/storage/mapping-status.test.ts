@@ -1,4 +1,4 @@
-/** What a program and its user learn where files cannot be mapped. */
+/** Status and warning where files cannot be mapped. */
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -130,7 +130,7 @@ describe('without one', () => {
       const values = `{ platform: { value: "${system}" }, arch: { value: "${arch}" } }`;
       const preload = `Object.defineProperties(process, ${values})`;
       const seen = await look({ flags: ['--import', `data:text/javascript,${preload}`] });
-      // A file that was made is there, and cannot be loaded here.
+      // A compiled file exists, and cannot be loaded here.
       expect(JSON.stringify(seen)).toContain(`prebuilds/${platform}/safetensors-mmap.node`);
     },
   );

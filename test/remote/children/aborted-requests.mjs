@@ -1,5 +1,5 @@
-// Aborts a thousand requests at every stage, by signals and by closing, and prints what is left of them:
-// sockets as the server counts them, timers, listeners and descriptors as this process does.
+// Aborts a thousand requests at every stage, by signals and by closing, and prints the leftovers: sockets by the
+// server's count; timers, listeners and descriptors by this process's.
 import { fork } from 'node:child_process';
 import { getEventListeners, once } from 'node:events';
 import { readdirSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Reads from a server that sends a byte per second, with the limits that users get. Prints what it came to,
-// after how many seconds.
+// Reads from a server that sends a byte per second, with the limits that users get. Prints the result, and after how
+// many seconds it came.
 import { createServer } from 'node:http';
 import { resolveSource } from '../../../build/remote/source.js';
 

@@ -1,4 +1,6 @@
-/** Downloads of one file. File length: one target, found in every state that an earlier or another download may leave. */
+/**
+ * Downloads of one file. File length: one target, in every state that an earlier or a parallel download may leave.
+ */
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
@@ -110,7 +112,7 @@ it('knows by ETag what it has downloaded from any server', async () => {
   ]);
   server.sentByteLength = 0;
   const { presentByteLength } = await downloadFrom(hub(), url(), path);
-  // The bytes that show what it is.
+  // The bytes by which its kind is known.
   expect([presentByteLength, server.sentByteLength]).toEqual([MODEL.length, 512]);
   const files = namesIn(folder).map((name) => readFileSync(join(folder, name), 'latin1'));
   expect(files.join().includes('secret')).toBe(false);

@@ -98,7 +98,7 @@ it('knows an alias, and counts its tensor once', async () => {
 /** One tensor a file, of which three are under way at a time. */
 const four = { names: ['a', 'b', 'd', 'e'], maxShardSize: LENGTH } as const;
 
-/** Breaks a download when at least one file is whole; gives the paths of what it left. */
+/** Breaks a download when at least one file is whole; returns the paths of its leftovers. */
 async function leftOf(): Promise<string[]> {
   const cut = downloadFrom(hub(), source, folder, { ...four, fetch: breakingFetch(11_000_000) });
   await expect(cut).rejects.toThrow('the line is cut');

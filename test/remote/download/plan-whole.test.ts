@@ -61,7 +61,7 @@ describe('what comes in place of a safetensors file', () => {
       ...(format === undefined ? {} : { foundFormat: format }),
     });
     expect([namesIn(folder), readFileSync(join(folder, name), 'utf8')]).toEqual([before, 'old']);
-    // The file is back: so is what was received of it.
+    // The file is back, and so are its received bytes.
     serve('model.safetensors', GOOD);
     const { presentByteLength } = Object(await copy(source, name));
     expect(presentByteLength).toBeGreaterThan(1_000_000);

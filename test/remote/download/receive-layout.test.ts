@@ -36,7 +36,7 @@ it('hashes a file while it is written, and reads nothing of it again', async () 
   const path = join(folder, 'some.safetensors');
   await download(server.url('model.safetensors'), path, chosen);
   expect(fileHash.hashStart).not.toHaveBeenCalled();
-  // The header of the source; that of the new file is made, not read.
+  // The header of the source; the header of the new file is made, not read.
   expect(header.parseStart).toHaveBeenCalledTimes(1);
   const record = namesIn(folder).find((name) => name.endsWith('.downloaded')) as string;
   const { hash } = JSON.parse(readFileSync(join(folder, record), 'utf8'));

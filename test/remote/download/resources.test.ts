@@ -1,4 +1,4 @@
-/** What a download needs and leaves behind: memory, descriptors, sockets, files. */
+/** The memory of a download, and its leftovers: descriptors, sockets, files. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ it('needs less than 64 MB for 300 MB, beside what fetch itself takes', async () 
     env,
   });
   expect(receivedByteLength).toBe(MODEL.length);
-  // Garbage of `fetch`, which lies around until the engine collects it, is most of it: 80 to 115 MB.
+  // Most of it is garbage of `fetch` that the engine has yet to collect: 80 to 115 MB.
   expect(grown - bare.grown).toBeLessThan(64_000_000);
   expect(grown).toBeLessThan(MODEL.length / 2);
 });

@@ -1,4 +1,4 @@
-/** A dry run of `download` says what the same call does, and does nothing. */
+/** A dry run of `download` reports the call's result, and changes nothing. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';

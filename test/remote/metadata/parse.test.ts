@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => hub.close());
 
-// What the machine is told about the Hub must not matter.
+// The machine's settings of the Hub must not matter.
 beforeEach(() => useHub('http://127.0.0.1:1'));
 afterEach(() => vi.unstubAllEnvs());
 
@@ -31,7 +31,7 @@ function callsOf<Case extends RepositoryCase>(
   );
 }
 
-/** What a promise rejects with; undefined when it resolves. */
+/** The error of a promise; undefined when it resolves. */
 function errorOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => undefined,
@@ -67,7 +67,7 @@ describe('parseSafetensorsMetadata and that of @huggingface/hub', () => {
 });
 
 describe('parseSafetensorsMetadata', () => {
-  /** What the servers are asked by a call. */
+  /** The requests of a call. */
   async function requestsOf(call: () => Promise<unknown>): Promise<HubServer['requests']> {
     hub.requests.length = 0;
     await call();

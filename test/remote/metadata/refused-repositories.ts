@@ -1,7 +1,7 @@
-/** Repositories of which nothing can be read. */
+/** Unreadable repositories. */
 import { PLAIN, type RepositoryCase, rawFile, TWO_SHARDS, tensorFile } from './repositories.js';
 
-/** What both functions must refuse; this package with a code. */
+/** Repositories that both functions must refuse; this package with a code. */
 export const REFUSED: Readonly<Record<string, RepositoryCase & { readonly code: string }>> = {
   'test/no-weights': {
     files: { 'README.md': '', 'pytorch_model.bin': 'x' },
@@ -82,7 +82,7 @@ export const REFUSED: Readonly<Record<string, RepositoryCase & { readonly code: 
   },
 };
 
-/** What is refused although `@huggingface/hub` takes it: it is no valid file, or no valid index. */
+/** Repositories that are refused although `@huggingface/hub` reads them: the file or the index is invalid. */
 export const REFUSED_HERE: Readonly<Record<string, RepositoryCase & { readonly code: string }>> = {
   'test/name-twice': {
     files: {

@@ -1,4 +1,4 @@
-/** Repositories as the Hub has them, each with what it takes to read it. */
+/** Repositories as the Hub has them, each with the requests that reading takes. */
 import type { Content, Files, HubRepository } from '../../support/hub-server.js';
 import { type Entry, type FileOptions, fileBytes } from '../../support/make-file.js';
 
@@ -109,7 +109,7 @@ const LONG_HEADER = Object.fromEntries(
   Array.from({ length: 3000 }, (_, i) => [`model.layers.${i}.weight`, 'U8 1']),
 );
 
-/** What both functions must give the same results for. */
+/** Repositories for which both functions must give the same results. */
 export const ACCEPTED: Readonly<Record<string, RepositoryCase>> = {
   'test/single': {
     files: {

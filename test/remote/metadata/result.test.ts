@@ -16,7 +16,7 @@ function index(value: object) {
   return inOneGo(indexRecord(parseCheckpointIndex(encoder.encode(JSON.stringify(value)))));
 }
 
-/** Every object in a value, itself among them; lists are none. */
+/** Every object in a value, itself included; arrays do not count. */
 function objectsIn(value: unknown): object[] {
   if (typeof value !== 'object' || value === null) return [];
   const inner = Object.values(value).flatMap(objectsIn);

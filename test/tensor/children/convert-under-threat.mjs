@@ -19,7 +19,7 @@ function occupyPool() {
   for (let i = 0; i < 4; i++) pbkdf2('', '', 500_000, 64, 'sha512', () => {});
 }
 
-/** Calls `threaten` once threads are at work, and says how the conversion ended. */
+/** Calls `threaten` once threads are at work, and prints the conversion's result. */
 async function outcome(file, threaten, options = {}) {
   const conversion = file.getTensor('t').toFloat32Async(options);
   const ending = conversion.then(
@@ -46,7 +46,7 @@ const threats = {
     return outcome(file, () => buffer.resize(8), { into: new Float32Array(buffer) });
   },
 
-  /** A subclass says once that its memory is shared, which nobody can take away. */
+  /** A subclass claims once that its memory is shared, which cannot be detached. */
   async 'into-lying-getter'() {
     const file = safeOpen(path);
     const shared = new SharedArrayBuffer(8);
@@ -69,7 +69,7 @@ const threats = {
     return outcome(file, () => drop(into.buffer), { into });
   },
 
-  /** Everything that the caller has of the tensor goes, then the file. */
+  /** The caller drops its references to the tensor, then the file. */
   async 'source-transferred'() {
     const file = safeOpen(path);
     const { buffer } = file.getTensor('t');

@@ -44,7 +44,7 @@ export function inputOf({ dtype, input }: Float32Table): Uint8Array {
   return input === undefined ? allPatterns(DTYPES[dtype].bits) : read(float32Folder, input);
 }
 
-/** What the oracle makes of them. */
+/** The oracle's results. */
 export function expectedOf({ float32 }: Float32Table): Float32Array {
   return new Float32Array(read(float32Folder, float32).buffer);
 }
@@ -54,7 +54,7 @@ export function sampleValues(): Float32Array {
   return new Float32Array(read(patternFolder, 'values.bin').buffer);
 }
 
-/** What the oracle makes of the samples: a pattern per sample, not packed. */
+/** The oracle's results for the samples: a pattern per sample, not packed. */
 export function expectedPatterns({ dtype, patterns }: PatternTable): number[] {
   const bytes = read(patternFolder, patterns);
   return [...(DTYPES[dtype].bits === 16 ? new Uint16Array(bytes.buffer) : bytes)];

@@ -1,4 +1,4 @@
-/** What a closed file holds: nothing, or what its tensors take. */
+/** Resources of a closed file: none, or those of its tensors. */
 import {
   appendFileSync,
   readdirSync,

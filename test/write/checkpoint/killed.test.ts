@@ -92,7 +92,7 @@ describe('killed before each call that changes a name', () => {
       runChild('write/checkpoint/children/save-until-call.mjs', [
         ...[folder, `${NEW}`, JSON.stringify(layout), last, links],
       ]);
-    /** What is read after the kill; saving again then succeeds, and leaves nothing else. */
+    /** Reads after the kill; saving again then succeeds, and leaves nothing else. */
     const leftIn = async (folder: string): Promise<unknown> => {
       const content = await read(folder);
       const names = await save(folder, NEW, layout);
@@ -112,7 +112,7 @@ describe('killed before each call that changes a name', () => {
     expect(switched).toBeGreaterThan(0);
     expect(found.slice(0, switched)).toEqual(found.slice(0, switched).fill(old));
     expect(found.slice(switched)).toEqual(found.slice(switched).fill(expected));
-    // The copies are what true kills leave: before the call that switches, and after it.
+    // The copies equal the leftovers of real kills: before the call that switches, and after it.
     for (const call of [switched, switched + 1]) {
       const folder = await make();
       const { signal, stderr } = await run(folder, `${call}`);

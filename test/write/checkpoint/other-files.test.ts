@@ -23,7 +23,7 @@ const options = { durable: false, maxShardSize: Number.POSITIVE_INFINITY, copyOt
 const SINGLE = 'model.safetensors';
 const INDEX = `${SINGLE}.index.json`;
 
-/** What model folders have beside their weights. */
+/** Files that model folders have beside their weights. */
 const CARRIED = [
   'LICENSE',
   'README.md',
@@ -39,7 +39,7 @@ const CARRIED = [
   'vocab.txt',
 ];
 
-/** Weights of other formats, their indexes, and what belongs to tools. */
+/** Weights of other formats, their indexes, and files of tools. */
 const LEFT = [
   '.gitattributes',
   '.safetensors-mmap-0123456789abcdef.tmp',

@@ -1,4 +1,4 @@
-/** A dry run says what the same call does, and does nothing. */
+/** A dry run reports the call's result, and changes nothing. */
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';

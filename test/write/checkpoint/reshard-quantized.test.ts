@@ -1,4 +1,4 @@
-/** What belongs to quantized weights stays as it is when the other tensors are cast. */
+/** Tensors of quantized weights stay unchanged when the others are cast. */
 import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** What is refused, and what fails on the way: the old checkpoint stays, and nothing else. */
+/** Refusals, and failures on the way: the old checkpoint stays, and nothing else. */
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

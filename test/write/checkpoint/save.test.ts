@@ -52,7 +52,7 @@ describe('the save cases of huggingface_hub', () => {
   });
 
   it.each(cases)('$id', async ({ input, expected_files: expected }) => {
-    // Which of equal names is kept is no option of ours, and neither is to leave files lying.
+    // This package has no option for the name that is kept, nor for leaving old files.
     if (input.shared_tensors_to_discard !== undefined || input.is_main_process === false) return;
     const folder = folderWith(...input.existing_files);
     const { deleted } = await saveCheckpoint(folder, STATE_DICTS[input.state_dict]?.() ?? [], {
@@ -63,7 +63,7 @@ describe('the save cases of huggingface_hub', () => {
       durable: false,
     });
     const files = filesOf(folder);
-    // Digits of other scripts are none, and six are as good as five: the other way round in Python.
+    // Unlike Python, we refuse digits of other scripts, and accept six digits.
     const differs = (name: string): boolean => /\d{6}|[^\x20-\x7e]/.test(name);
     for (const [name, file] of Object.entries(expected)) {
       if (differs(name)) continue;

@@ -12,7 +12,7 @@ afterEach(() => {
   for (const shards of opened.splice(0)) shards.close({});
 });
 
-/** Names and lengths of what is written one after the other, of all tensors in one file. */
+/** Names and lengths of consecutive writes, of all tensors in one file. */
 async function runsOf(isNamed: boolean): Promise<unknown[]> {
   const source = temporaryPath('source');
   const tensors = equalTensors(8, 'a', 'b', 'c');

@@ -24,7 +24,7 @@ describe('convert', () => {
 
   it.each(whole)('gives the tensors of $file', async ({ file, tensors = [] }) => {
     const target = temporaryPath('model.safetensors');
-    // The only name that safetensors has another use for.
+    // The only name that safetensors reserves.
     const rename = { __metadata__: 'renamed' };
     const hasName = tensors.some((tensor) => nameOf(tensor) === '__metadata__');
     await convert(fixturePath(file), target, {
@@ -48,7 +48,7 @@ describe('convert', () => {
     expect(found.sort(byName)).toEqual(expected.sort(byName));
   });
 
-  // What is no checkpoint of torch, but safetensors, is converted too, whatever its name.
+  // A safetensors file is converted too, even under a name of torch.
   const refused = fixtures.filter(
     ({ id, expect: outcome }) => outcome === 'refuse' && id !== 'safetensors-as-bin',
   );

@@ -6,7 +6,7 @@ import { headerOf, npy } from '../../foreign/numpy/arrays.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { measureInChild } from '../../support/run-child.js';
 
-/** Two blocks of 16 MiB, six pieces of 1 MiB, and what V8 takes meanwhile. */
+/** Two blocks of 16 MiB, six pieces of 1 MiB, and V8's own growth. */
 const LIMIT = 52e6;
 
 /** 400 MB in Fortran order. */

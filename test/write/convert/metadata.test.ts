@@ -1,4 +1,4 @@
-/** Metadata of what was converted: whose keys win, and what goes into the index. */
+/** Metadata of converted checkpoints: whose keys win, and the index's own. */
 import { describe, expect, it } from 'vitest';
 import { openCheckpoint, safeOpen, saveCheckpoint, saveFile } from '../../../src/index.js';
 import { convert } from '../../../src/write/convert/convert.js';
@@ -113,7 +113,7 @@ describe('of safetensors', () => {
 });
 
 describe('of torch', () => {
-  /** `a` and `b` are one tensor, `c` is another. */
+  /** `a` and `b` are one tensor, `c` is a second. */
   function source(): string {
     const tied = (name: string): [string, string] => [unicode(name), tensor('0', [2])];
     return legacyFile(dict(tied('a'), tied('b'), [unicode('c'), tensor('1', [2])]), { 0: 2, 1: 2 });

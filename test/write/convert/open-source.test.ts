@@ -1,4 +1,4 @@
-/** What `convert` opens: which files of a folder, which parts of them, within which limits; and that it closes them. */
+/** The files that `convert` opens in a folder, which parts it reads, within which limits; and that it closes them. */
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

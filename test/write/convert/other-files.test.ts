@@ -1,4 +1,4 @@
-/** Config, tokenizer and other files, which `convert` takes along where that is asked for. */
+/** Config, tokenizer and other files, which `convert` copies on request. */
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -8,7 +8,7 @@ import { temporaryPath } from '../../support/make-file.js';
 
 const options = { durable: false, copyOtherFiles: true };
 
-/** A folder with a model, and what models have besides. */
+/** A folder with a model and its other files. */
 function modelFolder(name: string, fixture: string): string {
   const folder = temporaryPath('source');
   mkdirSync(join(folder, 'onnx'), { recursive: true });

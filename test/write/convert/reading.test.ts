@@ -1,4 +1,4 @@
-/** What `convert` reads of its source, and how often. */
+/** The bytes of its source that `convert` reads, and how often. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, expect, test, vi } from 'vitest';
 import * as readEntries from '../../../src/foreign/read-entry.js';
@@ -118,7 +118,7 @@ test.each([
     code: 'SAFETENSORS_CHECKSUM_MISMATCH',
   });
   expect(readFileSync(target, 'utf8')).toBe('old');
-  // Of what is not taken nothing is read.
+  // Tensors that are left out are not read.
   await convert(source, target, { ...fast, names: ['b'] });
   expect(safeOpen(target).keys()).toEqual(['b']);
 });

@@ -1,4 +1,4 @@
-/** Checkpoints of models and of their training, converted, are in Python what torch reads of the source. */
+/** Converted checkpoints of models and of their training equal, in Python, torch's reading of the source. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, parse } from 'node:path';

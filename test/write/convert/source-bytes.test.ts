@@ -1,4 +1,4 @@
-/** Which bytes of a source the kernel copies, and which are made; whose checksums are compared on the way. */
+/** Which bytes of a source the kernel copies and which are computed; which checksums are compared on the way. */
 import { writeFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -16,7 +16,7 @@ import { viewed } from '../../foreign/storages.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 
 const bytes = countedBytes(300_000);
-/** The most that may be before a tensor in its entry. */
+/** The most bytes before a tensor in its entry. */
 const MAX_START = 2 ** 16;
 
 function entryOf(begin: number, end: number): ArchiveEntry {

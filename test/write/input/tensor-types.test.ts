@@ -1,4 +1,4 @@
-/** What the compiler says of tensors to be written: their dtype decides which data they may have. */
+/** The compiler's messages about tensors to write: their dtype decides which data they may have. */
 
 import ts from 'typescript';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** A file takes the place of a certain one, whatever others do at the last moment. */
+/** A file replaces one particular file, even if others interfere at the last moment. */
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';

@@ -5,7 +5,7 @@ import { temporaryPath } from '../../support/make-file.js';
 
 const { failing } = vi.hoisted(() => ({ failing: { code: undefined as string | undefined } }));
 
-// What the system answers others than root, or a process with too many files.
+// The system's answers to users other than root, or to a process with too many files.
 vi.mock(import('node:fs'), async (importOriginal) => {
   const fs = await importOriginal();
   const openSync: typeof fs.openSync = (...args) => {

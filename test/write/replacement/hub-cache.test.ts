@@ -1,4 +1,4 @@
-/** Everything that writes leaves the bytes alone that the repositories of the Hub's cache share. */
+/** No writing function changes bytes that repositories of the Hub's cache share. */
 import {
   chmodSync,
   copyFileSync,
@@ -57,7 +57,7 @@ beforeEach(() => {
   ];
 });
 
-/** What is in the cache: every file with its place, its time and its content. */
+/** The contents of the cache: every file with its place, time and bytes. */
 function contents(): unknown {
   return readdirSync(cache.folder, { recursive: true, withFileTypes: true })
     .map((entry) => {

@@ -14,7 +14,7 @@ const { calls, failing } = vi.hoisted(() => ({
   failing: new Map<string, string>(),
 }));
 
-// What the system refuses to others than root.
+// Changes that the system refuses to users other than root.
 vi.mock(import('node:fs'), async (importOriginal) => {
   const fs = await importOriginal();
   const watched =
@@ -137,7 +137,7 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     expect(modeOf(path)).toBe(0o755);
   });
 
-  // What the group had goes to nobody who was not allowed it before, and neither does what others had.
+  // Nobody gains rights: those of the group and of others go to no new user.
   test.each([
     ['640', '600'],
     ['660', '600'],

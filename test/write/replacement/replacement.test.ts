@@ -25,7 +25,7 @@ const { calls, failing, addon } = vi.hoisted(() => ({
   addon: {} as { load?: AddonLoad; real?: AddonLoad },
 }));
 
-// What a disk answers only when it is broken, and the order of what it is asked.
+// Answers of a broken disk, and the order of the calls.
 vi.mock(import('node:fs'), async (importOriginal) => {
   const fs = await importOriginal();
   const { promisify } = await import('node:util');
@@ -39,7 +39,7 @@ vi.mock(import('node:fs'), async (importOriginal) => {
   };
   const fsyncName = (fd: number): string =>
     fs.fstatSync(fd).isDirectory() ? 'fsync folder' : 'fsync';
-  // The descriptor is closed whatever close() says.
+  // The descriptor is closed even if close() fails.
   const closing = (fd: number): void => {
     fs.closeSync(fd);
     before('close');
@@ -363,7 +363,7 @@ describe('at the last moment', () => {
   });
 });
 
-/** The way of a checkpoint, whose files are all finished before the first gets its name. */
+/** As a checkpoint does: all files are finished before the first gets its name. */
 describe('step by step', () => {
   test('it is finished without a descriptor, and moved in place of a link', async () => {
     const folder = dirname(path);

@@ -7,7 +7,7 @@ import { temporaryPath } from '../../support/make-file.js';
 
 const { refusal } = vi.hoisted(() => ({ refusal: { code: undefined as string | undefined } }));
 
-// What file systems without hard links answer.
+// Answers of file systems without hard links.
 vi.mock(import('node:fs/promises'), async (importOriginal) => {
   const fs = await importOriginal();
   const link: typeof fs.link = async (...args) => {

@@ -1,4 +1,4 @@
-/** Whatever writes refuses a big-endian machine, before anything is opened. */
+/** Every writing function refuses a big-endian machine before it opens a file. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';

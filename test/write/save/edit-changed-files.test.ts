@@ -1,4 +1,4 @@
-/** Files that others change while their metadata are edited: they stay as they are then. */
+/** Files that change while their metadata are edited: the edit leaves them alone. */
 import {
   appendFileSync,
   readdirSync,

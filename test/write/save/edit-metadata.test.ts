@@ -161,7 +161,7 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
 
   test('is refused while there is a backup', async () => {
     writeFileSync(`${path}.header-backup`, 'old');
-    // Also when the header is a broken one.
+    // Also when the header is broken.
     writeFileSync(path, 'broken');
     await expect(editMetadata(path, { b: null }, { inPlace })).rejects.toMatchObject({
       code: 'SAFETENSORS_EDIT_INTERRUPTED',

@@ -1,4 +1,4 @@
-/** Several edits and saves of one file at once: none that succeeds undoes another. */
+/** Several edits and saves of one file at once: no success undoes another. */
 import {
   closeSync,
   openSync,
@@ -18,7 +18,7 @@ import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { ask, rounds, startChild } from '../../support/message-children.js';
 
-/** What happens right before the system puts the new file into its place, and right after an exchange. */
+/** Hooks right before the system puts the new file into its place, and right after an exchange. */
 const { before, after } = vi.hoisted(() => ({
   before: [] as (() => void)[],
   after: [] as (() => void)[],

@@ -134,7 +134,7 @@ describe.each(forms)('$form', ({ save }) => {
   test.each(bad)('%s is refused before anything is written', async (_, given, options, error) => {
     writeFileSync(path, 'old');
     await expect(save(path, given as Tensors, options)).rejects.toMatchObject(error);
-    // Where no temporary file can be made, what is wrong with the arguments still comes first.
+    // Errors of the arguments come first, even where no temporary file can be made.
     const nowhere = temporaryPath('missing/model');
     await expect(save(nowhere, given as Tensors, options)).rejects.toMatchObject(error);
     expect(readFileSync(path, 'utf8')).toBe('old');

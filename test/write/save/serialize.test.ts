@@ -44,7 +44,7 @@ function tensorsOf({ tensors }: SerializerCase): [string, NewTensor<TensorBytes>
   ]);
 }
 
-/** What a file says, in file order. */
+/** The contents of a file, in file order. */
 function contentsOf(file: SafetensorsFile): unknown {
   return {
     metadata: file.metadata === null ? null : [...file.metadata],

@@ -1,4 +1,4 @@
-/** Saves whose tensors come from files: what was changed in memory, and files that change meanwhile. */
+/** Saves of tensors from files: changes in memory, and files that change meanwhile. */
 import {
   appendFileSync,
   mkdirSync,
@@ -56,7 +56,7 @@ function meanwhile(action: () => unknown): { first: NewTensor<TensorStream> } {
 }
 
 describe.each(['mmap', 'read'] as const)('what was changed in memory is saved (%s)', (storage) => {
-  /** Each writes a byte pattern to the last element, and says what of it can be seen in the file. */
+  /** Each writes a byte pattern to the last element, and names the part that reaches the file. */
   const ways: [string, (x: Tensor, earlier: Tensor) => void][] = [
     ['data', (x) => (x.data as Float32Array).set([-1], COUNT - 1)],
     ['bytes', (x) => x.bytes.set(new Uint8Array(new Float32Array([-1]).buffer), 4 * COUNT - 4)],
@@ -64,7 +64,7 @@ describe.each(['mmap', 'read'] as const)('what was changed in memory is saved (%
     ['view', (x) => x.view(Uint32Array).set([0xbf800000], COUNT - 1)],
     ['a tensor taken earlier', (_, earlier) => (earlier.data as Float32Array).set([-1], COUNT - 1)],
   ];
-  // What is read for a part of a tensor that was not used is a copy of its own there.
+  // There, reading a part of an unused tensor makes a copy of its own.
   const mapped: typeof ways = [
     ['a slice', (x) => (x.slice([COUNT - 2, null]).data as Float32Array).set([-1], 1)],
     [

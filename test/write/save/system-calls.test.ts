@@ -1,4 +1,4 @@
-/** What saves and edits ask of the system: what they sync, read and close, and what it may answer. */
+/** System calls of saves and edits: sync, read and close, and their possible answers. */
 import fs from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';
@@ -96,7 +96,7 @@ test('what was written is not read again', async () => {
   expect(reads()).toBe(0);
 });
 
-/** Notes what is written on the thread pool: the views of each call. */
+/** Records the views of each write on the thread pool. */
 function noteWrites(): Uint8Array[][] {
   const calls: Uint8Array[][] = [];
   intercept('writev', (own, args) => {

@@ -3,7 +3,7 @@ import { openCheckpoint } from '../../../src/index.js';
 import { packedWeightOf } from '../../../src/write/selection/packed-weights.js';
 import { QUANTIZED_MODELS } from './quantized-models.js';
 
-/** By name, the weight to which each tensor belongs, where it belongs to one. */
+/** For each tensor that belongs to a weight, by name: that weight. */
 function belonging(tensors: Readonly<Record<string, string>>): Record<string, string> {
   const dtypes = new Map(Object.entries(tensors));
   const found = [...dtypes.keys()].map((name) => [
@@ -13,7 +13,7 @@ function belonging(tensors: Readonly<Record<string, string>>): Record<string, st
   return Object.fromEntries(found.filter(([, weight]) => weight !== null));
 }
 
-/** A module `m` with these tensors: what is read with each of its weights. */
+/** A module `m` with these tensors: the tensors that are read with each of its weights. */
 const SCHEMES: Readonly<Record<string, readonly [Record<string, string>, companions: string[]]>> = {
   'FP8 in blocks': [
     { weight: 'F8_E4M3', weight_scale_inv: 'F32', bias: 'BF16' },

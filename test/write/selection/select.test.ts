@@ -33,7 +33,7 @@ function selectionOf(options: Options): Selection<SelectableInfo> {
   return new Selection(readSelection(options), source);
 }
 
-/** Old name, new name and cast of what is selected. */
+/** Old name, new name and cast of each selected tensor. */
 function select(options: Options): string[] {
   return inOneGo(selectionOf(options).of(tensors)).map(({ tensor, name, cast }) =>
     [tensor.name, name, cast === null ? '' : `${cast.from}-${cast.to}`].join(' ').trim(),

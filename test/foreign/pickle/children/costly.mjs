@@ -1,4 +1,4 @@
-// Reads a pickle of 48 MiB that repeats some opcodes; prints what that took of the processor, and of memory.
+// Reads a pickle of 48 MiB that repeats some opcodes; prints its processor time and memory.
 import { readPickle } from '../../../../build/foreign/pickle/machine.js';
 import { scanOpcodes } from '../../../../build/foreign/pickle/scan.js';
 
@@ -12,7 +12,7 @@ const host = {
   persistent: () => null,
 };
 
-/** Milliseconds of the processor, which waiting for it does not count among. */
+/** Milliseconds of processor time, without waiting. */
 function now() {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;

@@ -116,7 +116,7 @@ const scenarios = {
     for (let i = bytes.length - 1; i >= 0; i -= 2 * PAGE) total += bytes[i];
     report({ total, lines: mapLines().length - before, ...fileState(mapping) });
   },
-  /** Truncated three times: what was written into the zeros of the first time stays. */
+  /** Truncated three times: writes into the zeros of the first time stay. */
   async again() {
     const path = makeSevens('a', MB);
     const { bytes } = openBytes(path, MB);

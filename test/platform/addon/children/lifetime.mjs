@@ -31,8 +31,8 @@ function resources() {
 }
 
 /**
- * What `rounds` calls of `work` leave behind, after `warmUp` calls that fill the caches. The smaller
- * figure of two series: a leak grows in both, the engine's own heap may grow in only one.
+ * Leftovers of `rounds` calls of `work`, after `warmUp` calls that fill the caches. The smaller figure of two series:
+ * a leak grows in both, the engine's own heap may grow in only one.
  */
 async function leftBehind(work, warmUp, rounds) {
   for (let i = 0; i < warmUp; i++) await work(i);
@@ -100,7 +100,7 @@ const scenarios = {
     const path = makeFile('a', MB);
     report(await leftBehind(() => void mapPath(path, MB), 500, 5000));
   },
-  /** Nobody asks for collections, and nothing else makes the engine collect. */
+  /** No forced collections, and no other reason for the engine to collect. */
   async 'drop-and-turn'() {
     const path = makeFile('a', PAGE);
     const begin = resources().descriptors;

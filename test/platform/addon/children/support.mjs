@@ -1,5 +1,4 @@
-// What the scripts of this folder share. Each works in a folder of its own and prints one line of
-// JSON.
+// Shared by the scripts of this folder. Each works in a folder of its own and prints one line of JSON.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -48,7 +48,7 @@ const ways = {
   structuredClone: (buffer) => structuredClone(buffer, { transfer: [buffer] }),
 };
 
-/** What `MappedStorage` does to close a file and empty its buffers. */
+/** Closes a file and empties its buffers, as `MappedStorage` does. */
 function detach(mapping, buffers) {
   const left = [];
   const emptied = emptyBuffers(buffers, (buffer) => left.push(buffer));
@@ -120,7 +120,7 @@ const scenarios = {
     await collect();
     report({ ...seen, after: mapped() });
   },
-  /** One buffer is emptied and one was moved: as many as are alive, but not the same. */
+  /** One buffer was emptied and one moved: the number of live buffers is right, but not the set. */
   async 'moved-and-detached'() {
     const addresses = () => Math.round(processStatus('VmSize') / GB);
     const path = makeFile('large', 64 * GB);
@@ -181,7 +181,7 @@ const scenarios = {
       }),
     );
   },
-  /** What else takes ArrayBuffers. */
+  /** Other functions that take ArrayBuffers. */
   async others() {
     const mapping = mapPath(fileOfSevens(), MB);
     const buffer = addon.tensorBuffer(mapping, 1, MB - 1);

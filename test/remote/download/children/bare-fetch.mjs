@@ -1,4 +1,4 @@
-// Reads a file by ranges with nothing but `fetch`, and keeps nothing; prints what memory that took.
+// Reads a file by ranges with plain `fetch`, and keeps nothing; prints the memory that it took.
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [url, byteLength] = process.argv.slice(2);

@@ -1,5 +1,5 @@
-// Opens a file, takes a tensor and closes, many times. Prints how often, the most descriptors and mappings, and the
-// sum of what some of the tensors that were kept say in the end. Arguments: FILE COUNT STORAGE TOUCH KEEP
+// Opens a file, takes a tensor and closes, many times. Prints the rounds, the most descriptors and mappings, and the
+// sum of some kept tensors' values in the end. Arguments: FILE COUNT STORAGE TOUCH KEEP
 import { readdirSync, readFileSync } from 'node:fs';
 import process from 'node:process';
 import { safeOpen } from '../../../../lib/index.js';

@@ -1,5 +1,5 @@
-// Opens the file given, and prints what the package then says of mappings. A second argument names the
-// addon after the package was imported.
+// Opens the given file, and prints the package's report on mappings. A second argument names the addon after the
+// package was imported.
 import process from 'node:process';
 import { setImmediate } from 'node:timers/promises';
 import { mappingStatus, safeOpen } from '../../../../lib/index.js';

@@ -1,5 +1,5 @@
-// For a library whose clock stands still, a millisecond never passes. Prints what notices that a file
-// was cut short.
+// For a library whose clock stands still, a millisecond never passes. Prints which calls notice that a file was cut
+// short.
 import { mkdtempSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

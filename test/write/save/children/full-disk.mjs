@@ -1,5 +1,5 @@
-// Replaces a file by one that has no place, and prints how that ends: the errors' facts and what the
-// folder holds afterwards. The parent has made the disk, or the limit on the size of files, small.
+// Replaces a file by one that does not fit on the disk, and prints the errors' facts and the folder's contents
+// afterwards. The parent has made the disk, or the limit on the size of files, small.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writePieces, writePiecesSync } from '../../../../build/platform/io/write-pieces.js';

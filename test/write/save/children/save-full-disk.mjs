@@ -1,5 +1,5 @@
-// Saves to a disk, or under a limit on the size of files, that has no room for it, and prints how that
-// ends: the error's facts, and what the folder holds afterwards.
+// Saves to a disk, or under a limit on the size of files, that has no room for it, and prints the error's facts and
+// the folder's contents afterwards.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { saveFile, saveFileSync } from '../../../../lib/index.js';

@@ -1,5 +1,5 @@
-// Saves tensors of a file that is cut short meanwhile, in every way they can come from it. Prints how
-// each save ends, and what its folder holds then.
+// Saves tensors of a file that is cut short meanwhile, in every way they can come from it. Prints the result of each
+// save, and the contents of its folder.
 import { mkdtempSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadFile, safeOpen, saveFile, saveFileSync } from '../../../../lib/index.js';

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { convert, openNumpy, openTorchCheckpoint, scanPickle } from '../../src/convert.js';
 import {
   type Checkpoint,
   createWriter,
@@ -21,6 +22,7 @@ import {
   splitStateDictIntoShards,
   type Tensor,
 } from '../../src/index.js';
+import { download, openRemote } from '../../src/remote.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
 const path = join(folder, 'model.safetensors');
@@ -73,6 +75,12 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['tensor.takeFloat32', (o) => tensor.takeFloat32([], o), 'Into', 'into'],
   ['tensor.takeFloat32Async', (o) => tensor.takeFloat32Async([], o), 'signall', 'signal'],
   ['tensor.view', (o) => tensor.view(Uint8Array, o), 'reinterprete', 'reinterpret'],
+  ['openTorchCheckpoint', (o) => openTorchCheckpoint(path, o), 'unknownglobals', 'unknownGlobals'],
+  ['openNumpy', (o) => openNumpy(path, o), 'voidDType', 'voidDtype'],
+  ['scanPickle', (o) => scanPickle(path, o), 'checksum', 'checksums'],
+  ['convert', (o) => convert(path, folder, o), 'copyOtherfiles', 'copyOtherFiles'],
+  ['openRemote', (o) => openRemote(new Blob([]), o), 'Signal', 'signal'],
+  ['download', (o) => download('org/name', folder, o), 'dryrun', 'dryRun'],
   ['tensor.chunks', (o) => [...tensor.chunks(o)], 'maxBytelength', 'maxByteLength'],
 ];
 

@@ -115,8 +115,10 @@ export function openTorchCheckpoint(
 export function openTorchCheckpoint(path: PathLike, options?: OpenTorchOptions): TorchCheckpoint;
 export function openTorchCheckpoint(
   path: PathLike,
-  { toVerify = false, ...options }: OpenTorchOptions & { readonly toVerify?: boolean } = {},
+  given: OpenTorchOptions & { readonly toVerify?: boolean | undefined } = {},
 ): VerifiableSource {
+  requireOptions(given, { ...OPEN_TORCH_OPTIONS, toVerify: true });
+  const { toVerify = false, ...options } = given;
   requireBoolean('toVerify', toVerify);
   const open = opener(options);
   const { label } = locate(path);
@@ -130,7 +132,6 @@ export function openTorchCheckpoint(
 
 /** Opens single files with these options. */
 function opener(options: OpenTorchOptions): (path: PathLike) => TorchFile {
-  requireOptions(options, OPEN_TORCH_OPTIONS);
   const limits = requireLimits(options.limits, TORCH_LIMITS);
   const { unknownGlobals = 'refuse' } = options;
   if (unknownGlobals !== 'refuse' && unknownGlobals !== 'placeholder') {

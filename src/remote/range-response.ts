@@ -61,7 +61,7 @@ function noRanges(found: string): RangeObjection {
 
 /**
  * Compares status and headers with the request. Accepts a whole file (200) if it begins where the range does and is
- * no longer, unless Content-Range says that the body is a part of the file. An empty file has no ranges: 416 with a
+ * no longer, unless a Content-Range says that the body is a part of the file, or cannot be read. An empty file has no ranges: 416 with a
  * total of 0.
  */
 export function readRangeHead(
@@ -85,9 +85,9 @@ export function readRangeHead(
   const total = wholeNumberOf(contentLength);
   if (total === undefined) return noRanges('200 with a file of unknown length');
   if (asked.begin > 0 || total > asked.end) return noRanges(`200 with all ${total} bytes`);
-  const part = contentRangeOf(headers);
-  if (part !== undefined && part.total !== total) {
-    const found = `200 with Content-Range: ${headers.get('content-range')}`;
+  const range = headers.get('content-range');
+  if (range !== null && contentRangeOf(headers)?.total !== total) {
+    const found = `200 with Content-Range: ${range}`;
     return badResponse('206 Partial Content for a part of a file', found);
   }
   return { begin: 0, end: total, total };

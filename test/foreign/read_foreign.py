@@ -53,7 +53,10 @@ def torch_fact(tensor):
         whole = whole.view(sizes[whole.element_size()])
     data = whole.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     # Which sign a NaN has after such a bit differs within torch, by the place of its element.
-    if (tensor.is_conj() or tensor.is_neg()) and tensor.isnan().any():
+    is_changed = tensor.is_conj() or tensor.is_neg()
+    # torch negates complex numbers as 0 - x where it takes several at once, and as -x elsewhere.
+    has_zeros = tensor.is_complex() and tensor.is_neg() and (torch.view_as_real(tensor.resolve_conj().resolve_neg()) == 0).any()
+    if is_changed and (has_zeros or tensor.isnan().any()):
         return [dtype, shape, None]
     return [dtype, shape, hashlib.sha256(data).hexdigest()]
 

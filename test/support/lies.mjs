@@ -195,6 +195,14 @@ const RANGES = [
     check: ({ lie }) => assert.ok(lie.sent < 20e6, `${lie.sent} bytes`),
   },
   {
+    name: 'sends a part as a whole file, with a Content-Range that cannot be read',
+    answer: (exchange) => exchange.send({ status: 200, headers: { 'Content-Range': '0' } }),
+    run: async ({ file }) => {
+      await file.readStart(1000);
+    },
+    code: 'SAFETENSORS_BAD_RESPONSE',
+  },
+  {
     name: 'sends a whole file that is no longer than what was asked',
     answer: (exchange) => exchange.send({ status: 200, body: FILE }),
     run: async ({ file }) => {

@@ -147,11 +147,12 @@ function judge(here: Answer | string, { found, error }: PythonAnswer<Answer>): v
 }
 
 /**
- * Whether the request means the same to Python: a boolean is a mask in numpy, JSON writes 1e21 as a float, and `007`,
- * which reads as 7 here, is no Python.
+ * Whether the request means the same to Python: a boolean is a mask in numpy, JSON writes 1e21 as a float, `007`,
+ * which reads as 7 here, is no Python, and the only index is read as numpy's notation here if it is a text.
  */
 function saysTheSame({ index = [], text = '' }: Question): boolean {
   if (/(?<!\d)0+[1-9]/.test(text)) return false;
+  if (index.length === 1 && typeof index[0] === 'string') return false;
   return index.flat().every((item) => {
     return typeof item === 'number' ? Math.abs(item) < 1e21 : typeof item !== 'boolean';
   });

@@ -49,15 +49,19 @@ export function compareWithScan(
   { verdict, format, findings, problems, globals }: ScanReport,
 ): void {
   if (code !== undefined) return;
+  const unread = findings.filter(({ kind }) => kind === 'unread-entry').map(({ entry }) => entry);
   const isBeside = (entry: string | undefined): boolean => entry !== undefined && !READ.test(entry);
   const isExplained =
     findings.every(
-      ({ kind, entry }) => ANYWHERE.includes(kind) || (BESIDE.includes(kind) && isBeside(entry)),
+      ({ kind, entry }) =>
+        ANYWHERE.includes(kind) ||
+        (BESIDE.includes(kind) && isBeside(entry)) ||
+        (isBeside(entry) && unread.includes(entry)),
     ) &&
     problems.every((problem) => {
       const [, entry, part] = PROBLEM.exec(problem) ?? [];
       const name = entry ?? part;
-      return isBeside(name) && !STORAGE.test(name as string);
+      return isBeside(name) && (!STORAGE.test(name as string) || unread.includes(name));
     }) &&
     globals.every(({ kind, entry }) => kind === 'allowed' || isBeside(entry));
   if (isExplained && verdict !== 'no-pickle' && format !== 'TorchScript') return;

@@ -42,6 +42,8 @@
         "native/prefetch_binding.cc",
         "native/processor.cc",
         "native/quarantine.cc",
+        "native/range_reads.cc",
+        "native/range_reads_binding.cc",
         "native/replacement_binding.cc",
         "native/tensor_buffer.cc",
         "native/uncounted_buffer.cc"
@@ -78,7 +80,8 @@
               "native/guard_linux.cc",
               "native/mapped_range_posix.cc",
               "native/prefetch_linux.cc",
-              "native/replacement_linux.cc"
+              "native/replacement_linux.cc",
+              "native/resident_pages_linux.cc"
             ],
             "ldflags": ["-Wl,-z,nodelete"]
           }
@@ -93,6 +96,7 @@
               "native/mapped_range_windows.cc",
               "native/prefetch_windows.cc",
               "native/replacement_windows.cc",
+              "native/resident_pages_none.cc",
               "native/system_handle_windows.cc",
               "native/zero_pages_windows.cc"
             ],
@@ -108,7 +112,8 @@
               "native/guard_none.cc",
               "native/mapped_range_posix.cc",
               "native/prefetch_posix.cc",
-              "native/replacement_posix.cc"
+              "native/replacement_posix.cc",
+              "native/resident_pages_none.cc"
             ]
           }
         ],

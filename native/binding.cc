@@ -18,6 +18,7 @@
 #include "mapping.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
+#include "range_reads_binding.h"
 #include "replacement_binding.h"
 #include "tensor_buffer.h"
 
@@ -263,6 +264,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
              Export<CloseDescriptor>("closeDescriptor"),
          });
   ExportPrefetch(env, exports);
+  ExportRangeReads(env, exports);
   ExportFileCopy(env, exports);
   ExportReplacement(env, exports);
   ExportConvert(env, exports);

@@ -8,6 +8,7 @@
 #include "cast.h"
 #include "convert.h"
 #include "exports.h"
+#include "kept.h"
 
 namespace {
 
@@ -80,26 +81,6 @@ struct CastCall {
   }
 
   int64_t Run() const { return static_cast<int64_t>(kernel(source, output, count)); }
-};
-
-// Keeps a JavaScript object from being collected. Made and deleted on the JavaScript thread.
-class Kept {
- public:
-  Kept() = default;
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
-  ~Kept() {
-    if (reference_ != nullptr) napi_delete_reference(env_, reference_);
-  }
-
-  bool Keep(napi_env env, napi_value object) {
-    env_ = env;
-    return napi_create_reference(env, object, 1, &reference_) == napi_ok;
-  }
-
- private:
-  napi_env env_ = nullptr;
-  napi_ref reference_ = nullptr;
 };
 
 // The same on the pool, with references on both arrays, the arguments `kFirst` and the next.

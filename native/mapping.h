@@ -49,6 +49,11 @@ class Mapping : public Counted {
   bool exposed() const { return exposed_; }
   void set_exposed() { exposed_ = true; }
 
+  // Whether the system was told that pages are touched in any order, and reads none around them.
+  // Set before any work on the pool.
+  bool random() const { return random_; }
+  void set_random() { random_ = true; }
+
   // How many external buffers over the range have not been finalized. Any thread.
   uint64_t buffers() const { return buffers_.load(std::memory_order_acquire); }
   void AddBuffer() { buffers_.fetch_add(1, std::memory_order_relaxed); }
@@ -85,6 +90,7 @@ class Mapping : public Counted {
   FileDescriptor fd_;
   guard::Slot* slot_ = nullptr;
   bool exposed_ = false;
+  bool random_ = false;
   bool all_emptied_ = false;
   std::atomic<uint64_t> buffers_{0};
 };

@@ -19,6 +19,10 @@ int Populate(const uint8_t* begin, const uint8_t* end, bool guarded);
 // Any thread; the caller keeps the range mapped.
 void Announce(const uint8_t* begin, const uint8_t* end);
 
+// Tells the system that the pages of [begin, end), a whole mapping, will be touched in any order:
+// from then on it reads none around them. Does nothing when it fails. Any thread.
+void AdviseRandom(const uint8_t* begin, const uint8_t* end);
+
 // Returns how many bytes of [begin, end) can be read without waiting for the device, because their
 // page is in the page cache or is a private copy; or a negative errno, ENOTSUP when the kernel does
 // not tell. `fd` is the mapped file.

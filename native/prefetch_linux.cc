@@ -53,6 +53,10 @@ void Announce(const uint8_t* begin, const uint8_t* end) {
   madvise(reinterpret_cast<void*>(first), length, MADV_WILLNEED);
 }
 
+void AdviseRandom(const uint8_t* begin, const uint8_t* end) {
+  madvise(const_cast<uint8_t*>(begin), static_cast<size_t>(end - begin), MADV_RANDOM);
+}
+
 int64_t ResidentBytes(int fd, const uint8_t* begin, const uint8_t* end) {
   if (!ResidencyIsTold(fd)) return -ENOTSUP;
   unsigned char resident[kPagesPerCall];

@@ -16,6 +16,10 @@ void Announce(const uint8_t* begin, const uint8_t* end) {
   posix_madvise(reinterpret_cast<void*>(first), length, POSIX_MADV_WILLNEED);
 }
 
+void AdviseRandom(const uint8_t* begin, const uint8_t* end) {
+  posix_madvise(const_cast<uint8_t*>(begin), static_cast<size_t>(end - begin), POSIX_MADV_RANDOM);
+}
+
 int64_t ResidentBytes(int, const uint8_t*, const uint8_t*) {
   return -ENOTSUP;
 }

@@ -20,6 +20,9 @@ void Announce(const uint8_t* begin, const uint8_t* end) {
   PrefetchVirtualMemory(GetCurrentProcess(), 1, &range, 0);
 }
 
+// Windows takes such advice for handles of files only, when they are opened.
+void AdviseRandom(const uint8_t*, const uint8_t*) {}
+
 // Windows knows the pages that this process has touched, not those in memory.
 int64_t ResidentBytes(int, const uint8_t*, const uint8_t*) {
   return -ENOTSUP;

@@ -77,6 +77,7 @@ export type { TensorSpec } from './header/tensor-spec.js';
 export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
 export type { PathLike, PathOrDescriptor } from './platform/io/paths.js';
 export { type MappingStatus, mappingStatus } from './platform/storage/mapping-status.js';
+export type { StorageOptions } from './platform/storage/open.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';

@@ -2,10 +2,8 @@
 
 import { constants } from 'node:buffer';
 import {
-  argumentRangeError,
   argumentTypeError,
   type OptionNames,
-  requireBoolean,
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
@@ -30,7 +28,12 @@ import { locateOpen, type PathOrDescriptor } from '../platform/io/paths.js';
 import { runAsync, runSync, type Steps } from '../platform/io/steps.js';
 import { hasCode, withAdvice } from '../platform/io/system-errors.js';
 import type { FileBackedStorage } from '../platform/storage/file-backed.js';
-import { openStorage } from '../platform/storage/open.js';
+import {
+  openStorage,
+  requireStorageOptions,
+  STORAGE_OPTIONS,
+  type StorageOptions,
+} from '../platform/storage/open.js';
 import { MemoryStorage } from '../tensor/storage/memory.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
@@ -44,20 +47,7 @@ export interface ParseOptions {
 }
 
 /** Options of {@link safeOpen} and {@link loadFile}. */
-export interface OpenOptions extends ParseOptions {
-  /**
-   * `'mmap'` throws when the file cannot be mapped; `'read'` reads tensors into ordinary memory. By
-   * default the file is mapped. When it cannot be (no binary for the platform, a bundle without it, a
-   * file system without mappings), it is read, and the process gets one warning with the code
-   * `SAFETENSORS_MAPPING_UNAVAILABLE`; {@link mappingStatus} tells programs.
-   */
-  readonly storage?: 'mmap' | 'read' | undefined;
-  /**
-   * Linux: whether to install a SIGBUS handler, so that reading beyond the end of a truncated file gives zeros
-   * instead of ending the process. True by default.
-   */
-  readonly guard?: boolean | undefined;
-}
+export interface OpenOptions extends ParseOptions, StorageOptions {}
 
 /** Options of {@link safeOpenAsync}. */
 export interface OpenAsyncOptions extends OpenOptions {
@@ -70,8 +60,7 @@ const PARSE_OPTIONS: OptionNames<ParseOptions> = { maxHeaderByteLength: true };
 /** Names of the options. */
 export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
   ...PARSE_OPTIONS,
-  storage: true,
-  guard: true,
+  ...STORAGE_OPTIONS,
 };
 
 const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, signal: true };
@@ -126,7 +115,7 @@ export async function safeOpenAsync(
 
 /** Opens a file; the options may have further ones. */
 export function* openFile(path: PathOrDescriptor, options: OpenOptions): Steps<SafetensorsFile> {
-  checkStorageOptions(options);
+  requireStorageOptions(options);
   const given = locateOpen(path);
   const limits = headerLimitsOf(options, given.label);
   const file =
@@ -218,14 +207,6 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   const storage = new MemoryStorage(whole, constants.MAX_LENGTH);
   return SafetensorsFile.of(storage, parseHeader(json, whole.byteLength, limits));
-}
-
-function checkStorageOptions(options: OpenOptions): void {
-  const { storage, guard = true } = options;
-  if (storage !== undefined && storage !== 'mmap' && storage !== 'read') {
-    throw argumentRangeError('storage', "'mmap' or 'read'", storage);
-  }
-  requireBoolean('guard', guard);
 }
 
 function headerLimitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {

@@ -1,6 +1,5 @@
 /** Opens a file of another format: reads the description of its tensors into memory, then maps the file. */
 
-import { argumentRangeError, type OptionNames, requireBoolean } from '../errors/arguments.js';
 import type { ErrorContext } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
@@ -13,12 +12,13 @@ import {
 } from '../platform/io/opened-file.js';
 import { locate, type PathLike } from '../platform/io/paths.js';
 import { runSync } from '../platform/io/steps.js';
-import { openStorage, type StorageOptions } from '../platform/storage/open.js';
+import {
+  openStorage,
+  requireStorageOptions,
+  type StorageOptions,
+} from '../platform/storage/open.js';
 import type { Storage } from '../tensor/storage/storage.js';
 import type { ByteReader } from './zip/archive.js';
-
-/** Names of the options for the storage of a file. */
-export const STORAGE_OPTIONS: OptionNames<StorageOptions> = { storage: true, guard: true };
 
 /** A file with a changed modification time is still the same if it begins with the same bytes. */
 const START_BYTE_LENGTH = 64 * 1024;
@@ -44,11 +44,7 @@ export function openForeign<Result>(
   options: StorageOptions,
   parse: ParseFile<Result>,
 ): Result {
-  const { storage: wanted, guard = true } = options;
-  if (wanted !== undefined && wanted !== 'mmap' && wanted !== 'read') {
-    throw argumentRangeError('storage', "'mmap' or 'read'", wanted);
-  }
-  requireBoolean('guard', guard);
+  requireStorageOptions(options);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
   const file = runSync(openRegularFile(location, label));

@@ -199,13 +199,39 @@ export class StorageRange {
   async populate(ranges: Float64Array): Promise<void> {
     const storage = this.#storage;
     if (storage.populateRanges === undefined || storage.ended) return;
-    for (let i = 0; i < ranges.length; i += 2) ranges[i] = (ranges[i] as number) + this.#begin;
     try {
-      await storage.populateRanges(ranges);
+      await storage.populateRanges(this.#inStorage(ranges));
     } catch (error) {
       // Memory that cannot be detached stays when the file is closed meanwhile.
       if (!storage.ended || !this.isResolved) throw error;
     }
+  }
+
+  /**
+   * Whether `readRanges` gives the bytes: the file is mapped, and no memory was handed out to which the caller may
+   * have written.
+   */
+  get hasRangeReads(): boolean {
+    return this.untouchedFile?.readRanges !== undefined;
+  }
+
+  /**
+   * Reads up to 1 024 parts into `target`, one after the other. `ranges` holds begin and length of each, and is
+   * overwritten. Call `verify` before and after.
+   */
+  readRanges(ranges: Float64Array, target: Uint8Array): void {
+    this.#storage.readRanges?.(this.#inStorage(ranges), target);
+  }
+
+  /** As above, off the event loop. No other code may reach the memory of `target`. */
+  async readRangesAsync(ranges: Float64Array, target: Uint8Array): Promise<void> {
+    await this.#storage.readRangesAsync?.(this.#inStorage(ranges), target);
+  }
+
+  /** Makes positions in this range positions in the storage, in place. */
+  #inStorage(ranges: Float64Array): Float64Array {
+    for (let i = 0; i < ranges.length; i += 2) ranges[i] = (ranges[i] as number) + this.#begin;
+    return ranges;
   }
 
   /**

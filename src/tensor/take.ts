@@ -2,8 +2,8 @@
  * Gathers rows of a tensor: their bytes, or their values as float32.
  *
  * The rows follow each other in the result, which is filled window by window on the JavaScript thread.
- * Threads of the pool only wait for the disk; they never touch the caller's arrays. Rows are not allocated
- * one by one.
+ * Threads of the pool read into memory of this module; they never touch the caller's arrays. Rows are not
+ * allocated one by one.
  */
 
 import {
@@ -18,7 +18,7 @@ import { DTYPES, type Dtype, type TypedArray } from '../header/dtype.js';
 import { nextTurn } from '../header/json/turns.js';
 import { requireInto, toFloat32 } from './float32/kernels.js';
 import { valueCountOf } from './float32/to-float32.js';
-import { cut } from './pieces.js';
+import { type ByteRange, cut } from './pieces.js';
 import { planRows, type RowIndices, type RowPlan } from './rows.js';
 import type { StorageRange } from './storage-range.js';
 import { arraysOf } from './view-types.js';
@@ -54,6 +54,14 @@ export interface RowTable {
   readonly byteOffset: number;
 }
 
+/** The bytes of rows while they are taken: positions count bytes of the rows, which follow each other. */
+interface RowBytes {
+  /** Fills `target` with the bytes from `begin` on. */
+  copy(begin: number, target: Uint8Array): void;
+  /** The bytes [begin, end), where they are together in memory. */
+  together(begin: number, end: number): Uint8Array | undefined;
+}
+
 /** Rows and the array to fill with them. */
 export interface Taking<Output> {
   readonly table: RowTable;
@@ -63,7 +71,7 @@ export interface Taking<Output> {
    * Fills the part of the output that belongs to the bytes [begin, end) of the rows. Throws when the output was
    * detached.
    */
-  readonly fill: (begin: number, end: number) => void;
+  readonly fill: (rows: RowBytes, begin: number, end: number) => void;
 }
 
 /**
@@ -72,14 +80,14 @@ export interface Taking<Output> {
  */
 const ROWS_WINDOW_BYTE_LENGTH = 3 << 18;
 
-/** Most bytes of rows requested from the disk at once: enough to keep it busy. */
-const AHEAD_BYTE_LENGTH = 8 * 2 ** 20;
-
-/** Most ranges that the storage populates at once. */
+/** Most ranges that the storage reads or populates at once. */
 const MAX_RANGES = 1024;
 
 /** Most rows of a window, so that the rows cut at its two ends stay within the number of ranges. */
 const MAX_ROWS = MAX_RANGES - 2;
+
+/** Most windows kept for later calls: one is filled from while the next is read. */
+const MAX_SPARES = 2;
 
 /** Rows to convert are collected in a block of this length, short enough for the processor's cache. */
 const ROWS_BLOCK_BYTE_LENGTH = 3 << 16;
@@ -89,6 +97,9 @@ const SHORT_RUN_BYTE_LENGTH = 64;
 
 /** This thread's block, made on first use. Its content is not needed across events. */
 let block: Uint8Array<ArrayBuffer> | undefined;
+
+/** Memory of windows that no call uses now. It is never handed out, so the pool may write to it. */
+const spares: Uint8Array<ArrayBuffer>[] = [];
 
 /**
  * Prepares taking the bytes of rows. Checks everything that the caller gives.
@@ -115,9 +126,9 @@ export function takeBytes(
   };
   requireLength();
   requireOtherMemory(output, source);
-  const fill = (begin: number, end: number): void => {
+  const fill = (rows: RowBytes, begin: number, end: number): void => {
     requireLength();
-    copyRows(table, plan, begin, end, output.subarray(begin, end));
+    rows.copy(begin, output.subarray(begin, end));
   };
   return { table, plan, output, fill };
 }
@@ -135,16 +146,15 @@ export function takeFloats(
   const output =
     into === undefined ? source.allocateFloats(valueCount) : requireInto(into, valueCount);
   requireOtherMemory(output, source);
-  const fill = (begin: number, end: number): void => {
+  const fill = (rows: RowBytes, begin: number, end: number): void => {
     requireInto(output, valueCount);
     if (dtype === 'F32' || dtype === 'C64') {
-      const bytes = new Uint8Array(output.buffer, output.byteOffset + begin, end - begin);
-      copyRows(table, plan, begin, end, bytes);
+      rows.copy(begin, new Uint8Array(output.buffer, output.byteOffset + begin, end - begin));
       return;
     }
     for (const { begin: from, end: to } of cut(begin, end, ROWS_BLOCK_BYTE_LENGTH)) {
       const values = output.subarray(from / bytesPerValue, to / bytesPerValue);
-      toFloat32(dtype, packedRows(table, plan, from, to), values);
+      toFloat32(dtype, packedRows(rows, from, to), values);
     }
   };
   return { table, plan, output, fill };
@@ -153,13 +163,14 @@ export function takeFloats(
 /** Fills the output synchronously. */
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
   table.source.verify();
-  const length = lengthWithin(ROWS_WINDOW_BYTE_LENGTH, plan);
-  for (const { begin, end } of cut(0, plan.byteLength, length)) fill(begin, end);
+  const rows = table.source.hasRangeReads ? readRows(table, plan) : storedRows(table, plan);
+  const windows = cut(0, plan.byteLength, windowLength(plan));
+  for (const { begin, end } of windows) fill(rows, begin, end);
   table.source.verify();
 }
 
 /**
- * Fills the output between other events, once the pages are in memory.
+ * Fills the output between other events, once the rows are in memory; one window is read ahead.
  *
  * Rejects with the signal's reason, and with the errors of {@link fillNow}.
  */
@@ -171,17 +182,49 @@ export async function fillInTurns(
   requireSignal(signal);
   signal?.throwIfAborted();
   source.verify();
-  const length = lengthWithin(ROWS_WINDOW_BYTE_LENGTH, plan);
-  const windows = Math.floor(lengthWithin(AHEAD_BYTE_LENGTH, plan) / length);
-  for (const { begin: from, end: to } of cut(0, plan.byteLength, windows * length)) {
-    await source.populate(rowRanges(table, plan, from, to));
-    for (const { begin, end } of cut(from, to, length)) {
-      await nextTurn();
-      signal?.throwIfAborted();
-      fill(begin, end);
-      source.verify();
-    }
+  const windows = [...cut(0, plan.byteLength, windowLength(plan))];
+  let coming = rowsInMemory(table, plan, windows[0]);
+  for (const [i, { begin, end }] of windows.entries()) {
+    const { rows, giveBack } = await coming;
+    coming = rowsInMemory(table, plan, windows[i + 1]);
+    // Attach a handler: after an error below nobody waits for it.
+    coming.catch(() => {});
+    await nextTurn();
+    signal?.throwIfAborted();
+    fill(rows, begin, end);
+    source.verify();
+    giveBack();
   }
+}
+
+/** The rows of a window, and what to call when they are no longer needed. */
+interface WindowRows {
+  readonly rows: RowBytes;
+  readonly giveBack: () => void;
+}
+
+/** Brings a window of the rows into memory, off the event loop. */
+async function rowsInMemory(
+  table: RowTable,
+  plan: RowPlan,
+  window: ByteRange | undefined,
+): Promise<WindowRows> {
+  const { source } = table;
+  if (window === undefined || !source.hasRangeReads) {
+    if (window !== undefined) await source.populate(rowRanges(table, plan, window));
+    return { rows: storedRows(table, plan), giveBack: () => {} };
+  }
+  const { begin, end } = window;
+  const memory = spares.pop() ?? source.allocate(ROWS_WINDOW_BYTE_LENGTH);
+  const bytes = memory.subarray(0, end - begin);
+  await source.readRangesAsync(rowRanges(table, plan, window), bytes);
+  const together = (from: number, to: number) => bytes.subarray(from - begin, to - begin);
+  return {
+    rows: { together, copy: (from, target) => target.set(together(from, from + target.length)) },
+    giveBack: () => {
+      if (spares.length < MAX_SPARES) spares.push(memory);
+    },
+  };
 }
 
 function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange): void {
@@ -200,52 +243,65 @@ function requireOtherMemory(output: Uint8Array | Float32Array, source: StorageRa
   throw argumentRangeError('into', 'memory that does not overlap the rows', found);
 }
 
-/** Returns the bytes of a window: up to the limit, and without too many ranges. */
-function lengthWithin(limit: number, { rowByteLength }: RowPlan): number {
-  return Math.min(limit, MAX_ROWS * rowByteLength);
+/** Length of a window in bytes, without too many ranges. */
+function windowLength({ rowByteLength }: RowPlan): number {
+  return Math.min(ROWS_WINDOW_BYTE_LENGTH, MAX_ROWS * rowByteLength);
 }
 
-/** Fills `target` with the bytes [begin, end) of the rows. */
-function copyRows(
-  table: RowTable,
-  plan: RowPlan,
-  begin: number,
-  end: number,
-  target: Uint8Array,
-): void {
+/** The rows as the storage has them in memory, or reads them. */
+function storedRows(table: RowTable, plan: RowPlan): RowBytes {
   const { source } = table;
-  const memory = source.shared();
-  for (let position = begin; position < end; ) {
-    const next = runEnd(plan, position, end);
-    const from = placeOf(table, plan, position);
-    const length = next - position;
-    const written = position - begin;
-    if (memory === undefined) {
-      source.copyTo(target.subarray(written, written + length), from);
-    } else if (length > SHORT_RUN_BYTE_LENGTH) {
-      target.set(memory.subarray(from, from + length), written);
-    } else {
-      for (let i = 0; i < length; i++) target[written + i] = memory[from + i] as number;
-    }
-    position = next;
-  }
+  return {
+    copy: (begin, target) => {
+      const end = begin + target.length;
+      const memory = source.shared();
+      for (let position = begin; position < end; ) {
+        const next = runEnd(plan, position, end);
+        const from = placeOf(table, plan, position);
+        const length = next - position;
+        const written = position - begin;
+        if (memory === undefined) {
+          source.copyTo(target.subarray(written, written + length), from);
+        } else if (length > SHORT_RUN_BYTE_LENGTH) {
+          target.set(memory.subarray(from, from + length), written);
+        } else {
+          for (let i = 0; i < length; i++) target[written + i] = memory[from + i] as number;
+        }
+        position = next;
+      }
+    },
+    together: (begin, end) => {
+      if (runEnd(plan, begin, end) !== end) return undefined;
+      const from = placeOf(table, plan, begin);
+      return source.shared()?.subarray(from, from + end - begin);
+    },
+  };
 }
 
-/** Returns the bytes [begin, end) of the rows: in place when they are contiguous, else gathered in the block. */
-function packedRows(table: RowTable, plan: RowPlan, begin: number, end: number): Uint8Array {
-  if (runEnd(plan, begin, end) === end) {
-    const from = placeOf(table, plan, begin);
-    const together = table.source.shared()?.subarray(from, from + end - begin);
-    if (together !== undefined) return together;
-  }
+/** The rows of a mapped file, of which those that are not in memory are read by position. */
+function readRows(table: RowTable, plan: RowPlan): RowBytes {
+  return {
+    copy: (begin, target) =>
+      table.source.readRanges(
+        rowRanges(table, plan, { begin, end: begin + target.length }),
+        target,
+      ),
+    together: () => undefined,
+  };
+}
+
+/** Returns the bytes [begin, end) of the rows: in place when they are together, else gathered in the block. */
+function packedRows(rows: RowBytes, begin: number, end: number): Uint8Array {
+  const together = rows.together(begin, end);
+  if (together !== undefined) return together;
   block ??= new Uint8Array(ROWS_BLOCK_BYTE_LENGTH);
   const packed = block.subarray(0, end - begin);
-  copyRows(table, plan, begin, end, packed);
+  rows.copy(begin, packed);
   return packed;
 }
 
-/** Returns begin and length of each run of the bytes [begin, end) of the rows. */
-function rowRanges(table: RowTable, plan: RowPlan, begin: number, end: number): Float64Array {
+/** Returns begin and length of each run of a part of the rows. */
+function rowRanges(table: RowTable, plan: RowPlan, { begin, end }: ByteRange): Float64Array {
   const ranges = new Float64Array(2 * MAX_RANGES);
   let count = 0;
   for (let position = begin; position < end; ) {

@@ -414,6 +414,9 @@ export class TensorOf<D extends Dtype> {
    * gives them: a tensor of shape [n, ...] with memory of its own, or over that of `into`. All indices
    * are checked before anything is written. One call takes a fraction of the time of slices in a loop.
    *
+   * From a mapped file, rows that are not in memory are read by position, as long as `data`, `bytes` or `buffer`
+   * of the tensor or of a slice of it was not used: these let you write to the mapping, and then rows come from there.
+   *
    * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES` for a scalar,
    *   `SAFETENSORS_MISALIGNED_SLICE` when rows of a packed sub-byte dtype do not end on a byte
    * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the indices are integers; see `into` for others
@@ -434,8 +437,8 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
-   * As `take`, between other events. Threads of the pool bring the pages from the disk before, all rows
-   * at once: cold rows come many times as fast as one after the other. (With `storage: 'read'`, rows of
+   * As `take`, between other events. A thread of the pool reads the rows before, many at once: cold rows come many
+   * times as fast as one after the other. (With `storage: 'read'`, rows of
    * a tensor that was not read yet are read between other events instead.) Don't use `into` before the
    * promise settles. Rejects with the signal's reason when it is aborted.
    *

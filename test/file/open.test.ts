@@ -188,6 +188,9 @@ describe('options', () => {
       /storage must be 'mmap'/,
     );
     await expect(openBoth(path, { guard: 1 as never })).rejects.toThrow(/guard must be a boolean/);
+    await expect(openBoth(path, { access: 'sequential' as never })).rejects.toThrow(
+      /access must be 'random'/,
+    );
     using file = await openBoth(path);
     expect(() => file.close({ detach: 'yes' as never })).toThrow(/detach must be a boolean/);
     expect(() => file.getTensors(3 as never)).toThrow(/names must be an iterable/);

@@ -27,7 +27,7 @@ const TESTS = [
 ];
 
 /** A selection for half a minute: each kind of call, faults in mapped pages, workers. */
-const QUICK_TESTS = ['binding', 'file-copy', 'guard', 'prefetch', 'replacement'].map(
+const QUICK_TESTS = ['binding', 'file-copy', 'guard', 'prefetch', 'range-reads', 'replacement'].map(
   (name) => `test/platform/addon/${name}.test.ts`,
 );
 

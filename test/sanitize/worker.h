@@ -96,14 +96,14 @@ class Worker {
 
   static constexpr size_t kMostMapped = 40;
 
-  static constexpr size_t kActions = 18;
+  static constexpr size_t kActions = 19;
   static Action ActionAt(size_t i) {
     static constexpr std::array<Action, kActions> kAll = {
         &Worker::Map,        &Worker::Map,       &Worker::MakeBuffer,     &Worker::MakeBuffer,
         &Worker::Read,       &Worker::Read,      &Worker::ReadOnPool,     &Worker::Populate,
         &Worker::AskForFile, &Worker::Convert,   &Worker::PopulateRanges, &Worker::Cast,
         &Worker::Copy,       &Worker::CloseFile, &Worker::Detach,         &Worker::Release,
-        &Worker::Drop,       &Worker::Turn,
+        &Worker::Drop,       &Worker::Turn,      &Worker::ReadRanges,
     };
     return kAll[i];
   }
@@ -179,6 +179,7 @@ class Worker {
     napi_value guard = env_->Boolean(!Files::Stays(file) || Below(2) == 0);
     napi_value handle = Call("mapFile", {Number(files_.descriptor(file)), Number(kLength), guard});
     if (handle->type != napi_object) abort();
+    if (Below(4) == 0) Call("adviseRandom", {handle});
     handle->holders++;
     mapped_.push_back({handle, {}});
   }
@@ -231,6 +232,19 @@ class Worker {
       ranges.insert(ranges.end(), {static_cast<double>(Below(kLength - kPage)), kPage});
     }
     Call("populateRanges", {mapped->handle, Doubles(&ranges)});
+  }
+
+  void ReadRanges() {
+    Mapped* mapped = Any();
+    if (mapped == nullptr) return;
+    for (const char* name : {"readRanges", "readRangesAsync"}) {
+      std::vector<double> ranges;
+      for (size_t i = 0; i < 20; i++) {
+        ranges.insert(ranges.end(), {static_cast<double>(Below(kLength - 100)), 100});
+      }
+      napi_value target = env_->TypedArray(napi_uint8_array, Output(), 20 * 100);
+      Call(name, {mapped->handle, Doubles(&ranges), target});
+    }
   }
 
   void AskForFile() {

@@ -121,9 +121,9 @@ test('a file that is cut short while rows are copied is an error', async () => {
       [4000],
       undefined,
     );
-    const fill = (begin: number, end: number): void => {
+    const fill: typeof taking.fill = (...args) => {
       truncateSync(path, 1000);
-      taking.fill(begin, end);
+      taking.fill(...args);
     };
     await expect(async () => fillRows({ ...taking, fill }, undefined)).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CHANGED',
@@ -147,15 +147,22 @@ test('memory is taken for no row when there is an array to fill', async () => {
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2e6);
 });
 
-test('only the rows come from the disk', async ({ skip }) => {
+const takers: [string, (table: Tensor, indices: number[]) => unknown][] = [
+  ['take', (table, indices) => table.take(indices)],
+  ['takeFloat32', (table, indices) => table.takeFloat32(indices)],
+  ['takeAsync', (table, indices) => table.takeAsync(indices)],
+  ['takeFloat32Async', (table, indices) => table.takeFloat32Async(indices)],
+];
+
+test.each(takers)('only the rows come from the disk: %s', async (_, take) => {
   const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [4096, 16_384] }]);
-  if (!dropFromPageCache(path)) skip();
+  if (!dropFromPageCache(path)) return;
   using file = safeOpen(path);
   // Opening reads the header, and some pages behind it.
   const before = file.residency('t') ?? Number.POSITIVE_INFINITY;
-  if (file.storage !== 'mmap' || before > 2 ** 20) skip();
+  if (file.storage !== 'mmap' || before > 2 ** 20) return;
   const indices = Array.from({ length: 64 }, (_, i) => i * 61 + 200);
-  await file.getTensor('t').takeAsync(indices);
+  await take(file.getTensor('t'), indices);
   const come = (file.residency('t') ?? 0) - before;
   expect(come).toBeGreaterThanOrEqual(64 * 16_384);
   expect(come).toBeLessThan(3 * 64 * 16_384);
@@ -212,3 +219,23 @@ test.each([
     }
   },
 );
+
+test.each(takers)('what was written to the tensor is in the rows: %s', async (_, take) => {
+  for (const isWrittenFirst of [true, false]) {
+    using file = safeOpen(writeTemporary([{ name: 't', dtype: 'F32', shape: [3000, 2] }]));
+    const table = file.getTensor('t');
+    if (!isWrittenFirst) await take(table, [2999]);
+    const slice = table.slice(2999);
+    (slice.data as Float32Array).set([1.5, -2]);
+    const result = (await take(table, [2999])) as Tensor | Float32Array;
+    expect([...(('data' in result ? result.data : result) as Float32Array)]).toEqual([1.5, -2]);
+  }
+});
+
+test.each(takers)('taking rows hands out no memory of the mapping: %s', async (_, take) => {
+  using file = safeOpen(writeTemporary([{ name: 't', dtype: 'F16', shape: [3000, 2] }]));
+  const table = file.getTensor('t');
+  await take(table, [0, 1, 2, 2999]);
+  // Saving copies its bytes from file to file then.
+  expect(TensorOf.sourceOf(table).untouchedFile !== undefined).toBe(file.storage === 'mmap');
+});

@@ -5,11 +5,11 @@ import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { singleFile } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import type { StorageOptions } from '../../platform/storage/open.js';
+import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
-import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
+import { openForeign } from '../open-file.js';
 import { describeNpy, describeNpz } from './arrays.js';
 import { VOID_DTYPES, type VoidDtype } from './item-types.js';
 

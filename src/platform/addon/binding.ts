@@ -67,6 +67,23 @@ export interface Addon {
    */
   populateRanges(mapping: Mapping, ranges: Float64Array): Promise<void>;
   /**
+   * Tells the system, before any other call on the mapping, that its pages are touched in any order: a touch then
+   * reads one page and none around it. Windows takes no such advice. `EBADF` when the mapping was released.
+   */
+  adviseRandom(mapping: Mapping): void;
+  /**
+   * Reads up to 1 024 ranges of the file into `target`, one after the other; `ranges` as above. A range in memory is
+   * copied from the mapping, any other one is read by position (on Linux; elsewhere all are copied). Call it only
+   * while no memory of the mapping was handed out: a part that somebody wrote to may come from either. `target` has
+   * exactly as many bytes. `EIO` when the disk fails; `EBADF` when the mapping was released.
+   */
+  readRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): void;
+  /**
+   * As above, on the thread pool. No other code may reach the memory of `target`. Keeps mapping and file until it is
+   * done, even if they are released, closed or detached meanwhile.
+   */
+  readRangesAsync(mapping: Mapping, ranges: Float64Array, target: Uint8Array): Promise<void>;
+  /**
    * Counts how many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null where the kernel
    * gives no answer. `EBADF` when the mapping was released.
    */
@@ -200,6 +217,13 @@ export interface AddonExports {
   readBytes(mapping: Mapping, position: number, target: Uint8Array): NativeOutcome;
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
   populateRanges(mapping: Mapping, ranges: Float64Array): Promise<number> | Failure;
+  adviseRandom(mapping: Mapping): NativeOutcome;
+  readRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): NativeOutcome;
+  readRangesAsync(
+    mapping: Mapping,
+    ranges: Float64Array,
+    target: Uint8Array,
+  ): Promise<number> | Failure;
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): NativeOutcome | null;
   duplicateDescriptor(mapping: Mapping): NativeOutcome;
   closeDescriptor(fd: number): NativeOutcome;
@@ -277,6 +301,16 @@ export function bind(exports: AddonExports): Addon {
     async populateRanges(mapping, ranges) {
       const result = await exports.populateRanges(mapping, ranges);
       countOf(result, 'madvise', { mapping, ranges });
+    },
+    adviseRandom(mapping) {
+      countOf(exports.adviseRandom(mapping), 'madvise', { mapping });
+    },
+    readRanges(mapping, ranges, target) {
+      countOf(exports.readRanges(mapping, ranges, target), 'pread', { mapping, ranges, target });
+    },
+    async readRangesAsync(mapping, ranges, target) {
+      const result = await exports.readRangesAsync(mapping, ranges, target);
+      countOf(result, 'pread', { mapping, ranges, target });
     },
     residentBytes(mapping, byteOffset, byteLength) {
       const result = exports.residentBytes(mapping, byteOffset, byteLength);

@@ -76,6 +76,14 @@ export class MappedStorage extends FileBackedStorage {
     return this.#onPool(() => this.#addon.populateRanges(this.#mapping, ranges));
   }
 
+  readRanges(ranges: Float64Array, target: Uint8Array): void {
+    this.#named(() => this.#addon.readRanges(this.#mapping, ranges, target));
+  }
+
+  readRangesAsync(ranges: Float64Array, target: Uint8Array): Promise<void> {
+    return this.#onPool(() => this.#addon.readRangesAsync(this.#mapping, ranges, target));
+  }
+
   get canLend(): boolean {
     return !this.closed && !(this.#isBorrowed && IS_DENO);
   }

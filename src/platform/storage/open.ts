@@ -1,5 +1,6 @@
 /** Chooses the storage of an opened file. */
 
+import { argumentRangeError, type OptionNames, requireBoolean } from '../../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { type Addon, type AddonUnavailable, loadAddon, type Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
@@ -11,12 +12,49 @@ import { MappedStorage } from './mapped.js';
 import { warnOfReading } from './mapping-status.js';
 import { ReadStorage } from './read.js';
 
-/** The options of a storage. */
+/** How the bytes of an opened file are reached. */
 export interface StorageOptions {
-  /** By default the file is mapped; if that fails, a warning gives the reason, and the file is read. */
+  /**
+   * `'mmap'` throws when the file cannot be mapped; `'read'` reads tensors into ordinary memory. By
+   * default the file is mapped. When it cannot be (no binary for the platform, a bundle without it, a
+   * file system without mappings), it is read, and the process gets one warning with the code
+   * `SAFETENSORS_MAPPING_UNAVAILABLE`; `mappingStatus()` tells programs.
+   */
   readonly storage?: 'mmap' | 'read' | undefined;
-  /** Whether a mapping is guarded against truncation of the file; true by default. */
+  /**
+   * Linux: whether to install a SIGBUS handler, so that reading beyond the end of a truncated file gives zeros
+   * instead of ending the process. True by default.
+   */
   readonly guard?: boolean | undefined;
+  /**
+   * `'random'` for programs that index the views of a mapped file here and there, such as rows of a table that does
+   * not fit into memory: a touch then reads one page of 4 kB from the disk, where the system else reads up to some
+   * megabytes around it. Reading in order becomes slower, also of what fits into memory. `take` and `prefetch` don't
+   * need it. Linux and macOS; ignored elsewhere, and where files are read.
+   */
+  readonly access?: 'random' | undefined;
+}
+
+/** Names of the options. */
+export const STORAGE_OPTIONS: OptionNames<StorageOptions> = {
+  storage: true,
+  guard: true,
+  access: true,
+};
+
+/**
+ * Checks the values of the options.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE`, TypeError `ERR_INVALID_ARG_TYPE`
+ */
+export function requireStorageOptions({ storage, guard = true, access }: StorageOptions): void {
+  if (storage !== undefined && storage !== 'mmap' && storage !== 'read') {
+    throw argumentRangeError('storage', "'mmap' or 'read'", storage);
+  }
+  requireBoolean('guard', guard);
+  if (access !== undefined && access !== 'random') {
+    throw argumentRangeError('access', "'random'", access);
+  }
 }
 
 const NO_MAPPINGS: AddonUnavailable = {
@@ -49,6 +87,7 @@ export function* openStorage(
     if (!hasCode(error, ['ENODEV'])) throw error;
     return withoutMapping(file, start, options, NO_MAPPINGS, error);
   }
+  if (options.access === 'random') load.addon.adviseRandom(mapping);
   const storage = new MappedStorage(file, start, load.addon, mapping);
   // Last, and by `fs`, which keeps a list of each worker's descriptors.
   yield* closeOwn(file);

@@ -80,6 +80,17 @@ export interface Storage {
    */
   populateRanges?(ranges: Float64Array): Promise<void>;
 
+  /**
+   * Reads up to 1 024 ranges into `target`, one after the other; `ranges` as above, `target` exactly as long. The
+   * bytes are the file's: call it only while no memory was handed out to which the caller may have written. It does
+   * not look for changes: call `verify` before and after. Only mapped storages have it, since a page fault there
+   * makes the kernel read megabytes around the page.
+   */
+  readRanges?(ranges: Float64Array, target: Uint8Array): void;
+
+  /** As above, off the event loop. No other code may reach the memory of `target`. */
+  readRangesAsync?(ranges: Float64Array, target: Uint8Array): Promise<void>;
+
   /** A descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
   lend?(): LentDescriptor;
 

@@ -67,6 +67,7 @@ export interface ConversionOptions
 const {
   storage: _storage,
   guard: _guard,
+  access: _access,
   ...SOURCE_OPTIONS
 } = { ...OPEN_TORCH_OPTIONS, ...OPEN_NUMPY_OPTIONS };
 

@@ -160,6 +160,7 @@ describe('work on the thread pool', () => {
       native.gatherRangesAsync(Float64Array.of(fd, 0, 1), fd, 1),
       native.populate(mapping, 0, 1),
       native.populateRanges(mapping, Float64Array.of(0, 1)),
+      native.readRangesAsync(mapping, Float64Array.of(0, 1), new Uint8Array(1)),
     ];
   }
 
@@ -172,6 +173,7 @@ describe('work on the thread pool', () => {
     addon.release(mapping);
     const names = [
       ...['allocate', 'convert', 'copyFileRange', 'gatherRanges', 'populate', 'populateRanges'],
+      'readRanges',
     ];
     expect(types.filter((type) => type.startsWith('safetensors-mmap'))).toEqual(
       names.map((name) => `safetensors-mmap.${name}`),
@@ -188,13 +190,14 @@ describe('work on the thread pool', () => {
       gatherRangesAsync: cancelled,
       populate: cancelled,
       populateRanges: cancelled,
+      readRangesAsync: cancelled,
       truncations: () => new ArrayBuffer(4),
     };
     const results = await Promise.allSettled(
       callEach(bind(addon as AddonExports), {} as Mapping, 0),
     );
     const rejected = { status: 'rejected', reason: { code: 'ECANCELED' } };
-    expect(results).toMatchObject(Array(6).fill(rejected));
+    expect(results).toMatchObject(Array(7).fill(rejected));
   });
 });
 

@@ -1,0 +1,20 @@
+// Reads many short ranges of a mapped file together.
+#ifndef SAFETENSORS_MMAP_RANGE_READS_H_
+#define SAFETENSORS_MMAP_RANGE_READS_H_
+
+#include <cstdint>
+
+#include "mapping.h"
+#include "range_list.h"
+
+// Writes the ranges into `target`, one after the other. A range whose pages are in memory is copied
+// from the mapping. Any other one is read by position, since the kernel then reads these pages
+// alone; a fault in the mapping makes it read megabytes around the page. Both give the file's
+// bytes, unless somebody wrote into the mapping: don't call it then.
+//
+// `fd` is the mapped file; with -1 all ranges are copied from the mapping. Bytes behind the end of
+// a file that was cut short are zeros. Returns 0 or a negative errno. Any thread; the caller keeps
+// mapping and descriptor.
+int ReadRanges(const Mapping& mapping, int fd, const RangeList& ranges, uint8_t* target);
+
+#endif  // SAFETENSORS_MMAP_RANGE_READS_H_

@@ -20,7 +20,7 @@ class ResidentPages {
 
  private:
   // A bit for each page of a block.
-  static constexpr size_t kPagesPerBlock = 64;
+  static constexpr size_t kPagesPerBlock = 8;
   static constexpr size_t kBlocks = 256;
 
   struct Block {

@@ -38,7 +38,8 @@ const V8 = `dl_iterate_phdr dlsym gnu_get_libc_version
   _ZN2v811ArrayBuffer3NewEPNS_7IsolateESt10shared_ptrINS_12BackingStoreEE
   _ZN2v812BackingStore12EmptyDeleterEPvmS1_ _ZN2v812BackingStoreD1Ev _ZN2v87Isolate10GetCurrentEv`;
 
-const DARWIN = `${C_LIBRARY} __error dyld_stub_binder fstat fstat$INODE64 posix_madvise`;
+// The compiler calls `bzero` for memory that is set to zero.
+const DARWIN = `${C_LIBRARY} __bzero __error bzero dyld_stub_binder fstat fstat$INODE64 posix_madvise`;
 
 const WINDOWS = `AcquireSRWLockExclusive AcquireSRWLockShared AddVectoredExceptionHandler CloseHandle
   CreateFileMappingW DeleteCriticalSection DuplicateHandle EnterCriticalSection GetCurrentProcess

@@ -6,6 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import * as core from 'safetensors-mmap';
 import * as convert from 'safetensors-mmap/convert';
+import * as hub from 'safetensors-mmap/hub';
 import * as remote from 'safetensors-mmap/remote';
 import { bytesOf, FIXTURES } from '../../foreign/torch-fixtures.js';
 import type { Random } from '../../support/random.js';
@@ -21,6 +22,7 @@ const OPTIONS: readonly string[] = [
   'metadata', 'dtype', 'shape', 'data', 'signal', 'onProgress', 'storage', 'guard', 'names', 'select', 'cast', 'path',
   'alignment', 'maxShardSize', 'maxHeaderByteLength', 'voidDtype', 'root', 'checksums', 'fetch', 'token', 'headers',
   'concurrency', 'byteLength', 'stream', 'into', 'bits', 'detach', 'durable', 'overwrite', 'verify', 'format', 'size',
+  'access', 'limits', 'variant', 'revision', 'dryRun', 'copyOtherFiles', 'hashes', 'repo', 'computeParametersCount',
 ]; // biome-ignore format: a table
 
 const WORDS: readonly string[] = [
@@ -82,6 +84,7 @@ const ENTRIES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   core,
   convert,
   remote,
+  hub,
 };
 
 type Call = (args: readonly unknown[]) => unknown;

@@ -125,8 +125,10 @@ async function write(sources, input, output) {
   const written = await bundle.write({
     dir: lib,
     format: 'esm',
+    // Stacks have the lines of the sources. Their texts would be a fifth of the packed package.
     sourcemap: true,
-    // The types have them, and the sources, which the map holds.
+    sourcemapExcludeSources: true,
+    // The types have them.
     comments: { jsdoc: false },
     // Short names of variables save a tenth of the time to import. Functions and classes keep theirs,
     // which people see in stacks.
@@ -148,16 +150,6 @@ function copyLicences(moduleIds) {
     mkdirSync(dirname(target), { recursive: true });
     copyFileSync(join(folder, licence), target);
   }
-}
-
-/**
- * Takes the sources out of the map of a file other than the core: 250 kB of the packed package. Stacks have
- * their lines all the same; few people step through these.
- */
-function dropSources(name) {
-  const path = join(lib, `${name}.js.map`);
-  const { sourcesContent, ...map } = JSON.parse(readFileSync(path, 'utf8'));
-  writeFileSync(path, JSON.stringify(map));
 }
 
 /** The sources of entries, by their names; their types are copied, too. */
@@ -207,7 +199,7 @@ for (const name of entryNames(targets.map((target) => target.browser?.default ??
   await write(
     entrySources([name]),
     { platform: 'browser', transform: { target: 'es2022' }, plugins: [noBuiltins] },
-    // Without a map: it would repeat the sources that the others hold, 180 kB of the packed package.
+    // A bundler that takes it makes a map of its own.
     { codeSplitting: false, sourcemap: false },
   );
 }
@@ -216,5 +208,4 @@ await write(
   { ...forNode, plugins: [lateBuiltins, entriesOfPackage] },
   { codeSplitting: false },
 );
-for (const name of [...Object.keys(others), 'remote-core', 'cli']) dropSources(name);
 chmodSync(join(lib, 'cli.js'), 0o755);

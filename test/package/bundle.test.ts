@@ -23,14 +23,13 @@ test('the package has a file for each entry, one for its program, and two of sha
   );
 });
 
-test('the map has every source that it names, and stacks show their lines', () => {
-  const { sources, sourcesContent } = JSON.parse(
-    readFileSync(join(root, 'lib/core.js.map'), 'utf8'),
-  ) as { sources: readonly string[]; sourcesContent: readonly string[] };
-  expect(sources.length).toBeGreaterThan(100);
-  for (const [i, source] of sources.entries()) {
-    expect(sourcesContent[i], source).toBe(textOf(source.replace('../', '')));
-  }
+test('the map names the sources without their texts, and stacks show their lines', () => {
+  const map = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
+    sources: readonly string[];
+  };
+  expect(map.sources.length).toBeGreaterThan(100);
+  for (const source of map.sources) expect(textOf(source.replace('../', ''))).not.toBe('');
+  expect(map).not.toHaveProperty('sourcesContent');
   const program =
     "import('safetensors-mmap').then(({ splitStateDictIntoShards }) => " +
     "splitStateDictIntoShards([], { maxShardSize: 'x' }))";

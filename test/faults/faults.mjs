@@ -15,7 +15,7 @@ const USAGE = `npm run faults [-- calls power kills] [--only GROUPS] [--quick]
   power          a loss of power
   kills          processes that are killed
   --only GROUPS  some operations, separated by commas: ${GROUPS.join(', ')}
-  --quick        fewer faults`;
+  --quick        fewer calls and kills; the power goes as often`;
 
 const { values, positionals } = readOptions('faults', USAGE, {
   only: { type: 'string' },

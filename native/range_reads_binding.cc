@@ -11,10 +11,9 @@
 
 namespace {
 
-// readRanges(mapping, ranges, target): 0. The target is as long as all ranges together.
-struct ReadRangesCall {
-  static constexpr char kName[] = "safetensors-mmap.readRanges";
-
+// The arguments of both calls: mapping, ranges, target. The target is as long as all ranges
+// together.
+struct RangesAndTarget {
   MappingRef mapping;
   RangeList ranges;
   uint8_t* target;
@@ -35,23 +34,36 @@ struct ReadRangesCall {
     return {};
   }
 
-  int64_t Run() const { return ReadRanges(*mapping.get(), mapping->fd(), ranges, target); }
+  int64_t Run(int fd) const { return ReadRanges(*mapping.get(), fd, ranges, target); }
+};
+
+// readRanges(mapping, ranges, target): 0.
+struct ReadRangesCall {
+  RangesAndTarget arguments;
+
+  Failure Read(const Napi::CallbackInfo& info) { return arguments.Read(info); }
+
+  int64_t Run() const { return arguments.Run(arguments.mapping->fd()); }
 };
 
 // readRangesAsync(mapping, ranges, target): Promise<0>. No other code may reach the target's
 // memory. The descriptor is a duplicate: the mapping's may be closed meanwhile, and its number
 // given to another file. Without one to be had, the ranges are copied from the mapping.
-struct ReadRangesPoolCall : ReadRangesCall {
+struct ReadRangesPoolCall {
+  static constexpr char kName[] = "safetensors-mmap.readRanges";
+
+  RangesAndTarget arguments;
   FileDescriptor descriptor;
   Kept kept_target;
 
   Failure Read(const Napi::CallbackInfo& info) {
-    if (const Failure failure = ReadRangesCall::Read(info)) return failure;
-    if (mapping->fd() != -1) FileDescriptor::Duplicate(mapping->fd(), &descriptor);
+    if (const Failure failure = arguments.Read(info)) return failure;
+    const int fd = arguments.mapping->fd();
+    if (fd != -1) FileDescriptor::Duplicate(fd, &descriptor);
     return kept_target.Keep(info.Env(), info[2]) ? Failure() : Failure(-ENOMEM);
   }
 
-  int64_t Run() const { return ReadRanges(*mapping.get(), descriptor.get(), ranges, target); }
+  int64_t Run() const { return arguments.Run(descriptor.get()); }
 };
 
 }  // namespace

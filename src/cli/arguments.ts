@@ -8,6 +8,7 @@ import {
   type OptionValues,
   UsageError,
 } from './commands/command.js';
+import { optionOfFunction } from './commands/library-words.js';
 
 /** Options of every command. */
 export const COMMON_OPTIONS: CommandOptions = {
@@ -71,6 +72,16 @@ function checkCount(
     throw new UsageError(`unexpected argument ${JSON.stringify(given[most])}${expected}`);
 }
 
+/** The option that was meant: by its former name, its name in functions, or one that looks like it. */
+function hintOn(name: string, known: CommandOptions): string {
+  const [now] = Object.entries(known).find(([, { formerName }]) => formerName === name) ?? [];
+  if (now !== undefined) return `; it is --${now} now`;
+  const own = name === 'names' ? 'filter' : optionOfFunction(name);
+  return known[own] === undefined
+    ? nearHint(name, Object.keys(known), '--')
+    : `; it is --${own} here`;
+}
+
 /** An option of the command line. */
 interface GivenOption {
   readonly name: string;
@@ -87,10 +98,7 @@ function checkOption(
 ): void {
   const option = Object.hasOwn(known, name) ? known[name] : undefined;
   if (option === undefined) {
-    const [now] = Object.entries(known).find(([, { formerName }]) => formerName === name) ?? [];
-    const hint =
-      now === undefined ? nearHint(name, Object.keys(known), '--') : `; it is --${now} now`;
-    throw new UsageError(`unknown option ${JSON.stringify(rawName)}${hint}`);
+    throw new UsageError(`unknown option ${JSON.stringify(rawName)}${hintOn(name, known)}`);
   }
   if (option.type === 'boolean' && value !== undefined) {
     throw new UsageError(`--${name} takes no value`);

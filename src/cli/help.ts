@@ -14,6 +14,11 @@ const SOURCES =
 /** The name of the program. */
 export const PROGRAM = 'safetensors-mmap';
 
+/** In place of a command. */
+const PROGRAM_OPTIONS: CommandOptions = {
+  version: { type: 'boolean', short: 'v', help: 'the version of the package' },
+};
+
 const USAGE = 'Usage:';
 
 const NARROWEST = 40;
@@ -61,6 +66,8 @@ export function programHelp(style: Style, width: number | null): string[] {
     ...usageLines('COMMAND [ARGUMENTS]', style, width),
     '',
     ...factLines(commands, style.bold),
+    '',
+    ...optionLines(PROGRAM_OPTIONS, style, width),
     '',
     ...wrapped(SOURCES, width),
     ...wrapped(

@@ -4,8 +4,8 @@ import { VERSION } from '../platform/addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
 import { type CommandContext, InterruptedError, nearHint, UsageError } from './commands/command.js';
+import { inWordsOf } from './commands/library-words.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
-import { inOptionsOf } from './option-words.js';
 import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';
 import { visible } from './output/visible.js';
@@ -57,7 +57,7 @@ async function dispatch(
     (name === undefined ? context.stderr : stdout).write(`${lines.join('\n')}\n`);
     return name === undefined ? WRONG_USE : EXIT_DONE;
   }
-  if (name === '--version' || name === '-v') {
+  if (name === '--version' || name === '-v' || name === '-V') {
     stdout.write(`${VERSION}\n`);
     return EXIT_DONE;
   }
@@ -76,7 +76,8 @@ function unknownCommand(name: string): UsageError {
   const isOption = name.startsWith('-');
   const known = isOption ? [...Object.keys(COMMON_OPTIONS), 'version'] : Object.keys(COMMANDS);
   const what = isOption ? 'the command comes first' : 'unknown command';
-  const hint = nearHint(name.replace(/^-+/, ''), known, isOption ? '--' : '');
+  const bare = name.replace(/^-+/, '');
+  const hint = known.includes(bare) ? '' : nearHint(bare, known, isOption ? '--' : '');
   return new UsageError(`${what}: ${JSON.stringify(name)}${hint}`);
 }
 
@@ -99,7 +100,7 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   const isUsage = error instanceof UsageError;
   const [name = ''] = args;
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
-  const line = inOptionsOf(options ?? {}, oneLine(String(message)));
+  const line = inWordsOf(options ?? {}, oneLine(String(message)));
   const text = isUsage
     ? `${line} (${PROGRAM} ${usageOf(args)} for details)`
     : line + adviceOn(error, args);

@@ -17,6 +17,7 @@ import {
   printResult,
   UsageError,
 } from './command.js';
+import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 
 const SHOWN_DIFFERENCE_DIGITS = 4;
 
@@ -227,16 +228,20 @@ export const diffCommand: Command = {
       help: 'compares values: greatest error, cosine similarity, number of differences',
     },
     quick: { type: 'boolean', help: 'compares only dtypes and shapes, without reading tensors' },
+    ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
   async run(context, [a = '', b = ''], options) {
     const { signal } = context;
     const isQuick = options['quick'] === true;
     const hasValues = options['values'] === true;
-    if (isQuick && hasValues) throw new UsageError('--quick reads no values');
-    const first = await openSource(a, { signal, storage: undefined });
+    if (isQuick && hasValues) {
+      throw new UsageError('--quick cannot be combined with --values, which reads the tensors');
+    }
+    const opening = { signal, storage: undefined, foreign: foreignChoices(options) };
+    const first = await openSource(a, opening);
     try {
-      const second = await openSource(b, { signal, storage: undefined });
+      const second = await openSource(b, opening);
       try {
         const found = await compareSources(first, second, { isQuick, hasValues }, context);
         const same = found.added.length + found.removed.length + found.changed.length === 0;

@@ -47,7 +47,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
   const { receivedByteLength, presentByteLength, deleted, leftOut } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
-    : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
+    : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} already there`;
   return [
     `${style.bold(visible(path, SHOWN_NAME_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
     ...(commit === null ? [] : [style.dim(`commit ${commit}`)]),

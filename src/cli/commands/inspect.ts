@@ -16,11 +16,11 @@ import type {
   Listing,
   UnsupportedTensor,
 } from '../sources/listing.js';
-import { closeSource, openSource, type TorchChoices } from '../sources/open-source.js';
+import { closeSource, type ForeignChoices, openSource } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
-import { TORCH_OPTIONS, torchChoices } from './torch-options.js';
-import { choiceText, FILTER } from './written.js';
+import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { FILTER, nothingChosen } from './written.js';
 
 const SHARE_BAR_WIDTH = 10;
 
@@ -132,10 +132,10 @@ function modelResult(listing: Listing, view: View): ModelResult {
 async function inspectSource(
   source: string,
   view: View,
-  torch: TorchChoices,
+  foreign: ForeignChoices,
   signal: AbortSignal,
 ): Promise<InspectResult> {
-  const opened = await openSource(source, { signal, storage: 'read', torch });
+  const opened = await openSource(source, { signal, storage: 'read', foreign });
   try {
     if (opened.kind !== 'pipeline') {
       return { source, ...modelResult(await listSource(opened, signal), view) };
@@ -355,7 +355,7 @@ export const inspectCommand: Command = {
     tree: { type: 'boolean', help: 'names as a tree with bars; equal layers are folded' },
     ...FILTER,
     sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
-    ...TORCH_OPTIONS,
+    ...FOREIGN_OPTIONS,
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
@@ -365,11 +365,11 @@ export const inspectCommand: Command = {
       filter: namesTest(optionTexts(options, 'filter')),
       order: requireChoice('sort', sort, ORDERS),
     };
-    const result = await inspectSource(source, view, torchChoices(options), context.signal);
+    const result = await inspectSource(source, view, foreignChoices(options), context.signal);
     const isNone = view.filter !== undefined && !modelResults(result).some(hasTensors);
     printResult(context, options, result, (printed, style, width) => [
       ...inspectLines(printed, style, width),
-      ...(isNone ? ['', style.warning(`no name matches ${choiceText(options)}`)] : []),
+      ...(isNone ? ['', style.warning(nothingChosen(options))] : []),
     ]);
     return isNone ? 'no' : 'done';
   },

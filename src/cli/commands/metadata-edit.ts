@@ -16,6 +16,7 @@ import {
   printResult,
   UsageError,
 } from './command.js';
+import { isDryRun } from './written.js';
 
 /** The result of an edit, as `--json` prints it. */
 interface EditResult {
@@ -34,6 +35,14 @@ interface EditResult {
 export function requireLocal(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError('expected a local file to change');
+}
+
+/** Throws a UsageError for options of edits, which an action that only reads has no use for. */
+export function requireNoEditOptions(action: string, options: OptionValues): void {
+  for (const name of ['in-place', 'dry-run']) {
+    if (options[name] === undefined) continue;
+    throw new UsageError(`--${name} is for changes, and ${action} only reads the metadata`);
+  }
 }
 
 /** The metadata of a file; empty when it has none. */
@@ -72,8 +81,9 @@ export async function editFile(
       else removed.push([key, old]);
     } else if (value !== old) set.push([key, value]);
   }
-  const isDry = options['dry-run'] === true;
-  const method = isDry ? 'dryRun' : await edit(context, options, path, changes);
+  const isDry = isDryRun(options);
+  const done = await edit(context, options, path, changes);
+  const method = isDry ? 'dryRun' : done;
   const result: EditResult = {
     ...{ path, method },
     set: Object.fromEntries(set),
@@ -91,10 +101,11 @@ async function edit(
   changes: ReadonlyMap<string, string | null>,
 ): Promise<EditResult['method']> {
   const inPlace = options['in-place'] === true;
+  const dryRun = isDryRun(options);
   const progress = progressOn(stderr, 'copying');
   try {
     const { onProgress } = progress;
-    return (await editMetadata(path, changes, { inPlace, signal, onProgress })).method;
+    return (await editMetadata(path, changes, { inPlace, dryRun, signal, onProgress })).method;
   } finally {
     progress.end();
   }

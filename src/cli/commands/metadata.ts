@@ -16,7 +16,7 @@ import {
   requireNone,
   UsageError,
 } from './command.js';
-import { editFile, fileMetadata, requireLocal } from './metadata-edit.js';
+import { editFile, fileMetadata, requireLocal, requireNoEditOptions } from './metadata-edit.js';
 import { keyValuePairs, modelspec, sourceMetadata } from './modelspec.js';
 
 const SHOWN_WHOLE_VALUE_LENGTH = 2000;
@@ -158,7 +158,7 @@ export const metadataCommand: Command = {
       type: 'boolean',
       help: 'overwrites the header in the file instead of writing a new file; not crash-safe',
     },
-    'dry-run': { type: 'boolean', help: 'only reports the changes' },
+    'dry-run': { type: 'boolean', help: 'only reports the changes, and whether they fit in place' },
   },
   positionals: [0, Number.POSITIVE_INFINITY],
   async run(context, [word = '', ...args], options) {
@@ -167,7 +167,9 @@ export const metadataCommand: Command = {
     const action = requireAction('metadata', word, actions);
     if (action === MODELSPEC) return await modelspec(context, options, args);
     const [source, ...rest] = args;
-    requireGiven(READING.includes(action) ? 'SOURCE' : 'FILE', source);
+    const isReading = READING.includes(action);
+    requireGiven(isReading ? 'SOURCE' : 'FILE', source);
+    if (isReading) requireNoEditOptions(action, options);
     return await (METADATA_ACTIONS[action] as Action)(context, options, source, rest);
   },
 };

@@ -24,7 +24,7 @@ import {
   requireNone,
   UsageError,
 } from './command.js';
-import { editFile, requireLocal } from './metadata-edit.js';
+import { editFile, requireLocal, requireNoEditOptions } from './metadata-edit.js';
 
 const THUMBNAIL = `${MODELSPEC_PREFIX}thumbnail`;
 
@@ -43,13 +43,15 @@ export async function sourceMetadata(
 
 /** `KEY=VALUE` arguments as pairs. */
 export function keyValuePairs(args: readonly string[]): Map<string, string> {
-  return new Map(
-    args.map((text) => {
-      const at = text.indexOf('=');
-      if (at <= 0) throw new UsageError(`expected KEY=VALUE, found ${JSON.stringify(text)}`);
-      return [text.slice(0, at), text.slice(at + 1)];
-    }),
-  );
+  const pairs = new Map<string, string>();
+  for (const text of args) {
+    const at = text.indexOf('=');
+    if (at <= 0) throw new UsageError(`expected KEY=VALUE, found ${JSON.stringify(text)}`);
+    const key = text.slice(0, at);
+    if (pairs.has(key)) throw new UsageError(`${JSON.stringify(key)} is given twice`);
+    pairs.set(key, text.slice(at + 1));
+  }
+  return pairs;
 }
 
 interface ModelspecResult {
@@ -174,5 +176,6 @@ export async function modelspec(
   requireGiven(actions.join('|'), word);
   const action = requireAction('metadata modelspec', word, actions);
   requireGiven('SOURCE', source);
+  if (action !== 'set') requireNoEditOptions(`modelspec ${action}`, options);
   return await MODELSPEC_ACTIONS[action](context, options, source, args);
 }

@@ -6,6 +6,7 @@ import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, printResult, UsageError } from './command.js';
+import { inWordsOf } from './library-words.js';
 
 const SHOWN_FINDING_LENGTH = 300;
 
@@ -74,7 +75,9 @@ export const scanCommand: Command = {
     if (isRemote(source))
       throw new UsageError('expected a local file: download it first, which runs nothing');
     const { scanPickle } = await import('../../convert.js');
-    const result: ScanResult = { source, ...scanPickle(localPath(source)) };
+    const report = scanPickle(localPath(source));
+    const advice = report.advice && inWordsOf({}, report.advice);
+    const result: ScanResult = { source, ...report, ...(advice === undefined ? {} : { advice }) };
     printResult(context, options, result, scanLines);
     return isHarmless(result.verdict) ? 'done' : 'no';
   },

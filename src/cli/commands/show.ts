@@ -19,6 +19,7 @@ import {
 } from '../sources/statistics.js';
 import { isByteSized, valueTexts } from '../sources/values.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
+import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 
 /** NumPy's limit; more brackets would be unreadable. */
 const MAX_DIMENSIONS = 64;
@@ -178,11 +179,13 @@ export const showCommand: Command = {
     },
     stats: { type: 'boolean', help: 'min, max, mean, std; counts of NaN, infinities, zeros' },
     histogram: { type: 'boolean', help: 'counts of values in 20 ranges' },
+    ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
   async run(context, [source = '', name = ''], options) {
     const { signal, stderr } = context;
-    const opened = await openSource(source, { signal, storage: undefined });
+    const foreign = foreignChoices(options);
+    const opened = await openSource(source, { signal, storage: undefined, foreign });
     try {
       const index = sliceOf(options['slice']);
       const tensor = await findTensor(opened, name, signal);

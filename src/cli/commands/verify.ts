@@ -7,13 +7,17 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import {
+  type ForeignChoices,
   type FoundAt,
   foreignSource,
   formatAt,
   openAddress,
   pathOf,
+  requireUsed,
 } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult } from './command.js';
+import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { inWordsOf } from './library-words.js';
 
 const SHOWN_FILE_LENGTH = 300;
 /** Most characters of a message, which may have two hashes and a path. */
@@ -26,31 +30,37 @@ interface VerifyResult extends VerificationReport {
 
 async function verifySource(
   source: string,
-  hashes: boolean,
+  { hashes, foreign }: { readonly hashes: boolean; readonly foreign: ForeignChoices },
   { stderr, signal }: CommandContext,
 ): Promise<VerificationReport> {
   const path = pathOf(source);
-  if (path === null) return await verifyCheckpoint(() => openAddress(source, signal), { signal });
+  if (path === null) {
+    requireUsed(foreign, 'safetensors', source);
+    return await verifyCheckpoint(() => openAddress(source, signal), { signal });
+  }
   const found = await formatAt(path).catch((error: unknown): FoundAt => {
     // An unreadable file explains all its missing contents: the report lists the file alone.
     if (isOfFile(error)) return { kind: 'safetensors', path: Object(error).path ?? path };
     throw error;
   });
   if (found.kind === 'gguf') throw foreignSource(found, 'a file that can be verified');
+  requireUsed(foreign, found.kind, path);
   const isOther = found.kind !== 'safetensors';
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
   const { onProgress } = progress;
-  const what = isOther ? () => openToVerify(found) : found.path;
+  const what = isOther ? () => openToVerify(found, foreign) : found.path;
   return await verifyCheckpoint(what, { hashes, signal, onProgress }).finally(() => progress.end());
 }
 
 /** Opens a torch or NumPy file. */
-async function openToVerify({
-  kind,
-  path,
-}: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>): Promise<VerifiableSource> {
+async function openToVerify(
+  { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
+  { voidDtype, ...torch }: ForeignChoices,
+): Promise<VerifiableSource> {
   const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
-  return kind === 'torch' ? openTorchCheckpoint(path, { toVerify: true }) : openNumpy(path);
+  return kind === 'torch'
+    ? openTorchCheckpoint(path, { ...torch, toVerify: true })
+    : openNumpy(path, { voidDtype });
 }
 
 function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
@@ -74,11 +84,15 @@ export const verifyCommand: Command = {
       formerName: 'quick',
       help: 'checks only headers and index, without reading tensors',
     },
+    ...FOREIGN_OPTIONS,
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
-    const report = await verifySource(source, options['no-hashes'] !== true, context);
-    const { ok, checks, problems } = report;
+    const choices = { hashes: options['no-hashes'] !== true, foreign: foreignChoices(options) };
+    const { ok, checks, problems: found } = await verifySource(source, choices, context);
+    const problems = found.map((problem) => {
+      return { ...problem, message: inWordsOf(FOREIGN_OPTIONS, problem.message) };
+    });
     printResult<VerifyResult>(context, options, { source, ok, checks, problems }, verifyLines);
     return ok ? 'done' : 'no';
   },

@@ -22,6 +22,7 @@ import {
   requireChoice,
   UsageError,
 } from './command.js';
+import { rootText } from './foreign-options.js';
 
 /** Most names in one line. */
 const SHOWN_NAMES = 8;
@@ -77,7 +78,7 @@ export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | 
 }
 
 export const DRY_RUN: CommandOptions = {
-  'dry-run': { type: 'boolean', help: 'only say what would be written' },
+  'dry-run': { type: 'boolean', help: 'only says what would be written' },
 };
 
 /** Whether a command only plans. */
@@ -172,21 +173,25 @@ function selectionOf(options: OptionValues): ChosenSelection {
 }
 
 /** The options that choose tensors, as on the command line: `--filter a* --exclude *.bias`. */
-export function choiceText(options: OptionValues): string {
+function choiceText(options: OptionValues): string {
   return ['filter', 'exclude']
     .flatMap((name) => optionTexts(options, name).map((glob) => `--${name} ${glob}`))
     .map((text) => visible(text, SHOWN_NAME_LENGTH))
     .join(' ');
 }
 
-function nothingChosen(options: OptionValues): UsageError {
-  return new UsageError(`no name matches ${choiceText(options)}`);
+/** The message when `--filter` and `--exclude` leave no tensor. */
+export function nothingChosen(options: OptionValues): string {
+  const hasExclude = optionTexts(options, 'exclude').length > 0;
+  return hasExclude
+    ? `${choiceText(options)} leaves no tensor`
+    : `no name matches ${choiceText(options)}`;
 }
 
 /**
  * Does work on the chosen tensors.
  *
- * @throws UsageError if the options choose no tensor; errors of the work
+ * @throws Error if the options choose no tensor; errors of the work
  */
 export async function selecting<Result>(
   options: OptionValues,
@@ -205,7 +210,7 @@ export async function selecting<Result>(
   } catch (error) {
     // The library's message names its own option, `names`.
     const isNone = Object(error).code === 'ERR_OUT_OF_RANGE' && isAsked && !isAny;
-    throw isNone ? nothingChosen(options) : error;
+    throw isNone ? new Error(nothingChosen(options)) : error;
   }
 }
 
@@ -304,7 +309,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
-      ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_NAME_LENGTH)}`]),
+      ...(root.length === 0 ? [] : [`root: ${visible(rootText(root), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...leftOutLines(leftOut, dryRun),

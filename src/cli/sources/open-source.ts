@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { OpenTorchOptions } from '../../convert.js';
+import type { OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { type Checkpoint, FormatError, openCheckpoint, SafetensorsError } from '../../index.js';
@@ -35,8 +35,9 @@ export type FoundAt =
   | { readonly kind: 'torch' | 'numpy'; readonly path: string }
   | { readonly kind: 'gguf'; readonly path: string };
 
-/** Options for opening torch files. */
-export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
+/** Options for opening files of torch and NumPy. */
+export type ForeignChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'> &
+  Pick<OpenNumpyOptions, 'voidDtype'>;
 
 /** The variant in the name of a model's file. */
 const VARIANT = /^(?:diffusion_pytorch_)?model\.([^.]+)\.safetensors(?:\.index\.json)?$/;
@@ -67,15 +68,18 @@ export async function openSource(
   options: {
     readonly signal: AbortSignal;
     readonly storage: 'mmap' | 'read' | undefined;
-    readonly torch?: TorchChoices;
+    readonly foreign?: ForeignChoices;
   },
 ): Promise<OpenedSource> {
-  const { signal, storage, torch } = options;
+  const { signal, storage, foreign = {} } = options;
   const path = pathOf(source);
-  if (path === null) return { kind: 'remote', checkpoint: await openAddress(source, signal) };
-  const found = await formatAt(path);
+  const found = path === null ? undefined : await formatAt(path);
+  requireUsed(foreign, found?.kind ?? 'safetensors', path ?? source);
+  if (path === null || found === undefined) {
+    return { kind: 'remote', checkpoint: await openAddress(source, signal) };
+  }
   if (found.kind === 'gguf') return found;
-  if (found.kind !== 'safetensors') return await openOtherFormat(found, torch);
+  if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
   } catch (error) {
@@ -86,7 +90,8 @@ export async function openSource(
   }
 }
 
-const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {
+const KINDS: Readonly<Record<FoundAt['kind'] | 'pipeline', string>> = {
+  safetensors: 'safetensors',
   torch: 'a torch file',
   numpy: 'a NumPy file',
   gguf: 'a GGUF file',
@@ -95,11 +100,11 @@ const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>>
 
 /** The error for a source of a kind that the command cannot use. */
 export function foreignSource(
-  opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
+  opened: Exclude<OpenedSource, { readonly kind: 'local' | 'remote' }>,
   expected: string,
 ): FormatError {
   const path = 'checkpoint' in opened ? opened.checkpoint.path : opened.path;
-  const message = `expected ${expected}, found ${FOREIGN[opened.kind]}`;
+  const message = `expected ${expected}, found ${KINDS[opened.kind]}`;
   return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
@@ -113,6 +118,28 @@ export function requireSafetensors(
 ): Extract<OpenedSource, { readonly kind: 'local' | 'remote' }> {
   if (opened.kind === 'local' || opened.kind === 'remote') return opened;
   throw foreignSource(opened, 'a safetensors file or checkpoint');
+}
+
+/**
+ * Refuses options that the format has no use for.
+ *
+ * @throws FormatError
+ */
+export function requireUsed(
+  { root, unknownGlobals, voidDtype }: ForeignChoices,
+  kind: FoundAt['kind'],
+  path: string,
+): void {
+  const given = [
+    ['--root', root, 'torch'],
+    ['--unknown-globals', unknownGlobals, 'torch'],
+    ['--void-dtype', voidDtype, 'numpy'],
+  ] as const;
+  const unused = given.find(([, value, of]) => value !== undefined && of !== kind);
+  if (unused === undefined) return;
+  const [option] = unused;
+  const message = `${option} must be left out for ${KINDS[kind]}`;
+  throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
 /** Closes an open source. */
@@ -137,12 +164,13 @@ export async function formatAt(path: string): Promise<FoundAt> {
 /** Opens a torch or NumPy file. */
 async function openOtherFormat(
   { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
-  torch?: TorchChoices,
+  { voidDtype, ...torch }: ForeignChoices,
 ): Promise<Extract<OpenedSource, { readonly kind: 'torch' | 'numpy' }>> {
   const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
   return {
     kind,
-    checkpoint: kind === 'numpy' ? openNumpy(path) : openTorchCheckpoint(path, torch),
+    checkpoint:
+      kind === 'numpy' ? openNumpy(path, { voidDtype }) : openTorchCheckpoint(path, torch),
   };
 }
 

@@ -6,11 +6,11 @@ import { argumentRangeError } from '../../errors/arguments.js';
 import type { HubSettings } from '../../file/hub/settings.js';
 import { pathObjection } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
-import { aboutFile, systemError } from '../../platform/io/system-errors.js';
 import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
-import { inLockedFolder } from '../../write/checkpoint/locked-folder.js';
+import { inLockedFolder, inMadeFolder } from '../../write/checkpoint/locked-folder.js';
 import { wouldDelete } from '../../write/checkpoint/old-files.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
+import { requireMakeableFolder } from '../../write/replacement/made-folders.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
@@ -190,24 +190,15 @@ async function toFile(
     ? await planWhole(source, () => path, scope.signal)
     : await planTensors(source, oneFile, () => path, scope.signal);
   if (options.dryRun === true) {
-    requireFolder(dirname(path), path);
+    requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);
     return await planOf(plan, path, () => path, [], scope.signal);
   }
   const file = plan.weights[0] as WantedFile;
-  const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
+  const received = await inMadeFolder(dirname(path), options.durable, () =>
+    downloadToFile(file, path, options, scopeOf([file], options, scope)),
+  );
   return resultOf(plan, path, () => path, received);
-}
-
-/** Throws the error of creating a file in the folder. */
-function requireFolder(folder: string, path: string): void {
-  let isFolder: boolean;
-  try {
-    isFolder = statSync(folder).isDirectory();
-  } catch (error) {
-    throw aboutFile(error, path, 'open');
-  }
-  if (!isFolder) throw systemError('ENOTDIR', 'open', path);
 }
 
 async function toFolder(

@@ -46,6 +46,8 @@ export interface EditMetadataOptions extends TransferOptions, LockOptions {
   readonly inPlace?: boolean | undefined;
   /** False does not sync: the change may not survive a loss of power. True by default. */
   readonly durable?: boolean | undefined;
+  /** True writes nothing: the result, or the error, is that of the edit. False by default. */
+  readonly dryRun?: boolean | undefined;
 }
 
 const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
@@ -53,6 +55,7 @@ const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
   ...LOCK_OPTIONS,
   inPlace: true,
   durable: true,
+  dryRun: true,
 };
 
 /** The result of {@link editMetadata}. */
@@ -80,6 +83,7 @@ interface Edit {
   /** The new header, without padding. */
   readonly json: Uint8Array;
   readonly durable: boolean;
+  readonly dryRun: boolean;
   readonly options: TransferOptions;
   /** Whether the file is unchanged since its header was read. */
   readonly check: SameFileCheck;
@@ -129,7 +133,7 @@ export async function editMetadata(
   changes: MetadataChanges,
   options: EditMetadataOptions = {},
 ): Promise<MetadataEdit> {
-  const { inPlace, durable } = flagsOf(options);
+  const { inPlace, durable, dryRun } = flagsOf(options);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
   const edit = async (
@@ -143,7 +147,7 @@ export async function editMetadata(
     const metadata = changeMetadata(header.metadata, changes);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
-    const ready: Edit = { target, file, close, header, json, durable, options, check };
+    const ready: Edit = { target, file, close, header, json, durable, dryRun, options, check };
     return await (inPlace ? overwrite(ready) : rewrite(ready));
   };
   const key = resolveTarget(location, label).path.toString('latin1');
@@ -175,14 +179,17 @@ function closeOnce(fd: number): () => void {
   };
 }
 
-function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
+function flagsOf(
+  options: EditMetadataOptions,
+): Required<Record<'inPlace' | 'durable' | 'dryRun', boolean>> {
   requireOptions(options, EDIT_OPTIONS);
   requireTransferOptions(options);
   requireLockTimeout(options);
-  const { inPlace = false, durable = true } = options;
+  const { inPlace = false, durable = true, dryRun = false } = options;
   requireBoolean('inPlace', inPlace);
   requireBoolean('durable', durable);
-  return { inPlace, durable };
+  requireBoolean('dryRun', dryRun);
+  return { inPlace, durable, dryRun };
 }
 
 function openTarget(target: ReplacementTarget, label: string, access: number): OpenedFile {
@@ -223,12 +230,13 @@ function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
 }
 
 async function rewrite(edit: Edit): Promise<MetadataEdit> {
-  const { target, file, close, header, json, durable, options, check } = edit;
+  const { target, file, close, header, json, durable, dryRun, options, check } = edit;
   const { path } = file;
   const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
   const byteLength = start.byteLength + header.dataByteLength;
   // Checked like any header.
   const edited = await runAsync(parseStart(start, byteLength, { path }), options.signal);
+  if (dryRun) return outcome('rewritten', edited);
   const transfer = new Transfer(byteLength, options, () => check.placeAndContent(target.path));
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
   try {
@@ -250,7 +258,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
 }
 
 async function overwrite(edit: Edit): Promise<MetadataEdit> {
-  const { target, file, header, json, durable, options, check } = edit;
+  const { target, file, header, json, durable, dryRun, options, check } = edit;
   const { path } = file;
   const length = header.json.byteLength;
   if (json.byteLength > length) {
@@ -265,6 +273,7 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   const before = fileStart(header.json, length);
   const after = fileStart(json, length);
   const edited = await runAsync(parseStart(after, file.byteLength, { path }), options.signal);
+  if (dryRun) return outcome('inPlace', edited);
   const transfer = new Transfer(after.byteLength, options);
   const isUnchanged = (): void => {
     // From here on, an abort has to write the old header back.

@@ -47,8 +47,6 @@ async function shown(path: string, args: readonly string[], columns = 80): Promi
 describe('metadata get', () => {
   it('prints all, or those asked for', async () => {
     const path = writeModel();
-    const text = await shown(path, ['metadata', 'get', path]);
-    await expect(text).toMatchFileSnapshot(golden('metadata-get'));
     const result = JSON.parse(await printed(['metadata', 'get', path, '--json']));
     expect(result).toEqual({ source: path, metadata: METADATA, missing: [] });
     expect(await printed(['metadata', 'get', path, 'format'])).toBe('pt\n');
@@ -126,9 +124,35 @@ describe('metadata that is changed', () => {
     const before = readFileSync(path);
     for (const action of ['clear', 'strip']) {
       const text = await shown(path, ['metadata', action, path, '--dry-run']);
-      await expect(text).toMatchFileSnapshot(golden(`metadata-${action}`));
+      expect(text).toMatch(
+        /^DIR\/model\.safetensors: nothing written \(--dry-run\); .*removed\n- /,
+      );
     }
     expect(readFileSync(path)).toEqual(before);
+  });
+
+  it.each([[[]], [['--dry-run']]])('in place needs room, with %j too', async (options) => {
+    const path = writeModel();
+    const set = ['metadata', 'set', path, `long=${'x'.repeat(1000)}`, '--in-place'];
+    const { code, stderr } = await call([...set, ...options]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /SAFETENSORS_HEADER_FULL: .*; without --in-place the file is written anew$/m,
+    );
+    expect(metadataOf(path)).toEqual(METADATA);
+  });
+
+  it('takes each key once, and options of edits for edits alone', async () => {
+    const path = writeModel();
+    for (const [args, message] of [
+      [['set', path, 'a=1', 'a=2'], '"a" is given twice'],
+      [['get', path, '--in-place'], '--in-place is for changes, and get only reads'],
+      [['export', path, '--dry-run'], '--dry-run is for changes, and export only reads'],
+      [['modelspec', 'check', path, '--in-place'], 'modelspec check only reads'],
+    ] as const) {
+      const { code, stderr } = await call(['metadata', ...args]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+    }
   });
 
   it('by strip loses what trainers left, and local paths', async () => {

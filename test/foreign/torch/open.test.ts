@@ -42,7 +42,7 @@ describe('the root of a checkpoint', () => {
     const path = fixturePath('zip-two-roots.pth');
     const error = refusal(path);
     expect(error.code).toBe('SAFETENSORS_AMBIGUOUS_ROOT');
-    expect(error.message).toContain('["model"] (1 tensors), ["ema"] (1 tensors)');
+    expect(error.message).toContain('["model"] (1 tensor), ["ema"] (1 tensor)');
     using ema = openTorchCheckpoint(path, { root: 'ema' });
     expect(ema.keys()).toEqual(['w']);
     using all = openTorchCheckpoint(path, { root: [] });
@@ -105,7 +105,7 @@ describe('the root of a checkpoint', () => {
     expect(refusal(path, { root: 'model' }).message).toMatch(
       /the root \["model"\], found nothing; it has the keys 1, "1"$/,
     );
-    expect(refusal(path).message).toContain('[1] (1 tensors), ["1"] (1 tensors)');
+    expect(refusal(path).message).toContain('[1] (1 tensor), ["1"] (1 tensor)');
     using number = openTorchCheckpoint(path, { root: [1] });
     using text = openTorchCheckpoint(path, { root: '1' });
     expect([number.keys(), text.keys()]).toEqual([['a'], ['b']]);

@@ -1,6 +1,6 @@
 /** A dry run of `download` reports the call's result, and changes nothing. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openCheckpoint, saveCheckpoint } from '../../../src/index.js';
@@ -141,18 +141,23 @@ describe('a dry run', () => {
     expect(files).toMatchObject([{ name: 'text', byteLength: 1000, tensors: null }]);
   });
 
-  it('refuses what the download refuses: a folder that is missing, or is a file', async () => {
+  it('of a file in a missing folder is possible, and the download makes the folder', async () => {
+    server.files.set('small.safetensors', { bytes: fileBytes([]), tag: '"small"' });
+    const path = join(temporaryPath('missing'), 'inner', 'a');
+    const source = server.url('small.safetensors');
+    await download(source, path, dry);
+    expect(existsSync(dirname(path))).toBe(false);
+    await download(source, path, fast);
+    expect(existsSync(path)).toBe(true);
+  });
+
+  it('refuses what the download refuses: a folder that is a file', async () => {
     server.files.set('small.safetensors', { bytes: fileBytes([]), tag: '"small"' });
     const file = temporaryPath('file');
     writeFileSync(file, '');
-    for (const [folder, code] of [
-      [temporaryPath('missing'), 'ENOENT'],
-      [file, 'ENOTDIR'],
-    ] as const) {
-      for (const options of [dry, fast as unknown as typeof dry]) {
-        const call = download(server.url('small.safetensors'), join(folder, 'a'), options);
-        await expect(call).rejects.toMatchObject({ code, path: join(folder, 'a') });
-      }
+    for (const options of [dry, fast as unknown as typeof dry]) {
+      const call = download(server.url('small.safetensors'), join(file, 'a'), options);
+      await expect(call).rejects.toMatchObject({ code: 'ENOTDIR', path: join(file, 'a') });
     }
   });
 

@@ -29,7 +29,7 @@ describe('convert', () => {
     const hasName = tensors.some((tensor) => nameOf(tensor) === '__metadata__');
     await convert(fixturePath(file), target, {
       ...fast,
-      root: [],
+      ...(/\.np[yz]$/.test(file) ? {} : { root: [] }),
       shared: 'copy',
       rename: hasName ? rename : {},
     });
@@ -139,6 +139,19 @@ describe('convert', () => {
     await expect(convert(fixturePath('zip-names.pt'), target, fast)).rejects.toMatchObject({
       code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
       tensor: '__metadata__',
+    });
+  });
+
+  it.each([
+    ['np-f4.npy', { root: 'a' }, 'root must be left out for a NumPy file'],
+    ['np-savez.npz', { unknownGlobals: 'placeholder' }, 'unknownGlobals must be left out'],
+    ['zip-state-dict.pt', { voidDtype: 'BF16' }, 'voidDtype must be left out for a torch file'],
+    ['safetensors-as-bin.bin', { root: [] }, 'root must be left out for safetensors'],
+  ] as const)('refuses options of another format: %s, %j', async (name, options, message) => {
+    const call = convert(fixturePath(name), temporaryPath('a.safetensors'), options);
+    await expect(call).rejects.toMatchObject({
+      code: 'ERR_OUT_OF_RANGE',
+      message: expect.stringContaining(message),
     });
   });
 

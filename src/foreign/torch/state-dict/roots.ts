@@ -184,7 +184,7 @@ function outermost(tensors: readonly PlacedTensor[]): Candidate[] {
 
 function listCandidates(candidates: readonly Candidate[]): string {
   const shown = candidates.slice(0, SHOWN_CANDIDATES).map(({ place, count }) => {
-    return `${showKeys(place)} (${count} tensors)`;
+    return `${showKeys(place)} (${count} tensor${count === 1 ? '' : 's'})`;
   });
   const more = candidates.length - shown.length;
   return shown.join(', ') + (more > 0 ? ` and ${more} more` : '');

@@ -1,0 +1,155 @@
+/** Options of the command line have the names of the functions' options; its errors name command-line options. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, test } from 'vitest';
+import { COMMANDS } from '../../../src/cli/command-table.js';
+import { foreignChoices, rootText } from '../../../src/cli/commands/foreign-options.js';
+import { functionOptionOf, inWordsOf, SAID } from '../../../src/cli/commands/library-words.js';
+import { convert } from '../../../src/convert.js';
+import { editMetadata, reshard } from '../../../src/index.js';
+import { download } from '../../../src/remote.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
+import { call } from '../call.js';
+
+const TORCH = join(root, 'test/fixtures/torch');
+
+/** `--filter` takes a glob, `names` a list. */
+const GLOBS = ['filter', 'exclude'];
+
+/** The options of a function, from its error for an unknown one. */
+async function optionsOf(call: (options: object) => Promise<unknown>): Promise<string[]> {
+  const { message } = await call({ 'zzzz zzzz': 1 }).then(
+    () => expect.unreachable(),
+    (error: Error) => error,
+  );
+  return (/the options are (.+)$/.exec(message)?.[1] ?? '').split(', ');
+}
+
+test.each<[command: string, (options: object) => Promise<unknown>]>([
+  ['convert', (options) => convert('x', 'y', options)],
+  ['split', (options) => reshard('x', 'y', options)],
+  ['merge', (options) => reshard('x', 'y', options)],
+  ['download', (options) => download('x', 'y', options)],
+])('%s has options of its function', async (name, work) => {
+  const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !GLOBS.includes(one));
+  expect(options.length).toBeGreaterThan(2);
+  expect(await optionsOf(work)).toEqual(expect.arrayContaining(options.map(functionOptionOf)));
+});
+
+test('metadata overwrites in place as editMetadata does', async () => {
+  const known = await optionsOf((options) => editMetadata('x', {}, options));
+  expect(known).toContain(functionOptionOf('in-place'));
+  expect(Object.keys(COMMANDS['metadata']?.options ?? {})).toContain('in-place');
+});
+
+it.each([
+  ['maxShardSize must be a number', '--max-shard-size must be a number'],
+  ['names left out every tensor', '--filter and --exclude left out every tensor'],
+  [
+    "nothing was run; with unknownGlobals: 'placeholder' they stay in values() as data",
+    'nothing was run; --unknown-globals placeholder reads the tensors without them',
+  ],
+  ['pass the keys of one as root, or [] for all', 'pass the keys of one as --root, or [] for all'],
+  ['tensor "root must be": found none', 'tensor "root must be": found none'],
+])('%s', (message, shown) => {
+  expect(inWordsOf(COMMANDS['convert']?.options ?? {}, message)).toBe(shown);
+});
+
+it.each<[string[], RegExp]>([
+  [['convert', 'zip-namespace.pt', 'OUT'], /; --unknown-globals placeholder reads/],
+  [['convert', 'zip-two-roots.pth', 'OUT'], /pass the keys of one as --root, or \[\] for all/],
+  [['convert', 'zip-state-dict.pt', 'OUT', '--root', '["a", 1.5]'], /--root must be/],
+  [
+    ['convert', 'zip-state-dict.pt', 'OUT', '--copy-other-files'],
+    /--copy-other-files must be left out/,
+  ],
+  [
+    ['convert', 'zip-state-dict.pt', 'OUT', '--max-shard-size', '5 cows'],
+    /--max-shard-size must be/,
+  ],
+])('%j', async ([command = '', source = '', target = '', ...options], message) => {
+  const out = target === 'OUT' ? temporaryPath('out.safetensors') : target;
+  const { code, stderr } = await call([command, join(TORCH, source), out, ...options]);
+  expect(code).toBeGreaterThan(0);
+  expect(stderr).toMatch(message);
+  expect(stderr).not.toMatch(/unknownGlobals|maxShardSize|copyOtherFiles/);
+});
+
+test('the library still says what is translated', () => {
+  const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !path.startsWith('cli'))
+    .map((path) =>
+      readFileSync(join(root, 'src', path), 'utf8').replaceAll(/['`] \+\n\s*['`]/g, ''),
+    );
+  const text = sources.join('\n').replaceAll('\\`', '`');
+  for (const said of SAID) {
+    const [words] = typeof said === 'string' ? [said] : [/^\w+/.exec(said.source)?.[0] ?? ''];
+    expect(text).toContain(words);
+  }
+});
+
+/** Calls of every command that opens a file, over files that torch would not open as they are. */
+const OPENING = [
+  'inspect SOURCE',
+  'show SOURCE a',
+  'diff SOURCE SOURCE',
+  'verify SOURCE',
+  'hash SOURCE',
+  'header SOURCE',
+  'scan SOURCE',
+  'metadata get SOURCE',
+  'convert SOURCE OUT',
+  'split SOURCE OUT',
+  'merge SOURCE OUT',
+];
+const SOURCES = ['zip-namespace.pt', 'zip-two-roots.pth', 'np-bf16-void.npy'];
+
+describe.each(OPENING)('%s', (line) => {
+  it.each(SOURCES)('of %s speaks of the command line', async (source) => {
+    const words: Readonly<Record<string, string>> = {
+      SOURCE: join(TORCH, source),
+      OUT: temporaryPath('out.safetensors'),
+    };
+    const { stdout, stderr } = await call(line.split(' ').map((word) => words[word] ?? word));
+    const said = (stdout + stderr).replaceAll(TORCH, '');
+    expect(said).not.toMatch(/safetensors-mmap\/|\w\(\)|\b(?:unknownGlobals|voidDtype|limits)\b/);
+    expect(said).not.toMatch(/\b(?!names\b)[a-z]+: '|as root\b/);
+  });
+});
+
+it.each([
+  ['inspect zip-two-roots.pth --root ema', /^tensors {5}1$/m],
+  ['show zip-two-roots.pth w --root ema', /^w {2}F32/],
+  ['diff zip-two-roots.pth zip-two-roots.pth --root ema', /^no difference; 1 tensor$/m],
+  ['verify zip-two-roots.pth --root ema', /^no problems/],
+  ['verify zip-namespace.pt --unknown-globals placeholder', /^no problems/],
+])('%s opens it', async (line, shown) => {
+  const args = line.split(' ').map((word) => (/\.pth?$/.test(word) ? join(TORCH, word) : word));
+  const { code, stdout, stderr } = await call(args);
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toMatch(shown);
+});
+
+it.each(['inspect', 'verify', 'convert'])('%s refuses options of another format', async (name) => {
+  for (const [option, value, source, found] of [
+    ['--void-dtype', 'BF16', 'zip-state-dict.pt', 'a torch file'],
+    ['--root', 'a', 'np-f4.npy', 'a NumPy file'],
+    ['--unknown-globals', 'placeholder', 'np-f4.npy', 'a NumPy file'],
+  ] as const) {
+    const targets = name === 'convert' ? [temporaryPath('out.safetensors')] : [];
+    const { code, stderr } = await call([name, join(TORCH, source), ...targets, option, value]);
+    expect(code).toBeGreaterThan(0);
+    expect(stderr).toContain(`${option} must be left out for ${found}`);
+  }
+});
+
+it.each([
+  ['root', ['a.b'], '["a.b"]'],
+  ['root', ['1'], '1'],
+  ['root', [1], '[1]'],
+  ['root', ['model', 'ema'], 'model.ema'],
+] as const)('--%s %j is written as %s', (_, keys, text) => {
+  expect(rootText(keys)).toBe(text);
+  expect(foreignChoices({ root: text }).root).toEqual(text.startsWith('[') ? keys : text);
+});

@@ -6,7 +6,6 @@
 import { isAbortSignal, isIterable } from './brand-checks.js';
 import { quoteName } from './errors.js';
 import { nearNames } from './near-names.js';
-import { renamedOption } from './renamed-options.js';
 
 /** Describes a value for a message: its kind, or the value itself if short. */
 export function describeValue(value: unknown): string {
@@ -32,37 +31,53 @@ export function argumentRangeError(name: string, expected: string, actual: unkno
   return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
 }
 
+/** Names of options; of one that is an object, such as `limits`, those of its members. */
+export interface NamesOfOptions {
+  readonly [name: string]: true | NamesOfOptions;
+}
+
 /** The options of a function by name. The compiler says when one is missing here. */
-export type OptionNames<Options> = { readonly [Name in keyof Required<Options>]: true };
+export type OptionNames<Options> = {
+  readonly [Name in keyof Required<Options>]: true | NamesOfOptions;
+};
 
 /**
  * Throws a TypeError unless `options` is an object with these options only: a misspelt option would be ignored.
- * Undefined options count as absent.
+ * Undefined options count as absent. `label` is the name of an option that is such an object itself.
  */
-export function requireOptions(options: unknown, names: Readonly<Record<string, true>>): void {
+export function requireOptions(options: unknown, names: NamesOfOptions, label?: string): void {
+  const subject = label ?? 'options';
   if (typeof options !== 'object' || options === null) {
-    throw argumentTypeError('options', 'an object', options);
+    throw argumentTypeError(subject, 'an object', options);
   }
   // A value meant for an option: its own keys are absent, or one per item.
   if (isIterable(options) || isAbortSignal(options)) {
     const expected = `an object with ${Object.keys(names).join(', ')}`;
-    throw argumentTypeError('options', expected, options);
+    throw argumentTypeError(subject, expected, options);
   }
+  const prefix = label === undefined ? '' : `${label}.`;
   for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined && !Object.hasOwn(names, name)) throw unknownOption(name, names);
+    if (value !== undefined && !Object.hasOwn(names, name)) {
+      throw unknownOption(name, names, prefix);
+    }
   }
 }
 
-function unknownOption(name: string, names: Readonly<Record<string, true>>): TypeError {
+function unknownOption(name: string, names: NamesOfOptions, prefix: string): TypeError {
+  const message = `unknown option ${quoteName(prefix + name)}; ${hintOn(name, names, prefix)}`;
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
+}
+
+function hintOn(name: string, names: NamesOfOptions, prefix: string): string {
+  for (const [option, members] of Object.entries(names)) {
+    if (members !== true && Object.hasOwn(members, name)) return `it is ${option}.${name}`;
+  }
   const known = Object.keys(names);
-  const renamed = renamedOption(name, names);
   // Python writes max_shard_size.
   const [near] = nearNames(name.replaceAll('_', ''), known);
-  const others =
-    near === undefined ? `the options are ${known.join(', ')}` : `did you mean ${near}?`;
-  const hint = renamed === undefined ? others : `it is ${renamed} now`;
-  const message = `unknown option ${quoteName(name)}; ${hint}`;
-  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
+  return near === undefined
+    ? `the options are ${known.map((one) => prefix + one).join(', ')}`
+    : `did you mean ${prefix}${near}?`;
 }
 
 /** Throws a TypeError unless `names` is iterable. A string is one name, not a list of names. */

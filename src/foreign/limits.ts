@@ -1,11 +1,6 @@
 /** The limits of what reading a file of another format may cost, as the option `limits` takes them. */
 
-import {
-  argumentTypeError,
-  type OptionNames,
-  requireInteger,
-  requireOptions,
-} from '../errors/arguments.js';
+import { type OptionNames, requireInteger, requireOptions } from '../errors/arguments.js';
 import type { LayoutLimits } from './tensors/tensor-layout.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from './zip/limits.js';
 
@@ -29,10 +24,7 @@ export function requireLimits<Limits extends object>(
   names: OptionNames<Limits>,
 ): Limits {
   if (limits === undefined) return {} as Limits;
-  if (typeof limits !== 'object' || limits === null) {
-    throw argumentTypeError('limits', 'an object', limits);
-  }
-  requireOptions(limits, names);
+  requireOptions(limits, names, 'limits');
   for (const [name, limit] of Object.entries(limits)) {
     if (limit !== undefined) {
       requireInteger(`limits.${name}`, limit, 1, Number.MAX_SAFE_INTEGER);

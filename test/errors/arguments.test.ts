@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -10,6 +10,20 @@ import {
   requireSignal,
   requireString,
 } from '../../src/errors/arguments.js';
+
+test('a member of an option is looked for beside it, and named with it', () => {
+  const names = { limits: { maxDepth: true }, storage: true } as const;
+  const call = (options: object, label?: string) => () =>
+    label === undefined
+      ? requireOptions(options, names)
+      : requireOptions(options, names.limits, label);
+  expect(call({ maxDepth: 1 })).toThrow('unknown option "maxDepth"; it is limits.maxDepth');
+  expect(call({ maxDept: 1 }, 'limits')).toThrow(
+    'unknown option "limits.maxDept"; did you mean limits.maxDepth?',
+  );
+  expect(call({ other: 1 }, 'limits')).toThrow('; the options are limits.maxDepth');
+  expect(call([], 'limits')).toThrow('limits must be an object with maxDepth, but is');
+});
 
 describe('argument errors', () => {
   it('name the argument, what was expected and what came', () => {

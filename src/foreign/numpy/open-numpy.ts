@@ -27,7 +27,7 @@ export interface OpenNumpyOptions extends StorageOptions {
 /** Names of the options. */
 export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
   ...STORAGE_OPTIONS,
-  limits: true,
+  limits: FOREIGN_LIMITS,
   voidDtype: true,
 };
 

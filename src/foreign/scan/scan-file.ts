@@ -48,7 +48,7 @@ export interface ScanOptions {
 }
 
 const SCAN_OPTIONS: OptionNames<ScanOptions> = {
-  limits: true,
+  limits: SCAN_LIMITS,
   checksums: true,
 };
 

@@ -64,7 +64,7 @@ export interface OpenTorchOptions extends StorageOptions {
 /** Names of the options. */
 export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
   ...STORAGE_OPTIONS,
-  limits: true,
+  limits: TORCH_LIMITS,
   root: true,
   unknownGlobals: true,
 };

@@ -76,6 +76,7 @@ const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   ...SELECTION_OPTIONS,
   ...LAYOUT_OPTIONS,
   ...WRITE_OPTIONS,
+  limits: TORCH_LIMITS,
   copyOtherFiles: true,
   metadata: true,
   shared: true,

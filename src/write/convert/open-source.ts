@@ -1,6 +1,6 @@
 /** Opens the source of a conversion, of any format. */
 
-import { argumentRangeError } from '../../errors/arguments.js';
+import { argumentRangeError, type NamesOfOptions } from '../../errors/arguments.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import type { ForeignShard } from '../../foreign/foreign-shard.js';
@@ -93,10 +93,7 @@ function requireUsed(options: ConversionSourceOptions, format: SourceFormat): vo
 }
 
 /** Returns the options with these names. */
-function among<Options extends object>(
-  names: Readonly<Record<string, true>>,
-  options: Options,
-): Options {
+function among<Options extends object>(names: NamesOfOptions, options: Options): Options {
   const chosen = Object.entries(options).filter(([name]) => Object.hasOwn(names, name));
   return Object.fromEntries(chosen) as Options;
 }

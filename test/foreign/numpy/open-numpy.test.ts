@@ -200,6 +200,12 @@ describe('options', () => {
     expect(() => openNumpy(path(), { allowPickle: true } as never)).toThrow('allowPickle');
     expect(() => openNumpy(path(), { voidDtype: 'F32' as never })).toThrow(RangeError);
     expect(() => openNumpy(path(), { limits: { maxEntries: 0 } })).toThrow(RangeError);
+    expect(() => openNumpy(path(), { maxEntries: 3 } as never)).toThrow(
+      '; it is limits.maxEntries',
+    );
+    // A limit of torch files.
+    expect(() => openNumpy(path(), { maxDepth: 3 } as never)).toThrow('unknown option "maxDepth"; the options are ');
+
     expect(() => openNumpy(path(), { limits: { maxTensorByteLength: '9' as never } })).toThrow(
       TypeError,
     );

@@ -42,7 +42,7 @@ describe('limits of scanPickle', () => {
       'limits.maxOpcodes must be',
     );
     const limits = { maxDepth: 1 } as object;
-    expect(() => scanPickle(path, { limits })).toThrow('unknown option "maxDepth"');
+    expect(() => scanPickle(path, { limits })).toThrow('unknown option "limits.maxDepth"');
   });
 });
 

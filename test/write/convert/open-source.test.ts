@@ -166,11 +166,14 @@ describe('limits', () => {
     });
     expect(await wrong({ limits: 5 })).toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
     expect(await wrong({ limits: { maxDepht: 1 } })).toMatchObject({
-      message: 'unknown option "maxDepht"; did you mean maxDepth?',
+      message: 'unknown option "limits.maxDepht"; did you mean limits.maxDepth?',
+    });
+    expect(await wrong({ limits: [] })).toMatchObject({
+      message: expect.stringMatching(/^limits must be an object with /),
     });
     expect(await wrong({ maxDepth: 1 })).toMatchObject({
       code: 'ERR_INVALID_ARG_VALUE',
-      message: 'unknown option "maxDepth"; it is limits.maxDepth now',
+      message: 'unknown option "maxDepth"; it is limits.maxDepth',
     });
   });
 

@@ -1,6 +1,7 @@
 /** Decides which requests carry tokens and headers, and keeps these out of messages. */
 
 import { argumentTypeError } from '../errors/arguments.js';
+import { withoutQuery, withoutUsers } from '../errors/urls.js';
 import { encodePath } from './hub-address.js';
 import { isLoopback } from './safe-urls.js';
 
@@ -82,10 +83,11 @@ export class Credentials {
 
   /** Removes secrets, and the queries of URLs, from a text. */
   redact(text: string): string {
-    return this.#spellings()
-      .reduce((shown, secret) => cutBefore(shown.replaceAll(secret, '…'), secret), text)
-      .replace(/[^\s"']+/g, withoutQuery)
-      .replace(/(https?:\/\/)[^\s/@]*@/g, '$1');
+    const shown = this.#spellings().reduce(
+      (rest, secret) => cutBefore(rest.replaceAll(secret, '…'), secret),
+      text,
+    );
+    return withoutUsers(shown.replace(/[^\s"']+/g, withoutQuery));
   }
 
   /** The secrets in all spellings: plain, as in JSON, as in a URL; the longest first. */
@@ -116,15 +118,4 @@ function cutBefore(text: string, secret: string): string {
     return length < SHORTEST_SECRET ? part : part.slice(0, part.length - length);
   });
   return [...shown, last].join(CUT);
-}
-
-/**
- * Removes query and fragment from a word of a text if it contains a URL. A single expression would take quadratic
- * time for a name of many `http://`.
- */
-function withoutQuery(word: string): string {
-  const begin = word.search(/https?:\/\//);
-  if (begin === -1) return word;
-  const length = word.slice(begin).search(/[?#]/);
-  return length === -1 ? word : word.slice(0, begin + length);
 }

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { quoteName } from '../../errors/errors.js';
+import { withoutQuery, withoutUsers } from '../../errors/urls.js';
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;
@@ -84,9 +85,10 @@ export function pathText(
   if (typeof path !== 'string' && !isUrl(path)) throw argumentTypeError(name, expected, path);
   const objection = objectionTo(path);
   if (objection !== undefined) {
-    const isRemote = /^https?:/i.test(String(path));
+    const shown = withoutUsers(withoutQuery(String(path)));
+    const isRemote = /^https?:/i.test(shown);
     const advice = isRemote ? '; openRemote of safetensors-mmap/remote reads remote files' : '';
-    const message = `${name} must ${objection}, but is ${quoteName(String(path))}${advice}`;
+    const message = `${name} must ${objection}, but is ${quoteName(shown)}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }
   return typeof path === 'string' ? path : fileURLToPath(path);

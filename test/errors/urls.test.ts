@@ -1,0 +1,58 @@
+/** No secret of an address is in a message, whichever function it was given to by mistake. */
+import { expect, it, test } from 'vitest';
+import * as foreign from '../../src/convert.js';
+import { withoutQuery, withoutUsers } from '../../src/errors/urls.js';
+import * as main from '../../src/index.js';
+import { download } from '../../src/remote.js';
+
+it.each([
+  ['https://h.example/a?b=c', 'https://h.example/a'],
+  ['"s3://bucket/key#part', '"s3://bucket/key'],
+  ['a?b=c', 'a?b=c'],
+  [`${'http://'.repeat(10_000)}a`, `${'http://'.repeat(10_000)}a`],
+])('%.40s loses its query', (word, shown) => {
+  expect(withoutQuery(word)).toBe(shown);
+});
+
+test('names and passwords go, other signs stay', () => {
+  expect(withoutUsers('from https://me:p@ss@h.example/a@b to hf://org/name@main')).toBe(
+    'from https://h.example/a@b to hf://org/name@main',
+  );
+});
+
+const ADDRESS = 'https://me:hidden@h.example/m.safetensors?signature=hidden#hidden';
+const tensors = { a: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } } as const;
+const elsewhere = 'no-such-file';
+
+it.each<[string, () => unknown]>([
+  ['safeOpen', () => main.safeOpen(ADDRESS)],
+  ['safeOpen of a URL', () => main.safeOpen(new URL(ADDRESS))],
+  ['safeOpenAsync', () => main.safeOpenAsync(ADDRESS)],
+  ['loadFile', () => main.loadFile(ADDRESS)],
+  ['openCheckpoint', () => main.openCheckpoint(ADDRESS)],
+  ['openCheckpointAsync', () => main.openCheckpointAsync(ADDRESS)],
+  ['loadCheckpoint', () => main.loadCheckpoint(ADDRESS)],
+  ['verifyCheckpoint', () => main.verifyCheckpoint(ADDRESS)],
+  ['saveFile', () => main.saveFile(ADDRESS, tensors)],
+  ['saveFileSync', () => main.saveFileSync(ADDRESS, tensors)],
+  ['saveCheckpoint', () => main.saveCheckpoint(ADDRESS, tensors)],
+  ['reshard from', () => main.reshard(ADDRESS, elsewhere)],
+  ['reshard to', () => main.reshard(elsewhere, ADDRESS)],
+  ['editMetadata', () => main.editMetadata(ADDRESS, { a: 'b' })],
+  ['createWriter', () => main.createWriter(ADDRESS, [])],
+  ['openTorchCheckpoint', () => foreign.openTorchCheckpoint(ADDRESS)],
+  ['openNumpy', () => foreign.openNumpy(ADDRESS)],
+  ['scanPickle', () => foreign.scanPickle(ADDRESS)],
+  ['detectFormat', () => foreign.detectFormat(ADDRESS)],
+  ['convert from', () => foreign.convert(ADDRESS, elsewhere)],
+  ['convert to', () => foreign.convert(elsewhere, ADDRESS)],
+  ['download to', () => download(ADDRESS, ADDRESS)],
+])('%s', async (_, call) => {
+  const error = await (async () => call())().then(
+    () => expect.unreachable(),
+    (reason: Error) => reason,
+  );
+  expect(error).toMatchObject({ code: 'ERR_INVALID_URL_SCHEME' });
+  expect(error.message).toContain('"https://h.example/m.safetensors"');
+  expect(`${error.stack} ${JSON.stringify(error)}`).not.toContain('hidden');
+});

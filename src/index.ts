@@ -115,9 +115,11 @@ export {
 } from './write/checkpoint/save.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
 export type {
+  InferredInput,
   NamedTensors,
   NamedTensorsInMemory,
   NewTensor,
+  NewTensorOf,
   TensorInput,
 } from './write/input/tensor-input.js';
 export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';

@@ -1,18 +1,12 @@
 /** The contents of a saved checkpoint. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  type NewTensor,
-  openCheckpoint,
-  type Tensor,
-  type TensorBytes,
-  type TensorInput,
-  type TensorStream,
-} from '../../src/index.js';
+import { type NewTensor, openCheckpoint, type Tensor } from '../../src/index.js';
+import type { InferredInput } from '../../src/write/input/tensor-input.js';
 import { temporaryPath } from './make-file.js';
 
 /** Tensors to be saved, in their order. */
-export type Tensors = [string, TensorInput<TensorBytes | TensorStream>][];
+export type Tensors = [string, InferredInput][];
 
 /** An F32 tensor of `length` elements, each `value`. */
 export function filled(length: number, value: number): NewTensor {

@@ -4,6 +4,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { layOut } from '../../src/header/header-writer.js';
 import { readSpec } from '../../src/header/tensor-spec.js';
 import {
+  type Dtype,
   FileClosedError,
   loadFile,
   parse,
@@ -11,7 +12,6 @@ import {
   safeOpen,
   serialize,
   type Tensor,
-  type TensorBytes,
 } from '../../src/index.js';
 import { emptyBuffers } from '../../src/tensor/storage/empty-buffers.js';
 import { MadeStorage } from '../../src/tensor/storage/made.js';
@@ -34,7 +34,7 @@ const entries = [
 
 const KINDS = ['mmap', 'read'] as const;
 
-function payloadOf(tensor: TensorInput<TensorBytes>) {
+function payloadOf(tensor: TensorInput<Dtype, never>) {
   const [entry] = memoryEntries({ x: tensor });
   return entry?.payload as NonNullable<typeof entry>['payload'];
 }

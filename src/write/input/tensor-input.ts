@@ -14,21 +14,31 @@ import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { givenBytes, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
-/** A new tensor, not from a file. */
-export interface NewTensor<Data = TensorBytes | TensorStream, D extends Dtype = Dtype>
+/** A new tensor, not from a file: its dtype says which data it has. Streams are for `saveFile` and `saveCheckpoint`. */
+export interface NewTensorOf<D extends Dtype, Data = TensorBytes<D> | TensorStream>
   extends TensorSpec {
   readonly dtype: D;
-  /**
-   * As many bytes as the shape needs; don't change them while they are written. Streams are for
-   * `saveFile` and `saveCheckpoint`.
-   */
+  /** As many bytes as the shape needs; don't change them while they are written. */
   readonly data: Data;
 }
 
+/**
+ * A new tensor of one of the dtypes, of any unless some are named, each with the data of its own: `NewTensor<'F32'>`.
+ * Without streams it is `NewTensor<Dtype, never>`.
+ */
+export type NewTensor<D extends Dtype = Dtype, Stream = TensorStream> = {
+  [One in D]: NewTensorOf<One, TensorBytes<One> | Stream>;
+}[D];
+
 /** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
-export type TensorInput<Data = TensorBytes | TensorStream, D extends Dtype = Dtype> =
+export type TensorInput<D extends Dtype = Dtype, Stream = TensorStream> =
   | Tensor<D>
-  | NewTensor<Data, D>;
+  | NewTensor<D, Stream>;
+
+/** The same as one type for all dtypes, from which the compiler tells the dtype. */
+export type InferredInput<D extends Dtype = Dtype, Stream = TensorStream> =
+  | Tensor<D>
+  | NewTensorOf<D, TensorBytes<D> | Stream>;
 
 /**
  * Tensors by name: a Map, an iterable of pairs, or a plain object. Where the compiler knows a dtype, it checks that the
@@ -37,22 +47,18 @@ export type TensorInput<Data = TensorBytes | TensorStream, D extends Dtype = Dty
 export type NamedTensors<
   D extends Dtype = Dtype,
   ByName extends Readonly<Record<string, Dtype>> = Readonly<Record<string, Dtype>>,
+  Stream = TensorStream,
 > =
-  | {
-      readonly [Name in keyof ByName]: TensorInput<
-        TensorBytes<ByName[Name]> | TensorStream,
-        ByName[Name]
-      >;
-    }
-  | Iterable<readonly [name: string, tensor: TensorInput<TensorBytes<D> | TensorStream, D>]>;
+  | { readonly [Name in keyof ByName]: InferredInput<ByName[Name], Stream> }
+  // Iterable, too; named for the compiler's messages about the values of a Map.
+  | Map<string, InferredInput<D, Stream>>
+  | Iterable<readonly [name: string, tensor: InferredInput<D, Stream>]>;
 
 /** As {@link NamedTensors}, without streams. */
 export type NamedTensorsInMemory<
   D extends Dtype = Dtype,
   ByName extends Readonly<Record<string, Dtype>> = Readonly<Record<string, Dtype>>,
-> =
-  | { readonly [Name in keyof ByName]: TensorInput<TensorBytes<ByName[Name]>, ByName[Name]> }
-  | Iterable<readonly [name: string, tensor: TensorInput<TensorBytes<D>, D>]>;
+> = NamedTensors<D, ByName, never>;
 
 /** Bytes in memory, within the caller's reach. */
 export interface MemoryPayload {
@@ -113,12 +119,12 @@ export interface WriteEntry<Bytes = MemoryPayload | FilePayload> extends TensorF
  * @throws FileClosedError for a tensor of a file that was closed with `detach`
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for other values than tensors, and for streams
  */
-export function memoryEntries(tensors: NamedValues<TensorInput<TensorBytes>>): WriteEntry[] {
+export function memoryEntries(tensors: NamedValues<InferredInput<Dtype, never>>): WriteEntry[] {
   return entriesOf(tensors, inMemory);
 }
 
 /** As {@link memoryEntries}; accepts streams, too. */
-export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): WriteEntry<Payload>[] {
+export function readTensorsAndStreams(tensors: NamedValues<InferredInput>): WriteEntry<Payload>[] {
   return entriesOf(tensors, payloadOf);
 }
 
@@ -162,7 +168,7 @@ export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | St
 }
 
 function entriesOf<Bytes>(
-  tensors: NamedValues<TensorInput<unknown>>,
+  tensors: NamedValues<Tensor | NewTensorOf<Dtype, unknown>>,
   bytesOf: (facts: TensorFacts, data: unknown) => Bytes,
 ): WriteEntry<Bytes | MemoryPayload | FilePayload>[] {
   return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {

@@ -204,7 +204,9 @@ describe('options', () => {
       '; it is limits.maxEntries',
     );
     // A limit of torch files.
-    expect(() => openNumpy(path(), { maxDepth: 3 } as never)).toThrow('unknown option "maxDepth"; the options are ');
+    expect(() => openNumpy(path(), { maxDepth: 3 } as never)).toThrow(
+      'unknown option "maxDepth"; the options are ',
+    );
 
     expect(() => openNumpy(path(), { limits: { maxTensorByteLength: '9' as never } })).toThrow(
       TypeError,

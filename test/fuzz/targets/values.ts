@@ -35,7 +35,7 @@ const LARGE: readonly number[] = [
   2 ** 31 - 1, 2 ** 31, -(2 ** 31), 2 ** 32, Number.MAX_SAFE_INTEGER,
 ]; // biome-ignore format: a table
 
-let tensors: Record<string, core.NewTensor<core.TensorBytes>>;
+let tensors: Record<string, core.NewTensor<core.Dtype, never>>;
 
 function writeFiles(): void {
   for (const name of ['model.safetensors', 'model.pt', 'arrays.npz', 'new.safetensors', 'new']) {

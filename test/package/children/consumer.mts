@@ -9,7 +9,6 @@ import {
   saveFile,
   saveFileSync,
   type Tensor,
-  type TensorBytes,
   type TensorInput,
   type TensorOf,
 } from 'safetensors-mmap';
@@ -140,7 +139,7 @@ export async function save(path: string, file: SafetensorsFile): Promise<void> {
   await saveFile(path, tensors);
   // @ts-expect-error a stream cannot be waited for
   saveFileSync(path, tensors);
-  const inMemory: Record<string, TensorInput<TensorBytes>> = {};
+  const inMemory: Record<string, TensorInput<Dtype, never>> = {};
   saveFileSync(path, inMemory);
 }
 

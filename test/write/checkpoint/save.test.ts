@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  type Dtype,
   type NewTensor,
+  type NewTensorOf,
   openCheckpoint,
   safeOpen,
   saveCheckpoint,
@@ -144,7 +146,7 @@ describe('what was saved is what is opened', () => {
   it('from streams, one at a time, in the order of the files', async () => {
     const folder = temporaryPath('streams');
     const calls: string[] = [];
-    const stream = (name: string): NewTensor<TensorStream> => ({
+    const stream = (name: string): NewTensorOf<Dtype, TensorStream> => ({
       dtype: 'U8',
       shape: [2],
       data: async function* () {

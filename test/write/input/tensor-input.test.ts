@@ -1,11 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  InvalidTensorError,
-  parse,
-  safeOpen,
-  serialize,
-  type TensorBytes,
-} from '../../../src/index.js';
+import { type Dtype, InvalidTensorError, parse, safeOpen, serialize } from '../../../src/index.js';
 import { MadeStorage } from '../../../src/tensor/storage/made.js';
 import type { LendingStorage, Storage } from '../../../src/tensor/storage/storage.js';
 import { StorageRange } from '../../../src/tensor/storage-range.js';
@@ -21,7 +15,7 @@ import { viewed } from '../../foreign/storages.js';
 import { thrownBy } from '../../header/header-files.js';
 import { countedBytes, fileBytes, writeTemporary } from '../../support/make-file.js';
 
-function payloadOf(tensor: TensorInput<TensorBytes>) {
+function payloadOf(tensor: TensorInput<Dtype, never>) {
   const [entry] = memoryEntries({ x: tensor });
   return entry?.payload as NonNullable<typeof entry>['payload'];
 }

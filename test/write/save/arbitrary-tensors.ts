@@ -1,11 +1,11 @@
 /** Tensors for property tests. */
 import fc from 'fast-check';
-import { DTYPES, type Dtype, type NewTensor } from '../../../src/index.js';
+import { DTYPES, type Dtype, type NewTensorOf } from '../../../src/index.js';
 
 /** Any dtype of these, any shape and any bytes. */
 export function arbitraryTensor(
   dtypes: readonly Dtype[] = Object.keys(DTYPES) as Dtype[],
-): fc.Arbitrary<NewTensor<Uint8Array>> {
+): fc.Arbitrary<NewTensorOf<Dtype, Uint8Array>> {
   return fc
     .tuple(fc.constantFrom(...dtypes), fc.array(fc.nat(4), { maxLength: 5 }))
     .chain(([dtype, dimensions]) => {
@@ -19,7 +19,7 @@ export function arbitraryTensor(
 }
 
 /** Up to `maxLength` of them by names that differ. */
-export function arbitraryTensors<Tensor = NewTensor<Uint8Array>>(
+export function arbitraryTensors<Tensor = NewTensorOf<Dtype, Uint8Array>>(
   maxLength: number,
   tensor: fc.Arbitrary<Tensor>,
   name: fc.Arbitrary<string> = fc.string({ unit: 'binary' }),

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   DTYPES,
   type Dtype,
-  type NewTensor,
+  type NewTensorOf,
   safeOpen,
   saveFile,
   saveFileSync,
@@ -80,7 +80,9 @@ print(json.dumps(report))
 
   const text = fc.string({ unit: 'binary', maxLength: 12 });
 
-  function tensorsOf(dtypes: readonly Dtype[]): fc.Arbitrary<[string, NewTensor<Uint8Array>][]> {
+  function tensorsOf(
+    dtypes: readonly Dtype[],
+  ): fc.Arbitrary<[string, NewTensorOf<Dtype, Uint8Array>][]> {
     const tensor = arbitraryTensor(dtypes).map((each) =>
       each.dtype === 'BOOL' ? { ...each, data: each.data.map((byte) => byte & 1) } : each,
     );
@@ -171,7 +173,7 @@ print(json.dumps(report))
   }
 
   const tensors = dtypes.flatMap((dtype) =>
-    shapes.map((shape): [string, NewTensor<Uint8Array>] => {
+    shapes.map((shape): [string, NewTensorOf<Dtype, Uint8Array>] => {
       const length = shape.reduce((a: number, b) => a * b, DTYPES[dtype].bits / 8);
       const modulus = dtype === 'BOOL' ? 2 : 251;
       const data = Uint8Array.from({ length }, (_, i) => (i * 31 + 7) % modulus);

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import {
   createWriter,
+  type Dtype,
   editMetadata,
   type NamedValues,
   type parse,
@@ -11,7 +12,6 @@ import {
   saveFile,
   saveFileSync,
   serialize,
-  type TensorBytes,
   type TensorInput,
   type TensorSpec,
   type WriterData,
@@ -40,7 +40,7 @@ describe.each([
   ['a Map', `new Map(Object.entries(${TENSORS}))`],
   ['pairs', `Object.entries(${TENSORS})`],
 ])('tensors in %s of another realm', (_, source) => {
-  const tensors = foreign<NamedValues<TensorInput<TensorBytes>>>(source);
+  const tensors = foreign<NamedValues<TensorInput<Dtype, never>>>(source);
 
   test('are saved', async () => {
     const path = temporaryPath('new.safetensors');

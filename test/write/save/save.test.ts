@@ -4,19 +4,19 @@ import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
+  type Dtype,
   InvalidTensorError,
   type SaveOptions,
   safeOpen,
   saveFile,
   saveFileSync,
   serialize,
-  type TensorBytes,
   type TensorInput,
 } from '../../../src/index.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
-type Tensors = Record<string, TensorInput<TensorBytes>>;
+type Tensors = Record<string, TensorInput<Dtype, never>>;
 
 const forms = [
   { form: 'saveFile', save: saveFile },

@@ -11,7 +11,6 @@ import {
   type SafetensorsFile,
   safeOpen,
   serialize,
-  type TensorBytes,
 } from '../../../src/index.js';
 import { thrownBy } from '../../header/header-files.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -37,7 +36,7 @@ const { cases } = JSON.parse(
   readFileSync(new URL('../../fixtures/serializer-cases.json', import.meta.url), 'utf8'),
 ) as { cases: SerializerCase[] };
 
-function tensorsOf({ tensors }: SerializerCase): [string, NewTensor<TensorBytes>][] {
+function tensorsOf({ tensors }: SerializerCase): [string, NewTensor<Dtype, never>][] {
   return tensors.map(({ name, dtype, shape, data_hex }) => [
     name,
     { dtype, shape, data: Buffer.from(data_hex, 'hex') },
@@ -253,7 +252,7 @@ describe('serialize', () => {
     // No address space has 2^48 bytes.
     const count = Math.min(constants.MAX_LENGTH, 2 ** 48) / 2 ** 32 + 1;
     const data = new ArrayBuffer(2 ** 32);
-    const pairs = Array.from({ length: count }, (_, i): [string, NewTensor<TensorBytes>] => [
+    const pairs = Array.from({ length: count }, (_, i): [string, NewTensor<Dtype, never>] => [
       String(i),
       { dtype: 'U8', shape: [2 ** 32], data },
     ]);

@@ -11,8 +11,10 @@ import { dirname } from 'node:path';
 import process from 'node:process';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
+  type Dtype,
   FileChangedError,
   type NewTensor,
+  type NewTensorOf,
   parse,
   type SafetensorsFile,
   safeOpen,
@@ -20,7 +22,6 @@ import {
   saveFileSync,
   serialize,
   type Tensor,
-  type TensorBytes,
   type TensorStream,
 } from '../../../src/index.js';
 import { memoryEntries } from '../../../src/write/input/tensor-input.js';
@@ -47,7 +48,7 @@ beforeEach(() => {
 });
 
 /** A tensor that is sorted before all others, and runs the action when its turn has come. */
-function meanwhile(action: () => unknown): { first: NewTensor<TensorStream> } {
+function meanwhile(action: () => unknown): { first: NewTensorOf<Dtype, TensorStream> } {
   const data = (): Uint8Array => {
     action();
     return new Uint8Array(8);
@@ -231,7 +232,7 @@ describe('memory that is taken away meanwhile', () => {
     const data = new BigInt64Array(12);
     const x = { dtype: 'I64', shape: [12], data } as const;
     // Sorted behind it.
-    const last: NewTensor<TensorStream> = {
+    const last: NewTensorOf<Dtype, TensorStream> = {
       dtype: 'U8',
       shape: [1],
       data: () => {
@@ -259,7 +260,7 @@ describe('an error of writing', () => {
     });
   }
 
-  function borrowed(tensors: [string, Tensor | NewTensor<TensorBytes>][]): BorrowedFiles {
+  function borrowed(tensors: [string, Tensor | NewTensor<Dtype, never>][]): BorrowedFiles {
     const sources = new BorrowedFiles(memoryEntries(tensors));
     onTestFinished(() => sources.end());
     return sources;

@@ -6,12 +6,13 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
 import {
+  type Dtype,
   type NewTensor,
+  type NewTensorOf,
   parse,
   saveFile,
   saveFileSync,
   serialize,
-  type TensorBytes,
 } from '../../../src/index.js';
 import { Transfer } from '../../../src/platform/transfer/transfer.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
@@ -28,7 +29,7 @@ beforeEach(() => {
   path = temporaryPath('model.safetensors');
 });
 
-function streamed(length: number, data: TensorStream): NewTensor<TensorStream> {
+function streamed(length: number, data: TensorStream): NewTensorOf<Dtype, TensorStream> {
   return { dtype: 'U8', shape: [length], data };
 }
 
@@ -48,11 +49,11 @@ describe('streams', () => {
         }),
         fc.infiniteStream(fc.nat(3)),
         async (given, kinds) => {
-          const whole = given.map(([name, pieces]): [string, NewTensor<TensorBytes>] => {
+          const whole = given.map(([name, pieces]): [string, NewTensor<Dtype, never>] => {
             const data = Buffer.concat(pieces);
             return [name, { dtype: 'U8', shape: [data.length], data }];
           });
-          const mixed = given.map(([name, pieces], i): [string, NewTensor<never>] => {
+          const mixed = given.map(([name, pieces], i): [string, NewTensorOf<Dtype, never>] => {
             const data = [
               () => pieces,
               async () => Readable.from(pieces),

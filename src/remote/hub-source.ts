@@ -5,6 +5,7 @@ import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.j
 import {
   chooseFiles,
   isOfVariant,
+  noVariant,
   onlyWholeFile,
   usualFileName,
   usualFileNames,
@@ -47,6 +48,7 @@ export async function hubSource(
   const repository = new HubRepository(session, endpoint, id);
   const { path } = id;
   if (isFile || foundKindOf(path) === 'index' || hasWeightsExtension(path)) {
+    if (variant !== undefined) throw noVariant('a file', variant);
     return sourceOfPath(repository, path);
   }
   const prefix = path === '' ? '' : `${path}/`;

@@ -11,7 +11,7 @@ import {
 import { isUrl } from '../errors/brand-checks.js';
 import { noRevision } from '../file/hub/ids.js';
 import type { HubSettings } from '../file/hub/settings.js';
-import { requireVariant } from '../file/shards/file-choice.js';
+import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
 import { type ByteSource, byteSourceOf } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
@@ -107,6 +107,7 @@ export async function findSource(
   requireVariant(variant);
   const found = byteSourceOf(source);
   if (found !== null && revision !== undefined) throw noRevision('bytes', revision);
+  if (found !== null && variant !== undefined) throw noVariant('bytes', variant);
   if (found !== null) return found;
   const expected =
     'a URL, hf://org/name, a Blob, or an object with byteLength and read(begin, end, signal)';

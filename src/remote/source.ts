@@ -2,7 +2,7 @@
 
 import { RemoteError } from '../errors/errors.js';
 import type { HubSettings } from '../file/hub/settings.js';
-import { requireVariant } from '../file/shards/file-choice.js';
+import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import { HttpFile } from './http-file.js';
@@ -94,6 +94,9 @@ export function sourceSession(
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
   const text = typeof source === 'string' ? source : source.href;
   const address = parseSource(text, endpoint, options.revision);
+  if (address.hub === null && options.variant !== undefined) {
+    throw noVariant('a URL', options.variant);
+  }
   return { address, session: openSession(address, options, settings) };
 }
 

@@ -129,7 +129,9 @@ describe('what cannot be opened', () => {
   test('a closed FileHandle', async () => {
     const handle = await open(writeTemporary(entries));
     await handle.close();
-    await expect(openBoth(handle)).rejects.toThrow('path must be an open FileHandle');
+    await expect(openBoth(handle)).rejects.toThrow(
+      'path must be an open FileHandle, but is a closed one',
+    );
   });
 
   test('a closed descriptor', async () => {

@@ -1,10 +1,12 @@
 /** The options `variant` and `revision` of a source on the Hub. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/file/hub/settings.js';
+import { openCheckpoint } from '../../src/index.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource, type SourceChoice } from '../../src/remote/source.js';
-import { openRemote } from '../../src/remote.js';
+import { download, openRemote } from '../../src/remote.js';
 import { HubServer } from '../support/hub-server.js';
+import { temporaryPath, writeTemporary } from '../support/make-file.js';
 
 const START = 1000;
 const index = JSON.stringify({ weight_map: { x: 'model.int8-00001-of-00001.safetensors' } });
@@ -56,7 +58,6 @@ it.each([
   ['org/variants', 'int8', 'index', index, 3],
   ['org/variants/unet', 'fp16', 'file', 'unet half', 1],
   ['org/variants/vae', 'fp16', 'file', 'vae half', 3],
-  ['org/variants/model.safetensors', 'fp16', 'file', 'plain', 1],
 ])('%s, variant %s', async (id, variant, ...expected) => {
   expect(await read(`hf://${id}`, { variant })).toEqual(expected);
 });
@@ -68,6 +69,17 @@ it('says when it has no such variant', async () => {
   await expect(resolve('hf://org/variants', { variant: 'a/b' })).rejects.toMatchObject({
     code: 'ERR_OUT_OF_RANGE',
   });
+});
+
+it.each<[string, () => unknown]>([
+  ['a file', () => resolve('hf://org/variants/model.safetensors', { variant: 'fp16' })],
+  ['a URL', () => resolve('https://other.example/model.safetensors', { variant: 'fp16' })],
+  ['bytes', () => openRemote(new Blob(['x']), { variant: 'fp16' })],
+  ['a file', async () => openCheckpoint(writeTemporary([]), { variant: 'fp16' })],
+  ['a URL', () => download('http://127.0.0.1:9/a', temporaryPath('a'), { variant: 'fp16' })],
+])('refuses a variant of %s', async (what, call) => {
+  const message = expect.stringContaining(`variant must be left out for ${what}: it chooses`);
+  await expect(call()).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE', message });
 });
 
 it('takes a revision by the option, too', async () => {

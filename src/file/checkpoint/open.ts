@@ -15,7 +15,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
 import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids.js';
 import { OPEN_OPTIONS, type OpenOptions, openFile } from '../open.js';
-import { isIndexPath, requireVariant } from '../shards/file-choice.js';
+import { isIndexPath, noVariant, requireVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
@@ -227,6 +227,7 @@ function* findFiles(
   pathTo: PathTo = (relative) => join(path, relative),
 ): Steps<CheckpointFiles> {
   if (!(yield* statPath(path)).isDirectory()) {
+    if (options.variant !== undefined) throw noVariant('a file', options.variant);
     return isIndexPath(path) ? yield* indexedFiles(path, options) : singleFile(path);
   }
   try {

@@ -41,6 +41,11 @@ export function requireVariant(variant: string | undefined): void {
   throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
 }
 
+/** The error for the option `variant` of something that is one file, which needs no choice. */
+export function noVariant(what: string, variant: string): RangeError {
+  return argumentRangeError('variant', `left out for ${what}: it chooses in a folder`, variant);
+}
+
 function usualNames(
   stem: string,
   variant: string | undefined,

@@ -49,6 +49,8 @@ export interface VerifyOptions extends TransferOptions {
   readonly revision?: string | undefined;
 }
 
+const VERIFIABLE = 'a path, a file: URL, or a function that opens a source';
+
 const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
   ...TRANSFER_OPTIONS,
   hashes: true,
@@ -118,7 +120,7 @@ export async function verifyCheckpoint(
   requireBoolean('hashes', hashes);
   if (typeof source === 'function') return await verifyOpened(source, options);
   const found: Found = { problems: [], good: [], hasIndex: false };
-  await runAsync(verifyModel('', pathText('source', source), options, found), signal);
+  await runAsync(verifyModel('', pathText('source', source, VERIFIABLE), options, found), signal);
   const { problems, good, hasIndex } = found;
   if (hashes) await verifyHashes(good, problems, options);
   const checks: CheckpointCheck[] = ['headers'];

@@ -72,6 +72,9 @@ export function describeNpy(
   };
 }
 
+/** The pickle in an archive that torch writes. */
+const TORCH_PICKLE = /^[^/]+\/data\.pkl$/;
+
 /**
  * Describes the members of an `.npz` archive; reads or inflates only their headers. Names are those of the entries
  * without `.npy`.
@@ -85,7 +88,7 @@ export function describeNpz(
   const { entries } = readArchive(file, context, { ...options, maxEntries });
   const starts = new ArrayStarts(windowReader(file), maxEntries);
   const arrays: { readonly array: CheckedArray; readonly entry: ArchiveEntry }[] = [];
-  const problems = readEach(entries.values(), entries.size, (entry) => {
+  const readArray = (entry: ArchiveEntry): void => {
     const name = entry.name.replace(/\.npy$/, '');
     // NumPy looks for an entry of the name first, then for one with .npy.
     if (name !== entry.name && entries.has(name)) {
@@ -96,7 +99,16 @@ export function describeNpz(
     const start = starts.of(entry, arrayContext);
     const array = checkArray(name, start, entry.byteLength, options, arrayContext);
     arrays.push({ array, entry });
-  });
+  };
+  let problems: FormatError[];
+  try {
+    problems = readEach(entries.values(), entries.size, readArray);
+  } catch (error) {
+    const isOfTorch = [...entries.keys()].some((name) => TORCH_PICKLE.test(name));
+    if (!isOfTorch || !(error instanceof FormatError)) throw error;
+    const message = 'expected arrays of NumPy, found a torch file, which openTorchCheckpoint opens';
+    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+  }
   return {
     entries: [...entries.values()],
     problems,

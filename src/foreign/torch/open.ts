@@ -190,6 +190,10 @@ function rootOf(root: string | RootKeys | undefined): RootKeys | undefined {
     Array.isArray(root) &&
     root.every((key) => typeof key === 'string' || Number.isSafeInteger(key));
   if (!isKeys)
-    throw argumentTypeError('root', 'keys with dots between them, or an array of keys', root);
+    throw argumentTypeError(
+      'root',
+      'keys with dots between them, or an array of strings and integers',
+      root,
+    );
   return root;
 }

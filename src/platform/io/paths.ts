@@ -47,10 +47,12 @@ export function locateOpen(path: PathOrDescriptor): Location | GivenDescriptor {
     );
   }
   const fd = handle?.fd ?? (path as number);
+  if (handle?.fd === -1) {
+    const message = 'path must be an open FileHandle, but is a closed one';
+    throw Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
+  }
   if (!Number.isInteger(fd) || fd < 0 || fd > MAX_DESCRIPTOR) {
-    const expected =
-      handle === undefined ? `a descriptor from 0 to ${MAX_DESCRIPTOR}` : 'an open FileHandle';
-    throw argumentRangeError('path', expected, path);
+    throw argumentRangeError('path', `a descriptor from 0 to ${MAX_DESCRIPTOR}`, path);
   }
   return { fd, label: `descriptor ${fd}`, handle };
 }

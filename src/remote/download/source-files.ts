@@ -2,7 +2,7 @@
 
 import { RemoteError } from '../../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
-import { indexesAmong } from '../../file/shards/file-choice.js';
+import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
 import { pathObjection } from '../../file/shards/shard-paths.js';
 import { HEAD_BYTE_LENGTH } from '../../header/foreign-formats.js';
 import { requireInside } from '../found-file.js';
@@ -164,6 +164,7 @@ async function hubFiles(
   const [above, last] = splitPath(path);
   const named = path === '' ? undefined : await folders.find(above, last, signal);
   const isFolder = named === undefined || named.isFolder;
+  if (!isFolder && variant !== undefined) throw noVariant('a file', variant);
   const prefix = !isFolder ? above : path === '' ? '' : `${path}/`;
   const shown = repository.file(path).path;
   return {

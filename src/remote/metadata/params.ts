@@ -111,8 +111,11 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
   requireBoolean('computeParametersCount', computeParametersCount);
   if (fetch !== undefined) requireFunction('fetch', fetch);
   requireSignal(signal);
-  if ((repo === undefined) === (source === undefined)) {
+  if (repo === undefined && source === undefined) {
     throw argumentTypeError('repo', 'given, or source instead of it', repo);
+  }
+  if (repo !== undefined && source !== undefined) {
+    throw argumentTypeError('source', 'left out beside repo', source);
   }
   if (source !== undefined) {
     const needless = OF_REPOSITORIES.find((name) => texts[name] !== undefined);

@@ -6,6 +6,7 @@ import { fileBytes } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 import { manyArrays } from '../hostile-files.js';
 import { writeArchive } from '../made-archive.js';
+import { fixturePath } from '../torch/fixtures.js';
 import { headerOf, npy, written } from './arrays.js';
 
 function codeOf(open: () => unknown): string {
@@ -191,6 +192,15 @@ test('an array whose own name ends so is called so', () => {
   const files = [{ name: 'w.npy.npy', data, isDeflated: false }];
   using file = openNumpy(written(writeArchive(files, new Random(1, 0)), 'name.npz'));
   expect(file.keys()).toEqual(['w.npy']);
+});
+
+test('of an archive of torch the error names its function', () => {
+  expect(() => openNumpy(fixturePath('zip-state-dict.pt'))).toThrow(
+    expect.objectContaining({
+      code: 'SAFETENSORS_FOREIGN_FORMAT',
+      message: expect.stringContaining('found a torch file, which openTorchCheckpoint opens'),
+    }),
+  );
 });
 
 describe('options', () => {

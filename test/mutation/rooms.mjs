@@ -1,6 +1,6 @@
 /** The sources and tests of a room. */
 import { existsSync, readdirSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -10,8 +10,13 @@ export function rooms() {
   const folders = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ parentPath, name }) => relative(join(ROOT, 'src'), join(parentPath, name)))
-    .filter((folder) => folder !== 'header/json' && existsSync(join(ROOT, 'test', folder)));
+    .filter((folder) => folder !== 'header/json');
   return folders.filter((folder) => sourcesOf(folder).length > 0).sort();
+}
+
+/** The tests of a folder: those of the folder around it, where it has none of its own. */
+function testFolderOf(folder) {
+  return existsSync(join(ROOT, 'test', folder)) ? folder : dirname(folder);
 }
 
 const foldersOf = (room) => (room === 'header' ? ['header', 'header/json'] : [room]);
@@ -29,5 +34,6 @@ export function sourcesOf(room) {
 }
 
 export function testsOf(room) {
-  return foldersOf(room).flatMap((folder) => filesOf(`test/${folder}`, '.test.ts'));
+  const folders = foldersOf(room).map(testFolderOf);
+  return folders.flatMap((folder) => filesOf(`test/${folder}`, '.test.ts'));
 }

@@ -87,9 +87,10 @@ describe('folders', () => {
   });
 
   it('import only from those above them in the table', () => {
-    // Entry points only re-export; folders that are built on them are below all others.
-    const above = new Set(entries.map(folderNameOf));
-    for (const { name, uses } of folders.values()) {
+    // Entry points re-export what stands above; only the command line is built on them.
+    const above = new Set<string>();
+    for (const { name, room, uses } of folders.values()) {
+      if (room === 'cli') for (const entry of entries) above.add(folderNameOf(entry));
       const below = [...uses].filter((other) => !above.has(other));
       expect(below, name).toEqual([]);
       above.add(name);
@@ -254,6 +255,14 @@ describe('the page', () => {
     const steps = stepsOf(page);
     expect(steps.length).toBeGreaterThan(50);
     expect(steps.filter((step) => !sources.includes(`src/${step}.ts`))).toEqual([]);
+  });
+
+  it('names only constants, types and functions that are there', () => {
+    const [, section = ''] = page.split('## Where to add\n');
+    const code = [...sources, ...filesBelow('native')].map(textOf).join('\n');
+    const names = Array.from(section.matchAll(/`([A-Za-z]*[A-Z]\w*)`/g), ([, name = '']) => name);
+    expect(names.length).toBeGreaterThan(6);
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(code))).toEqual([]);
   });
 
   it('names only files and folders that are there', () => {

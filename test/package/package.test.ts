@@ -87,9 +87,11 @@ describe('the tarball', () => {
       'CONTRIBUTING.md',
       'LICENSE',
       'README.md',
+      'native/README.md',
       'package.json',
       'prebuilds/README.md',
       'prebuilds/SHA256SUMS',
+      'src/header/README.md',
     ].toSorted();
     // Declarations are those that the entry's reach; the compiler below says whether all are there.
     const files = ({ files }: Pack): string[] =>

@@ -37,7 +37,7 @@ const RESULTS_FOLDER = join(import.meta.dirname, 'results');
 
 /** Files as large as the model: in every format, and one that is being saved. */
 const MODEL_FILES = 4;
-/** What the trials write besides, whatever the size of the model. */
+/** Further files of the trials, whatever the size of the model. */
 const OTHER_BYTES = 1e9;
 
 function readOptions(args) {
@@ -66,7 +66,7 @@ function readOptions(args) {
   return { help: values.help, compare, save, isTry, byteLength, rounds: count, names, isWhole };
 }
 
-/** What the figures depend on: the date, the machine, versions, and how much was read how often. */
+/** The conditions of the figures: the date, the machine, versions, and how much was read how often. */
 function describeRun({ python, npmPackages }, { byteLength, rounds }) {
   const versions = (packages) =>
     Object.entries(packages)

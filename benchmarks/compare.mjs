@@ -87,7 +87,7 @@ function timesOf(measured, contender, figure) {
 
 const percent = (share) => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)} %`;
 
-/** Times before and after, with a verdict, as cells of a row; why there are none, when one version failed. */
+/** Times before and after, with a verdict, as cells of a row; the reason for their absence, when one version failed. */
 function cellsOf(before, after, reasons) {
   if (before.length === 0 || after.length === 0) return ['–', '–', '–', '–', reasons.join('; ')];
   const { change, interval, verdict } = judge(before, after);

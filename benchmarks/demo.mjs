@@ -26,7 +26,7 @@ SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else
 const READERS = pick('ours readFile torchLoad pickle');
 const ROUNDS = 3;
 
-/** What the file is, by the command line of the package, and how long it takes to read it. */
+/** Inspects the file by the command line of the package, and times reading it. */
 async function show(path, folder, signal) {
   const file = safeOpen(path);
   const { byteLength, size, storage } = file;

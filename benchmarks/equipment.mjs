@@ -11,7 +11,7 @@ export const ROOT_FOLDER = join(import.meta.dirname, '..');
 
 /**
  * What contenders need, of the weights in a safetensors file. Compiles the programs into `folder`, where copies
- * of the weights go, too. `python` is `{ file, version, packages }`, or a text that says why there is none.
+ * of the weights go, too. `python` is `{ file, version, packages }`, or the reason for its absence.
  */
 export async function prepareEquipment(path, folder, signal) {
   showProgress('compiling the loop');
@@ -104,7 +104,7 @@ for name in names.split():
 print(json.dumps({"version": platform.python_version(), "packages": packages}))
 `;
 
-/** What `SAFETENSORS_PYTHON` names, else that of `.venv`, else `python3`; or why there is none. */
+/** The Python of `SAFETENSORS_PYTHON`, of `.venv`, or `python3`; or the reason for its absence. */
 async function findPython(signal) {
   const environment = join(ROOT_FOLDER, '.venv/bin/python');
   const file =

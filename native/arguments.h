@@ -11,14 +11,14 @@
 #include "handle.h"
 #include "mapping.h"
 
-// What the functions that JavaScript sees take and return.
+// Arguments and results of the functions that JavaScript calls.
 //
 // A function returns its result, or a negative errno, or the name of the first argument that it
 // cannot use; `src/platform/addon/failures.ts` turns the last two into errors. All of this is
 // called on the JavaScript thread of the environment.
 //
 // The calls to Node-API are raw ones wherever they can fail: in a worker that is being terminated
-// they do, and the wrapper would then throw, which cannot be done there either. What is left of the
+// they do, and the wrapper would then throw, which cannot be done there either. The rest of the
 // wrapper is compiled to swallow such an error instead of ending the process.
 
 // A count, 0 for success, or a negative errno.
@@ -28,7 +28,7 @@ inline napi_value Result(napi_env env, int64_t result) {
   return value;
 }
 
-// What a function returns instead of a result: the name of an argument, or a negative errno.
+// Returned instead of a result: the name of an argument, or a negative errno.
 // `Failure()` stands for none.
 class Failure {
  public:

@@ -18,11 +18,11 @@ struct OpenHandles {
   Handle* first = nullptr;
   // What all of them cost; see `kOpenCost` in handle.cc.
   uint64_t cost = 0;
-  // What they cost when dropped ones were last looked for, or less since.
+  // Their cost at the last search for dropped ones, or less since.
   uint64_t cost_after_search = 0;
 };
 
-// What the JavaScript object `Mapping` owns: a reference on the mapping until the handle is ended,
+// Owned by the JavaScript object `Mapping`: a reference on the mapping until the handle is ended,
 // and none afterwards. It ends when the object is collected, too.
 //
 // A file that is dropped without close() holds a descriptor and addresses, and a closed one of

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// What a mapping asks of the system. Ranges are whole mappings. Any thread.
+// System calls of mappings. Ranges are whole mappings. Any thread.
 namespace mapped_range {
 
 // Maps `length` > 0 bytes of the file from its start, for reading and for writing into private

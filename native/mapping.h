@@ -10,7 +10,7 @@
 #include "file_descriptor.h"
 #include "guard.h"
 
-// What the kept descriptor says about the file now, and what the guard saw. After `CloseFile` there
+// The file's facts by the kept descriptor, and the guard's finding. After `CloseFile` there
 // is only the latter.
 struct FileState {
   SizeAndTime file;

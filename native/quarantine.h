@@ -8,7 +8,7 @@
 // moved with `transfer()`, work on the thread pool that holds the bare pointer. Later mappings push
 // it out, first in, first out; the addresses are then free as soon as no buffer holds them either.
 //
-// Process-wide, any thread. What is left at exit goes with the process.
+// Process-wide, any thread. The rest goes with the process at exit.
 void Quarantine(MappingRef mapping);
 
 // Pushes out the oldest mapping. False if the quarantine is empty.

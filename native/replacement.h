@@ -2,7 +2,7 @@
 #ifndef SAFETENSORS_MMAP_REPLACEMENT_H_
 #define SAFETENSORS_MMAP_REPLACEMENT_H_
 
-// What it takes to replace files next to other processes. All functions may be called on any
+// Replaces files next to other processes. All functions may be called on any
 // thread. They return 0, unless they say more, or a negative errno.
 
 // Locks a file or a folder for this descriptor, without waiting: -EAGAIN when another descriptor

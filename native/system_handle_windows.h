@@ -21,7 +21,7 @@ struct HandleCloser {
 using OwnedHandle = std::unique_ptr<std::remove_pointer_t<HANDLE>, HandleCloser>;
 
 // The handle behind a descriptor of the runtime, which stays its owner; `INVALID_HANDLE_VALUE` for
-// a number that is none, or where the runtime does not tell.
+// a number that is not one, or where the runtime does not tell.
 HANDLE HandleOf(int fd);
 
 // The negative errno for an error of Windows: that of our headers, which `node:os` knows by name.

@@ -10,7 +10,7 @@ extern "C" void __lsan_ignore_object(const void* object);
 
 namespace {
 
-// What a buffer owns besides its bytes. Owners: the finalizer, and the call that creates the
+// Owned by a buffer besides its bytes. Owners: the finalizer, and the call that creates the
 // buffer. That call lets go when the runtime refuses to make the buffer: Node 20 has run the
 // finalizer by then; Bun never does, nor does Node when it ends a worker during the call. Since a
 // finalizer may also run later, its reference stays: these few bytes leak.

@@ -86,7 +86,7 @@ const child = spawn(
   },
 );
 
-/** The input in the box; undefined when there is none. */
+/** The input in the box; undefined if absent. */
 function boxed() {
   const bytes = readFileSync(box);
   const [count, nameLength, length] = [0, 4, 8].map((at) => bytes.readUInt32LE(at));

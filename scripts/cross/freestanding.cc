@@ -1,4 +1,4 @@
-// What the C++ library would bring, for files that are linked without it.
+// Functions of the C++ library, for files that are linked without it.
 
 #include <stdlib.h>
 

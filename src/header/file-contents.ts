@@ -9,12 +9,12 @@ import type { Dtype } from './dtype.js';
 export interface FileContents {
   /** Number of tensors. */
   readonly size: number;
-  /** Null when there is none. */
+  /** Null if absent. */
   readonly metadata: ReadonlyMap<string, string> | null;
   /** The text that says it, as far as work on the names grows with it. */
   readonly json: { readonly length: number };
 
-  /** Entry of a tensor's name; -1 when there is none. */
+  /** Entry of a tensor's name; -1 if absent. */
   find(name: string): number;
 
   /** Name of an entry. */

@@ -114,7 +114,7 @@ export function isTarArchive(head: Uint8Array): boolean {
   return said === sum || said === signedSum;
 }
 
-/** The number in a field of a tar header; NaN when there is none. */
+/** The number in a field of a tar header; NaN if absent. */
 function tarSum(field: Uint8Array): number {
   const [first] = field;
   // A large number is stored in binary; the result is exact in the range of a sum.

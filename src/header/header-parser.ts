@@ -66,11 +66,11 @@ const UNDERSCORE = 0x5f;
 export class HeaderParser {
   /** The tensors, in the header's order. */
   columns: TensorColumns;
-  /** Position of the metadata's value, an object or `null`; -1 when there is none. */
+  /** Position of the metadata's value, an object or `null`; -1 if absent. */
   metadataAt = -1;
   /** Position behind the metadata's value. */
   metadataEnd = -1;
-  /** Position of the first repeated key of metadata or descriptions; -1 if there is none. */
+  /** Position of the first repeated key of metadata or descriptions; -1 if absent. */
   duplicateAt = -1;
   readonly #reader: JsonReader;
   readonly #hashKey: HashKey;

@@ -299,7 +299,7 @@ export class Header {
     return inOneGo(utf8Text(this.json));
   }
 
-  /** The metadata in the header's order; null when there is none. Decoded on first use. */
+  /** The metadata in the header's order; null if absent. Decoded on first use. */
   get metadata(): ReadonlyMap<string, string> | null {
     if (this.json[this.metadataAt] !== OPEN_BRACE) return null;
     this.#metadata ??= this.#decodeMetadata();
@@ -319,12 +319,12 @@ export class Header {
     return metadata;
   }
 
-  /** Entry of a tensor's name; -1 when there is none. */
+  /** Entry of a tensor's name; -1 if absent. */
   find(name: string): number {
     return this.#names.find(name);
   }
 
-  /** Entry of the name that `reader` read last, which began at `start`; -1 when there is none. */
+  /** Entry of the name that `reader` read last, which began at `start`; -1 if absent. */
   findString(reader: JsonReader, start: number): number {
     return this.#names.findString(reader, start);
   }

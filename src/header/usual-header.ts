@@ -59,7 +59,7 @@ export interface UsualHeader {
   /** The tensors, in the order of their offsets. */
   readonly columns: UsualColumns;
   readonly names: DecodedNames;
-  /** Position of the metadata's value; -1 when there is none. */
+  /** Position of the metadata's value; -1 if absent. */
   readonly metadataAt: number;
   /** Position behind that value. */
   readonly metadataEnd: number;

@@ -178,7 +178,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * The metadata of the index or of the single file; null when there is none. Other values than strings in an index,
+   * The metadata of the index or of the single file; null if absent. Other values than strings in an index,
    * such as `total_size`, are given as their JSON text. Don't modify it.
    */
   get metadata(): ReadonlyMap<string, string> | null {

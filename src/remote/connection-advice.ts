@@ -59,7 +59,7 @@ function isOtherSite({ origin }: URL): boolean {
 }
 
 /**
- * Advice after a connection to a URL has failed; empty if there is none.
+ * Advice after a connection to a URL has failed; empty if absent.
  *
  * @param proxy the variable that names a proxy for the URL, if there is one
  */

@@ -1,4 +1,4 @@
-/** What the benchmarks show: verdicts, tables, charts, the tables of other pages. */
+/** Results of benchmarks: verdicts, tables, charts, the tables of other pages. */
 import { describe, expect, test } from 'vitest';
 import { CONTENDERS } from '../../benchmarks/contenders.mjs';
 import { Measured } from '../../benchmarks/measure.mjs';

@@ -134,7 +134,7 @@ test('memory that was taken away is empty', () => {
 test('URLs', () => {
   expect(isUrl(new URL('file:///a'))).toBe(true);
   expect(isUrl(foreignUrl('file:///a'))).toBe(true);
-  // What the old `url.parse` returns.
+  // The result of the old `url.parse`.
   expect(isUrl({ href: 'file:///a', protocol: 'file:', auth: null, path: '/a' })).toBe(false);
   expect(isUrl({ href: 'file:///a', protocol: 'file:', auth: null })).toBe(false);
   expect(isUrl({ href: 'file:///a', protocol: 'file:', path: '/a' })).toBe(false);
@@ -153,7 +153,7 @@ test.each(VALUES)('%o is nothing of this', (value) => {
   expect(isIterable(value)).toBe(false);
 });
 
-test('an iterator that is no function is none', () => {
+test('an iterator must be a function', () => {
   expect(isIterable({ [Symbol.iterator]: 1 })).toBe(false);
   expect(isAsyncIterable({ [Symbol.asyncIterator]: true })).toBe(false);
 });

@@ -42,7 +42,7 @@ describe('pairsOf', () => {
     [new ArrayBuffer(3)],
     [Promise.resolve(new Map())],
     [() => new Map()],
-  ])('%o is none of them', (values) => {
+  ])('refuse %o', (values) => {
     expect(() => listed(values)).toThrow(
       expect.objectContaining({
         name: 'TypeError',

@@ -344,7 +344,7 @@ int mincore(void* address, size_t length, unsigned char* resident) {
   return NEXT(mincore)(address, length, resident);
 }
 
-// What is asked without a function of its own.
+// Calls made through `syscall`.
 long syscall(long number, ...) {
   va_list arguments;
   va_start(arguments, number);

@@ -201,7 +201,7 @@ static long PassOn(long number, const long a[6]) {
   return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-// What is asked without a function of its own.
+// Calls made through `syscall`.
 long syscall(long number, ...) {
   va_list arguments;
   va_start(arguments, number);

@@ -73,7 +73,7 @@ describe.runIf(isLinux)('pages of a cold file', () => {
     skip((file.residency() ?? 0) > MIB, 'the temporary folder cannot be dropped from the cache');
     await file.prefetch(['b']);
     expect(file.residency('b')).toBe(16 * MIB);
-    // What the system reads ahead is its own choice: 8 MiB are common.
+    // The system chooses how far it reads ahead: 8 MiB are common.
     expect(file.residency('d')).toBe(0);
   });
 });

@@ -73,7 +73,7 @@ describe('signs', () => {
     expect(new Float32Array(bytes.buffer)[0]).toBe(-1);
   });
 
-  test('are refused where there are none', () => {
+  test('are refused without values', () => {
     expect(() => changeOf('BOOL', { isNegative: true }, {})).toThrow(FormatError);
     expect(() => changeOf('F8_E4M3', { isNegative: true }, {})).toThrow('F8_E4M3');
     expect(() => changeOf('F32', { isConjugate: true }, {})).toThrow('F32');

@@ -20,7 +20,7 @@ export interface Asked {
 
 /** Python, if it is there. */
 export class Oracle {
-  /** Why there is none. */
+  /** The reason for its absence. */
   readonly missing: string | undefined;
   readonly #folder: string;
   readonly #python: PythonReader;
@@ -33,7 +33,7 @@ export class Oracle {
     mkdirSync(this.#folder);
   }
 
-  /** Those that are judged wrong, each with the error of its judge. */
+  /** Inputs judged wrong, each with its judge's error. */
   async judge(asked: readonly Asked[]): Promise<(readonly [Asked, Error])[]> {
     const paths = new Map<Buffer, string>();
     const questions = asked.map(({ input, reader }): Question => {

@@ -30,7 +30,7 @@ test.each([
   'string',
   'float128',
   'x.float32',
-])('%j is none', (name) => {
+])('%j is no name of a dtype', (name) => {
   expect(dtypeOfOtherName(name)).toBeUndefined();
 });
 

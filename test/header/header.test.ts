@@ -322,7 +322,7 @@ describe('messages', () => {
     expect(messageOf(tar)).toMatch(/looks like a tar archive.*begin with "{"/);
   });
 
-  test('of other formats tell programs which it is, and no length that is none', () => {
+  test('of other formats tell programs the format, and no wrong length', () => {
     const heads: readonly (readonly [string, string])[] = [
       ['version https://git-lfs.github.com/spec/v1\n', 'git-lfs-pointer'],
       ['<!DOCTYPE html><html>', 'html'],

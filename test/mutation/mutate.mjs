@@ -143,13 +143,13 @@ async function session(paths, job = {}) {
   return { ended: stop() ?? 'a crash', entries: written().slice(1) };
 }
 
-/** Those that no test reaches. */
+/** Mutants that no test reaches. */
 const unreached = new Set();
 
 /** The test that noticed a mutant, or the reason why its process ended; undefined for a survivor. */
 const verdicts = new Map();
 
-/** Those that are run one after the other in one process, and those of them that must be run alone as well. */
+/** Mutants that share one process, and those among them that are also run alone. */
 const rest = [];
 const unclear = [];
 

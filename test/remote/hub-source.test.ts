@@ -195,7 +195,7 @@ describe('a mirror without lists of files', () => {
     expect(await read(`hf://${id}`, { fetch: fetchWithoutLists })).toEqual(expected);
   });
 
-  it('names the first of them when there is none', async () => {
+  it('names the first of them when all are missing', async () => {
     const opened = read('hf://org/nothing', { fetch: fetchWithoutLists });
     await expect(opened).rejects.toMatchObject({
       code: 'SAFETENSORS_REMOTE_NOT_FOUND',

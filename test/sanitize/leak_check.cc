@@ -7,7 +7,7 @@ extern "C" int __lsan_do_recoverable_leak_check();
 
 namespace {
 
-// What it finds goes to the log.
+// Writes its findings to the log.
 napi_value CheckLeaks(napi_env, napi_callback_info) {
   __lsan_do_recoverable_leak_check();
   return nullptr;

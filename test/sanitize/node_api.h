@@ -17,8 +17,8 @@
 
 // A stand-in for Node-API and the event loop: as much as the addon calls, in a program that
 // ThreadSanitizer sees as a whole. Environments run on threads of their own, as workers do, and
-// share one pool, as libuv's. What the addon links but never calls is missing: to call it ends the
-// program.
+// share one pool, as libuv's. Functions that the addon links but never calls are missing: to call
+// it ends the program.
 
 // A value of any kind. Belongs to its environment, whose thread alone uses it.
 struct napi_value__ {
@@ -34,7 +34,7 @@ struct napi_value__ {
   void* data = nullptr;
   size_t length = 0;
 
-  // What a finalizer gets: of an external buffer, or of an object that wraps something.
+  // The argument of a finalizer: of an external buffer, or of an object that wraps something.
   napi_finalize finalize = nullptr;
   void* wrapped = nullptr;
   void* hint = nullptr;
@@ -61,7 +61,7 @@ struct napi_async_work__ {
   void* data;
 };
 
-// What a called function asks for.
+// Arguments of a called function.
 struct napi_callback_info__ {
   const std::vector<napi_value>* arguments;
 };

@@ -29,7 +29,7 @@ describe('a leak', () => {
     expect(findings(leakReport(node, ours, shell), ADDON)).toEqual([ours.trim()]);
   });
 
-  it('is none when Node asked for it while the addon called, or another program did', () => {
+  it('is no finding when Node asked for it while the addon called, or another program did', () => {
     expect(findings(leakReport(node, shell), ADDON)).toEqual([]);
   });
 
@@ -49,7 +49,7 @@ it.each([
   expect(findings(log, ADDON)).toEqual([log.trim()]);
 });
 
-it('memory that was refused is none', () => {
+it('refused memory is no finding', () => {
   expect(findings('==9==WARNING: AddressSanitizer failed to allocate 0x7 bytes\n', ADDON)).toEqual(
     [],
   );

@@ -33,7 +33,7 @@ const QUICK_TESTS = ['binding', 'file-copy', 'guard', 'prefetch', 'range-reads',
 
 /** Tests of what AddressSanitizer changes: it keeps freed memory, and takes no memory at all as if it were there. */
 const NOT_COMPARABLE = [
-  // Measure private memory. What they look for LeakSanitizer reports.
+  // Measure private memory. LeakSanitizer reports such leaks itself.
   'nothing is left behind .*\\d (?:times|files)',
   // Ask for more bytes than there are addresses, or leave fewer than the sanitizer's own 16 TB.
   'more bytes than one buffer or the address space holds',

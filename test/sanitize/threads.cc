@@ -44,7 +44,7 @@ size_t OpenDescriptors() {
   return count;
 }
 
-// What has happened.
+// Counts of events.
 struct Seen {
   size_t environments = 0;
   size_t rounds = 0;

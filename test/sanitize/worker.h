@@ -157,7 +157,7 @@ class Worker {
 
   Mapped* Any() { return mapped_.empty() ? nullptr : &mapped_[Below(mapped_.size())]; }
 
-  // One that is not empty, or null.
+  // A full slot, or null.
   napi_value AnyBuffer() {
     Mapped* mapped = Any();
     if (mapped == nullptr || mapped->buffers.empty()) return nullptr;

@@ -25,7 +25,7 @@ const FLAGS = [
   '--no-default-browser-check',
 ];
 
-/** The Chromium that is installed; null, and a warning, when there is none. */
+/** The Chromium that is installed; null, and a warning, without one. */
 export function findChromium(): string | null {
   const found = NAMES.find((name) => spawnSync(name, ['--version']).status === 0) ?? null;
   if (found === null) console.warn(`skipped: none of ${NAMES.join(', ')} is installed`);

@@ -1,7 +1,7 @@
 /**
  * The examples of pages and docstrings: finds them, checks their types, runs them.
  *
- * An example is a block of ```ts in a Markdown page or in a doc comment. What it prints stands in a
+ * An example is a block of ```ts in a Markdown page or in a doc comment. Its output stands in a
  * ```text block right behind it, or in its comments, one `// → ` for every line:
  *
  *     const file = safeOpen('model.safetensors');
@@ -231,7 +231,7 @@ class Runner {
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** What the program in a folder prints; throws when it fails. */
+  /** The output of the program in a folder; throws when it fails. */
   async run(folder: string): Promise<string> {
     this.#child.stdin.write(`${folder}\n`);
     const { value, done } = await this.#lines.next();

@@ -753,7 +753,7 @@ const REPOSITORIES = [
     code: changed,
   },
   {
-    name: 'names a commit that is none',
+    name: 'names a malformed commit',
     answer: (exchange) => exchange.send({ headers: { 'X-Repo-Commit': '../../x' } }),
     check: ({ asked }) => assert.match(asked[1].url, /\/resolve\/main\//),
   },

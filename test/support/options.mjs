@@ -17,7 +17,7 @@ function numberOf(program, name, { number, least = 0 }, text) {
 }
 
 /**
- * Reads the command line by the options of `parseArgs`. Those that have a `number`, `whole` or `any`, become one, of
+ * Reads the command line by the options of `parseArgs`. Options with a `number`, `whole` or `any`, become one, of
  * `least` or more. `--help` prints the usage.
  */
 export function readOptions(program, usage, options) {

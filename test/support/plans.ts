@@ -131,7 +131,7 @@ export function newPath(name: string): string {
   return temporaryPath(`${name}-${paths++}`);
 }
 
-/** A folder with these files, of which the index is one; missing when there are none. */
+/** A folder with these files, the index among them; missing without files. */
 export function newTarget(old: readonly string[]): string {
   const target = newPath('target');
   if (old.length === 0) return target;

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** A Python that has the packages a test asked for, or the reason why there is none. */
+/** A Python that has the packages a test asked for, or the reason for its absence. */
 export type Python =
   | {
       readonly executable: string;

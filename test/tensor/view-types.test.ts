@@ -5,7 +5,7 @@ import type { ViewConstructor } from '../../src/tensor/view-types.js';
 import { countedBytes, fileBytes } from '../support/make-file.js';
 import { textOf } from '../support/source-tree.js';
 
-// Stands in for the runtime's own where there is none: only the name counts.
+// Stands in for a missing array of the runtime: only the name counts.
 const Float16Array = class Float16Array extends Uint16Array {};
 
 const ARRAYS = [

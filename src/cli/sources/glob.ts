@@ -3,7 +3,7 @@
 import { globTest, type NameTest } from '../../file/hub/module-patterns.js';
 
 /**
- * A test of whole names: those that match one of the filters, or all when there are none, without those that match
+ * A test of whole names: names that match a filter, or all without filters, except names that match
  * one of the exclusions. `*` stands for any characters, dots among them, and `?` for one. Undefined when there are
  * neither filters nor exclusions.
  */

@@ -34,7 +34,7 @@ export function globTest(pattern: string, single = ''): NameTest {
 /** Looks for the parts of a pattern between its `*`, within the name. */
 interface PartSearch {
   isAt(name: string, part: string, at: number): boolean;
-  /** The first place from `from` on; -1 if there is none. */
+  /** The first place from `from` on; -1 if absent. */
   find(name: string, part: string, from: number): number;
 }
 

@@ -24,7 +24,7 @@ export interface CheckpointProblem {
   readonly tensor: string | null;
   /** As errors of this package have it, or the system's, such as `ENOENT`. */
   readonly code: string;
-  /** What was expected and what was found, without the code and the path. Texts of the system name the path. */
+  /** The expected and the found, without the code and the path. Texts of the system name the path. */
   readonly message: string;
 }
 

@@ -85,6 +85,6 @@ export interface ScanReport {
   readonly findings: readonly ScanFinding[];
   /** The reason why the file, or a pickle in it, is malformed. */
   readonly problems: readonly string[];
-  /** Advice for files of this kind; undefined if there is none. */
+  /** Advice for files of this kind; undefined if absent. */
   readonly advice: string | undefined;
 }

@@ -13,7 +13,7 @@ export interface TensorLayout {
   readonly shape: readonly number[];
   /** Distance of neighbours per dimension, in items; in C order where there is only one. */
   readonly strides: readonly number[];
-  /** The first item; 0 when there are none. */
+  /** The first item; 0 if absent. */
   readonly offset: number;
   /** Bytes of all items, one after the other. */
   readonly byteLength: number;

@@ -40,7 +40,7 @@ export const HARMLESS_KINDS: readonly IrregularityKind[] = ['comment', 'extra-fi
 /** One irregularity: careful writers make none of them. */
 export interface Irregularity {
   readonly kind: IrregularityKind;
-  /** What was expected and what was found. */
+  /** The expected and the found. */
   readonly message: string;
   /** Position in the file. */
   readonly position: number;

@@ -13,12 +13,12 @@ export class DecodedNames {
     this.#entries = entries;
   }
 
-  /** Entry of that name; -1 when there is none. */
+  /** Entry of that name; -1 if absent. */
   find(name: string): number {
     return this.#entries.get(name) ?? -1;
   }
 
-  /** Entry of the name that `reader` read last, which began at `start`; -1 when there is none. */
+  /** Entry of the name that `reader` read last, which began at `start`; -1 if absent. */
   findString(reader: JsonReader, start: number): number {
     return this.find(decodeString(reader.bytes, start));
   }

@@ -86,7 +86,7 @@ export class NameTable {
     return other;
   }
 
-  /** Entry of that name; -1 when there is none. */
+  /** Entry of that name; -1 if absent. */
   find(name: string): number {
     // A name that is not Unicode text would become another one by encoding it.
     if (!name.isWellFormed()) return -1;
@@ -94,7 +94,7 @@ export class NameTable {
     return this.findString(reader, reader.readString());
   }
 
-  /** Entry of the name that `reader` read last, which began at `start`; -1 when there is none. */
+  /** Entry of the name that `reader` read last, which began at `start`; -1 if absent. */
   findString(reader: JsonReader, start: number): number {
     const hash = hashString(reader, start, processHashKey(this.#bytes.length));
     return this.#entryAt(this.#slotOf(reader.bytes, start, hash));

@@ -81,7 +81,7 @@ export class JsonReader {
   isEscaped = false;
   /** The integer read last: its lower and its upper 32 bits. */
   readonly halves: Uint32Array = new Uint32Array(2);
-  /** Position of the name of the tensor that is being read, for messages; -1 when there is none. */
+  /** Position of the name of the tensor that is being read, for messages; -1 if absent. */
   tensorAt = -1;
   // A copy of bytes.length: in interpreted code, asking a typed array for it costs a call.
   readonly #length: number;
@@ -249,7 +249,7 @@ export class JsonReader {
     return value;
   }
 
-  /** Consumes an integer of up to 15 digits and returns it; returns -1 and consumes nothing if there is none. */
+  /** Consumes an integer of up to 15 digits and returns it; returns -1 and consumes nothing without one. */
   readShortUnsigned(): number {
     const { bytes, at: start } = this;
     let at = start;

@@ -130,7 +130,7 @@ function isFiniteNumber(bytes: Uint8Array, start: number, end: number): boolean 
   return Number.isFinite(Number(`${digits}e${scale + exponentAt(bytes, at, end)}`));
 }
 
-/** Value of the exponent that begins at `start` with `e`; 0 when there is none. */
+/** Value of the exponent that begins at `start` with `e`; 0 if absent. */
 function exponentAt(bytes: Uint8Array, start: number, end: number): number {
   let exponent = 0;
   for (let at = start + 1; at < end; at++) {

@@ -15,7 +15,7 @@ export class SortedNames {
     this.#nameAt = nameAt;
   }
 
-  /** Entry of that name; -1 when there is none. */
+  /** Entry of that name; -1 if absent. */
   find(name: string): number {
     // A name that is not Unicode text would become another one by encoding it.
     if (!name.isWellFormed()) return -1;

@@ -114,7 +114,7 @@ export interface ReadModel {
 
 /** Settings for counting parameters. */
 export interface Counting {
-  /** The parsed `config.json`; undefined when there is none. */
+  /** The parsed `config.json`; undefined if absent. */
   readonly config: unknown;
 }
 
@@ -142,7 +142,7 @@ function* countsOf(
   if (counting === null) return {};
   const counts = yield* parametersByDtype(shards, index?.index ?? null, counting.config);
   const sum = [...counts.values()].reduce((total, count) => total + count, 0);
-  // The Hub's 0 means that there is no count.
+  // The Hub sends 0 for a missing count.
   const total = declaredParameters(metadata?.total_parameters || undefined, sum);
   return { parameterCount: recordOf(counts), ...(total === null ? {} : { parameterTotal: total }) };
 }

@@ -309,7 +309,7 @@ describe('the hash by which the cache knows a file', () => {
     }
   });
 
-  it('is none for a copy in the snapshot, as Windows has without links', () => {
+  it('is undefined for a copy in the snapshot, as on Windows without links', () => {
     const cache = new HubCache();
     const link = cache.addShared('model.safetensors', SHARD_BYTES);
     rmSync(link);

@@ -303,7 +303,7 @@ describe('splitStateDictIntoShards', () => {
       {},
       'ERR_OUT_OF_RANGE',
     ],
-    ['options that are none', [], '5GB' as unknown as object, 'ERR_INVALID_ARG_TYPE'],
+    ['options other than an object', [], '5GB' as unknown as object, 'ERR_INVALID_ARG_TYPE'],
     ['a key for all', [], { storageId: 5 as unknown as () => null }, 'ERR_INVALID_ARG_TYPE'],
     ['a size without a unit', [], { maxShardSize: '5' }, 'ERR_OUT_OF_RANGE'],
     ['a pattern without a place', [], { filenamePattern: 'model' }, 'ERR_OUT_OF_RANGE'],

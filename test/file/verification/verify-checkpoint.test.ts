@@ -203,7 +203,7 @@ describe('verifyCheckpoint with a function', () => {
     });
   });
 
-  it('reads no bytes without hashes, and claims no checksums where there are none', async () => {
+  it('reads no bytes without hashes, and claims no checksums of files without', async () => {
     const wrong = fixture('np-x-npz-crc.npz');
     const quick = await verifyCheckpoint(() => openNumpy(wrong), { hashes: false });
     expect(quick).toEqual({ ok: true, checks: ['headers'], problems: [] });

@@ -120,7 +120,7 @@ describe('the root of a checkpoint', () => {
 });
 
 describe('names', () => {
-  it('are not made of classes: their text in Python is none', () => {
+  it('are not made of classes, whose text in Python names an address', () => {
     const ofClass = legacyFile(dict(['ctorch\nDoubleStorage\n', tensor('0', [2])]), { 0: 2 });
     expect(refusal(ofClass).message).toContain('found torch.DoubleStorage');
     using ofDtype = openTorchCheckpoint(

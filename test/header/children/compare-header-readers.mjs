@@ -228,7 +228,7 @@ const SPACES = [
 ];
 const NESTED = '['.repeat(20_000) + ']'.repeat(20_000);
 
-/** Whether the next header has faults, and of which kinds: 0 is none. */
+/** Whether the next header has faults, and of which kinds: 0 without faults. */
 let faults = 0;
 const isOdd = () => faults > 0 && oneIn(12);
 

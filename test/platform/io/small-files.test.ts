@@ -18,7 +18,7 @@ it.each([0, 1, 70_000])('reads all %i bytes of a file, in both ways', async (len
   expect(await runAsync(readText(path), undefined)).toBe('é'.repeat(length));
 });
 
-it.each([true, false])('writes a file, durable %s, where there is none', async (durable) => {
+it.each([true, false])('writes a new file, durable %s', async (durable) => {
   const path = join(folder, `written-${durable}`);
   await writeNewFile(path, 'text é', { durable });
   expect(runSync(readSmallFile(path)).toString()).toBe('text é');

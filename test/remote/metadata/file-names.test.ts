@@ -18,7 +18,7 @@ describe('parseSafetensorsShardFilename', () => {
     'model-0000001-of-0000002.safetensors',
     'model-00001-of-00002.safetensors.index.json',
     'model-00001-of-00002.bin',
-  ])('%s is none', (name) => {
+  ])('%s is no shard', (name) => {
     expect(parseSafetensorsShardFilename(name)).toBe(null);
   });
 });

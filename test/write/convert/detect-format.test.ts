@@ -67,7 +67,7 @@ describe('of a file the first bytes say it, not the name', () => {
         ] as [string, () => string, null, null],
     ),
     [
-      'a short header that is none',
+      'a short text that looks like a header',
       () => written('a.safetensors', Buffer.from('\x08\0\0\0\0\0\0\0nonsense')),
       'safetensors',
       null,

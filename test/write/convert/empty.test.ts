@@ -58,7 +58,7 @@ it('reshard takes them too, also with a cast', async () => {
   expect(checkpoint.size).toBe(0);
 });
 
-it('a checkpoint that has other things than tensors is none', async () => {
+it('a checkpoint of other things than tensors is refused', async () => {
   const source = legacyFile(dict(['K\x01', 'K\x02']), {});
   await expect(convert(source, temporaryPath('x.safetensors'), fast)).rejects.toMatchObject({
     code: 'SAFETENSORS_AMBIGUOUS_ROOT',

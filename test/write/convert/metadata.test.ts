@@ -102,7 +102,7 @@ describe('of safetensors', () => {
     });
   });
 
-  it('without any, there is none', async () => {
+  it('are absent unless given', async () => {
     const from = temporaryPath('source.safetensors');
     await saveFile(from, tensors, fast);
     const target = temporaryPath('model.safetensors');

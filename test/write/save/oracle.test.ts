@@ -138,7 +138,7 @@ print(json.dumps(report))
 });
 
 describe.skipIf(isSkipped(python))(titleWith(python, 'files of saveFile'), () => {
-  /** Those that both libraries have. */
+  /** Dtypes that both libraries have. */
   const dtypes = ['F64', 'F32', 'F16', 'I64', 'I32', 'I16', 'I8', 'U8', 'BOOL', 'C64'] as const;
 
   const shapes = [[], [0], [3, 0, 2], [1], [7], [2, 3, 4], [300, 1000]] as const;

@@ -8,7 +8,7 @@ export interface TorchDtype {
   readonly name: string;
   /** Bytes per element; an element of `float4_e2m1fn_x2` is two packed values. */
   readonly itemByteLength: number;
-  /** The safetensors dtype; null if there is none. */
+  /** The safetensors dtype; null if absent. */
   readonly dtype: Dtype | null;
 }
 

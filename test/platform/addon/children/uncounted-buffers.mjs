@@ -149,7 +149,7 @@ const scenarios = {
     for (const buffer of buffers) markAsUntransferable(buffer);
     const bytes = new Uint8Array(buffers[0]);
     detach(mapping, buffers);
-    // One that is alive when its worker ends, and one when this process does.
+    // One buffer outlives its worker, the other this process.
     const worker = new Worker(fileURLToPath(import.meta.url), {
       workerData: { folder, role: 'marker' },
     });

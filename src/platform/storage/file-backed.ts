@@ -2,6 +2,7 @@
 
 import { constants } from 'node:buffer';
 import process from 'node:process';
+import { setImmediate } from 'node:timers';
 import { FileChangedError, FileClosedError } from '../../errors/errors.js';
 import type { BufferRange, LendingStorage, LentDescriptor } from '../../tensor/storage/storage.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
@@ -12,6 +13,28 @@ export type FileState = 'same' | 'touched' | 'truncated' | 'replaced' | { byteLe
 
 /** How long `verifyOften` trusts the last answer of the system, in nanoseconds. */
 const TRUSTED_NS = 1_000_000n;
+
+/** Bytes of copied windows that are referenced in one turn of the event loop. */
+const MAX_REFERENCED_BYTE_LENGTH = 2 ** 24;
+
+let referencedByteLength = 0;
+
+/**
+ * A weak reference to a copied window; undefined when this turn of the event loop has made many. The engine keeps the
+ * target of a reference that it has made, or followed, until the turn ends: slices in a loop without a pause
+ * would all stay in memory.
+ */
+function referenceTo(window: ArrayBuffer): WeakRef<ArrayBuffer> | undefined {
+  const { byteLength } = window;
+  if (referencedByteLength + byteLength > MAX_REFERENCED_BYTE_LENGTH) return undefined;
+  if (referencedByteLength === 0) {
+    setImmediate(() => {
+      referencedByteLength = 0;
+    }).unref();
+  }
+  referencedByteLength += byteLength;
+  return new WeakRef(window);
+}
 
 // Taken once, before a test can replace it by a clock that stands still. Not `performance`, for which
 // Node would load eleven modules at the start. A process that is made up for a `vm` context may lack it:
@@ -105,7 +128,10 @@ export abstract class FileBackedStorage implements LendingStorage {
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
     this.#verifyHandingOut();
     const buffer = this.makeBuffer(begin, end);
-    if (!this.#closed) this.#passing.add(new WeakRef(buffer));
+    if (!this.#closed) {
+      const reference = this.zeroCopy ? new WeakRef(buffer) : referenceTo(buffer);
+      if (reference !== undefined) this.#passing.add(reference);
+    }
     if (this.#passing.size >= this.#prunePassingAt) this.#prunePassing();
     return new Uint8Array(buffer);
   }

@@ -42,7 +42,6 @@
         "native/prefetch_binding.cc",
         "native/processor.cc",
         "native/quarantine.cc",
-        "native/range_reads.cc",
         "native/range_reads_binding.cc",
         "native/replacement_binding.cc",
         "native/tensor_buffer.cc",
@@ -80,8 +79,8 @@
               "native/guard_linux.cc",
               "native/mapped_range_posix.cc",
               "native/prefetch_linux.cc",
-              "native/replacement_linux.cc",
-              "native/resident_pages_linux.cc"
+              "native/range_reads_linux.cc",
+              "native/replacement_linux.cc"
             ],
             "ldflags": ["-Wl,-z,nodelete"]
           }
@@ -96,7 +95,7 @@
               "native/mapped_range_windows.cc",
               "native/prefetch_windows.cc",
               "native/replacement_windows.cc",
-              "native/resident_pages_none.cc",
+              "native/range_reads_none.cc",
               "native/system_handle_windows.cc",
               "native/zero_pages_windows.cc"
             ],
@@ -113,7 +112,7 @@
               "native/mapped_range_posix.cc",
               "native/prefetch_posix.cc",
               "native/replacement_posix.cc",
-              "native/resident_pages_none.cc"
+              "native/range_reads_none.cc"
             ]
           }
         ],

@@ -7,10 +7,10 @@
 #include "mapping.h"
 #include "range_list.h"
 
-// Writes the ranges into `target`, one after the other. A range whose pages are in memory is copied
-// from the mapping. Any other one is read by position, since the kernel then reads these pages
-// alone; a fault in the mapping makes it read megabytes around the page. Both give the file's
-// bytes, unless somebody wrote into the mapping: don't call it then.
+// Writes the ranges into `target`, one after the other: on Linux by reads, since the kernel then
+// brings these pages alone from the disk; a fault in the mapping makes it read megabytes around the
+// page. Elsewhere from the mapping. Both give the file's bytes, unless somebody wrote into the
+// mapping: don't call it then.
 //
 // `fd` is the mapped file; with -1 all ranges are copied from the mapping. Bytes behind the end of
 // a file that was cut short are zeros. Returns 0 or a negative errno. Any thread; the caller keeps

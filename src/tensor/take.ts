@@ -278,7 +278,7 @@ function storedRows(table: RowTable, plan: RowPlan): RowBytes {
   };
 }
 
-/** The rows of a mapped file, of which those that are not in memory are read by position. */
+/** The rows of a mapped file, read by position. */
 function readRows(table: RowTable, plan: RowPlan): RowBytes {
   return {
     copy: (begin, target) =>

@@ -414,7 +414,7 @@ export class TensorOf<D extends Dtype> {
    * gives them: a tensor of shape [n, ...] with memory of its own, or over that of `into`. All indices
    * are checked before anything is written. One call takes a fraction of the time of slices in a loop.
    *
-   * From a mapped file, rows that are not in memory are read by position, as long as `data`, `bytes` or `buffer`
+   * From a mapped file, rows are read by position, as long as `data`, `bytes` or `buffer`
    * of the tensor or of a slice of it was not used: these let you write to the mapping, and then rows come from there.
    *
    * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES` for a scalar,

@@ -368,6 +368,9 @@ long syscall(long number, ...) {
     case SYS_copy_file_range:
       TRANSFER(kCopyRange, (int)a[2], a[4]);
       break;
+    case SYS_preadv2:
+      FAIL_FD(kRead, (int)a[0]);
+      break;
     case SYS_preadv:
     case SYS_pwritev: {
       const enum Verdict verdict = JudgeFd(number == SYS_preadv ? kRead : kWrite, (int)a[0]);

@@ -72,9 +72,9 @@ export interface Addon {
    */
   adviseRandom(mapping: Mapping): void;
   /**
-   * Reads up to 1 024 ranges of the file into `target`, one after the other; `ranges` as above. A range in memory is
-   * copied from the mapping, any other one is read by position (on Linux; elsewhere all are copied). Call it only
-   * while no memory of the mapping was handed out: a part that somebody wrote to may come from either. `target` has
+   * Reads up to 1 024 ranges of the file into `target`, one after the other; `ranges` as above. They are read
+   * by position on Linux, and copied from the mapping elsewhere. Call it only while no memory of the mapping was
+   * handed out: a part that somebody wrote to may come from either. `target` has
    * exactly as many bytes. `EIO` when the disk fails; `EBADF` when the mapping was released.
    */
   readRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): void;

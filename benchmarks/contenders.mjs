@@ -10,10 +10,11 @@
  */
 const TABLE = `
   mapping | limit: plain mapping, C | limits mapping
+  direct | limit: O_DIRECT, 4 x 4 MiB at once, C | limits direct
   ours | safetensors-mmap | read.mjs mapped | ours
   prefetched | safetensors-mmap, prefetch() | read.mjs prefetched | ours
   streamed | safetensors-mmap, stream() | read.mjs streamed | ours
-  loaded | safetensors-mmap, load() | read.mjs loaded | ours
+  loaded | safetensors-mmap, readTensors() | read.mjs loaded | ours
   readFile | fs.readFile | read.mjs readFile
   mmapIo | @riaskov/mmap-io | read.mjs mmapIo | needs=@riaskov/mmap-io
   torchLoad | torch.load | read.py torch | file=torch needs=torch
@@ -45,7 +46,8 @@ const TABLE = `
   convert | convert | convert.mjs convert | ours file=torch
   convertUnverified | convert, verify: false | convert.mjs convert-unverified | ours file=torch
   copy | cp | convert.mjs cp | file=torch
-  convertPy | the steps of convert.py, Python | convert_checkpoint.py - | file=torch needs=safetensors,torch
+  convertMapped | torch.load(mmap=True) and save_file | convert_checkpoint.py mapped | file=torch needs=safetensors,torch
+  convertPy | the steps of convert.py, Python | convert_checkpoint.py verified | file=torch needs=safetensors,torch
 
   save | saveFile, durable: false | save.mjs memory | ours
   saveDurable | saveFile | save.mjs memory-durable | ours
@@ -57,11 +59,18 @@ const TABLE = `
 
   casts | safetensors-mmap | casts.mjs - | ours
 
+  take | takeFloat32 | rows.mjs take | ours
+  takeAsync | takeFloat32Async, 16 at once | rows.mjs takeAsync | ours
+  rowsLoop | a loop over the mapped values, JavaScript | rows.mjs loop | ours
+  rowsRead | a read a row, fs.readSync | rows.mjs read
+
   inspect | safetensors-mmap inspect | cli inspect | ours
   header | safetensors-mmap header | cli header | ours
   threeLines | header: three lines of Python | print_header.py -
   hash | safetensors-mmap hash | cli hash | ours
   sha256sum | sha256sum | sha256sum
+  openssl | openssl dgst -sha256 | openssl dgst -sha256
+  hashlib | Python hashlib | hash.py -
   diff | safetensors-mmap diff --values --json | cli diff --values --json | ours exit=1
   torchDiff | diff --values: the same in Python with torch | compare_tensors.py - | needs=safetensors,torch
 

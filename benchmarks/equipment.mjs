@@ -35,7 +35,7 @@ export function commandOf(contender, { programs, python, npmPackages }) {
     if (missing.length === 0) return { file: process.execPath, args };
     throw new NotMeasuredError(`not installed, or did not build: ${missing.join(', ')}`);
   }
-  if (!program.endsWith('.py')) return { file: program, args: [] };
+  if (!program.endsWith('.py')) return { file: program, args: method.split(' ').filter(Boolean) };
   if (typeof python === 'string') throw new NotMeasuredError(python);
   const missing = needs.filter((name) => !(name in python.packages));
   if (missing.length === 0) return { file: python.file, args };
@@ -84,7 +84,7 @@ async function compilePrograms(folder, signal) {
     await compile('touch.o', '-c', source('touch.c'));
     await compile('libtouch.so', '-shared', loop);
     await compile('touch.node', ...addon, loop);
-    await compile('limits', source('limits.c'), loop);
+    await compile('limits', '-pthread', source('limits.c'), loop);
   } catch (error) {
     signal.throwIfAborted();
     throw new UsageError(`needs a C compiler, but ${compiler} failed: ${error.message}`);

@@ -12,6 +12,7 @@ import { formats } from './trials/formats.mjs';
 import { headers, processStart } from './trials/opening.mjs';
 import { convertPickle, readPickle } from './trials/pickle.mjs';
 import { everyByte, everyByteCold, memory } from './trials/reading.mjs';
+import { rows } from './trials/rows.mjs';
 import { save } from './trials/saving.mjs';
 
 export const TRIALS = [
@@ -20,6 +21,7 @@ export const TRIALS = [
   everyByte,
   everyByteCold,
   memory,
+  rows,
   save,
   casts,
   formats,

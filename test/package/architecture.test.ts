@@ -138,9 +138,12 @@ describe('folders', () => {
     expect(said.toSorted()).toEqual([...onNode].toSorted());
   });
 
-  it('have no cycles of files, not even of types', () => {
+  it('have no cycles of files, not even of types; nor have benchmarks', () => {
+    const benchmarks = filesBelow('benchmarks').filter((path) => path.endsWith('.mjs'));
+    expect(benchmarks.length).toBeGreaterThan(20);
+    const files = [...sources, ...benchmarks];
     const targets = new Map(
-      sources.map((path) => [path, importsOf(path).map((found) => targetOf(path, found))]),
+      files.map((path) => [path, importsOf(path).map((found) => targetOf(path, found))]),
     );
     const finished = new Set<string>();
     const visit = (path: string, trail: readonly string[]): void => {
@@ -150,7 +153,7 @@ describe('folders', () => {
       for (const target of targets.get(path) ?? []) if (target) visit(target, [...trail, path]);
       finished.add(path);
     };
-    for (const path of sources) visit(path, []);
+    for (const path of files) visit(path, []);
   });
 
   /** The sources whose syntax tree has a matching node. */

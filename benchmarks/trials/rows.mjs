@@ -1,0 +1,36 @@
+/** Random rows of a table: from the disk, and from the page cache. */
+import { join } from 'node:path';
+import { pick } from '../contenders.mjs';
+import { tensor, writeModel } from '../models.mjs';
+
+const READERS = pick('take takeAsync rowsLoop rowsRead');
+const WIDTH = 4096;
+const HEIGHT = 120_000;
+/** Calls of 16 rows: few of them are in what the system reads ahead for another. */
+const COLD_CALLS = 100;
+const WARM_CALLS = 1000;
+
+/** Rows of 8 kB of a table of 1 GB. */
+export const rows = {
+  name: 'rows',
+  prepare: async ({ folder, signal, size }) => {
+    const path = join(folder, 'table.safetensors');
+    await writeModel(path, [tensor('table', 'BF16', size(HEIGHT, 200), WIDTH)], signal);
+    return { path };
+  },
+  legs: ({ rounds, many }, { path }) => {
+    const base = { contenders: READERS, path, rounds: Math.max(rounds, many(5)), compared: [] };
+    return {
+      cold: { ...base, cache: 'cold', args: [`${COLD_CALLS}`] },
+      warm: { ...base, cache: 'warm', args: [`${WARM_CALLS}`] },
+    };
+  },
+  page: `
+    ## Random rows of 8 kB as float32, rows a second
+    | way | cold = cold:first # | warm, first pass = warm:first # | second = warm:second # | third = warm:third # |
+    - 16 rows a call of a table of 1 GB; the table of the loop is mapped, and its rows come by page faults
+    - {reasons}
+    > rows, cold: takeFloat32 against a read a row | at least 0.8 × | cold:take.first / cold:rowsRead.first | rows a second = cold:take.first # & by reads = cold:rowsRead.first #
+    > rows, cold: takeFloat32Async against a read a row | at least 0.8 × | cold:takeAsync.first / cold:rowsRead.first | rows a second = cold:takeAsync.first # & by reads = cold:rowsRead.first #
+    > rows, warm, third pass: takeFloat32 against a read a row | at least 0.8 × | warm:take.third / warm:rowsRead.third | rows a second = warm:take.third # & by reads = warm:rowsRead.third #`,
+};

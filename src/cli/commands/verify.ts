@@ -13,7 +13,6 @@ import {
   formatAt,
   openAddress,
   pathOf,
-  requireUsed,
 } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
@@ -35,16 +34,14 @@ async function verifySource(
 ): Promise<VerificationReport> {
   const path = pathOf(source);
   if (path === null) {
-    requireUsed(foreign, 'safetensors', source);
-    return await verifyCheckpoint(() => openAddress(source, signal), { signal });
+    return await verifyCheckpoint(() => openAddress(source, signal, foreign), { signal });
   }
-  const found = await formatAt(path).catch((error: unknown): FoundAt => {
+  const found = await formatAt(path, foreign).catch((error: unknown): FoundAt => {
     // An unreadable file explains all its missing contents: the report lists the file alone.
     if (isOfFile(error)) return { kind: 'safetensors', path: Object(error).path ?? path };
     throw error;
   });
   if (found.kind === 'gguf') throw foreignSource(found, 'a file that can be verified');
-  requireUsed(foreign, found.kind, path);
   const isOther = found.kind !== 'safetensors';
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
   const { onProgress } = progress;

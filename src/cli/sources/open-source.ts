@@ -9,6 +9,7 @@ import { URL_TEXT } from '../../file/hub/ids.js';
 import { type Checkpoint, FormatError, openCheckpoint, SafetensorsError } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
+import { requireUsed } from '../../write/convert/used-options.js';
 
 /** A model of a diffusers pipeline. */
 export interface Component {
@@ -73,11 +74,10 @@ export async function openSource(
 ): Promise<OpenedSource> {
   const { signal, storage, foreign = {} } = options;
   const path = pathOf(source);
-  const found = path === null ? undefined : await formatAt(path);
-  requireUsed(foreign, found?.kind ?? 'safetensors', path ?? source);
-  if (path === null || found === undefined) {
-    return { kind: 'remote', checkpoint: await openAddress(source, signal) };
+  if (path === null) {
+    return { kind: 'remote', checkpoint: await openAddress(source, signal, foreign) };
   }
+  const found = await formatAt(path, foreign);
   if (found.kind === 'gguf') return found;
   if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
   try {
@@ -90,8 +90,7 @@ export async function openSource(
   }
 }
 
-const KINDS: Readonly<Record<FoundAt['kind'] | 'pipeline', string>> = {
-  safetensors: 'safetensors',
+const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {
   torch: 'a torch file',
   numpy: 'a NumPy file',
   gguf: 'a GGUF file',
@@ -100,11 +99,11 @@ const KINDS: Readonly<Record<FoundAt['kind'] | 'pipeline', string>> = {
 
 /** The error for a source of a kind that the command cannot use. */
 export function foreignSource(
-  opened: Exclude<OpenedSource, { readonly kind: 'local' | 'remote' }>,
+  opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
   expected: string,
 ): FormatError {
   const path = 'checkpoint' in opened ? opened.checkpoint.path : opened.path;
-  const message = `expected ${expected}, found ${KINDS[opened.kind]}`;
+  const message = `expected ${expected}, found ${FOREIGN[opened.kind]}`;
   return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
@@ -120,45 +119,31 @@ export function requireSafetensors(
   throw foreignSource(opened, 'a safetensors file or checkpoint');
 }
 
-/**
- * Refuses options that the format has no use for.
- *
- * @throws FormatError
- */
-export function requireUsed(
-  { root, unknownGlobals, voidDtype }: ForeignChoices,
-  kind: FoundAt['kind'],
-  path: string,
-): void {
-  const given = [
-    ['--root', root, 'torch'],
-    ['--unknown-globals', unknownGlobals, 'torch'],
-    ['--void-dtype', voidDtype, 'numpy'],
-  ] as const;
-  const unused = given.find(([, value, of]) => value !== undefined && of !== kind);
-  if (unused === undefined) return;
-  const [option] = unused;
-  const message = `${option} must be left out for ${KINDS[kind]}`;
-  throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
-}
-
 /** Closes an open source. */
 export function closeSource(opened: OpenedSource): void {
   if ('checkpoint' in opened) opened.checkpoint.close();
   if ('components' in opened) for (const { checkpoint } of opened.components) checkpoint.close();
 }
 
-/** Opens a remote source. */
-export async function openAddress(source: string, signal: AbortSignal): Promise<RemoteCheckpoint> {
+/** Opens a remote source, which is safetensors. Throws a RangeError for options of other formats. */
+export async function openAddress(
+  source: string,
+  signal: AbortSignal,
+  choices: ForeignChoices,
+): Promise<RemoteCheckpoint> {
+  requireUsed(choices, 'safetensors');
   const { openRemote } = await import('../../remote.js');
   return await openRemote(source, { signal });
 }
 
-/** Finds the kind of source at a path. */
-export async function formatAt(path: string): Promise<FoundAt> {
+/** Finds the kind of source at a path. Throws a RangeError for options of other formats. */
+export async function formatAt(path: string, choices: ForeignChoices): Promise<FoundAt> {
   const { path: found, format, foundFormat } = await detectFormat(path);
+  if (foundFormat === 'gguf') return { kind: foundFormat, path: found };
   // The error of `openCheckpoint` names the other formats.
-  return { kind: foundFormat === 'gguf' ? foundFormat : (format ?? 'safetensors'), path: found };
+  const kind = format ?? 'safetensors';
+  requireUsed(choices, kind);
+  return { kind, path: found };
 }
 
 /** Opens a torch or NumPy file. */

@@ -1,6 +1,6 @@
 /** Opens the source of a conversion, of any format. */
 
-import { argumentRangeError, type NamesOfOptions } from '../../errors/arguments.js';
+import type { NamesOfOptions } from '../../errors/arguments.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import type { ForeignShard } from '../../foreign/foreign-shard.js';
@@ -18,8 +18,9 @@ import {
 } from '../../foreign/torch/open.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
-import { type DetectedFormat, detectFormat } from './detect-format.js';
+import { detectFormat } from './detect-format.js';
 import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
+import { requireUsed } from './used-options.js';
 
 /** Options of all formats together, because the source's format is not known beforehand. */
 export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
@@ -66,30 +67,6 @@ export async function openConversionSource(
   };
   const arrays = openNumpy(path, chosen);
   return conversionSource(openFilesOf(arrays, undefined), verify);
-}
-
-type SourceFormat = NonNullable<DetectedFormat['format']>;
-
-/** Options for one format alone. */
-const ONLY_FOR: Readonly<Partial<Record<keyof ConversionSourceOptions, SourceFormat>>> = {
-  root: 'torch',
-  unknownGlobals: 'torch',
-  voidDtype: 'numpy',
-};
-
-const KIND_TEXTS: Readonly<Record<SourceFormat, string>> = {
-  safetensors: 'safetensors',
-  torch: 'a torch file',
-  numpy: 'a NumPy file',
-};
-
-/** Throws a RangeError `ERR_OUT_OF_RANGE` for an option that the format has no use for. */
-function requireUsed(options: ConversionSourceOptions, format: SourceFormat): void {
-  for (const [name, only] of Object.entries(ONLY_FOR)) {
-    const value = options[name as keyof ConversionSourceOptions];
-    if (value === undefined || only === format) continue;
-    throw argumentRangeError(name, `left out for ${KIND_TEXTS[format]}`, value);
-  }
 }
 
 /** Returns the options with these names. */

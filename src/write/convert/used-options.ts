@@ -1,0 +1,31 @@
+/** Refuses options of one format beside a source of another: they would be ignored. */
+
+import { argumentRangeError } from '../../errors/arguments.js';
+import type { DetectedFormat } from './detect-format.js';
+
+type SourceFormat = NonNullable<DetectedFormat['format']>;
+
+/** Options for one format alone. */
+const ONLY_FOR: Readonly<Record<'root' | 'unknownGlobals' | 'voidDtype', SourceFormat>> = {
+  root: 'torch',
+  unknownGlobals: 'torch',
+  voidDtype: 'numpy',
+};
+
+const KIND_TEXTS: Readonly<Record<SourceFormat, string>> = {
+  safetensors: 'safetensors',
+  torch: 'a torch file',
+  numpy: 'a NumPy file',
+};
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for an option that the format has no use for. */
+export function requireUsed(
+  options: Readonly<Partial<Record<keyof typeof ONLY_FOR, unknown>>>,
+  format: SourceFormat,
+): void {
+  for (const [name, only] of Object.entries(ONLY_FOR)) {
+    const value = options[name as keyof typeof ONLY_FOR];
+    if (value === undefined || only === format) continue;
+    throw argumentRangeError(name, `left out for ${KIND_TEXTS[format]}`, value);
+  }
+}

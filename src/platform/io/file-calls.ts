@@ -28,6 +28,9 @@ import { closeAsync, type ReadFile, readAsync, readHere } from './pool-calls.js'
 import { type Steps, step } from './steps.js';
 import { hasCode, namingFile } from './system-errors.js';
 
+/** Deno's `node:fs` knows only descriptors that it has opened itself, on the same thread. */
+export const IS_DENO: boolean = process.versions['deno'] !== undefined;
+
 /** Most links to follow in a row, as on Linux. */
 export const MAX_LINKS = 40;
 

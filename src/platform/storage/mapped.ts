@@ -1,12 +1,11 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
 
-import process from 'node:process';
 import { FileChangedError } from '../../errors/errors.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import { type LentDescriptor, requireOpen } from '../../tensor/storage/storage.js';
 import type { Addon, Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
-import { closeQuietly } from '../io/file-calls.js';
+import { closeQuietly, IS_DENO } from '../io/file-calls.js';
 import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-file.js';
 import { here, runSync } from '../io/steps.js';
 import { namingFile } from '../io/system-errors.js';
@@ -20,9 +19,6 @@ const TRUNCATED = 3;
 
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
-
-/** Deno's `node:fs` knows only descriptors that it has opened itself. */
-const IS_DENO = process.versions['deno'] !== undefined;
 
 /** Closes a duplicate that was only read from. */
 function giveBack(addon: Addon, fd: number): void {

@@ -7,12 +7,23 @@ import { type ReadFile, readAsync } from '../../platform/io/pool-calls.js';
 const BLOCK_BYTE_LENGTH = 2 ** 22;
 
 /**
- * Begins a hash of the same kind as `expected` over a file of that length: the Hub identifies large files by SHA-256
- * and others as git does. SHA-256 without `expected`.
+ * The kind of hash that `expected` is, over a file of that length: the Hub identifies large files by SHA-256 and others
+ * as git does. SHA-256 without `expected`.
  */
-export function beginHash(expected: string | null, byteLength: number): Hash {
+export function hashKind(
+  expected: string | null,
+  byteLength: number,
+): { readonly algorithm: string; readonly prefix: string } {
   const isGit = expected?.length === 40;
-  return isGit ? createHash('sha1').update(`blob ${byteLength}\0`) : createHash('sha256');
+  return isGit
+    ? { algorithm: 'sha1', prefix: `blob ${byteLength}\0` }
+    : { algorithm: 'sha256', prefix: '' };
+}
+
+/** Begins a hash of that kind. */
+export function beginHash(expected: string | null, byteLength: number): Hash {
+  const { algorithm, prefix } = hashKind(expected, byteLength);
+  return createHash(algorithm).update(prefix);
 }
 
 /**

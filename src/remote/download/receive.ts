@@ -6,7 +6,7 @@ import { writeViews } from '../../platform/io/file-writes.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { fetchAhead } from './fetch-ahead.js';
-import { beginHash, hashStart } from './file-hash.js';
+import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 import { piecesFrom } from './pieces.js';
 import type {
   DownloadScope,
@@ -63,11 +63,26 @@ async function receive(
   signal: AbortSignal,
 ): Promise<ReceivedFile> {
   const { byteLength, hash: expected } = planned;
-  const hash = beginHash(expected, byteLength);
+  const hash = beginGrowingHash(expected, byteLength, target);
+  try {
+    return await receiveHashed(planned, target, hash, transfer, signal);
+  } finally {
+    await hash.end();
+  }
+}
+
+async function receiveHashed(
+  planned: WholeFile,
+  target: Replacement,
+  hash: GrowingHash,
+  transfer: Transfer,
+  signal: AbortSignal,
+): Promise<ReceivedFile> {
+  const { byteLength } = planned;
   const size = Number(statsOf(target).size);
   const isUsable = planned.version !== null && size <= byteLength;
   const kept = isUsable ? size : 0;
-  const presentByteLength = await hashStart(hash, target, kept, signal);
+  const presentByteLength = await hash.addStart(kept, signal);
   if (presentByteLength < size) target.truncate(presentByteLength);
   transfer.advance(presentByteLength);
   let position = presentByteLength;
@@ -76,10 +91,10 @@ async function receive(
     advance: (arrived) => transfer.advance(arrived),
     use: async (bytes) => {
       await writeViews(target, [bytes], position);
-      hash.update(bytes);
+      hash.add(bytes);
       position += bytes.length;
     },
   });
   const receivedByteLength = position - presentByteLength;
-  return { hash: hash.digest('hex'), receivedByteLength, presentByteLength };
+  return { hash: await hash.digest(), receivedByteLength, presentByteLength };
 }

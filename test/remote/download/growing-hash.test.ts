@@ -1,0 +1,74 @@
+/** The hash of a file that is being written, here and on a thread of its own. */
+import { createHash, randomBytes } from 'node:crypto';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beginGrowingHash } from '../../../src/remote/download/growing-hash.js';
+import { download } from '../../../src/remote.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { FileServer } from './file-server.js';
+
+const { signal } = new AbortController();
+const LONG = 70 * 2 ** 20;
+
+let file: { fd: number; path: string };
+beforeEach(() => {
+  const path = temporaryPath('growing');
+  file = { path, fd: openSync(path, 'wx+') };
+});
+afterEach(() => closeSync(file.fd));
+
+describe.each([
+  ['short', 5_000_000],
+  ['long', LONG],
+])('of a %s file', (_, byteLength) => {
+  const bytes = randomBytes(byteLength);
+  const kept = 1_000_000;
+
+  it.each([
+    ['sha256', null, ''],
+    ['sha256', 'f'.repeat(64), ''],
+    ['sha1', 'f'.repeat(40), `blob ${byteLength}\0`],
+  ])('is %s for %s', async (algorithm, expected, prefix) => {
+    writeSync(file.fd, bytes, 0, kept, 0);
+    const hash = beginGrowingHash(expected, byteLength, file);
+    try {
+      expect(await hash.addStart(kept, signal)).toBe(kept);
+      for (let at = kept; at < byteLength; at += 4_000_000) {
+        const piece = bytes.subarray(at, at + 4_000_000);
+        writeSync(file.fd, piece, 0, piece.length, at);
+        hash.add(piece);
+      }
+      const right = createHash(algorithm).update(prefix).update(bytes).digest('hex');
+      expect(await hash.digest()).toBe(right);
+    } finally {
+      await hash.end();
+    }
+  });
+
+  it('can be given up', async () => {
+    const hash = beginGrowingHash(null, byteLength, file);
+    writeSync(file.fd, bytes, 0, kept, 0);
+    hash.add(bytes.subarray(0, kept));
+    await hash.end();
+  });
+});
+
+it('of a long file fails with the read', async () => {
+  const hash = beginGrowingHash(null, LONG, { ...file, fd: 1_000_000 });
+  hash.add(new Uint8Array(1000));
+  await expect(hash.digest()).rejects.toMatchObject({ code: 'EBADF' });
+  await hash.end();
+});
+
+it('is that by which a download knows a long file again', async () => {
+  const server = await FileServer.start();
+  try {
+    server.files.set('noise.bin', { bytes: randomBytes(LONG), tag: '"noise"' });
+    const path = temporaryPath('noise.bin');
+    const call = async () => await download(server.url('noise.bin'), path, { durable: false });
+    expect(await call()).toMatchObject({ receivedByteLength: LONG });
+    expect(await call()).toMatchObject({ receivedByteLength: 0, presentByteLength: LONG });
+  } finally {
+    await server.close();
+  }
+});

@@ -1,6 +1,6 @@
 /** Runs one download, from finding the source to the files of the target. */
 
-import { lstatSync, statSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import type { HubSettings } from '../../file/hub/settings.js';
@@ -10,7 +10,7 @@ import { Transfer, type TransferOptions } from '../../platform/transfer/transfer
 import { inLockedFolder, inMadeFolder } from '../../write/checkpoint/locked-folder.js';
 import { wouldDelete } from '../../write/checkpoint/old-files.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
-import { requireMakeableFolder } from '../../write/replacement/made-folders.js';
+import { isFolderAt, requireMakeableFolder } from '../../write/replacement/made-folders.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
@@ -161,7 +161,7 @@ async function toCache(
  * writing through a link is only meant if the caller names its path.
  */
 function filePath(target: string, { name, path: source }: SourceFiles): string {
-  const isFolder = statSync(target, { throwIfNoEntry: false })?.isDirectory() === true;
+  const isFolder = isFolderAt(target) === true;
   if (!isFolder) {
     if (!target.endsWith('/') && !target.endsWith(sep)) return target;
     const expected = 'the path of a file, or a folder that is there, since the source is one file';

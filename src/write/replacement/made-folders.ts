@@ -66,8 +66,8 @@ export function requireMakeableFolder(folder: string): void {
   }
 }
 
-/** Undefined when nothing exists at the path, or a parent is a file. */
-function isFolderAt(path: string): boolean | undefined {
+/** Undefined when nothing exists at the path, or a parent is a file: `statSync` of Node 20 throws for such a path. */
+export function isFolderAt(path: string): boolean | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory();
   } catch (error) {

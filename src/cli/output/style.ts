@@ -1,7 +1,5 @@
 /** Colours and weights of text on a terminal. */
 
-import { styleText } from 'node:util';
-
 /** Marks text; identity functions when colours are off. */
 export interface Style {
   readonly bold: (text: string) => string;
@@ -12,20 +10,26 @@ export interface Style {
   readonly error: (text: string) => string;
 }
 
-type Format = Parameters<typeof styleText>[0];
+/** Begin and end of each mark, as terminals read them (ECMA-48, SGR). */
+const MARKS = {
+  bold: [1, 22],
+  dim: [2, 22],
+  accent: [36, 39],
+  warning: [33, 39],
+  error: [31, 39],
+} as const;
 
 /** The marks for an output with or without colours. */
 export function styleOf(hasColors: boolean): Style {
   const mark =
-    (format: Format) =>
+    ([begin, end]: readonly [number, number]) =>
     (text: string): string =>
-      // The output has already decided whether it shows colours.
-      hasColors && text !== '' ? styleText(format, text, { validateStream: false }) : text;
+      hasColors && text !== '' ? `\x1b[${begin}m${text}\x1b[${end}m` : text;
   return {
-    bold: mark('bold'),
-    dim: mark('dim'),
-    accent: mark('cyan'),
-    warning: mark('yellow'),
-    error: mark('red'),
+    bold: mark(MARKS.bold),
+    dim: mark(MARKS.dim),
+    accent: mark(MARKS.accent),
+    warning: mark(MARKS.warning),
+    error: mark(MARKS.error),
   };
 }

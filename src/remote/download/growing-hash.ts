@@ -1,5 +1,6 @@
 /** The hash of a file while it is written: of a long one on a thread of its own. */
 
+import process from 'node:process';
 import { Worker } from 'node:worker_threads';
 import { IS_DENO } from '../../platform/io/file-calls.js';
 import type { ReadFile } from '../../platform/io/pool-calls.js';
@@ -29,8 +30,9 @@ export function beginGrowingHash(
   byteLength: number,
   file: ReadFile,
 ): GrowingHash {
-  const isLong = byteLength >= THREAD_BYTE_LENGTH && !IS_DENO;
-  return isLong
+  // With `--permission` Node starts threads only when told so.
+  const mayStart = !IS_DENO && (process.permission?.has('worker') ?? true);
+  return byteLength >= THREAD_BYTE_LENGTH && mayStart
     ? new HashThread(expected, byteLength, file.fd)
     : hashHere(expected, byteLength, file);
 }

@@ -1,10 +1,12 @@
 /** The hash of a file that is being written, here and on a thread of its own. */
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync, openSync, writeSync } from 'node:fs';
+import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { beginGrowingHash } from '../../../src/remote/download/growing-hash.js';
 import { download } from '../../../src/remote.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { measureInChild } from '../../support/run-child.js';
 import { FileServer } from './file-server.js';
 
 const { signal } = new AbortController();
@@ -52,6 +54,23 @@ describe.each([
     await hash.end();
   });
 });
+
+it.each(['', '--allow-worker'])(
+  'of a long file needs no right to start threads: %j',
+  async (flag) => {
+    const permission = process.allowedNodeEnvironmentFlags.has('--permission')
+      ? '--permission'
+      : '--experimental-permission';
+    const flags = [permission, '--allow-fs-read=*', '--allow-fs-write=*', flag].filter(Boolean);
+    const script = 'remote/download/children/hash-long-file.mjs';
+    const found = await measureInChild<string>(script, [file.path], { flags });
+    expect(found).toBe(
+      createHash('sha256')
+        .update(new Uint8Array(2 ** 26))
+        .digest('hex'),
+    );
+  },
+);
 
 it('of a long file fails with the read', async () => {
   const hash = beginGrowingHash(null, LONG, { ...file, fd: 1_000_000 });

@@ -6,15 +6,13 @@ import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import * as commandLine from './command-line.mjs';
 import { compareTrees, LEAST_ROUNDS } from './compare.mjs';
 import { prepareEquipment, ROOT_FOLDER } from './equipment.mjs';
 import { formatByteSize } from './figures.mjs';
-import { runTrial } from './measure.mjs';
 import { modelTensors, writeModel } from './models.mjs';
 import * as report from './report.mjs';
-import { sectionOf } from './section.mjs';
+import { runSection } from './section.mjs';
 import { NAMES, TRIALS } from './trials.mjs';
 
 const HELP = `usage: npm run bench [-- OPTIONS]
@@ -40,38 +38,37 @@ const MODEL_FILES = 4;
 /** Further files of the trials, whatever the size of the model. */
 const OTHER_BYTES = 1e9;
 
-function readOptions(args) {
-  const [text, flag] = [{ type: 'string' }, { type: 'boolean', default: false }];
-  const help = { ...flag, short: 'h' };
-  const texts = { size: text, rounds: text, only: text, compare: text };
-  const { values } = parseArgs({ args, options: { ...texts, save: flag, try: flag, help } });
-  const ways = ['save', 'compare', 'try'].filter((name) => values[name]);
+const [TEXT, FLAG] = [{ type: 'string' }, { type: 'boolean' }];
+const OPTIONS = { size: TEXT, rounds: TEXT, only: TEXT, compare: TEXT, save: FLAG, try: FLAG };
+
+/** By the option that asks for it: the usual size of the model, the usual rounds, and the fewest. */
+const WAYS = {
+  save: ['1GB', 3, 1],
+  compare: ['256MB', 20, LEAST_ROUNDS],
+  try: ['2MB', 1, 1],
+};
+
+function readOptions({ size, rounds, only, ...values }) {
+  const ways = Object.keys(WAYS).filter((name) => values[name]);
   if (ways.length > 1) throw new commandLine.UsageError(`takes either --${ways.join(' or --')}`);
-  const { compare, only, save, try: isTry } = values;
-  const [size, rounds] = isTry ? ['2MB', '1'] : compare ? ['256MB', '20'] : ['1GB', '3'];
-  const byteLength = commandLine.readSize(values.size ?? size);
-  const count = Number(values.rounds ?? rounds);
-  const least = compare ? LEAST_ROUNDS : 1;
+  const [usualSize, usualRounds, least] = WAYS[ways[0] ?? 'save'];
+  const byteLength = commandLine.readSize(size ?? usualSize);
+  const count = Number(rounds ?? usualRounds);
   if (!Number.isInteger(count) || count < least) {
-    const found = `but is "${values.rounds}"`;
-    throw new commandLine.UsageError(
-      `--rounds must be a whole number of ${least} or more, ${found}`,
-    );
+    const rule = `--rounds must be a whole number of ${least} or more, but is "${rounds}"`;
+    throw new commandLine.UsageError(rule);
   }
   const names = only?.split(',').map((name) => name.trim()) ?? NAMES;
   if (!names.every((name) => NAMES.includes(name))) {
     throw new commandLine.UsageError(`--only must name some of ${NAMES.join(', ')}`);
   }
-  const isWhole = only === undefined;
-  return { help: values.help, compare, save, isTry, byteLength, rounds: count, names, isWhole };
+  return { byteLength, rounds: count, names };
 }
 
 /** The conditions of the figures: the date, the machine, versions, and how much was read how often. */
-function describeRun({ python, npmPackages }, { byteLength, rounds }) {
-  const versions = (packages) =>
-    Object.entries(packages)
-      .map((pair) => pair.join(' '))
-      .join(', ');
+function describeRun({ python, npmPackages }, byteLength, rounds) {
+  const versionOf = (pair) => pair.join(' ');
+  const versions = (packages) => Object.entries(packages).map(versionOf).join(', ');
   const { version } = JSON.parse(readFileSync(join(ROOT_FOLDER, 'package.json'), 'utf8'));
   const own = { 'safetensors-mmap': version, ...npmPackages };
   return {
@@ -97,13 +94,9 @@ async function saveResults(facts, sections, isWhole) {
   }
 }
 
-async function bench(args, signal) {
-  const options = readOptions(args);
-  if (options.help) {
-    console.log(HELP);
-    return;
-  }
-  const { byteLength, rounds, names, isTry, compare, save, isWhole } = options;
+async function bench(values, signal) {
+  const { byteLength, rounds, names } = readOptions(values);
+  const { try: isTry = false, compare, save, only } = values;
   const trials = TRIALS.filter(({ name }) => names.includes(name));
   await commandLine.withTemporaryFolder(MODEL_FILES * byteLength + OTHER_BYTES, async (folder) => {
     const path = join(folder, 'model.safetensors');
@@ -118,19 +111,16 @@ async function bench(args, signal) {
       await compareTrees(compare, trials, context);
       return;
     }
-    const facts = describeRun(equipment, options);
+    const facts = describeRun(equipment, byteLength, rounds);
     console.log(report.markdownFacts(facts));
     const sections = [];
     for (const trial of trials) {
-      const use = (...measured) => sectionOf(trial, ...measured);
-      const section = await runTrial(trial, context, use);
-      commandLine.showProgress('');
-      sections.push(section);
-      console.log(`\n${report.markdownSection(section)}`);
+      sections.push(await runSection(trial, context));
+      console.log(`\n${report.markdownSection(sections.at(-1))}`);
     }
     console.log(`\n${report.targetSection(facts, sections)}`);
-    if (save) await saveResults(facts, sections, isWhole);
+    if (save) await saveResults(facts, sections, only === undefined);
   });
 }
 
-await commandLine.runCommand('bench', bench);
+await commandLine.runCommand('bench', HELP, { options: OPTIONS }, bench);

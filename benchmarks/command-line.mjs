@@ -1,7 +1,8 @@
-/** What both commands share: errors in one line, progress, a temporary folder, an end on Ctrl-C. */
+/** What both commands share: options, errors in one line, progress, a temporary folder, an end on Ctrl-C. */
 import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { formatByteSize, parseByteSize } from './figures.mjs';
 import { MIN_MODEL_BYTES } from './models.mjs';
 
@@ -23,22 +24,23 @@ const INTERRUPTED_EXIT_CODE = 130;
 const HAS_MESSAGE_FOR_USERS = /^(E[A-Z0-9]+|SAFETENSORS_\w+|ERR_PARSE_ARGS_\w+)$/;
 
 /**
- * Runs a command. SIGINT, SIGTERM and SIGHUP abort the signal that `body` gets, and its `finally`
- * blocks run; expected errors become one line on stderr and exit code 1.
+ * Runs a command: `body` gets its options and positionals, and a signal that SIGINT, SIGTERM and SIGHUP abort, so
+ * that `finally` blocks run. Expected errors become one line on stderr and exit code 1.
  */
-export async function runCommand(name, body) {
+export async function runCommand(name, help, config, body) {
   const controller = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.on(signal, () => controller.abort());
-  }
+  const { signal } = controller;
+  for (const event of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(event, () => controller.abort());
   try {
-    await body(process.argv.slice(2), controller.signal);
+    const options = { ...config.options, help: { type: 'boolean', short: 'h' } };
+    const parsed = parseArgs({ ...config, options });
+    if (parsed.values.help) console.log(help);
+    else await body(parsed.values, signal, parsed.positionals);
   } catch (error) {
-    process.exitCode = controller.signal.aborted ? INTERRUPTED_EXIT_CODE : 1;
-    if (controller.signal.aborted) console.error(`${name}: interrupted`);
-    else if (error instanceof UsageError || HAS_MESSAGE_FOR_USERS.test(error.code)) {
-      console.error(`${name}: ${error.message.split('\n', 1)[0]}`);
-    } else throw error;
+    process.exitCode = signal.aborted ? INTERRUPTED_EXIT_CODE : 1;
+    const isExpected = error instanceof UsageError || HAS_MESSAGE_FOR_USERS.test(error.code);
+    if (!signal.aborted && !isExpected) throw error;
+    console.error(`${name}: ${signal.aborted ? 'interrupted' : error.message.split('\n', 1)[0]}`);
   }
 }
 

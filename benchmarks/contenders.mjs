@@ -12,6 +12,7 @@ const TABLE = `
   mapping | limit: plain mapping, C | limits mapping
   direct | limit: O_DIRECT, 4 x 4 MiB at once, C | limits direct
   ours | safetensors-mmap | read.mjs mapped | ours
+  same | safetensors-mmap, the same as safetensors | read.mjs mapped | ours
   prefetched | safetensors-mmap, prefetch() | read.mjs prefetched | ours
   streamed | safetensors-mmap, stream() | read.mjs streamed | ours
   loaded | safetensors-mmap, readTensors() | read.mjs loaded | ours
@@ -31,10 +32,10 @@ const TABLE = `
   import | safetensors-mmap, its import alone | start.mjs import | ours
   ourStart | safetensors-mmap | start.mjs safetensors | ours
   ourTorchStart | openTorchCheckpoint | start.mjs torch | ours file=torch
-  numpyStart | Python safe_open, numpy | first_byte.py safe_open-numpy | needs=safetensors,numpy,ml_dtypes
-  torchStart | Python safe_open, torch | first_byte.py safe_open-torch | needs=safetensors,torch
-  mappedStart | torch.load(mmap=True) | first_byte.py torch-mapped | file=torch needs=torch
-  pickleStart | pickle, protocol 5 | first_byte.py pickle | file=pickle needs=numpy
+  numpyStart | Python safe_open, numpy | read.py safe_open-numpy | needs=safetensors,numpy,ml_dtypes
+  torchStart | Python safe_open, torch | read.py safe_open-torch | needs=safetensors,torch
+  mappedStart | torch.load(mmap=True) | read.py torch-mapped | file=torch needs=torch
+  pickleStart | pickle, protocol 5 | read.py pickle | file=pickle needs=numpy
 
   open | open | headers.mjs open | ours
   keys | open + keys() | headers.mjs keys | ours

@@ -5,15 +5,13 @@
 import { spawnSync } from 'node:child_process';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { safeOpen } from 'safetensors-mmap';
 import * as commandLine from './command-line.mjs';
 import { pick } from './contenders.mjs';
 import { prepareEquipment, ROOT_FOLDER } from './equipment.mjs';
-import { runTrial } from './measure.mjs';
 import { modelTensors, writeModel } from './models.mjs';
 import { markdownSection } from './report.mjs';
-import { sectionOf } from './section.mjs';
+import { runSection } from './section.mjs';
 import { READING_TABLE, readAll } from './trials/reading.mjs';
 
 const HELP = `usage: npm run demo [-- PATH] [-- --size SIZE]
@@ -45,26 +43,16 @@ async function show(path, folder, signal) {
     - "every byte" ends when the same loop has read all tensors, and has found the same in all rows`;
   const trial = { name: 'demo', ...readAll(cache, READERS, () => ROUNDS), page };
   const equipment = await prepareEquipment(path, folder, signal);
-  const use = (...measured) => sectionOf(trial, ...measured);
-  const section = await runTrial(trial, { equipment, folder, signal }, use);
-  commandLine.showProgress('');
+  const section = await runSection(trial, { equipment, folder, signal });
   console.log(`\n${markdownSection(section)}`);
 }
 
-async function demo(args, signal) {
-  const text = { type: 'string' };
-  const options = { size: text, help: { type: 'boolean', short: 'h' } };
-  const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
-  if (values.help) {
-    console.log(HELP);
-    return;
-  }
-  const [given, ...others] = positionals;
+async function demo({ size }, signal, [given, ...others]) {
   if (others.length > 0) throw new commandLine.UsageError('takes one PATH at most');
-  if (given !== undefined && values.size !== undefined) {
+  if (given !== undefined && size !== undefined) {
     throw new commandLine.UsageError('takes either a PATH or --size');
   }
-  const byteLength = given ? 0 : commandLine.readSize(values.size ?? '256MB');
+  const byteLength = given ? 0 : commandLine.readSize(size ?? '256MB');
   await commandLine.withTemporaryFolder(byteLength, async (folder) => {
     const path = given ?? join(folder, 'model.safetensors');
     if (!given) await writeModel(path, modelTensors(byteLength), signal);
@@ -72,4 +60,5 @@ async function demo(args, signal) {
   });
 }
 
-await commandLine.runCommand('demo', demo);
+const config = { allowPositionals: true, options: { size: { type: 'string' } } };
+await commandLine.runCommand('demo', HELP, config, demo);

@@ -24,22 +24,21 @@ export async function prepareEquipment(path, folder, signal) {
 /** The command of a contender, up to its method; a NotMeasuredError when something is missing. */
 export function commandOf(contender, { programs, python, npmPackages }) {
   const { program, method, needs, exitCode, root = ROOT_FOLDER } = contender;
+  const words = method.split(' ').filter(Boolean);
   if (program === 'cli') {
-    const args = [join(root, 'lib/cli.js'), ...method.split(' ')];
-    return { file: process.execPath, args, exitCode };
+    return { file: process.execPath, args: [join(root, 'lib/cli.js'), ...words], exitCode };
   }
-  if (program === 'limits') return { file: join(programs, program), args: [method] };
-  const args = [join(root, 'benchmarks/children', program), method];
-  if (program.endsWith('.mjs')) {
-    const missing = needs.filter((name) => !(name in npmPackages));
-    if (missing.length === 0) return { file: process.execPath, args };
-    throw new NotMeasuredError(`not installed, or did not build: ${missing.join(', ')}`);
+  if (program === 'limits') return { file: join(programs, program), args: words };
+  const isPython = program.endsWith('.py');
+  if (!isPython && !program.endsWith('.mjs')) return { file: program, args: words };
+  if (isPython && typeof python === 'string') throw new NotMeasuredError(python);
+  const missing = needs.filter((name) => !(name in (isPython ? python.packages : npmPackages)));
+  if (missing.length > 0) {
+    const what = isPython ? 'Python has no' : 'not installed, or did not build';
+    throw new NotMeasuredError(`${what}: ${missing.join(', ')}`);
   }
-  if (!program.endsWith('.py')) return { file: program, args: method.split(' ').filter(Boolean) };
-  if (typeof python === 'string') throw new NotMeasuredError(python);
-  const missing = needs.filter((name) => !(name in python.packages));
-  if (missing.length === 0) return { file: python.file, args };
-  throw new NotMeasuredError(`Python has no: ${missing.join(', ')}`);
+  const script = join(root, 'benchmarks/children', program);
+  return { file: isPython ? python.file : process.execPath, args: [script, method] };
 }
 
 /** A copy is held in memory while it is written, with some room for the writer itself. */
@@ -93,14 +92,10 @@ async function compilePrograms(folder, signal) {
 
 // Asks for versions without importing anything: importing torch alone takes seconds.
 const PROBE = `
-import importlib.metadata, json, platform
-packages = {}
-names = "h5py ml_dtypes msgpack numpy onnx pyarrow safetensors torch"
-for name in names.split():
-    try:
-        packages[name] = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        pass
+import importlib.metadata, importlib.util, json, platform
+names = "h5py ml_dtypes msgpack numpy onnx pyarrow safetensors torch".split()
+there = [name for name in names if importlib.util.find_spec(name)]
+packages = {name: importlib.metadata.version(name) for name in there}
 print(json.dumps({"version": platform.python_version(), "packages": packages}))
 `;
 

@@ -21,9 +21,6 @@ export const formatByteSize = orDash((bytes) => {
   return `${(bytes / scale).toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`;
 });
 
-/** A difference in bytes, with its sign. */
-export const formatGrowth = orDash((bytes) => `${bytes < 0 ? '' : '+'}${formatByteSize(bytes)}`);
-
 /** Milliseconds with about three digits: `0.42 µs`, `0.021 ms`, `4.10 ms`, `1.32 s`. */
 export const formatDuration = orDash((milliseconds) => {
   if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(2)} s`;
@@ -32,14 +29,16 @@ export const formatDuration = orDash((milliseconds) => {
   return `${milliseconds.toFixed(digits)} ms`;
 });
 
-/** A ratio: `1.05 ×`. */
-export const formatRatio = orDash((ratio) => `${ratio.toFixed(2)} ×`);
-
-/** The same with one digit. */
-export const formatTenths = orDash((ratio) => `${ratio.toFixed(1)} ×`);
-
-/** A number of things. */
-export const formatCount = orDash(String);
+/** How a figure in a unit is shown, and what one of that unit is in ms or bytes. */
+export const FORMATS = {
+  ms: [formatDuration, 1],
+  s: [formatDuration, 1000],
+  '×': [orDash((ratio) => `${ratio.toFixed(2)} ×`), 1],
+  '1×': [orDash((ratio) => `${ratio.toFixed(1)} ×`), 1],
+  MB: [formatByteSize, 1e6],
+  '+MB': [orDash((bytes) => `${bytes < 0 ? '' : '+'}${formatByteSize(bytes)}`), 1e6],
+  '#': [orDash(String), 1],
+};
 
 /** Middle value of the sorted numbers (mean of the two middle ones); NaN of none. */
 export function median(values) {

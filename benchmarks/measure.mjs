@@ -54,19 +54,13 @@ function shuffled(items) {
     .map(({ item }) => item);
 }
 
-async function runTimed(command, clock, signal) {
-  if (clock === undefined) return await runChild(command, signal);
-  const { firstLine, elapsed } = await timeProcess(command, signal);
-  return { elapsed: clock === 'process' ? elapsed : firstLine };
-}
-
 /**
  * Runs every contender once per round. A leg has
  * - `contenders`, and `rounds`: as many for all, or for each by a function; the last rounds leave the others out;
  * - `path`, the file that they get; without it the weights in the format of each; `args` behind it;
  * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts, else as they happen to be;
- * - `run`, which gives the line of a command; without it the command prints it, or, with a `clock`, is timed up to
- *   its `first line` or the end of its `process`;
+ * - `run`, which gives the line of a command; without it the command prints it, or, with a `clock`, is timed:
+ *   `elapsed` in all, or up to its `firstLine`;
  * - `hasWarmUp`, with a `clock` by default: a round before the first, which brings the programs into the page cache;
  * - `trusted`, contenders whose bytes are right; a rival that saw different bytes gets a reason and no lines;
  * - `order`, in which the rows of a round are run, by default a random one;
@@ -76,7 +70,9 @@ async function runTimed(command, clock, signal) {
 export async function measure(leg, title, { equipment, signal, isTry = false }) {
   const { contenders, rounds, path, args = [], cache, clock, order = shuffled, trusted } = leg;
   const { hasWarmUp = clock !== undefined && !isTry } = leg;
-  const { run = (command) => runTimed(command, clock, signal), fileOf = equipment.fileOf } = leg;
+  const timed = async (command) => ({ elapsed: (await timeProcess(command, signal))[clock] });
+  const usual = clock === undefined ? (command) => runChild(command, signal) : timed;
+  const { run = usual, fileOf = equipment.fileOf } = leg;
   const rows = contenders.map((contender) => ({ contender, lines: [], reason: undefined }));
   const roundsOf = typeof rounds === 'number' ? () => rounds : rounds;
   const most = Math.max(...contenders.map(roundsOf));
@@ -121,23 +117,20 @@ export function refuseOtherBytes({ rows }, trusted) {
 
 /**
  * Runs a trial: `prepare` makes its files in a folder of its own, `legs` are measured one after the other,
- * by `measureLeg` if another way is wanted, and `use` gets what `prepare` gave and what was measured.
+ * by `measureLeg` if another way is wanted, and `use` gets what was measured and what `prepare` gave.
  */
 export async function runTrial(trial, bench, use, measureLeg = measure) {
   const folder = await mkdtemp(join(bench.folder, `${trial.name}-`));
   const own = { ...bench, folder };
-  let files;
   try {
     showProgress(`${trial.name}: writing its files`);
-    files = (await trial.prepare?.(own)) ?? {};
+    const files = (await trial.prepare?.(own)) ?? {};
     const measured = {};
     for (const [name, leg] of Object.entries(trial.legs(own, files))) {
       measured[name] = await measureLeg(leg, `${trial.name}, ${name}`, own);
-      await leg.end?.();
     }
-    return await use(measured, own, files);
+    return use(measured, own, files);
   } finally {
-    await files?.end?.();
     await rm(folder, { recursive: true, force: true });
   }
 }

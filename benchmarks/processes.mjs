@@ -64,17 +64,15 @@ export async function startChild({ file, args, exitCode = 0 }, signal) {
   };
 }
 
-/** Runs a command to its end without standard input and gives its last line. */
-export async function runChild(command, signal) {
-  const child = await startChild(command, signal);
-  await child.end();
-  return child.line();
-}
-
-/** The same by the parent's clock, in ms: up to the first line, and to the end. */
+/** Runs a command to its end without standard input; times by the parent's clock, in ms. */
 export async function timeProcess(command, signal) {
   const begin = performance.now();
   const child = await startChild(command, signal);
   await child.end();
   return { firstLine: child.firstLineAfter, elapsed: performance.now() - begin, line: child.line };
+}
+
+/** The same, for its last line. */
+export async function runChild(command, signal) {
+  return (await timeProcess(command, signal)).line();
 }

@@ -7,6 +7,7 @@ are. The other formats get BF16 as what the library that writes them has for it.
 
 import json
 import os
+import pickle
 import struct
 import sys
 
@@ -28,13 +29,14 @@ def bit_patterns(array):
     return array.view(f"u{array.itemsize}")
 
 
-def read():
-    """As numpy arrays; BF16 and F8 are of ml_dtypes, since the reference gives no F8 to numpy."""
+def read(is_opaque=lambda array: False):
+    """As numpy arrays; BF16 and F8 are of ml_dtypes, since the reference gives no F8 to numpy. Some as integers."""
     integers = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
     arrays = {}
     for name, tensor in read_tensors().items():
         dtype = str(tensor.dtype).removeprefix("torch.")
-        arrays[name] = tensor.view(integers[tensor.element_size()]).numpy().view(dtype)
+        array = tensor.view(integers[tensor.element_size()]).numpy().view(dtype)
+        arrays[name] = bit_patterns(array) if is_opaque(array) else array
     return arrays
 
 
@@ -43,23 +45,17 @@ def torch_zip(file):
 
 
 def pickle_integers(file):
-    import pickle
-
-    pickle.dump({name: bit_patterns(array) for name, array in read().items()}, file, protocol=5)
+    pickle.dump(read(lambda array: True), file, protocol=5)
 
 
 def numpy_pickle(file):
     """What Paddle writes into pdparams: a dictionary of arrays, BF16 as uint16."""
-    import pickle
-
-    typed = {name: array if array.dtype == "f4" else bit_patterns(array) for name, array in read().items()}
-    pickle.dump(typed, file, protocol=4)
+    pickle.dump(read(lambda array: array.dtype != "f4"), file, protocol=4)
 
 
 def npz(file):
     """F8 as uint8: a reader can be told what opaque items of one length are, not of two."""
-    typed = {name: bit_patterns(array) if array.itemsize == 1 else array for name, array in read().items()}
-    numpy.savez(file, **typed)
+    numpy.savez(file, **read(lambda array: array.itemsize == 1))
 
 
 def hdf5(file):

@@ -1,21 +1,16 @@
 """The readers in Python; prints the line of read.mjs.
 
-Arguments: METHOD FILE LOOPS, the folder of the compiled loop. Keeps all tensors until standard input ends.
+Arguments: METHOD FILE LOOPS, the folder of the compiled loop. Keeps all tensors until standard input ends. Without
+LOOPS it prints the first byte of the first tensor, and the parent's clock runs.
 """
 
-import ctypes
-import gc
-import json
-import mmap
 import pickle
 import sys
-import time
 
-from memory import field
+method, path, *loops = sys.argv[1:]
 
-method, path, loops = sys.argv[1:]
-
-# Everything is imported before the clock starts, also what the readers would import by themselves.
+# Everything is imported before the clock starts, also what the readers would import by themselves; where it is the
+# parent's clock, nothing else is.
 if "torch" in method:
     import torch
 else:
@@ -24,6 +19,14 @@ if "safe_open" in method:
     from safetensors import safe_open
 if method == "safe_open-numpy":
     import ml_dtypes  # noqa: F401, lets numpy know bfloat16
+if loops:
+    import ctypes
+    import gc
+    import json
+    import mmap
+    import time
+
+    from memory import field
 
 
 # Every opener gives the tensors in the order of the file; those of generators are handed out one by one.
@@ -74,7 +77,12 @@ def read_memory():
         return None
 
 
-touch_words = ctypes.CDLL(f"{loops}/libtouch.so").touch_words
+if not loops:
+    first = next(iter(METHODS[method]()))
+    print(first.view(torch.uint8).flatten()[0].item() if "torch" in method else first.view("u1").flat[0])
+    sys.exit()
+
+touch_words = ctypes.CDLL(f"{loops[0]}/libtouch.so").touch_words
 touch_words.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 touch_words.restype = ctypes.c_uint64
 

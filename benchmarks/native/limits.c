@@ -129,51 +129,42 @@ static int BringInto(int cold, const char* path) {
   return 0;
 }
 
-/* Resident memory in bytes. */
-typedef struct {
-  uint64_t anonymous;
-  uint64_t file_backed;
-  uint64_t proportional;
-} Memory;
-
-static Memory ReadMemory(void) {
-  Memory memory = {ReadField("/proc/self/status", "RssAnon"),
-                   ReadField("/proc/self/status", "RssFile"),
-                   ReadField("/proc/self/smaps_rollup", "Pss")};
-  return memory;
+/* Prints resident memory in bytes as it is now, a member of the line. */
+static void PrintMemory(const char* name) {
+  printf("\"%s\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64 ",\"proportional\":%" PRIu64
+         "},",
+         name, ReadField("/proc/self/status", "RssAnon"), ReadField("/proc/self/status", "RssFile"),
+         ReadField("/proc/self/smaps_rollup", "Pss"));
 }
 
-static void PrintMemory(const char* name, Memory memory) {
-  printf(",\"%s\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64 ",\"proportional\":%" PRIu64
-         "}",
-         name, memory.anonymous, memory.file_backed, memory.proportional);
+/* The last members of a line; the times are ms since the start. */
+static int PrintSum(double every_byte, size_t length, uint64_t sum) {
+  printf("\"everyByte\":%.4f,\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"}\n", every_byte, length,
+         sum);
+  WaitForEnd();
+  return 0;
 }
 
 static int ReadMapping(const char* path) {
-  Memory before = ReadMemory();
+  putchar('{');
+  PrintMemory("before");
   double start = Milliseconds();
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   struct stat file;
   if (fd < 0 || fstat(fd, &file) != 0) return Fail(path);
-  double opened = Milliseconds();
+  double opened = Milliseconds() - start;
   size_t length = (size_t)file.st_size;
   char* data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return Fail(path);
-  double handed_out = Milliseconds();
+  double handed_out = Milliseconds() - start;
   uint64_t header;
   memcpy(&header, data, sizeof header);
   size_t begin = sizeof header + header;
   uint64_t sum = touch_words(data + begin, length - begin);
-  double end = Milliseconds();
-  Memory after = ReadMemory();
-  printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,\"everyByte\":%.4f",
-         opened - start, handed_out - start, handed_out - start, end - start);
-  printf(",\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"", length - begin, sum);
-  PrintMemory("before", before);
-  PrintMemory("after", after);
-  printf("}\n");
-  WaitForEnd();
-  return 0;
+  double end = Milliseconds() - start;
+  PrintMemory("after");
+  printf("\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,", opened, handed_out, handed_out);
+  return PrintSum(end, length - begin, sum);
 }
 
 /* Blocks of one of the readers that share a file: every READERS-th. */
@@ -227,10 +218,9 @@ static int ReadDirectly(const char* path) {
     if (readers[i].failed) return Fail(path);
     sum += readers[i].sum;
   }
-  printf("{\"everyByte\":%.4f,\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"}\n",
-         Milliseconds() - start, (size_t)file.st_size - 8 - (size_t)header, sum);
-  WaitForEnd();
-  return 0;
+  double end = Milliseconds() - start;
+  putchar('{');
+  return PrintSum(end, (size_t)file.st_size - 8 - (size_t)header, sum);
 }
 
 /* Fills memory, and gives it back when standard input ends. */

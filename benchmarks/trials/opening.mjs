@@ -14,7 +14,7 @@ export const processStart = {
   name: 'process-start',
   legs: ({ rounds, many }) => {
     const python = pick('numpyStart torchStart mappedStart pickleStart');
-    const [clock, short] = ['first line', many(SHORT_ROUNDS)];
+    const [clock, short] = ['firstLine', many(SHORT_ROUNDS)];
     return {
       node: { contenders: pick('nodeStart ourStart'), rounds: short, clock },
       import: { contenders: pick('import'), rounds: short },

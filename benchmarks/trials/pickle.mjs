@@ -1,31 +1,29 @@
 /** A checkpoint of torch in the page cache: read, and converted to safetensors. */
 import { statSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freeTemporaryBytes } from '../command-line.mjs';
 import { CONTENDERS, pick } from '../contenders.mjs';
 import { copiesOf } from '../equipment.mjs';
 import { tensor, writeSparseModel } from '../models.mjs';
-import { runChild } from '../processes.mjs';
-import { growthOf, TRUSTED } from './reading.mjs';
-import { requireSameBytes } from './saving.mjs';
+import { growthOf } from './reading.mjs';
+import { runWriter } from './saving.mjs';
 
-/** This package reading the same weights from a safetensors file: the limit for a checkpoint of torch. */
-const READERS = pick('ours torchCheckpoint torchLoad torchMapped pickleparser jpickle');
+/** The first reads the same weights from a safetensors file: the limit for a checkpoint of torch. */
+const READERS = pick('same torchCheckpoint torchLoad torchMapped pickleparser jpickle');
+const TRUSTED = READERS.slice(0, 1);
 /** Readers that are compared within hundredths, and processes that are short, have more rounds. */
-const CLOSE_READERS = pick('ours torchCheckpoint torchMapped');
+const CLOSE_READERS = pick('same torchCheckpoint torchMapped');
 const CLOSE_FACTOR = 5;
 
 export const readPickle = {
   name: 'pickle',
   contenders: READERS,
-  labels: new Map([[CONTENDERS.ours, 'safetensors-mmap, the same as safetensors']]),
   legs: ({ equipment, rounds, many }) => {
     const close = many(CLOSE_FACTOR) * rounds;
     const roundsOf = (contender) => (CLOSE_READERS.includes(contender) ? close : rounds);
     const args = [equipment.programs];
     const read = { contenders: READERS, cache: 'warm', rounds: roundsOf, args, trusted: TRUSTED };
-    const start = { contenders: pick('ourTorchStart mappedStart'), clock: 'first line' };
+    const start = { contenders: pick('ourTorchStart mappedStart'), clock: 'firstLine' };
     return {
       read: { ...read, compared: ['everyByte'] },
       start: { ...start, cache: 'warm', rounds: close },
@@ -33,12 +31,9 @@ export const readPickle = {
   },
   figures: { anonymous: growthOf('anonymous') },
   values: ({ start }) => {
-    const { torchCheckpoint, torchMapped, ourTorchStart, mappedStart } = CONTENDERS;
-    const starters = new Map([
-      [torchCheckpoint, ourTorchStart],
-      [torchMapped, mappedStart],
-    ]);
-    return { start: (reader) => start.median(starters.get(reader), 'elapsed') };
+    const { ourTorchStart, mappedStart } = CONTENDERS;
+    const starters = { openTorchCheckpoint: ourTorchStart, 'torch.load(mmap=True)': mappedStart };
+    return { start: ({ name }) => start.median(starters[name], 'elapsed') };
   },
   page: `
     ## A checkpoint of torch in the page cache: opened, and every byte read
@@ -62,14 +57,8 @@ function conversion(path, fileOf, rounds, signal) {
   // By this extension `convert` knows that it is asked for one file.
   const target = `${path}.converted.safetensors`;
   const run = async (command) => {
-    try {
-      const line = await runChild(command, signal);
-      const expected = command.args.includes('cp') ? await fileOf('torch') : path;
-      await requireSameBytes(expected, target, signal);
-      return line;
-    } finally {
-      await rm(target, { force: true });
-    }
+    const expected = command.args.includes('cp') ? await fileOf('torch') : path;
+    return await runWriter(command, expected, target, signal);
   };
   const leg = { contenders: CONVERTERS, args: [target], cache: 'warm' };
   return { ...leg, rounds, run, fileOf };
@@ -92,16 +81,14 @@ export const convertPickle = {
     const fileOf = copiesOf(source, join(folder, 'large'), equipment.python, signal);
     return { model, large: { ...conversion(source, fileOf, 1, signal), compared: [] } };
   },
-  values: (legs, _, { large }) => ({
+  values: (_legs, _bench, { large }) => ({
     why: large === undefined ? 'one tensor, one round' : `not measured: ${large}`,
-    modelReasons: legs.model.reasons.map((text) => `- ${text}`).join('\n'),
-    largeReasons: (legs.large?.reasons ?? []).map((text) => `- 6 GB: ${text}`).join('\n'),
   }),
   page: `
     ## A checkpoint of torch in the page cache, converted to safetensors
     | program | time = model:elapsed | of cp = model:elapsed / model:copy.elapsed × | VmHWM = model:peak MB | 6 GB: time = large:elapsed | 6 GB: VmHWM = large:peak MB |
-    {modelReasons}
-    {largeReasons}
+    - {reasons model}
+    - 6 GB: {reasons large}
     - nothing is synced; VmHWM is the highest resident memory of the whole process, pages of files included
     - convert.py is in no package: a program of this repository takes its steps (load, drop shared tensors, save, compare the sizes, load again and compare the values)
     - 6 GB: {why}

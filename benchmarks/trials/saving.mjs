@@ -16,9 +16,8 @@ const HELD_PER_BYTE = 1.25;
 
 /** Fails when a written file has the wrong bytes. */
 export async function requireSameBytes(expected, written, signal) {
-  const comparison = { file: 'cmp', args: [expected, written] };
   try {
-    await (await startChild(comparison, signal)).end();
+    await (await startChild({ file: 'cmp', args: [expected, written] }, signal)).end();
   } catch (error) {
     signal.throwIfAborted();
     throw new NotMeasuredError(`wrote other bytes: ${error.message}`);
@@ -26,21 +25,21 @@ export async function requireSameBytes(expected, written, signal) {
 }
 
 /**
- * Runs a writer to its end; what it has written must be the source. The process of the command `hold` has memory
- * until the writer is ready, and gives it back right before the clock starts. A virtual machine gets memory from its
- * host when it is first touched, and gives it back seconds after it was freed; both are slower than writing. This way
- * every writer finds memory that the host has already granted.
+ * Runs a writer to its end; what it has written must be as expected. The process of the command `hold`, if given,
+ * has memory until the writer is ready, and gives it back right before the clock starts. A virtual machine gets memory
+ * from its host when it is first touched, and gives it back seconds after it was freed; both are slower than writing.
+ * This way every writer finds memory that the host has already granted.
  */
-async function runWriter(command, hold, source, target, signal) {
-  const holder = await startChild(hold, signal);
+export async function runWriter(command, expected, target, signal, hold) {
+  const holder = hold && (await startChild(hold, signal));
   try {
     const writer = await startChild(command, signal);
-    await holder.end();
+    await holder?.end();
     await writer.end();
-    await requireSameBytes(source, target, signal);
+    await requireSameBytes(expected, target, signal);
     return writer.line();
   } finally {
-    await holder.end();
+    await holder?.end();
     await rm(target, { force: true });
   }
 }
@@ -52,7 +51,7 @@ export const save = {
     const target = join(folder, 'saved.safetensors');
     const held = String(Math.round(statSync(path).size * HELD_PER_BYTE));
     const hold = { file: join(equipment.programs, 'limits'), args: ['hold', held] };
-    const run = (command) => runWriter(command, hold, path, target, signal);
+    const run = (command) => runWriter(command, path, target, signal, hold);
     return { save: { contenders: WRITERS, args: [target], cache: 'warm', rounds, run } };
   },
   values: ({ save }, { path }) => {

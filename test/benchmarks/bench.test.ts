@@ -1,46 +1,38 @@
 /** The commands `npm run bench` and `npm run demo`: what they refuse, and small runs. */
-import { type ExecFileException, execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { rowsOf } from '../../benchmarks/figures.mjs';
 import { encodeHeader, tensor } from '../../benchmarks/models.mjs';
 import { textOf } from '../support/source-tree.js';
 
 let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'safetensors-bench-test-'));
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
-// One folder per test, so that leftovers of a command, or one that still runs, affect no other test.
+/** Where the command makes its files, and leaves none. */
 let temporary: string;
 beforeEach(async () => {
-  temporary = await mkdtemp(join(folder, 'tmp-'));
+  folder = await mkdtemp(join(tmpdir(), 'safetensors-bench-test-'));
+  temporary = join(folder, 'temporary');
+  await mkdir(temporary);
 });
+afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** Without any Python. */
-function start(command: string): [file: string, env: NodeJS.ProcessEnv] {
+function start(command: string, ...args: string[]) {
   const env = { ...process.env, TMPDIR: temporary, SAFETENSORS_PYTHON: join(folder, 'none') };
-  return [join(import.meta.dirname, '../../benchmarks', `${command}.mjs`), env];
+  const file = join(import.meta.dirname, '../../benchmarks', `${command}.mjs`);
+  return spawn(process.execPath, [file, ...args], { env });
 }
 
-interface Outcome {
-  readonly code: unknown;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(command: string, ...args: string[]): Promise<Outcome> {
-  const [file, env] = start(command);
-  return new Promise((resolve) => {
-    execFile(process.execPath, [file, ...args], { env }, (error, stdout, stderr) => {
-      resolve({ code: (error as ExecFileException | null)?.code ?? 0, stdout, stderr });
-    });
-  });
+async function run(command: string, ...args: string[]) {
+  const child = start(command, ...args);
+  const outputs = [text(child.stdout), text(child.stderr)] as const;
+  const [[code], stdout, stderr] = await Promise.all([once(child, 'close'), ...outputs]);
+  return { code, stdout, stderr };
 }
 
 test.each([
@@ -67,25 +59,19 @@ test.each([
 function structureOf(page: string): Map<string, string[][]> {
   const plain = (text = ''): string => text.replaceAll(/[\d.]+([ ,]\d+)*( [kMG]?B)?/g, 'N');
   const sections = page.split(/^## /m).slice(1);
-  const parts = sections.map((text): [string, string[][]] => {
+  const names = (text: string) => {
     const [head = [], ...rows]: string[][] = rowsOf(text);
-    return [
-      plain(text.split('\n', 1)[0]),
-      [head.map(plain), ...rows.map(([name]) => [plain(name)])],
-    ];
-  });
-  return new Map(parts);
+    return [head.map(plain), ...rows.map(([name]) => [plain(name)])];
+  };
+  return new Map(sections.map((text) => [plain(text.split('\n', 1)[0]), names(text)]));
 }
 
 test('all trials run, and give the tables that are published', { timeout: 600_000 }, async () => {
   const { code, stdout, stderr } = await run('bench', '--try');
   expect([code, stderr]).toEqual([0, '']);
-  const published = textOf('benchmarks/results/results.md');
-  const ofThisNode = published.replaceAll(
-    /^## Targets on Node (?!20)[\s\S]*?(?=^## |$(?!\n))/gm,
-    '',
-  );
-  expect(structureOf(stdout)).toEqual(structureOf(ofThisNode));
+  const targetsOfOthers = /^## Targets on Node (?!20)[\s\S]*?(?=^## |$(?!\n))/gm;
+  const published = textOf('benchmarks/results/results.md').replaceAll(targetsOfOthers, '');
+  expect(structureOf(stdout)).toEqual(structureOf(published));
   // This package has figures in all of them.
   for (const row of rowsOf(stdout).filter(([name = '']) => name.startsWith('safetensors-mmap'))) {
     expect(row[1], row.join()).toMatch(/\d|✓/);
@@ -127,8 +113,7 @@ describe('the demo', () => {
   });
 
   test('ends at SIGINT and removes the temporary folder', async () => {
-    const [file, env] = start('demo');
-    const child = spawn(process.execPath, [file, '--size', '2GB'], { env, stdio: 'ignore' });
+    const child = start('demo', '--size', '2GB');
     const closed = once(child, 'close');
     while ((await readdir(temporary)).length === 0) await setTimeout(10);
     child.kill('SIGINT');

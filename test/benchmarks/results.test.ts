@@ -20,7 +20,7 @@ test('a section has a row for each contender, and targets that are met at their 
     - costs {= readFile.time / ours.time ×}
     > met | at most 4 ms | readFile.time
     > faster | at least 3 × | readFile.time / ours.time
-    > slower | at most 1/2 × | all:ours.time / readFile.time
+    > slower | at most 0.5 × | all:ours.time / readFile.time
     > unknown | at least 1 s | torch.time | here = ours.time & there = torch.time & range = ours.span(time)
     > size | at most 2 MB | readFile.size | by $two = $two #`;
   const label = ({ method }: { method: string }): string => method;

@@ -1,5 +1,5 @@
 /** The files of the trials: which tensors they have, and a small writer of them, pseudo-random weights or holes. */
-import { open, truncate, writeFile } from 'node:fs/promises';
+import { truncate, writeFile } from 'node:fs/promises';
 
 /** Bytes of an element; the dtypes of FP8 have one. */
 const ELEMENT_BYTES = { F32: 4, BF16: 2, F16: 2 };
@@ -19,25 +19,26 @@ const FULL_VOCABULARY = 128_256;
 
 const dataByteLength = (tensors) => tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
 
+/** The shapes of a layer's tensors, in multiples of the hidden size. */
+const LAYER = {
+  'self_attn.q_proj': [1, 1],
+  'self_attn.k_proj': [1 / 4, 1],
+  'self_attn.v_proj': [1 / 4, 1],
+  'self_attn.o_proj': [1, 1],
+  'mlp.gate_proj': [4, 1],
+  'mlp.up_proj': [4, 1],
+  'mlp.down_proj': [1, 4],
+  input_layernorm: [1],
+  post_attention_layernorm: [1],
+};
+
 /** The tensors between embedding and output matrix, in the order of the modules. */
 function layersOf(hidden) {
-  const layer = {
-    'self_attn.q_proj': [hidden, hidden],
-    'self_attn.k_proj': [hidden / 4, hidden],
-    'self_attn.v_proj': [hidden / 4, hidden],
-    'self_attn.o_proj': [hidden, hidden],
-    'mlp.gate_proj': [4 * hidden, hidden],
-    'mlp.up_proj': [4 * hidden, hidden],
-    'mlp.down_proj': [hidden, 4 * hidden],
-    input_layernorm: [hidden],
-    post_attention_layernorm: [hidden],
-  };
-  const layers = Array.from({ length: LAYERS }, (_, index) =>
-    Object.entries(layer).map(([name, shape]) =>
-      tensor(`model.layers.${index}.${name}.weight`, 'BF16', ...shape),
-    ),
-  );
-  return [...layers.flat(), tensor('model.norm.weight', 'BF16', hidden)];
+  const bfloat16 = (name, shape) =>
+    tensor(`model.${name}.weight`, 'BF16', ...shape.map((factor) => factor * hidden));
+  const layerOf = (_, index) =>
+    Object.entries(LAYER).map(([name, shape]) => bfloat16(`layers.${index}.${name}`, shape));
+  return [...Array.from({ length: LAYERS }, layerOf).flat(), bfloat16('norm', [1])];
 }
 
 /**
@@ -87,10 +88,8 @@ export function manySmallTensors(count) {
 const DTYPES = ['U8', 'F8_E4M3', 'BF16', 'F32'];
 
 /** Names are ASCII here, so that the order of UTF-16 units is the order of UTF-8 bytes. */
-function compareTensors(a, b) {
-  const byDtype = DTYPES.indexOf(b.dtype) - DTYPES.indexOf(a.dtype);
-  return byDtype === 0 ? (a.name < b.name ? -1 : 1) : byDtype;
-}
+const compareTensors = (a, b) =>
+  DTYPES.indexOf(b.dtype) - DTYPES.indexOf(a.dtype) || (a.name < b.name ? -1 : 1);
 
 /**
  * Length prefix and header, laid out without gaps in the reference's order, compact and padded to 8 bytes. With
@@ -110,45 +109,30 @@ export function encodeHeader(tensors, metadata = {}, indent = 0) {
   return header;
 }
 
-/** Makes a function that fills arrays with weights, two BF16 values per element, the same in every run. */
-export function weightSource() {
+/** Bytes written per call: large enough that calls cost nothing, small enough for the cache. */
+const BLOCK_BYTES = 4 * 2 ** 20;
+
+/** A file with pseudo-random weights, two BF16 values at a time, the same in every run. */
+function* contentsOf(tensors) {
+  yield encodeHeader(tensors, { format: 'pt' });
+  const block = new Uint32Array(BLOCK_BYTES / 4);
   let next = 1;
-  return (target) => {
-    for (let index = 0; index < target.length; index++) {
+  for (let left = dataByteLength(tensors); left > 0; left -= BLOCK_BYTES) {
+    for (let index = 0; index < block.length; index++) {
       // Marsaglia's xorshift generator over 32 bits.
       next ^= next << 13;
       next ^= next >>> 17;
       next ^= next << 5;
       // Random signs and mantissas, one bit of the exponent: 0.0078 to 0.031, as weights are.
-      target[index] = (next & 0x80ff_80ff) | 0x3c00_3c00;
+      block[index] = (next & 0x80ff_80ff) | 0x3c00_3c00;
     }
-  };
-}
-
-/** Bytes written per call: large enough that calls cost nothing, small enough for the cache. */
-const BLOCK_BYTES = 4 * 2 ** 20;
-
-/** Writes the tensors with pseudo-random weights and flushes them to the disk. */
-export async function writeModel(path, tensors, signal) {
-  const total = dataByteLength(tensors);
-  const fill = weightSource();
-  const block = new Uint32Array(BLOCK_BYTES / 4);
-  const file = await open(path, 'wx');
-  try {
-    await file.writeFile(encodeHeader(tensors, { format: 'pt' }));
-    for (let written = 0; written < total; ) {
-      signal.throwIfAborted();
-      fill(block);
-      const length = Math.min(BLOCK_BYTES, total - written);
-      await file.writeFile(new Uint8Array(block.buffer, 0, length));
-      written += length;
-    }
-    // Otherwise the system writes the pages back while the clocks of the trials run.
-    await file.sync();
-  } finally {
-    await file.close();
+    yield new Uint8Array(block.buffer, 0, Math.min(BLOCK_BYTES, left));
   }
 }
+
+/** Writes such a file and flushes it, or the system writes its pages back while the clocks of the trials run. */
+export const writeModel = (path, tensors, signal) =>
+  writeFile(path, contentsOf(tensors), { flag: 'wx', flush: true, signal });
 
 /** Writes a file whose data is one hole: it reads as zeros and takes up no space. */
 export async function writeSparseModel(path, tensors, metadata = {}, indent = 0) {

@@ -7,12 +7,7 @@ import { safeOpen } from 'safetensors-mmap';
 import { exposeCollector } from './memory.mjs';
 
 /** Bits per element of the dtypes that the benchmarks' files have. */
-const DTYPE_BITS = new Map([
-  ['U8', 8],
-  ['F8_E4M3', 8],
-  ['BF16', 16],
-  ['F32', 32],
-]);
+const DTYPE_BITS = new Map(Object.entries({ U8: 8, F8_E4M3: 8, BF16: 16, F32: 32 }));
 
 /**
  * The entries of a header by name, checked in one loop: types, sizes, no gap, no overlap, the end of the data. Unlike

@@ -13,35 +13,31 @@ import { diskBytes, exposeCollector, readMemory } from './memory.mjs';
 
 const [method, path, loops, wanted = '', ...told] = process.argv.slice(2);
 
-const tensorsOf = (file) => ({ names: file.offsetKeys(), get: (name) => file.getTensor(name) });
+/** What every reader gives, as a Map does: `keys()`, the names in the order of the file, and `get(name)`. */
+const asMap = (file) => ({ keys: () => file.offsetKeys(), get: (name) => file.getTensor(name) });
 
-/** Reads the file into one buffer, as programs do: JSON.parse and views, no checks. */
+/** Takes a file in one buffer, as programs do: JSON.parse and views, no checks. */
 function viewsOf(file) {
   const dataStart = 8 + Number(file.readBigUInt64LE());
-  const header = JSON.parse(file.toString('utf8', 8, dataStart));
-  const places = Object.entries(header).filter(([name]) => name !== '__metadata__');
-  places.sort(([, a], [, b]) => a.data_offsets[0] - b.data_offsets[0]);
-  const get = (name) => {
-    const [begin, end] = header[name].data_offsets;
-    return { bytes: file.subarray(dataStart + begin, dataStart + end) };
-  };
-  return { names: places.map(([name]) => name), get };
+  const { __metadata__, ...places } = JSON.parse(file.toString('utf8', 8, dataStart));
+  const rangeOf = (name) => places[name].data_offsets.map((offset) => dataStart + offset);
+  const names = Object.keys(places).sort(
+    (a, b) => places[a].data_offsets[0] - places[b].data_offsets[0],
+  );
+  return { keys: () => names, get: (name) => ({ bytes: file.subarray(...rangeOf(name)) }) };
 }
 
 /** Each loads its packages and returns a function that opens the file. */
 const METHODS = {
-  mapped: () => (path) => tensorsOf(safeOpen(path)),
+  mapped: () => (path) => asMap(safeOpen(path)),
   prefetched: () => async (path) => {
     const file = safeOpen(path);
     await file.prefetch();
-    return tensorsOf(file);
+    return asMap(file);
   },
   // Tensors that come one after the other, each to be read at once.
   streamed: () => (path) => safeOpen(path).stream(),
-  loaded: () => async (path) => {
-    const tensors = await safeOpen(path).readTensors();
-    return { names: tensors.keys(), get: (name) => tensors.get(name) };
-  },
+  loaded: () => (path) => safeOpen(path).readTensors(),
   readFile: () => async (path) => viewsOf(await readFile(path)),
   mmapIo: async () => {
     const { mapFile } = await import('../rivals/readers.mjs');
@@ -49,18 +45,18 @@ const METHODS = {
   },
   torch: async () => {
     const { openTorchCheckpoint } = await import('safetensors-mmap/convert');
-    return (path) => tensorsOf(openTorchCheckpoint(path));
+    return (path) => asMap(openTorchCheckpoint(path));
   },
   // NumPy saves BF16 as two bytes without a name: the program has to know what they are.
   npz: async () => {
     const { openNumpy } = await import('safetensors-mmap/convert');
     return (path) => {
-      const file = openNumpy(path, { voidDtype: 'BF16' });
-      const get = (name) => {
-        const { bytes, dtype } = file.getTensor(name);
-        return { bytes, dtype: dtype === 'BF16' ? 'V2 (told BF16)' : dtype };
-      };
-      return { names: file.offsetKeys(), get };
+      const { keys, get } = asMap(openNumpy(path, { voidDtype: 'BF16' }));
+      const named = ({ bytes, dtype }) => ({
+        bytes,
+        dtype: dtype.replace(/^BF16$/, 'V2 (told $&)'),
+      });
+      return { keys, get: (name) => named(get(name)) };
     };
   },
 };
@@ -69,10 +65,9 @@ const load = METHODS[method] ?? (await import('../rivals/readers.mjs'))[method];
 const openTensors = await load();
 const { touchWords } = createRequire(import.meta.url)(`${loops}/touch.node`);
 const held = [];
-let [sum, bytes] = [0n, 0];
-const touch = (tensor) => {
-  sum += touchWords(tensor);
-  bytes += tensor.byteLength;
+let sum = 0n;
+const touch = (bytes) => {
+  sum += touchWords(bytes);
 };
 // Garbage of the start would be freed while the clock runs, and pass for memory that was gained. What the first
 // collection finds to be free is given back by the second.
@@ -84,33 +79,33 @@ const before = readMemory();
 const start = performance.now();
 let [firstByte, firstTensor] = [undefined, Number.NaN];
 const dtypes = {};
-const hold = (tensor) => {
-  if (held.push(tensor.bytes) > 1) return;
-  firstByte = held[0][0];
+const hold = (name, { bytes, dtype }) => {
+  if (told.includes(name)) dtypes[name] = dtype;
+  if (held.push(bytes) > 1) return;
+  firstByte = bytes[0];
   firstTensor = performance.now() - start;
 };
 const file = await openTensors(path);
 const open = performance.now() - start;
 const isStream = Symbol.asyncIterator in file;
 if (isStream) {
-  for await (const [, tensor] of file) {
-    hold(tensor);
+  for await (const [name, tensor] of file) {
+    hold(name, tensor);
     touch(tensor.bytes);
   }
 } else {
-  for (const name of wanted === '' ? file.names : [wanted]) {
+  for (const name of wanted === '' ? file.keys() : [wanted]) {
     const found = file.get(name);
-    const tensor = found instanceof Promise ? await found : found;
-    hold(tensor);
-    if (told.length > 0) dtypes[name] = tensor.dtype;
+    hold(name, found instanceof Promise ? await found : found);
   }
 }
 const handedOut = performance.now() - start;
-if (!isStream) for (const tensor of held) touch(tensor);
+if (!isStream) held.forEach(touch);
 const everyByte = performance.now() - start;
 const after = readMemory();
 const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
 const readBytes = before && diskBytes() - diskBefore;
+const bytes = held.reduce((total, { byteLength }) => total + byteLength, 0);
 const times = { open, firstTensor, handedOut, everyByte };
 const seen = { bytes, firstByte, checksum, dtypes: told.map((name) => dtypes[name] ?? null) };
 console.log(JSON.stringify({ ...times, ...seen, before, after, readBytes }));

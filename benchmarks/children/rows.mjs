@@ -12,29 +12,27 @@ const table = safeOpen(path).getTensor('table');
 const [height, width] = table.shape;
 const into = new Float32Array(ROWS * width);
 
+const floats = new Int32Array(into.buffer);
 /** As programs do it that know BF16. */
 function widen(values, at) {
   for (let i = 0; i < values.length; i++) floats[at + i] = values[i] << 16;
 }
-const floats = new Int32Array(into.buffer);
 const row = new Uint16Array(width);
 const fd = openSync(path, 'r');
-const dataStart = safeOpen(path).dataStart;
+const { dataStart } = safeOpen(path);
 
 const METHODS = {
   take: (rows) => table.takeFloat32(rows, { into }),
   takeAsync: (rows) => table.takeFloat32Async(rows),
-  loop: (rows) => {
-    for (const [i, at] of rows.entries()) {
+  loop: (rows) =>
+    rows.forEach((at, i) => {
       widen(table.data.subarray(at * width, (at + 1) * width), i * width);
-    }
-  },
-  read: (rows) => {
-    for (const [i, at] of rows.entries()) {
+    }),
+  read: (rows) =>
+    rows.forEach((at, i) => {
       readSync(fd, row, 0, row.byteLength, dataStart + at * row.byteLength);
       widen(row, i * width);
-    }
-  },
+    }),
 };
 
 let state = 1;

@@ -9,26 +9,24 @@ import { forgetPeak, peakMemory } from './memory.mjs';
 
 const [method, source, target] = process.argv.slice(2);
 
+const isHeld = method.startsWith('memory');
+
 async function load() {
   const file = safeOpen(source);
   const { metadata } = file;
+  if (!isHeld) return { tensors: file.getTensors(), metadata };
   const tensors = await file.readTensors();
   file.close();
   return { tensors, metadata };
 }
 
-function openTensors() {
-  const file = safeOpen(source);
-  return { tensors: file.getTensors(), metadata: file.metadata };
-}
-
-const held = method.startsWith('memory') ? await load() : undefined;
+const held = isHeld ? await load() : undefined;
 console.log(0);
 for await (const _ of process.stdin);
 forgetPeak();
 const before = peakMemory();
 const start = performance.now();
-const { tensors, metadata } = held ?? openTensors();
+const { tensors, metadata } = held ?? (await load());
 await saveFile(target, tensors, { metadata, durable: method.endsWith('-durable') });
 const elapsed = performance.now() - start;
 console.log(JSON.stringify({ elapsed, extraMemory: peakMemory() - before }));

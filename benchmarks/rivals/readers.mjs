@@ -1,6 +1,6 @@
 /**
  * The same weights in other formats, by the reader of each that npm has. Each function loads its package and returns
- * a function that opens a file: the names of its tensors, and by name the bytes and the reader's dtype.
+ * a function that opens a file: by name, as a Map or what looks like one, the bytes and the reader's dtype.
  */
 import { fstatSync, openSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -16,9 +16,6 @@ export function mapFile(path) {
   return map(fstatSync(fd).size, PROT_READ, MAP_PRIVATE, fd);
 }
 
-/** Tensors that are all there when the file has been read. */
-const allOf = (tensors) => ({ names: tensors.keys(), get: (name) => tensors.get(name) });
-
 /** HDF5's class of opaque types. */
 const OPAQUE = 5;
 
@@ -32,7 +29,7 @@ export async function hdf5() {
       const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
       return { bytes, dtype: metadata.type === OPAQUE ? 'opaque' : dtype };
     };
-    return { names: file.keys(), get };
+    return { keys: () => file.keys(), get };
   };
 }
 
@@ -40,13 +37,9 @@ export async function hdf5() {
 export function messagePack() {
   const { decode, ExtensionCodec } = require('@msgpack/msgpack');
   const extensionCodec = new ExtensionCodec();
-  const decodeTensor = (data) => {
-    const [, dtype, bytes] = decode(data);
-    return { bytes, dtype };
-  };
-  extensionCodec.register({ type: 1, decode: decodeTensor });
-  return async (path) =>
-    allOf(new Map(Object.entries(decode(await readFile(path), { extensionCodec }))));
+  const toTensor = ([, dtype, bytes]) => ({ bytes, dtype });
+  extensionCodec.register({ type: 1, decode: (data) => toTensor(decode(data)) });
+  return async (path) => new Map(Object.entries(decode(await readFile(path), { extensionCodec })));
 }
 
 /** A record batch for each tensor; the schema lists the names. */
@@ -60,7 +53,7 @@ export function arrow() {
       const { data, dtype } = (await reader.readRecordBatch(places.get(name))).get(0);
       return { bytes: data, dtype: `bytes (${dtype})` };
     };
-    return { names, get };
+    return { keys: () => names, get };
   };
 }
 
@@ -68,13 +61,9 @@ export function onnx() {
   const { ModelProto, TensorProto } = require('onnx-proto').onnx;
   return async (path) => {
     const { initializer } = ModelProto.decode(await readFile(path)).graph;
-    const tensors = initializer.map(({ name, dataType, rawData }) => {
-      return [
-        name,
-        { bytes: rawData, dtype: TensorProto.DataType[dataType] ?? `type ${dataType}` },
-      ];
-    });
-    return allOf(new Map(tensors));
+    const dtypeOf = (type) => TensorProto.DataType[type] ?? `type ${type}`;
+    const tensorOf = ({ dataType, rawData }) => ({ bytes: rawData, dtype: dtypeOf(dataType) });
+    return new Map(initializer.map((each) => [each.name, tensorOf(each)]));
   };
 }
 
@@ -95,7 +84,7 @@ export function torchByPickleparser() {
       nameResolver: { resolve: (module, name) => torchGlobal(`${module}.${name}`) },
       persistentResolver: { resolve: ([, dtype, key]) => ({ bytes: storages.get(key), dtype }) },
     });
-    return allOf(parser.parse(pickle));
+    return parser.parse(pickle);
   };
 }
 
@@ -105,7 +94,7 @@ export function torchByJpickle() {
   return async (path) => {
     const { pickle } = await torchEntries(path);
     try {
-      return allOf(loads(pickle.toString('latin1')));
+      return loads(pickle.toString('latin1'));
     } catch (error) {
       throw error instanceof Error ? error : new Error(String(error));
     }
@@ -123,6 +112,6 @@ export function numpyByPickleparser() {
   return async (path) => {
     const nameResolver = { resolve: (module, name) => globals[`${module}.${name}`] };
     const parser = new Parser({ unpicklingTypeOfDictionary: 'Map', nameResolver });
-    return allOf(parser.parse(await readFile(path)));
+    return parser.parse(await readFile(path));
   };
 }

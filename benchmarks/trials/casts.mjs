@@ -17,33 +17,29 @@ export const casts = {
   name: 'convert',
   prepare: async ({ folder, signal, size }) => {
     const path = join(folder, 'convert.safetensors');
-    const tensors = [MEMCPY, 'BF16', 'F16', ...F8].map((dtype) =>
-      tensor(dtype, dtype, size(VALUES, 2 ** 15)),
-    );
+    const dtypes = [MEMCPY, 'BF16', 'F16', ...F8];
+    const tensors = dtypes.map((dtype) => tensor(dtype, dtype, size(VALUES, 2 ** 15)));
     await writeModel(path, tensors, signal);
     return { path };
   },
   legs: ({ rounds }, { path }) => {
-    const compared = ['BF16', 'F16', 'F8_E4M3', 'F8_E5M2'];
-    return {
-      convert: { contenders: pick('casts'), path, args: [`${CASTS_ROUNDS}`], rounds, compared },
-    };
+    const base = { contenders: pick('casts'), compared: ['BF16', 'F16', 'F8_E4M3', 'F8_E5M2'] };
+    return { convert: { ...base, path, args: [`${CASTS_ROUNDS}`], rounds } };
   },
   values: ({ convert }, { size }) => {
+    const ours = CONTENDERS.casts;
     // The median of ratios within one process: a slow round of the machine hits both.
     const ratio = (name, base = MEMCPY) =>
-      convert.median(CONTENDERS.casts, (line) => median(line[name]) / median(line[base]));
-    const ways = Object.keys(convert.lines(CONTENDERS.casts)[0] ?? {});
+      convert.median(ours, (line) => median(line[name]) / median(line[base]));
+    const time = (name) => formatDuration(convert.median(ours, (line) => median(line[name])));
+    const label = (name) => (name === MEMCPY ? 'F32: memcpy of the output' : name);
+    const ways = Object.keys(convert.lines(ours)[0] ?? {});
     return {
       ...{ count: size(VALUES, 2 ** 15) / 2 ** 20, bfloat16: ratio('BF16'), float16: ratio('F16') },
       float8: Math.max(...F8.map((dtype) => ratio(dtype))),
       threads: ratio('BF16, one thread', 'BF16, two threads'),
       loop: ratio('JavaScript over pairs', 'BF16'),
-      rows: ways.map((name) => [
-        name === MEMCPY ? 'F32: memcpy of the output' : name,
-        formatDuration(convert.median(CONTENDERS.casts, (line) => median(line[name]))),
-        ratio(name).toFixed(2),
-      ]),
+      rows: ways.map((name) => [label(name), time(name), ratio(name).toFixed(2)]),
     };
   },
   rows: (_, { rows }) => [['what', 'time', 'ratio to memcpy'], ...rows],

@@ -5,7 +5,6 @@ import { CONTENDERS, pick } from '../contenders.mjs';
 import { timeProcess } from '../processes.mjs';
 
 const short = pick('nodeStart inspect header threeLines');
-const hashes = pick('hash openssl hashlib sha256sum');
 /** It finds a difference, and says so by its exit code. */
 const diffs = pick('diff torchDiff');
 
@@ -27,22 +26,18 @@ async function writeChangedCopy(path, target) {
     await file.write(Buffer.of(bytes.readUInt8() ^ 1), 0, 1, at);
   }
   await file.close();
+  return { other: target };
 }
 
 /** Of each tensor that differs, how many values do; both programs print that. */
-const foundBy = ({ changed }) =>
-  changed
-    .map(({ name, values }) => `${name} ${values.differing}`)
-    .toSorted()
-    .join();
+function foundBy({ changed }) {
+  const lines = changed.map(({ name, values }) => `${name} ${values.differing}`);
+  return lines.toSorted().join();
+}
 
 export const commands = {
   name: 'commands',
-  prepare: async ({ path, folder }) => {
-    const other = join(folder, 'changed.safetensors');
-    await writeChangedCopy(path, other);
-    return { other };
-  },
+  prepare: ({ path, folder }) => writeChangedCopy(path, join(folder, 'changed.safetensors')),
   legs: ({ rounds, many, signal }, { other }) => {
     const run = async (command) => {
       const { elapsed, line } = await timeProcess(command, signal);
@@ -51,7 +46,7 @@ export const commands = {
     const leg = { cache: 'warm', clock: 'elapsed' };
     return {
       short: { ...leg, contenders: short, rounds: many(SHORT_ROUNDS) },
-      hashes: { ...leg, contenders: hashes, rounds },
+      hashes: { ...leg, contenders: pick('hash openssl hashlib sha256sum'), rounds },
       diff: { cache: 'warm', contenders: diffs, args: [other], rounds, run },
     };
   },

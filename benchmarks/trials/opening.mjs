@@ -9,16 +9,17 @@ const SHORT_ROUNDS = 40;
 
 const isNode20 = process.versions.node.startsWith('20.');
 
+const PYTHON_STARTS = pick('numpyStart torchStart mappedStart pickleStart');
+
 /** From starting a process until it has printed the first byte of the first tensor. */
-export const processStart = {
+const processStart = {
   name: 'process-start',
   legs: ({ rounds, many }) => {
-    const python = pick('numpyStart torchStart mappedStart pickleStart');
     const [clock, short] = ['firstLine', many(SHORT_ROUNDS)];
     return {
       node: { contenders: pick('nodeStart ourStart'), rounds: short, clock },
       import: { contenders: pick('import'), rounds: short },
-      python: { contenders: python, rounds, clock },
+      python: { contenders: PYTHON_STARTS, rounds, clock },
     };
   },
   values: ({ node }) => ({ excess: node.excess(CONTENDERS.ourStart, CONTENDERS.nodeStart) }),
@@ -58,7 +59,7 @@ const gain = (label, what, limit, ours, theirs) =>
   `> ${label} tensors, ${what} | at least ${limit} × | ${label}:${theirs}.first / ${label}:${ours}.first`;
 
 /** Files with many tensors, opened as the first file of a process, and their names listed. */
-export const headers = {
+const headers = {
   name: 'headers',
   prepare: async ({ path, folder, size }) => {
     const paths = { 'the model': path };
@@ -82,13 +83,9 @@ export const headers = {
   },
   figures: { later: ({ later }) => median(later) },
   rows: (read) => {
-    const row = (label, what, expression) => [
-      label + what,
-      ...OPENERS.map((one) => read(expression, one).text),
-    ];
     const lines = Object.keys(RUNGS).flatMap((label) => [
-      row(label, '', `${label}:first`),
-      row(label, ', later calls', `${label}:later`),
+      [label, ...OPENERS.map((one) => read(`${label}:first`, one).text)],
+      [`${label}, later calls`, ...OPENERS.map((one) => read(`${label}:later`, one).text)],
     ]);
     const measured = lines.filter(([, ...cells]) => cells.some((cell) => cell !== '–'));
     return [['tensors', ...OPENERS.map(({ name }) => name)], ...measured];
@@ -111,3 +108,5 @@ export const headers = {
     > 1 000 000 tensors, open | at most 1.5 s | 1 000 000:open.first
     ${gain('1 000 000', 'open: faster than Python open', 3, 'open', 'pythonOpen')}`,
 };
+
+export const opening = [processStart, headers];

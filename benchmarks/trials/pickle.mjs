@@ -5,28 +5,25 @@ import { freeTemporaryBytes } from '../command-line.mjs';
 import { CONTENDERS, pick } from '../contenders.mjs';
 import { copiesOf } from '../equipment.mjs';
 import { tensor, writeSparseModel } from '../models.mjs';
-import { growthOf } from './reading.mjs';
+import { closelyCompared, growthOf } from './reading.mjs';
 import { runWriter } from './saving.mjs';
 
 /** The first reads the same weights from a safetensors file: the limit for a checkpoint of torch. */
 const READERS = pick('same torchCheckpoint torchLoad torchMapped pickleparser jpickle');
 const TRUSTED = READERS.slice(0, 1);
-/** Readers that are compared within hundredths, and processes that are short, have more rounds. */
-const CLOSE_READERS = pick('same torchCheckpoint torchMapped');
-const CLOSE_FACTOR = 5;
+const closeRounds = closelyCompared(
+  pick('same torchCheckpoint torchMapped ourTorchStart mappedStart'),
+);
 
-export const readPickle = {
+const readPickle = {
   name: 'pickle',
   contenders: READERS,
-  legs: ({ equipment, rounds, many }) => {
-    const close = many(CLOSE_FACTOR) * rounds;
-    const roundsOf = (contender) => (CLOSE_READERS.includes(contender) ? close : rounds);
-    const args = [equipment.programs];
-    const read = { contenders: READERS, cache: 'warm', rounds: roundsOf, args, trusted: TRUSTED };
-    const start = { contenders: pick('ourTorchStart mappedStart'), clock: 'firstLine' };
+  legs: (bench) => {
+    const base = { cache: 'warm', rounds: closeRounds(bench) };
+    const read = { contenders: READERS, args: [bench.equipment.programs], trusted: TRUSTED };
     return {
-      read: { ...read, compared: ['everyByte'] },
-      start: { ...start, cache: 'warm', rounds: close },
+      read: { ...base, ...read, compared: ['everyByte'] },
+      start: { ...base, contenders: pick('ourTorchStart mappedStart'), clock: 'firstLine' },
     };
   },
   figures: { anonymous: growthOf('anonymous') },
@@ -64,7 +61,7 @@ function conversion(path, fileOf, rounds, signal) {
   return { ...leg, rounds, run, fileOf };
 }
 
-export const convertPickle = {
+const convertPickle = {
   name: 'pickle',
   prepare: async ({ path, folder }) => {
     if (statSync(path).size < LEAST_MODEL_FOR_LARGE) return { large: 'it is for models of 2 GB' };
@@ -100,3 +97,5 @@ export const convertPickle = {
     > convert: VmHWM against the steps of convert.py | at most 0.1 × | model:convert.peak / model:convertPy.peak | ours = model:convert.peak MB & theirs = model:convertPy.peak MB
     > convert of one tensor of 6 GB: VmHWM against the steps of convert.py | at most 0.1 × | large:convert.peak / large:convertPy.peak | ours = large:convert.peak MB & theirs = large:convertPy.peak MB`,
 };
+
+export const pickle = [readPickle, convertPickle];

@@ -4,16 +4,13 @@ import { CONTENDERS, pick } from '../contenders.mjs';
 import { startChild } from '../processes.mjs';
 
 /** Contenders that are trusted to have read the right bytes. */
-export const TRUSTED = pick('mapping ours');
+const TRUSTED = pick('mapping ours');
 
 /** How much one kind of memory grew while a file was opened and read. */
 export const growthOf = (kind) => (line) =>
   line.before && line.after ? line.after[kind] - line.before[kind] : Number.NaN;
-const GROWTH = {
-  anonymous: growthOf('anonymous'),
-  fileBacked: growthOf('fileBacked'),
-  proportional: growthOf('proportional'),
-};
+const KINDS = ['anonymous', 'fileBacked', 'proportional'];
+const GROWTH = Object.fromEntries(KINDS.map((kind) => [kind, growthOf(kind)]));
 
 /** The parts that trials of whole-model readers share, with the head of their page. */
 export const readAll = (cache, contenders, roundsOf) => ({
@@ -38,22 +35,22 @@ const CHART = {
   unit: 'ms',
 };
 
-/** Readers that are compared within hundredths, which takes so many times the rounds. */
-const CLOSE_READERS = pick('mapping ours python');
+/** Readers that are compared within hundredths take so many times the rounds. */
 const CLOSE_FACTOR = 5;
+export const closelyCompared =
+  (readers) =>
+  ({ rounds, many }) =>
+  (contender) =>
+    readers.includes(contender) ? many(CLOSE_FACTOR) * rounds : rounds;
 
 const READERS = pick(
   'mapping ours prefetched loaded readFile mmapIo torchLoad torchMapped pickle numpy torch python',
 );
-const closeRounds =
-  ({ rounds, many }) =>
-  (contender) =>
-    CLOSE_READERS.includes(contender) ? many(CLOSE_FACTOR) * rounds : rounds;
 
 /** Every byte read from the page cache, and the memory that it takes. */
-export const everyByte = {
+const everyByte = {
   name: 'every-byte',
-  ...readAll('warm', READERS, closeRounds),
+  ...readAll('warm', READERS, closelyCompared(pick('mapping ours python'))),
   chart: { file: 'every-byte.svg', title: 'A checkpoint in the page cache', ...CHART },
   page: `
     ## Every tensor handed out, then every byte read, warm${READING_TABLE}
@@ -77,7 +74,7 @@ const cold = readAll('cold', COLD_READERS, ({ rounds, many }) =>
 );
 
 /** The same from the disk. */
-export const everyByteCold = {
+const everyByteCold = {
   name: 'cold',
   ...cold,
   values: (legs) => {
@@ -116,14 +113,14 @@ async function holdIn(count, command, signal) {
     const now = children.map(({ pid }) => readMemory(pid));
     const sum = (kind) =>
       children.reduce((total, child, i) => total + now[i]?.[kind] - child.line().before?.[kind], 0);
-    return Object.fromEntries(Object.keys(GROWTH).map((kind) => [kind, sum(kind)]));
+    return Object.fromEntries(KINDS.map((kind) => [kind, sum(kind)]));
   } finally {
     await Promise.all(children.map((child) => child.end()));
   }
 }
 
 /** Memory of one process that holds all tensors with every byte read, and of four at once. */
-export const memory = {
+const memory = {
   name: 'memory',
   legs: ({ equipment, signal }) => {
     const args = [equipment.programs];
@@ -148,3 +145,5 @@ export const memory = {
     > private memory with every byte read | at most 1 MB | alone:ours.anonymous | Python with torch = alone:torch.anonymous MB & fs.readFile = alone:readFile.anonymous MB
     > private memory of 4 processes together | at most 2 MB | together:ours.anonymous | Python with torch = together:torch.anonymous MB & fs.readFile = together:readFile.anonymous MB`,
 };
+
+export const reading = [everyByte, everyByteCold, memory];

@@ -1,29 +1,25 @@
 /** The commands `npm run bench` and `npm run demo`: what they refuse, and small runs. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { rowsOf } from '../../benchmarks/figures.mjs';
-import { encodeHeader, tensor } from '../../benchmarks/models.mjs';
+import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { textOf } from '../support/source-tree.js';
 
-let folder: string;
 /** Where the command makes its files, and leaves none. */
 let temporary: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'safetensors-bench-test-'));
-  temporary = join(folder, 'temporary');
+  temporary = temporaryPath('temporary');
   await mkdir(temporary);
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** Without any Python. */
 function start(command: string, ...args: string[]) {
-  const env = { ...process.env, TMPDIR: temporary, SAFETENSORS_PYTHON: join(folder, 'none') };
+  const env = { ...process.env, TMPDIR: temporary, SAFETENSORS_PYTHON: '/no/python' };
   const file = join(import.meta.dirname, '../../benchmarks', `${command}.mjs`);
   return spawn(process.execPath, [file, ...args], { env });
 }
@@ -94,22 +90,21 @@ describe('the demo', () => {
   });
 
   test('takes a file with tensors at odd addresses', async () => {
-    const path = join(folder, 'odd.safetensors');
-    const header = encodeHeader([tensor('a', 'U8', 5), tensor('b', 'U8', 0), tensor('c', 'U8', 7)]);
-    await writeFile(path, Buffer.concat([header, new Uint8Array(12).fill(1)]));
+    const tensor = (name: string, length: number) =>
+      ({ name, dtype: 'U8', shape: [length] }) as const;
+    const path = writeTemporary([tensor('a', 5), tensor('b', 0), tensor('c', 7)]);
     const { stdout } = await run('demo', path);
     expect(stdout).toMatch(/^\| fs\.readFile +\| +\d/m);
     expect(stdout).not.toContain('wrong bytes');
   });
 
   test('says that a file without tensors has nothing to measure, and refuses others', async () => {
-    const path = join(folder, 'none.safetensors');
-    await writeFile(path, encodeHeader([]));
+    const path = writeTemporary([]);
     expect((await run('demo', path)).stdout).toContain('nothing to measure');
     await writeFile(path, 'PK\u0003\u0004 this is a zip archive');
     const { code, stdout, stderr } = await run('demo', path);
     expect([code, stdout]).toEqual([1, '']);
-    expect(stderr).toMatch(/^demo: .*none\.safetensors.*\n$/);
+    expect(stderr).toMatch(/^demo: .*model\.safetensors.*\n$/);
   });
 
   test('ends at SIGINT and removes the temporary folder', async () => {

@@ -1,8 +1,6 @@
 /** What trials share: files, fresh processes in turns, the same bytes, verdicts of comparisons. */
-import { mkdtemp, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { stat } from 'node:fs/promises';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { judge } from '../../benchmarks/compare.mjs';
 import { CONTENDERS } from '../../benchmarks/contenders.mjs';
 import { commandOf } from '../../benchmarks/equipment.mjs';
@@ -11,6 +9,8 @@ import { Measured, measure, refuseOtherBytes } from '../../benchmarks/measure.mj
 import * as models from '../../benchmarks/models.mjs';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/processes.mjs';
 import { requireSameBytes } from '../../benchmarks/trials/saving.mjs';
+import { temporaryPath } from '../support/make-file.js';
+import { Random } from '../support/random.js';
 
 const { signal } = new AbortController();
 const { ours: OURS, mapping: PLAIN_MAPPING, torchLoad: TORCH_LOAD, mmapIo: MMAP_IO } = CONTENDERS;
@@ -28,12 +28,6 @@ test('sizes and times are read and shown', () => {
 });
 
 describe('files', () => {
-  let folder: string;
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'safetensors-measure-test-'));
-  });
-  afterAll(() => rm(folder, { recursive: true, force: true }));
-
   test.each([1e6, 256e6, 2e9])('a model of %d bytes has 147 tensors of whole words', (bytes) => {
     for (const tensors of [models.modelTensors(bytes), models.mixedTensors(bytes)]) {
       const total = tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
@@ -44,11 +38,9 @@ describe('files', () => {
   });
 
   test('have the same bytes each time, and holes take up no space', async () => {
-    const paths = ['a', 'b'].map((name) => join(folder, `${name}.safetensors`));
-    for (const path of paths) await models.writeModel(path, models.modelTensors(1e6), signal);
-    const [a = '', b = ''] = paths;
+    const [a, b, sparse] = [temporaryPath('a'), temporaryPath('b'), temporaryPath('sparse')];
+    for (const path of [a, b]) await models.writeModel(path, models.modelTensors(1e6), signal);
     await requireSameBytes(a, b, signal);
-    const sparse = join(folder, 'sparse.safetensors');
     await models.writeSparseModel(sparse, [models.tensor('a', 'U8', 1e8)]);
     expect((await stat(sparse)).blocks * 512).toBeLessThan(1e6);
     await expect(requireSameBytes(sparse, a, signal)).rejects.toThrow('other bytes');
@@ -148,12 +140,9 @@ describe('a child', () => {
 describe('a comparison', () => {
   /** Pseudo-random times around 10 ms, with slow moments that hit the two of a round, or one alone. */
   function times(seed: number, slower: number): [before: number[], after: number[]] {
-    let state = seed;
-    const random = (): number => {
-      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-      return state / 2 ** 32;
-    };
-    const any = (): number => 10 * (1 + 0.06 * random()) * (random() < 0.1 ? 2 : 1);
+    const generator = new Random(seed, 0);
+    const random = (): number => generator.below(1e6) / 1e6;
+    const any = (): number => 10 * (1 + 0.06 * random()) * (generator.chance(0.1) ? 2 : 1);
     const shorter = (load: number): number => load * Math.min(any(), any());
     const rounds = Array.from({ length: 20 }, () => 1 + random());
     return [rounds.map(shorter), rounds.map((load) => shorter(load) * slower)];

@@ -17,10 +17,8 @@ const STYLE = `text{font:12px system-ui,sans-serif;fill:#57606a}
 const NAMES = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot' };
 const escapeXml = (text) => text.replace(/[&<>"]/g, (character) => `&${NAMES[character]};`);
 
-function text(x, y, content, className = '') {
-  const attribute = className === '' ? '' : ` class="${className}"`;
-  return `<text x="${x}" y="${y}"${attribute}>${escapeXml(content)}</text>`;
-}
+const text = (x, y, content, className = '') =>
+  `<text x="${x}" y="${y}"${className && ` class="${className}"`}>${escapeXml(content)}</text>`;
 
 /**
  * Draws `bars`, a value of every one of the `series` by label, NaN when it was not measured, on one linear scale

@@ -17,9 +17,6 @@ export function readSize(text) {
   throw new UsageError(`--size must be a size of ${least} or more, such as 1GB, but is "${text}"`);
 }
 
-/** Exit status by convention for a program that was interrupted. */
-const INTERRUPTED_EXIT_CODE = 130;
-
 /** Errors of the file system, of the package and of parseArgs have messages for users. */
 const HAS_MESSAGE_FOR_USERS = /^(E[A-Z0-9]+|SAFETENSORS_\w+|ERR_PARSE_ARGS_\w+)$/;
 
@@ -37,7 +34,8 @@ export async function runCommand(name, help, config, body) {
     if (parsed.values.help) console.log(help);
     else await body(parsed.values, signal, parsed.positionals);
   } catch (error) {
-    process.exitCode = signal.aborted ? INTERRUPTED_EXIT_CODE : 1;
+    // By convention 130 stands for a program that was interrupted.
+    process.exitCode = signal.aborted ? 130 : 1;
     const isExpected = error instanceof UsageError || HAS_MESSAGE_FOR_USERS.test(error.code);
     if (!signal.aborted && !isExpected) throw error;
     console.error(`${name}: ${signal.aborted ? 'interrupted' : error.message.split('\n', 1)[0]}`);
@@ -50,13 +48,10 @@ export function showProgress(text) {
   process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns ?? 80) - 1)}`);
 }
 
-/** Left free on the disk, or other programs fail because of a benchmark. */
-const SPARE_BYTES = 500_000_000;
-
-/** Free bytes in the folder for temporary files. */
+/** Free bytes in the folder for temporary files; some are left, or other programs fail because of a benchmark. */
 export async function freeTemporaryBytes() {
   const { bavail, bsize } = await statfs(tmpdir());
-  return Math.max(0, bavail * bsize - SPARE_BYTES);
+  return Math.max(0, bavail * bsize - 500_000_000);
 }
 
 /**

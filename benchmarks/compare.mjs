@@ -35,19 +35,14 @@ function criticalRank(count, risk) {
  */
 export function judge(before, after) {
   const logs = before.map((time, round) => Math.log(after[round] / time));
-  const averages = logs
-    .flatMap((a, i) => logs.slice(i).map((b) => (a + b) / 2))
-    .sort((a, b) => a - b);
+  const pairs = logs.flatMap((a, i) => logs.slice(i).map((b) => (a + b) / 2));
+  const averages = pairs.sort((a, b) => a - b);
   const critical = criticalRank(logs.length, RISK / 2);
   const interval = [averages[critical], averages.at(-1 - critical)].map(Math.expm1);
   const change = Math.expm1(median(averages));
-  const [low, high] = interval;
-  const isSure = low > LEAST_CHANGE || high < -LEAST_CHANGE;
-  const size = `${(Math.abs(change) * 100).toFixed(1)} %`;
-  const verdict = isSure
-    ? `${change > 0 ? 'slower' : 'faster'} by ${size}`
-    : 'no difference beyond noise';
-  return { change, interval, verdict };
+  const isSure = interval[0] > LEAST_CHANGE || interval[1] < -LEAST_CHANGE;
+  const size = `${change > 0 ? 'slower' : 'faster'} by ${(Math.abs(change) * 100).toFixed(1)} %`;
+  return { change, interval, verdict: isSure ? size : 'no difference beyond noise' };
 }
 
 /** Makes the tree of a commit, with the packages of this folder, compiled; the programs that are measured are ours. */
@@ -57,13 +52,10 @@ async function buildTree(commit, tree, rounds) {
     const failure = error?.message ?? stderr.trim().split('\n').at(-1);
     if (status !== 0) throw new UsageError(`${file} ${args.join(' ')}: ${failure}`);
   };
-  const { status } = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`], {
-    cwd: ROOT_FOLDER,
-  });
+  const question = ['cat-file', '-e', `${commit}^{commit}`];
+  const { status } = spawnSync('git', question, { cwd: ROOT_FOLDER });
   if (status !== 0) throw new UsageError(`there is no commit ${commit}`);
-  console.error(
-    `bench: compiling ${commit}, then ${rounds} rounds of each contender before its rows`,
-  );
+  console.error(`bench: compiling ${commit}, then ${rounds} rounds of each contender`);
   await mkdir(tree);
   run(ROOT_FOLDER, 'git', 'archive', '--output', `${tree}.tar`, commit);
   run(tree, 'tar', '-xf', `${tree}.tar`);
@@ -106,14 +98,13 @@ export async function compareTrees(commit, trials, bench) {
     const { contenders, compared = ['elapsed'] } = leg;
     for (const contender of compared.length === 0 ? [] : contenders.filter(({ ours }) => ours)) {
       const pair = [{ ...contender, root: tree }, contender];
-      const trusted = leg.trusted && pair;
-      const both = { contenders: pair, order, rounds: bench.rounds, hasWarmUp: true, trusted };
-      const measured = await measure({ ...leg, ...both }, title, own);
+      const both = { contenders: pair, order, rounds: bench.rounds, hasWarmUp: true };
+      const measured = await measure({ ...leg, ...both, trusted: leg.trusted && pair }, title, own);
       showProgress('');
       for (const figure of compared) {
-        const [before, after] = pair.map((one) => timesOf(measured, one, figure));
+        const times = pair.map((one) => timesOf(measured, one, figure));
         const cells = [`${title}: ${contender.name}, ${figure}`];
-        console.log(`| ${[...cells, ...cellsOf(before, after, measured.reasons)].join(' | ')} |`);
+        console.log(`| ${[...cells, ...cellsOf(...times, measured.reasons)].join(' | ')} |`);
       }
     }
   };

@@ -52,7 +52,7 @@ export function copiesOf(path, target, python, signal) {
     const isShort = freemem() < size * MEMORY_PER_BYTE || (await freeTemporaryBytes()) < size;
     if (isShort) throw new NotMeasuredError('too little memory or disk for a copy');
     showProgress(`writing the same weights with ${format}`);
-    const script = join(ROOT_FOLDER, 'benchmarks/children/make_copy.py');
+    const script = join(import.meta.dirname, 'children/make_copy.py');
     const args = [script, format, path, `${target}.${format}`];
     return await runChild({ file: python.file, args }, signal);
   }

@@ -48,12 +48,13 @@ export function median(values) {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
-/** The largest value; the fastest and the slowest time, as a text. */
+/** The ends of the values; the fastest and the slowest time, as a text. */
 export const max = (values) => (values.length === 0 ? Number.NaN : Math.max(...values));
-export const span = (times) =>
-  times.length === 0
-    ? '–'
-    : [Math.min(...times), Math.max(...times)].map(formatDuration).join(' – ');
+export const min = (values) => -max(values.map((value) => -value));
+export function span(times) {
+  const ends = [min(times), max(times)];
+  return times.length === 0 ? '–' : ends.map(formatDuration).join(' – ');
+}
 
 /** A Markdown table with aligned columns, text in the first to the left, figures to the right; its heading comes first. */
 export function markdownTable(rows) {

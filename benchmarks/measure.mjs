@@ -40,18 +40,15 @@ export class Measured {
 
   /** Lines that name the contenders that were not measured. */
   get reasons() {
-    return this.rows.flatMap(({ contender, reason }) =>
-      reason === undefined ? [] : [`${contender.name} was not measured: ${reason}`],
-    );
+    const failed = this.rows.filter(({ reason }) => reason !== undefined);
+    return failed.map(({ contender, reason }) => `${contender.name} was not measured: ${reason}`);
   }
 }
 
 /** Shuffles each round, so that a slow moment or a predecessor's leftovers do not always hit the same contender. */
 function shuffled(items) {
-  return items
-    .map((item) => ({ item, at: Math.random() }))
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item);
+  const places = items.map((item) => ({ item, at: Math.random() }));
+  return places.sort((a, b) => a.at - b.at).map(({ item }) => item);
 }
 
 /**
@@ -106,13 +103,12 @@ export function refuseOtherBytes({ rows }, trusted) {
   if (sums.some((sum) => sum !== truth)) {
     throw new Error(`readers that are trusted saw different bytes: ${sums.join(', ')}`);
   }
-  const checked = rows.map((row) => {
+  const checked = (row) => {
     const other = truth && sumsOf(row).find((sum) => sum !== truth);
-    if (other === undefined) return row;
     const reason = `it read wrong bytes: their sum is ${other} instead of ${truth}`;
-    return { contender: row.contender, lines: [], reason };
-  });
-  return new Measured(checked);
+    return other === undefined ? row : { ...row, lines: [], reason };
+  };
+  return new Measured(rows.map(checked));
 }
 
 /**

@@ -95,7 +95,7 @@ const compareTensors = (a, b) =>
  * Length prefix and header, laid out without gaps in the reference's order, compact and padded to 8 bytes. With
  * an indent, its JSON has lines and blanks, as no usual writer makes them.
  */
-export function encodeHeader(tensors, metadata = {}, indent = 0) {
+function encodeHeader(tensors, metadata = {}, indent = 0) {
   let end = 0;
   const entries = [...tensors].sort(compareTensors).map(({ name, dtype, shape, byteLength }) => {
     end += byteLength;

@@ -1,6 +1,7 @@
 /** Reading every byte of the model, from the page cache and from the disk, and the memory that it takes. */
 import { readMemory } from '../children/memory.mjs';
 import { CONTENDERS, pick } from '../contenders.mjs';
+import { min } from '../figures.mjs';
 import { startChild } from '../processes.mjs';
 
 /** Contenders that are trusted to have read the right bytes. */
@@ -15,14 +16,13 @@ const GROWTH = Object.fromEntries(KINDS.map((kind) => [kind, growthOf(kind)]));
 /** The parts that trials of whole-model readers share, with the head of their page. */
 export const readAll = (cache, contenders, roundsOf) => ({
   legs: (bench) => {
-    const args = [bench.equipment.programs];
-    const leg = { contenders, cache, rounds: roundsOf(bench), args, trusted: TRUSTED };
-    return { read: { ...leg, compared: ['handedOut', 'everyByte'] } };
+    const base = { contenders, cache, args: [bench.equipment.programs], trusted: TRUSTED };
+    return { read: { ...base, rounds: roundsOf(bench), compared: ['handedOut', 'everyByte'] } };
   },
   figures: GROWTH,
   values: (legs) => {
     const times = contenders.map((contender) => legs.read.median(contender, 'everyByte'));
-    return { fastest: Math.min(...times.filter((time) => !Number.isNaN(time))) };
+    return { fastest: min(times.filter((time) => !Number.isNaN(time))) };
   },
 });
 export const READING_TABLE = `
@@ -73,17 +73,14 @@ const cold = readAll('cold', COLD_READERS, ({ rounds, many }) =>
   Math.max(rounds, many(LEAST_COLD_ROUNDS)),
 );
 
-/** The same from the disk. */
 const everyByteCold = {
   name: 'cold',
   ...cold,
   values: (legs) => {
     const mine = legs.read.every(CONTENDERS.streamed, 'everyByte');
     /** The least lead over a rival, of all rounds. */
-    const lead = (rival) => {
-      const leads = legs.read.every(rival, 'everyByte').map((time, round) => time / mine[round]);
-      return leads.length === 0 ? Number.NaN : Math.min(...leads);
-    };
+    const lead = (rival) =>
+      min(legs.read.every(rival, 'everyByte').map((time, round) => time / mine[round]));
     const leads = { torchLead: lead(CONTENDERS.torch), numpyLead: lead(CONTENDERS.numpy) };
     return { ...cold.values(legs), ...leads };
   },
@@ -110,10 +107,12 @@ async function holdIn(count, command, signal) {
   try {
     // Fails when one of the processes failed.
     await Promise.all(starts);
-    const now = children.map(({ pid }) => readMemory(pid));
-    const sum = (kind) =>
-      children.reduce((total, child, i) => total + now[i]?.[kind] - child.line().before?.[kind], 0);
-    return Object.fromEntries(KINDS.map((kind) => [kind, sum(kind)]));
+    const lines = children.map(({ pid, line }) => ({
+      before: line().before,
+      after: readMemory(pid),
+    }));
+    const sum = (grown) => lines.reduce((total, line) => total + grown(line), 0);
+    return Object.fromEntries(KINDS.map((kind) => [kind, sum(GROWTH[kind])]));
   } finally {
     await Promise.all(children.map((child) => child.end()));
   }
@@ -123,12 +122,10 @@ async function holdIn(count, command, signal) {
 const memory = {
   name: 'memory',
   legs: ({ equipment, signal }) => {
-    const args = [equipment.programs];
-    const hold = (count) => {
-      const run = (command) => holdIn(count, command, signal);
-      return { contenders: MEMORY_READERS, args, cache: 'warm', rounds: 1, run, compared: [] };
-    };
-    return { alone: hold(1), together: hold(PROCESSES) };
+    const base = { contenders: MEMORY_READERS, args: [equipment.programs], compared: [] };
+    const run = (count) => (command) => holdIn(count, command, signal);
+    const leg = { ...base, cache: 'warm', rounds: 1 };
+    return { alone: { ...leg, run: run(1) }, together: { ...leg, run: run(PROCESSES) } };
   },
   chart: {
     file: 'memory.svg',

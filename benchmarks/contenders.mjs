@@ -1,12 +1,12 @@
 /**
  * All contenders as data, by the names that trials use: `name | heading of the row | program method | options`. The
  * program is a script of `children/` (`.mjs`, `.py`), `cli` for the command line, `limits` of `native/`, or one of the
- * system. It gets the method, then the file: the weights in the format `file`, safetensors by default. `needs` are
- * packages from npm or for Python that may be missing. `ours` runs this package: `--compare` runs it with two versions.
- * `exit` is the code with which it ends when all went well. Of formats is known without measuring whether reading a
- * file from a stranger cannot run code in it (`safe`), and whether a tensor is found without reading the others
- * (`layout`). Pickle is not safe by its design: Python's own reader calls what the file names, those in JavaScript do
- * not.
+ * system. It gets the method, then the file. Options are
+ * - `file`, the format of the weights that it gets, by default safetensors; `ours`, what runs this package;
+ * - `needs`, packages that may be missing; `exit`, the code with which it ends when all went well;
+ * - of formats, what needs no measuring: whether a stranger's file cannot run code in the reader (`safe`), and whether
+ *   a tensor is found without reading the others (`layout`). Pickle is unsafe by design: Python's own reader calls what
+ *   the file names, those in JavaScript do not.
  */
 const TABLE = `
   mapping | limit: plain mapping, C | limits mapping

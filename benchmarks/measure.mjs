@@ -53,23 +53,22 @@ function shuffled(items) {
 
 /**
  * Runs every contender once per round. A leg has
- * - `contenders`, and `rounds`: as many for all, or for each by a function; the last rounds leave the others out;
- * - `path`, the file that they get; without it the weights in the format of each; `args` behind it;
- * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts, else as they happen to be;
- * - `run`, which gives the line of a command; without it the command prints it, or, with a `clock`, is timed:
- *   `elapsed` in all, or up to its `firstLine`;
- * - `hasWarmUp`, with a `clock` by default: a round before the first, which brings the programs into the page cache;
+ * - `contenders`, and `rounds`: a number, or a function of the contender;
+ * - `path`, the file that they get, by default the weights in the format of each, by `fileOf`; `args` behind it;
+ * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts;
+ * - `run`, which gives the line of a command; by default the command prints it, or, with a `clock`, the parent times
+ *   `elapsed` in all, or up to the `firstLine`;
+ * - `hasWarmUp`, by default with a `clock`: a round before the first brings the programs into the page cache;
  * - `trusted`, contenders whose bytes are right; a rival that saw different bytes gets a reason and no lines;
- * - `order`, in which the rows of a round are run, by default a random one;
- * - `compared`, figures of the line for `--compare`, `elapsed` by default; `fileOf` in place of the equipment's.
+ * - `order` of the rows in a round, by default random;
+ * - `compared`, figures of the line for `--compare`, by default `elapsed`.
  * A contender that fails in one round has a reason and no lines.
  */
 export async function measure(leg, title, { equipment, signal, isTry = false }) {
   const { contenders, rounds, path, args = [], cache, clock, order = shuffled, trusted } = leg;
-  const { hasWarmUp = clock !== undefined && !isTry } = leg;
+  const { hasWarmUp = clock !== undefined && !isTry, fileOf = equipment.fileOf } = leg;
   const timed = async (command) => ({ elapsed: (await timeProcess(command, signal))[clock] });
-  const usual = clock === undefined ? (command) => runChild(command, signal) : timed;
-  const { run = usual, fileOf = equipment.fileOf } = leg;
+  const { run = clock === undefined ? (command) => runChild(command, signal) : timed } = leg;
   const rows = contenders.map((contender) => ({ contender, lines: [], reason: undefined }));
   const roundsOf = typeof rounds === 'number' ? () => rounds : rounds;
   const most = Math.max(...contenders.map(roundsOf));
@@ -86,8 +85,7 @@ export async function measure(leg, title, { equipment, signal, isTry = false }) 
         if (round > 0) lines.push(line);
       } catch (error) {
         if (!(error instanceof NotMeasuredError)) throw error;
-        row.reason = error.message;
-        lines.length = 0;
+        Object.assign(row, { reason: error.message, lines: [] });
       }
     }
   }
@@ -132,8 +130,7 @@ export async function runTrial(trial, bench, use, measureLeg = measure) {
 }
 
 /** Asking may itself bring a page or two back. */
-const COLD_SHARE = 0.01;
-const WARM_SHARE = 0.99;
+const IS_IN = { cold: (share) => share <= 0.01, warm: (share) => share >= 0.99 };
 /** A system short of memory keeps pages that are read a second time. */
 const CACHE_ATTEMPTS = 4;
 
@@ -155,7 +152,7 @@ async function bringInto(state, path, { programs }, signal) {
   let share = Number.NaN;
   for (let attempt = 1; attempt <= CACHE_ATTEMPTS; attempt++) {
     share = await bring(state);
-    if (state === 'cold' ? share <= COLD_SHARE : share >= WARM_SHARE) return;
+    if (IS_IN[state](share)) return;
   }
   throw new NotMeasuredError(`${(share * 100).toFixed(1)} % of the file are in the page cache`);
 }

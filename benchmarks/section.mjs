@@ -6,11 +6,10 @@
  *   for those of the legs a and b
  * - `> what | at most 12 ms | expression | beside = expression unit & …`: a target
  * `{name}` and `$name` are `values` of the trial, functions of the row's contender among them; `{= expression}` is its
- * text. An expression is `[leg:][contender.]figure` or the ratio of two: the
- * median of a figure of the lines, or its `max(figure)` or `span(figure)`, over all legs unless one is named, of the
- * row's contender unless another is named. A figure may be a function of the line in `figures`.
- * The unit is ms unless another follows. Beside a ratio stand by default the times of this package and of the rival:
- * it is `ours / theirs`, or with "at least" `theirs / ours`. A dash stands for nothing.
+ * text. An expression is `[leg:][contender.]figure`, by default over all legs and of the row's contender, or the ratio
+ * of two: the median of a figure of the lines, or its `max(figure)` or `span(figure)`. A figure may be a function of
+ * the line in `figures`. The default unit is ms. Beside a ratio stand by default the times of this package and of the
+ * rival: it is `ours / theirs`, or with "at least" `theirs / ours`. A dash stands for nothing.
  */
 import { showProgress } from './command-line.mjs';
 import { CONTENDERS } from './contenders.mjs';
@@ -31,17 +30,13 @@ function makeReader({ figures: computed = {} }, legs, values) {
     const measured = leg === undefined ? merged : (legs[leg] ?? new Measured([]));
     return SUMMARIES[how](measured.every(contender, computed[figure] ?? figure));
   };
-  return (text, row) => {
-    const [, expression, unit = 'ms'] = /^(.*?)(?: (ms|s|×|1×|\+?MB|#))?$/.exec(text);
+  return (formula, row) => {
+    const [, expression, unit = 'ms'] = /^(.*?)(?: (ms|s|×|1×|\+?MB|#))?$/.exec(formula);
     const terms = expression.split(' / ');
     const [above, below = 1] = terms.map((term) => read(term, row));
     const value = typeof above === 'string' ? above : above / below;
-    return {
-      value,
-      unit,
-      terms,
-      text: typeof value === 'string' ? value : figures.FORMATS[unit][0](value),
-    };
+    const text = typeof value === 'string' ? value : figures.FORMATS[unit][0](value);
+    return { value, terms, text };
   };
 }
 

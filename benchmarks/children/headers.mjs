@@ -25,8 +25,8 @@ function checkHeader(json, dataByteLength) {
     if (bits === undefined || !Array.isArray(shape)) throw new Error(name);
     if (!Array.isArray(offsets) || offsets.length !== 2) throw new Error(name);
     const [begin, end] = [offsets[0], offsets[1]];
-    if (!Number.isSafeInteger(begin) || !Number.isSafeInteger(end) || begin < 0)
-      throw new Error(name);
+    const areSafe = Number.isSafeInteger(begin) && Number.isSafeInteger(end);
+    if (!areSafe || begin < 0) throw new Error(name);
     let elements = 1;
     for (let i = 0; i < shape.length; i++) {
       if (!Number.isSafeInteger(shape[i]) || shape[i] < 0) throw new Error(name);

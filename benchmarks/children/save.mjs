@@ -1,8 +1,7 @@
 /**
- * Writes a copy of a file. Arguments: METHOD SOURCE TARGET. The methods `memory…` hold the tensors before the clock
- * starts, `file…` open the source within it. Prints 0 when it is ready, starts its clock when standard input ends,
- * and prints the ms until the new file is in its place (`elapsed`), and by how many bytes resident memory grew at
- * most (`extraMemory`). `save.py` and `limits.c` do the same.
+ * Writes a copy of a file. Arguments: METHOD SOURCE TARGET. `memory…` holds the tensors before the clock starts,
+ * `file…` opens the source within it. Prints 0 when ready, starts its clock when standard input ends, and prints the ms
+ * until the new file is in its place (`elapsed`) and the growth of resident memory (`extraMemory`). So does `save.py`.
  */
 import { safeOpen, saveFile } from 'safetensors-mmap';
 import { forgetPeak, peakMemory } from './memory.mjs';

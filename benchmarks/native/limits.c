@@ -91,19 +91,6 @@ static int Drop(int fd) {
 #endif
 }
 
-/*
- * Reads the file once past the page cache. What lies below it, the cache of a disk or of the host
- * of a virtual machine, cannot be emptied; so it is filled before each reader, not only for the
- * later ones. File systems without O_DIRECT have nothing below.
- */
-static int FillBelow(const char* path) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-  if (fd < 0) return 0;
-  int failed = ReadAll(fd);
-  close(fd);
-  return failed;
-}
-
 static double ResidentShare(int fd) {
   struct stat file;
   if (fstat(fd, &file) != 0) return -1;
@@ -121,8 +108,14 @@ static double ResidentShare(int fd) {
 
 static int BringInto(int cold, const char* path) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || (cold && (Drop(fd) != 0 || FillBelow(path) != 0))) return Fail(path);
-  if (!cold && ResidentShare(fd) < 1 && ReadAll(fd) != 0) return Fail(path);
+  if (fd < 0 || (cold && Drop(fd) != 0)) return Fail(path);
+  /*
+   * What lies below the page cache, the cache of a disk or of the host of a virtual machine, cannot
+   * be emptied; so it is filled before each reader, not only for the later ones. File systems
+   * without O_DIRECT have nothing below.
+   */
+  int source = cold ? open(path, O_RDONLY | O_CLOEXEC | O_DIRECT) : fd;
+  if (source >= 0 && (cold || ResidentShare(fd) < 1) && ReadAll(source) != 0) return Fail(path);
   double share = ResidentShare(fd);
   if (share < 0) return Fail(path);
   printf("%.6f\n", share);

@@ -31,11 +31,10 @@ def bit_patterns(array):
 
 def read(is_opaque=lambda array: False):
     """As numpy arrays; BF16 and F8 are of ml_dtypes, since the reference gives no F8 to numpy. Some as integers."""
-    integers = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
     arrays = {}
     for name, tensor in read_tensors().items():
         dtype = str(tensor.dtype).removeprefix("torch.")
-        array = tensor.view(integers[tensor.element_size()]).numpy().view(dtype)
+        array = tensor.view(torch.uint8).numpy().view(dtype)
         arrays[name] = bit_patterns(array) if is_opaque(array) else array
     return arrays
 
@@ -90,8 +89,8 @@ def arrow(file):
     schema = pyarrow.schema(fields, metadata={"names": json.dumps(list(arrays))})
     with pyarrow.ipc.new_file(file, schema) as writer:
         for array in arrays.values():
-            offsets = pyarrow.py_buffer(struct.pack("<2q", 0, array.nbytes))
-            buffers = [None, offsets, pyarrow.py_buffer(bit_patterns(array))]
+            offsets = struct.pack("<2q", 0, array.nbytes)
+            buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(bit_patterns(array))]
             data = pyarrow.Array.from_buffers(pyarrow.large_binary(), 1, buffers)
             dtype = pyarrow.array([dtypes[array.dtype.name]])
             writer.write_batch(pyarrow.record_batch([dtype, data], schema))

@@ -26,7 +26,7 @@ if loops:
     import mmap
     import time
 
-    from memory import field
+    from memory import read_memory
 
 
 # Every opener gives the tensors in the order of the file; those of generators are handed out one by one.
@@ -64,17 +64,9 @@ METHODS = {
 
 def range_of(tensor):
     """Address and length in bytes of the memory of a numpy array or torch tensor."""
-    if hasattr(tensor, "data_ptr"):
+    if "torch" in method:
         return tensor.data_ptr(), tensor.numel() * tensor.element_size()
     return tensor.ctypes.data, tensor.nbytes
-
-
-def read_memory():
-    try:
-        private, file_backed = field("RssAnon"), field("RssFile")
-        return {"anonymous": private, "fileBacked": file_backed, "proportional": field("Pss", "smaps_rollup")}
-    except OSError:
-        return None
 
 
 if not loops:
@@ -94,24 +86,24 @@ line["before"] = read_memory()
 start = time.perf_counter()
 
 
-def elapsed():
-    return (time.perf_counter() - start) * 1e3
+def note(name):
+    line[name] = (time.perf_counter() - start) * 1e3
 
 
 tensors = METHODS[method]()
-line["open"] = elapsed()
+note("open")
 for tensor in tensors:
     held.append(tensor)
     if len(held) == 1:
-        address, length = range_of(held[0])
+        address, length = range_of(tensor)
         line["firstByte"] = ctypes.c_ubyte.from_address(address).value if length else None
-        line["firstTensor"] = elapsed()
-line["handedOut"] = elapsed()
+        note("firstTensor")
+note("handedOut")
 for tensor in held:
     address, length = range_of(tensor)
     total += touch_words(address, length) if length else 0
     size += length
-line["everyByte"] = elapsed()
+note("everyByte")
 line["after"] = read_memory()
 print(json.dumps(line | {"bytes": size, "checksum": f"{total % 2**64:016x}"}), flush=True)
 sys.stdin.read()

@@ -18,13 +18,11 @@ function storedEntries(file) {
 
 /** The pickle of a checkpoint, and its storages by their keys; all names begin with that of the archive. */
 export async function torchEntries(path) {
-  const entries = [...storedEntries(await readFile(path))];
-  const below = entries.map(([name, bytes]) => [name.slice(name.indexOf('/') + 1), bytes]);
-  const storages = below.filter(([name]) => name.startsWith('data/'));
-  return {
-    pickle: new Map(below).get('data.pkl'),
-    storages: new Map(storages.map(([name, bytes]) => [name.slice(5), bytes])),
-  };
+  const entries = new Map();
+  for (const [name, bytes] of storedEntries(await readFile(path))) {
+    entries.set(name.replace(/^[^/]*\/(data\/)?/, ''), bytes);
+  }
+  return { pickle: entries.get('data.pkl'), storages: entries };
 }
 
 const ELEMENT_BYTES = { FloatStorage: 4, BFloat16Storage: 2, float8_e4m3fn: 1 };

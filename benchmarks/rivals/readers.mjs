@@ -67,24 +67,24 @@ export function onnx() {
   };
 }
 
-/** Resolves a global of a torch pickle; a storage is known by its name. */
-function torchGlobal(name) {
-  if (name === 'torch._utils._rebuild_tensor_v2') return rebuildTensor;
-  if (name === 'torch._utils._rebuild_tensor_v3') return rebuildTyped;
-  if (name === 'collections.OrderedDict') return () => new Map();
-  return name.replace(/^torch\./, '');
+/** A parser of pickles that knows these globals; another one, as the dtypes of torch are, is its name. */
+function pickleParser(globals, options) {
+  const { Parser } = require('pickleparser');
+  const resolve = (module, name) => globals[`${module}.${name}`] ?? name;
+  return new Parser({ unpicklingTypeOfDictionary: 'Map', nameResolver: { resolve }, ...options });
 }
 
 export function torchByPickleparser() {
-  const { Parser } = require('pickleparser');
+  require('pickleparser');
+  const globals = {
+    'torch._utils._rebuild_tensor_v2': rebuildTensor,
+    'torch._utils._rebuild_tensor_v3': rebuildTyped,
+    'collections.OrderedDict': () => new Map(),
+  };
   return async (path) => {
     const { pickle, storages } = await torchEntries(path);
-    const parser = new Parser({
-      unpicklingTypeOfDictionary: 'Map',
-      nameResolver: { resolve: (module, name) => torchGlobal(`${module}.${name}`) },
-      persistentResolver: { resolve: ([, dtype, key]) => ({ bytes: storages.get(key), dtype }) },
-    });
-    return parser.parse(pickle);
+    const resolve = ([, dtype, key]) => ({ bytes: storages.get(key), dtype });
+    return pickleParser(globals, { persistentResolver: { resolve } }).parse(pickle);
   };
 }
 
@@ -103,15 +103,11 @@ export function torchByJpickle() {
 
 /** A dictionary of numpy arrays. */
 export function numpyByPickleparser() {
-  const { Parser } = require('pickleparser');
+  require('pickleparser');
   const globals = {
     'numpy._core.multiarray._reconstruct': () => new NumpyArray(),
     'numpy.dtype': (name) => new NumpyDtype(name),
     'numpy.ndarray': NumpyArray,
   };
-  return async (path) => {
-    const nameResolver = { resolve: (module, name) => globals[`${module}.${name}`] };
-    const parser = new Parser({ unpicklingTypeOfDictionary: 'Map', nameResolver });
-    return parser.parse(await readFile(path));
-  };
+  return async (path) => pickleParser(globals).parse(await readFile(path));
 }

@@ -41,15 +41,21 @@ export function isProxyLogin({ message }: ConnectionCause): boolean {
 /** Keys under which undici keeps the dispatcher of `fetch`, by interface version. */
 const DISPATCHERS = [1, 2, 3].map((version) => Symbol.for(`undici.globalDispatcher.${version}`));
 
+/** What sends the requests of `fetch`, once it was called, in all interface versions. Other runtimes have none. */
+export function dispatchers(): object[] {
+  const found = globalThis as unknown as Readonly<Record<symbol, object | undefined>>;
+  const all = DISPATCHERS.map((key) => found[key]).filter((dispatcher) => dispatcher !== undefined);
+  // On Node 26 the older interface is a wrapper around the newer one.
+  return all.filter((one) => one.constructor.name !== 'Dispatcher1Wrapper');
+}
+
 /**
  * Whether the `fetch` of this runtime, once called, uses no proxy: Node's then has a plain `Agent`. Seen on Node 20,
- * 22, 24 and 26, with and without `NODE_USE_ENV_PROXY`. Other runtimes have none.
+ * 22, 24 and 26, with and without `NODE_USE_ENV_PROXY`.
  */
 function goesDirectly(): boolean {
-  const found = globalThis as unknown as Readonly<Record<symbol, object | undefined>>;
-  const names = DISPATCHERS.map((key) => found[key]?.constructor.name);
-  const senders = names.filter((name) => name !== undefined && name !== 'Dispatcher1Wrapper');
-  return senders.length > 0 && senders.every((name) => name === 'Agent');
+  const senders = dispatchers();
+  return senders.length > 0 && senders.every((sender) => sender.constructor.name === 'Agent');
 }
 
 /** CORS looks like a broken connection to a page. */

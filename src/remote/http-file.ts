@@ -9,7 +9,15 @@ import {
   readRangeHead,
 } from './range-response.js';
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
-import { type Answer, type AskedUrl, discard, readPieces, refused, request } from './request.js';
+import {
+  type Answer,
+  type AskedUrl,
+  awaitPlaced,
+  discard,
+  readPieces,
+  refused,
+  request,
+} from './request.js';
 import { PassingFailure } from './retries.js';
 import type { FailureContext, Session, Try } from './session.js';
 import { beginsAsPage, isCalledPage, pageMessage } from './web-page.js';
@@ -148,8 +156,16 @@ export class HttpFile implements RemoteFile {
   }
 
   /** Asks the host of the last redirect; if that refuses, the source's host. */
-  async #ask(asked: AskedRange, { onRedirected }: Reading, tried: Try): Promise<Answer> {
-    const question = { range: rangeHeader(asked), onRedirected };
+  async #ask(
+    asked: AskedRange,
+    { target, received, onRedirected }: Reading,
+    tried: Try,
+  ): Promise<Answer> {
+    const question = {
+      range: rangeHeader(asked),
+      target: target?.subarray(received),
+      onRedirected,
+    };
     const location = this.#location;
     const answer = await this.#send(location, question, tried);
     const { status } = answer.response;
@@ -162,7 +178,7 @@ export class HttpFile implements RemoteFile {
 
   async #send(
     location: URL | undefined,
-    question: Pick<AskedUrl, 'range' | 'onRedirected'>,
+    question: Pick<AskedUrl, 'range' | 'target' | 'onRedirected'>,
     tried: Try,
   ): Promise<Answer> {
     const isForeign = location !== undefined;
@@ -248,14 +264,22 @@ export class HttpFile implements RemoteFile {
   /** Reads the body to its end, which must be the last requested byte. */
   async #readBody(answer: Answer, reading: Reading, target: Uint8Array, tried: Try): Promise<void> {
     const { url } = answer;
+    const arrived = (byteLength: number): void => {
+      reading.received += byteLength;
+      reading.onBytes?.(byteLength);
+    };
+    const take = (piece: Uint8Array): void => {
+      const { byteLength } = piece;
+      if (byteLength > target.byteLength - reading.received) throw this.#tooLong(target, url);
+      target.set(piece, reading.received);
+      arrived(byteLength);
+    };
     try {
-      await readPieces(this.#session, answer, this.path, tried, (piece) => {
-        const { byteLength } = piece;
-        if (byteLength > target.byteLength - reading.received) throw this.#tooLong(target, url);
-        target.set(piece, reading.received);
-        reading.received += byteLength;
-        reading.onBytes?.(byteLength);
-      });
+      if (answer.receive === undefined) {
+        await readPieces(this.#session, answer, this.path, tried, take);
+      } else {
+        await awaitPlaced(this.#session, answer, this.path, tried, arrived);
+      }
     } catch (error) {
       // Ignore a connection that breaks or stalls behind the last byte.
       const isCutOff = error instanceof PassingFailure || tried.isStalled();

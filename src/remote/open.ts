@@ -10,13 +10,13 @@ import {
 } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
 import { noRevision } from '../file/hub/ids.js';
-import type { HubSettings } from '../file/hub/settings.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
 import { type ByteSource, byteSourceOf } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import type { HeadersInput } from './credentials.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
+import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
 import { RemoteShards } from './remote-shards.js';
 import { withScope } from './scope.js';
@@ -61,7 +61,7 @@ const LARGEST_CONCURRENCY = 64;
 export interface RemoteRuntime {
   /** Longest possible buffer, in bytes. */
   readonly maxBufferByteLength: number;
-  readonly hubSettings: HubSettings;
+  readonly hubSettings: RemoteSettings;
 }
 
 /** Opens a checkpoint: fetches the index, or the header of the only file. */
@@ -96,7 +96,7 @@ export async function openRemoteIn(
 export async function findSource(
   source: string | URL | Blob | ByteSource,
   { token, headers, fetch, variant, revision }: RemoteOptions,
-  settings: HubSettings,
+  settings: RemoteSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
   if (typeof source === 'string' || isUrl(source)) {

@@ -5,6 +5,7 @@ import { isCommit } from '../file/hub/ids.js';
 import { whenAborted } from '../platform/transfer/abort-listeners.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
+import type { PlacedAnswer, PlacedRequest } from './receiver.js';
 import { passingMessage, refusalOf } from './response-errors.js';
 import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
 import { parseHttpUrl } from './safe-urls.js';
@@ -17,6 +18,8 @@ export interface AskedUrl {
   readonly isForeign: boolean;
   /** `Range`, if there is one. */
   readonly range?: string | undefined;
+  /** Memory for the range, if it is there already: long ranges are received straight into it. */
+  readonly target?: Uint8Array<ArrayBuffer> | undefined;
   /** The file's name for messages. */
   readonly path: string;
   /** Called if `fetch` turns out to hide redirects, and with them the commit; returns the URL to request then. */
@@ -28,6 +31,8 @@ export interface AskedUrl {
 /** An answer other than a redirect. */
 export interface Answer {
   readonly response: Response;
+  /** As in `PlacedAnswer`: the body comes by this way alone. */
+  readonly receive: PlacedAnswer['receive'];
   /** Its URL, after redirects. */
   readonly url: URL;
   /** The version according to the first host, before its redirect. */
@@ -55,7 +60,7 @@ const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_BAD_RESPONSE` for bad redirects
  */
 export async function request(session: Session, asked: AskedUrl, tried: Try): Promise<Answer> {
-  const { path } = asked;
+  const { path, target } = asked;
   let { url, isForeign } = asked;
   let commit: string | undefined;
   let linkedTag: string | undefined;
@@ -63,7 +68,8 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
     const headers = headersFor(session, url, isForeign, asked.range);
     const isAuthorized = headers.has('authorization');
     tried.watched?.asked(url, asked.range);
-    const response = await send(session, url, headers, path, tried);
+    const placed = await receive(session, { url, headers, target }, path, tried);
+    const response = placed?.response ?? (await send(session, url, headers, path, tried));
     if (response.type === 'opaqueredirect') {
       session.hidesRedirects = true;
       url = (await asked.pin?.(tried)) ?? url;
@@ -81,7 +87,8 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
     if (location === null) {
       if (isPassingStatus(status))
         throw await passing(session, { response, url, isAuthorized }, path, tried);
-      return { response, url: answeredBy, commit, linkedTag, isAuthorized };
+      const { receive } = placed ?? {};
+      return { response, receive, url: answeredBy, commit, linkedTag, isAuthorized };
     }
     await discard(response, tried);
     const next = redirectTarget(location, url);
@@ -122,6 +129,22 @@ function headersFor(
   return headers;
 }
 
+/** Sends a request whose body has a place; null if `fetch` has to send it. */
+async function receive(
+  session: Session,
+  { target, ...request }: Omit<PlacedRequest, 'target' | 'signal'> & Pick<AskedUrl, 'target'>,
+  path: string,
+  { signal }: Try,
+): Promise<PlacedAnswer | null> {
+  if (target === undefined) return null;
+  try {
+    return await session.receive({ ...request, target, signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw brokenConnection(session, error, { path, url: request.url });
+  }
+}
+
 async function send(
   session: Session,
   url: URL,
@@ -130,7 +153,7 @@ async function send(
   { signal }: Try,
 ): Promise<Response> {
   const redirect = session.hidesRedirects ? 'follow' : 'manual';
-  const answer = session.send(url.href, { headers, redirect, signal });
+  const answer = session.send(url, { headers, redirect, signal });
   try {
     return await untilAborted(answer, signal);
   } catch (error) {
@@ -199,6 +222,32 @@ export async function readPieces(
     throw error;
   } finally {
     end();
+  }
+}
+
+/**
+ * Waits for a body that arrives in its place, and calls back with the length of its pieces.
+ *
+ * @throws PassingFailure when the connection breaks
+ */
+export async function awaitPlaced(
+  session: Session,
+  { receive, url }: Answer,
+  path: string,
+  { signal, received }: Try,
+  arrived: (byteLength: number) => void,
+): Promise<void> {
+  let total = 0;
+  const count = (byteLength: number): void => {
+    total += byteLength;
+    received(byteLength);
+    arrived(byteLength);
+  };
+  try {
+    await receive?.(count);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw brokenConnection(session, error, { path, url, note: ` after ${total} bytes` });
   }
 }
 

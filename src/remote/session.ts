@@ -4,6 +4,7 @@ import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/er
 import type { FoundFormat } from '../errors/found-format.js';
 import type { RequestChannel } from '../file/hub/settings.js';
 import type { Credentials } from './credentials.js';
+import type { PlacedAnswer, PlacedRequest, Receiver } from './receiver.js';
 import { redactError } from './redacted-errors.js';
 import { WatchedTry } from './request-event.js';
 import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
@@ -25,6 +26,8 @@ export interface SessionOptions {
   readonly proxyFor?: ((url: URL) => string | undefined) | undefined;
   /** Channel for an event at the end of each try. */
   readonly requestChannel?: RequestChannel | undefined;
+  /** Receives long ranges in place of `fetch`, where `fetch` is the runtime's own. */
+  readonly receiver?: Receiver | undefined;
   /** For tests: milliseconds until a request has stalled. */
   readonly stallMs?: number | undefined;
   /** For tests: milliseconds before the first retry. */
@@ -64,6 +67,9 @@ export class Session {
   readonly proxyFor: (url: URL) => string | undefined;
   readonly #fetch: Fetch;
   readonly #requestChannel: RequestChannel | undefined;
+  readonly #receiver: Receiver | undefined;
+  /** Origins whose last answer had a range of a known length. */
+  readonly #plainOrigins = new Set<string>();
   readonly #stallMs: number;
   readonly #firstDelayMs: number;
   /** Functions that end the running tries. */
@@ -72,25 +78,51 @@ export class Session {
 
   /** Opens the session. */
   constructor(options: SessionOptions) {
-    const { fetch, credentials, proxyFor, requestChannel, stallMs, firstDelayMs } = options;
+    const { fetch, credentials, proxyFor, requestChannel, receiver } = options;
+    const { stallMs, firstDelayMs } = options;
     this.credentials = credentials;
     this.proxyFor = proxyFor ?? (() => undefined);
     this.#fetch = fetch;
     this.#requestChannel = requestChannel;
+    this.#receiver = receiver;
     this.#stallMs = stallMs ?? STALL_MS;
     this.#firstDelayMs = firstDelayMs ?? FIRST_DELAY_MS;
   }
 
   /** Calls `fetch` without `this`, which browsers refuse. */
-  async send(...request: Parameters<Fetch>): Promise<Response> {
+  async send(url: URL, init: Parameters<Fetch>[1]): Promise<Response> {
     const send = this.#fetch;
-    return await send(...request);
+    const response = await send(url.href, init);
+    const { status, headers, redirected } = response;
+    const isPlain = status === 206 && headers.has('content-length') && !redirected;
+    if (isPlain) this.#plainOrigins.add(url.origin);
+    return response;
+  }
+
+  /**
+   * Sends a request by the receiver. Null if `fetch` has to send it: it makes the first request to every host, since
+   * it knows ports and hosts that must not be asked, and says best why one cannot be reached.
+   */
+  async receive(request: PlacedRequest): Promise<PlacedAnswer | null> {
+    const { url, target } = request;
+    const receiver = this.#receiver;
+    const may =
+      receiver !== undefined &&
+      target.byteLength >= receiver.leastByteLength &&
+      this.#plainOrigins.has(url.origin) &&
+      this.proxyFor(url) === undefined &&
+      receiver.mayAsk();
+    if (!may) return null;
+    const answer = await receiver.ask(request);
+    if (answer === null) this.#plainOrigins.delete(url.origin);
+    return answer;
   }
 
   /** Ends all requests with a FileClosedError and refuses new ones. */
   close(): void {
     this.#isClosed = true;
     for (const end of [...this.#ends]) end();
+    this.#receiver?.close();
   }
 
   /** Makes an error, to throw directly or from `request`. */

@@ -1,13 +1,13 @@
 /** Finds the files of a URL, a page of the Hub or an `hf://` id. */
 
 import { RemoteError } from '../errors/errors.js';
-import type { HubSettings } from '../file/hub/settings.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import { HttpFile } from './http-file.js';
 import { encodePath } from './hub-address.js';
 import { hubSource } from './hub-source.js';
+import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
 import { isLoopback, shownUrl } from './safe-urls.js';
 import { type Fetch, Session } from './session.js';
@@ -50,7 +50,7 @@ export interface ResolveOptions extends SessionSettings, SourceChoice {
 export async function resolveSource(
   source: string | URL,
   options: ResolveOptions,
-  settings: HubSettings,
+  settings: RemoteSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
   const { address, session } = sourceSession(source, options, settings);
@@ -88,7 +88,7 @@ export interface SourceSession {
 export function sourceSession(
   source: string | URL,
   options: SessionSettings & SourceChoice,
-  settings: HubSettings,
+  settings: RemoteSettings,
 ): SourceSession {
   requireVariant(options.variant);
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
@@ -109,7 +109,7 @@ export function sourceSession(
 export function openSession(
   { hub, url }: SourceAddress,
   options: SessionSettings,
-  settings: HubSettings,
+  settings: RemoteSettings,
 ): Session {
   if (hub !== null && settings.isOffline) {
     const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
@@ -131,8 +131,10 @@ export function openSession(
   );
   // A `fetch` of the caller's handles proxies itself.
   const proxyFor = options.fetch === undefined ? settings.proxyFor : undefined;
+  const receiver = options.fetch === undefined ? settings.makeReceiver?.() : undefined;
   const { requestChannel } = settings;
-  return new Session({ fetch, credentials, proxyFor, requestChannel, stallMs, firstDelayMs });
+  const sending = { fetch, credentials, proxyFor, requestChannel, receiver };
+  return new Session({ ...sending, stallMs, firstDelayMs });
 }
 
 /** A file at a URL, and those beside it. */

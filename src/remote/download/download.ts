@@ -9,7 +9,6 @@ import {
   requireString,
 } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
-import { hubSettings } from '../../file/cache/environment.js';
 import { parseByteSize } from '../../file/shards/sizes.js';
 import {
   requireTransferOptions,
@@ -28,6 +27,7 @@ import {
   type SelectionOptions,
 } from '../../write/selection/options.js';
 import type { HeadersInput } from '../credentials.js';
+import { remoteSettings } from '../node/settings.js';
 import type { SourceChoice } from '../source.js';
 import { type DownloadPlan, type DownloadResult, runDownload } from './run-download.js';
 
@@ -187,6 +187,6 @@ export async function download(
     source,
     target,
     { ...options, ...selection, durable, dryRun },
-    hubSettings(),
+    remoteSettings(),
   );
 }

@@ -3,7 +3,6 @@
 import { lstatSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
-import type { HubSettings } from '../../file/hub/settings.js';
 import { pathObjection } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
 import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
@@ -14,6 +13,7 @@ import { isFolderAt, requireMakeableFolder } from '../../write/replacement/made-
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
+import type { RemoteSettings } from '../receiver.js';
 import { ofEach, withScope } from '../scope.js';
 import { type SessionSettings, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
@@ -97,19 +97,19 @@ export async function runDownload(
   source: string | URL,
   target: string | URL,
   options: RunOptions & { readonly dryRun: boolean },
-  settings: HubSettings,
+  settings: RemoteSettings,
 ): Promise<DownloadResult | DownloadPlan>;
 export async function runDownload(
   source: string | URL,
   target: string | URL,
   options: RunOptions,
-  settings: HubSettings,
+  settings: RemoteSettings,
 ): Promise<DownloadResult>;
 export async function runDownload(
   source: string | URL,
   target: string | URL,
   options: RunOrPlanOptions,
-  settings: HubSettings,
+  settings: RemoteSettings,
 ): Promise<DownloadResult | DownloadPlan> {
   const path = pathText('target', target);
   const opened = sourceSession(source, options, settings);

@@ -1,10 +1,10 @@
 /** `openRemote` in Node. */
 
 import { constants } from 'node:buffer';
-import { hubSettings } from '../../file/cache/environment.js';
 import type { ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
 import { openRemoteIn, type RemoteOptions } from '../open.js';
+import { remoteSettings } from './settings.js';
 
 /**
  * Opens a remote checkpoint: one request for a file, which brings its header, or for an index; a second one only for
@@ -32,6 +32,6 @@ export async function openRemote(
   source: string | URL | Blob | ByteSource,
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
-  const runtime = { maxBufferByteLength: constants.MAX_LENGTH, hubSettings: hubSettings() };
+  const runtime = { maxBufferByteLength: constants.MAX_LENGTH, hubSettings: remoteSettings() };
   return await openRemoteIn(runtime, source, options);
 }

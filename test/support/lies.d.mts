@@ -1,3 +1,4 @@
+import type { RemoteSettings } from '../../src/remote/receiver.js';
 import type { resolveSource } from '../../src/remote/source.js';
 
 /** A lie, and what must come of it. */
@@ -19,5 +20,9 @@ export declare function tellLie(
   servers: LyingServers,
   lie: Lie,
   resolve: typeof resolveSource,
-  options?: { readonly firstDelayMs?: number; readonly stallMs?: number },
+  options?: {
+    readonly firstDelayMs?: number;
+    readonly stallMs?: number;
+    readonly makeReceiver?: RemoteSettings['makeReceiver'];
+  },
 ): Promise<void>;

@@ -5,15 +5,16 @@
 
 import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { codeAt } from '../kernels/bits.js';
-import { AWQ_NIBBLES, decodeAwq, decodeGptq } from '../kernels/columns.js';
+import { codeAt, unpackBits } from '../kernels/bits.js';
+import { AWQ_NIBBLES, transpose, unpackAwq } from '../kernels/columns.js';
+import { subtractAndMultiply, subtractAndMultiplyByGroups } from '../kernels/grid.js';
 import type { ColumnLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { invalid } from '../plan/refusals.js';
 import { type Decoder, type Emit, type Reading, tileRows } from './reading.js';
 import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
 
-/** A tile has whole words of AWQ, and enough rows to use what a cache line of the packed tensor holds. */
-const LEAST_TILE_ROWS = 16;
+/** Rows of a tile are a multiple of a cache line of columns of the packed tensor. */
+const LINE_LENGTH = 16;
 
 /** Reads all tensors of the weight. */
 export function* openColumns(plan: LogicalPlan, layout: ColumnLayout): Reading<Decoder> {
@@ -28,32 +29,67 @@ export function* openColumns(plan: LogicalPlan, layout: ColumnLayout): Reading<D
   decodeItems(scale, scale.dtype, 0, numbers);
   refuseNaN(name, scale.name, numbers, 0, outputs);
   const zeroWords = wordsOf(storedZeros.bytes);
-  const groups =
-    order === undefined
-      ? Int32Array.from({ length: inputs }, (_, input) => Math.floor(input / groupLength))
-      : requireGroups(name, order, groupCount);
-  const parts = {
-    scales: numbers,
-    zeros:
-      offset === null
-        ? zerosOfAwq(zeroWords, numbers.length)
-        : zerosOfGptq(name, zeroWords, { bits, outputs, count: numbers.length }, offset),
-    groups,
+  const zeroNumbers =
+    offset === null
+      ? zerosOfAwq(zeroWords, numbers.length)
+      : zerosOfGptq(name, zeroWords, { bits, outputs, count: numbers.length }, offset);
+  const byOutput = (items: Float32Array): Float32Array => {
+    const part = { first: 0, last: outputs, rows: groupCount, columns: outputs };
+    const into = new Float32Array(items.length);
+    transpose(items, part, groupCount, into);
+    return into;
   };
+  const [ownScales, ownZeros] = [byOutput(numbers), byOutput(zeroNumbers)];
+  const groups = order === undefined ? null : requireGroups(name, order, groupCount);
+  const regular = groups === null ? groupLength : regularLength(groups);
   const words = wordsOf(packed.bytes);
+  const wordsPerRow = (inputs * bits) / 32;
+  // A few words more: rows of a power of two bytes would meet in the same places of the cache.
+  const stride = wordsPerRow + LINE_LENGTH;
+
+  function unpack(first: number, last: number, into: Float32Array): void {
+    if (offset === null) {
+      unpackAwq(words, { first, last, rows: inputs, columns: outputs }, into);
+      return;
+    }
+    const rows = new Int32Array((last - first) * stride);
+    transpose(words, { first, last, rows: wordsPerRow, columns: outputs }, stride, rows);
+    unpackBits(rows, { bits, perWord: null, wordsPerRow: stride, columns: inputs }, into);
+  }
+
+  function scaleRows(first: number, last: number, values: Float32Array): void {
+    const [begin, end] = [first * groupCount, last * groupCount];
+    const [own, zero] = [ownScales.subarray(begin, end), ownZeros.subarray(begin, end)];
+    const part = {
+      columns: inputs,
+      firstRow: 0,
+      blockRows: 1,
+      blockColumns: regular ?? inputs,
+      gridColumns: groupCount,
+    };
+    if (regular !== null) subtractAndMultiply(values, part, own, zero);
+    else subtractAndMultiplyByGroups(values, part, groups as Int32Array, own, zero);
+  }
 
   function* decode(first: number, last: number, emit: Emit): Reading<void> {
-    const tile = Math.max(LEAST_TILE_ROWS, tileRows(inputs) & -8);
-    for (const { begin, end } of cut(first, last, tile)) {
-      const part = { first: begin, last: end, outputs, inputs };
+    const tile = Math.max(LINE_LENGTH, tileRows(inputs) & -LINE_LENGTH);
+    for (const { begin, end } of cut(first, last, tile, 0)) {
       emit(begin, end, (into) => {
-        if (offset === null) decodeAwq(words, part, parts, into);
-        else decodeGptq(words, bits, part, parts, into);
+        unpack(begin, end, into);
+        scaleRows(begin, end, into);
       });
       yield [];
     }
   }
   return { decode };
+}
+
+/** The length of groups that follow one another, the usual case; null for any other order. */
+function regularLength(groups: Int32Array): number | null {
+  const change = groups.findIndex((group) => group !== 0);
+  const length = change === -1 ? Math.max(groups.length, 1) : change;
+  const isRegular = length > 0 && groups.every((group, i) => group === Math.floor(i / length));
+  return isRegular ? length : null;
 }
 
 function zerosOfAwq(words: Int32Array, count: number): Float32Array {

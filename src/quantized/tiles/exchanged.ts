@@ -2,20 +2,13 @@
 
 import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { decodeExchanged } from '../kernels/columns.js';
+import { decodeExchanged, type Expert } from '../kernels/columns.js';
 import type { ExchangedLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { type Decoder, type Emit, type Reading, tileRows, whole } from './reading.js';
 import { decodeItems, refuseNaN } from './scales.js';
 
 /** Inputs that share a scale. */
 const GROUP_LENGTH = 32;
-
-/** The codes and scales of an expert. */
-interface Expert {
-  readonly number: number;
-  readonly bytes: Uint8Array;
-  readonly scales: Float32Array;
-}
 
 /** Reads the scales. The expert that was read last is kept: rows come one after the other. */
 export function* openExchanged(
@@ -25,7 +18,7 @@ export function* openExchanged(
   const exponents = yield* whole(scales);
   const [, outputs = 0, groups = 0] = codes.shape;
   const inputs = groups * GROUP_LENGTH;
-  let kept: Expert | undefined;
+  let kept: { readonly number: number; readonly expert: Expert } | undefined;
 
   function* readExpert(number: number): Reading<Expert> {
     const [tensor] = yield [{ name: codes.name, index: [number] }];
@@ -33,7 +26,7 @@ export function* openExchanged(
     const first = number * numbers.length;
     decodeItems(exponents, 'F8_E8M0', first, numbers);
     refuseNaN(plan.name, scales.name, numbers, first, groups);
-    return { number, bytes: (tensor as Tensor).bytes, scales: numbers };
+    return { bytes: (tensor as Tensor).bytes, scales: numbers, outputs, groups };
   }
 
   function* decode(first: number, last: number, emit: Emit): Reading<void> {
@@ -42,11 +35,10 @@ export function* openExchanged(
     for (const part of cut(first, last, inputs, 0)) {
       const number = Math.floor(part.begin / inputs);
       const start = number * inputs;
-      const expert = kept?.number === number ? kept : yield* readExpert(number);
-      kept = expert;
+      const expert = kept?.number === number ? kept.expert : yield* readExpert(number);
+      kept = { number, expert };
       for (const { begin, end } of cut(part.begin, part.end, tile, start)) {
-        const rows = { first: begin - start, last: end - start, outputs, groups };
-        emit(begin, end, (into) => decodeExchanged(expert.bytes, expert.scales, rows, into));
+        emit(begin, end, (into) => decodeExchanged(expert, begin - start, end - start, into));
         yield [];
       }
     }

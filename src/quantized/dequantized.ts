@@ -10,6 +10,7 @@ import { type QuantizationError, TensorNotFoundError } from '../errors/errors.js
 import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { sortByName } from '../header/json/code-point-order.js';
+import { inTurns } from '../header/json/slices.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { infoOf, type LogicalInfo } from './info.js';
@@ -71,16 +72,17 @@ export class DequantizedCheckpoint {
   private constructor(
     stored: StoredTensors,
     tensors: CheckpointTensors,
-    configuration: Configuration,
+    plan: CheckpointPlan,
+    method: string | null,
   ) {
     this.#stored = stored;
     this.#tensors = tensors;
-    this.#plan = planCheckpoint(tensors, configuration);
-    const names = [...this.#plan.tensors.keys()];
+    this.#plan = plan;
+    const names = [...plan.tensors.keys()];
     sortByName(names, (name) => name);
     this.#names = names;
-    this.problems = Object.freeze([...this.#plan.problems.values()]);
-    this.method = configuration.method;
+    this.problems = Object.freeze([...plan.problems.values()]);
+    this.method = method;
   }
 
   /** @internal Reads names, the configuration and the tensors that plans need. */
@@ -102,7 +104,11 @@ export class DequantizedCheckpoint {
     const tensors = new CheckpointTensors(entries, bytes);
     const nameLength = entries.reduce((sum, { name }) => sum + name.length, 0);
     const configuration = await readConfiguration(stored, tensors, nameLength, options);
-    return new DequantizedCheckpoint(stored, tensors, configuration);
+    const plan = await inTurns(
+      planCheckpoint(tensors, configuration),
+      signal ?? new AbortController().signal,
+    );
+    return new DequantizedCheckpoint(stored, tensors, plan, configuration.method);
   }
 
   /** Number of logical tensors, without those of `problems`. */

@@ -23,7 +23,7 @@ export class CheckpointTensors {
     this.#bytes = bytes;
   }
 
-  [Symbol.iterator](): Iterator<StoredTensor> {
+  [Symbol.iterator](): IterableIterator<StoredTensor> {
     return this.#byName.values();
   }
 

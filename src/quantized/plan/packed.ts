@@ -23,7 +23,6 @@ export function planPacked(
   const packing = findPacking(name, codes, columns, weights?.['num_bits']);
   const of = { matrices: 1, rows, columns };
   const logical = { ...codes, name, shape };
-  const groups = columnGroupsOf(name, of, tensors);
   let grid: Grid | null;
   if (weights?.['strategy'] === 'group') {
     grid = groupGrid(of, countOf(weights['group_size']) ?? Number.NaN);
@@ -32,6 +31,7 @@ export function planPacked(
   } else {
     grid = findGrid(logical, of, scale, { block: null, common: [] });
   }
+  const groups = columnGroupsOf(name, of, grid, tensors);
   if (!['F32', 'BF16', 'F16'].includes(scale.dtype)) {
     throw invalid(
       name,

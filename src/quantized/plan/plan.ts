@@ -5,6 +5,7 @@
 
 import type { QuantizationError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
+import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import { planFourBits } from './bitsandbytes.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
 import { planColumns } from './columns.js';
@@ -60,11 +61,11 @@ const PACKED_WEIGHT = /(?:^|[._])(?:qweight|weight|weight_packed|blocks)$/;
 /** Tensors of a stored format that is not `float-quantized` and the like, but sparse. */
 const SPARSE = /(?:^|\.)(?:compressed|bitmask|row_offsets|meta)$/;
 
-/** Plans every tensor of a checkpoint. Problems of single tensors are collected. */
-export function planCheckpoint(
+/** Plans every tensor of a checkpoint, in slices: there may be a hundred thousand. Collects problems of single ones. */
+export function* planCheckpoint(
   tensors: CheckpointTensors,
   configuration: Configuration,
-): CheckpointPlan {
+): Slices<CheckpointPlan> {
   const planned = new Map<string, LogicalPlan>();
   const problems = new Map<string, QuantizationError>();
   const hidden = new Set<string>();
@@ -84,11 +85,11 @@ export function planCheckpoint(
     ({ name, dtype }) => FP8.has(dtype) && scalesOf(name, tensors).length > 0,
   );
   const others: StoredTensor[] = [];
-  for (const tensor of tensors) {
+  yield* forEachInSlices(tensors, (tensor) => {
     const weight = weightOf(tensor, tensors, configuration);
     if (weight === undefined) {
       others.push(tensor);
-      continue;
+      return;
     }
     hidden.add(tensor.name);
     claim(weight);
@@ -101,10 +102,10 @@ export function planCheckpoint(
       planned.delete(weight.name);
       problems.set(weight.name, taken(weight.name));
     }
-  }
+  });
   const dtypeOf = (name: string): Dtype | undefined => tensors.find(name)?.dtype;
   const plain: StoredTensor[] = [];
-  for (const tensor of others) {
+  yield* forEachInSlices(others, (tensor) => {
     const { name } = tensor;
     const owner = hidden.has(name) ? name : packedWeightOf(name, dtypeOf);
     if (owner === null) plain.push(tensor);
@@ -116,14 +117,14 @@ export function planCheckpoint(
         claim(refusedWeight(logical, configuration, owner, tensors));
       hidden.add(owner);
     }
-  }
+  });
   const found = new Map<string, LogicalPlan | StoredTensor>(planned);
-  for (const tensor of plain) {
-    if (hidden.has(tensor.name)) continue;
+  yield* forEachInSlices(plain, (tensor) => {
+    if (hidden.has(tensor.name)) return;
     const problem = problemOfPlain(tensor, configuration, hasScales);
     if (problem === undefined) found.set(tensor.name, tensor);
     else problems.set(tensor.name, problem);
-  }
+  });
   return { tensors: found, problems };
 }
 

@@ -76,8 +76,8 @@ export function planScaled(
     );
   }
   const of = matricesOf(weight);
-  const groups = columnGroupsOf(name, of, tensors);
   const grid = gridOfScale(weight, of, scale, configuration, isExponents);
+  const groups = columnGroupsOf(name, of, grid, tensors);
   const zero = zeroOf(name, grid, tensors);
   const isInt = dtype === 'I8';
   const isMx = isExponents && grid.blockRows === 1 && grid.blockColumns === MX_GROUP_LENGTH;
@@ -114,7 +114,7 @@ export const PLAIN_ROWS: Pick<
 /** Rows and columns that share a scale; null when all do. */
 export function blockOf({ blockRows, blockColumns }: Grid, of: Matrices): readonly number[] | null {
   if (blockRows >= of.rows && blockColumns >= of.columns) return null;
-  return [blockRows, Math.min(blockColumns, of.columns)];
+  return [blockRows, blockColumns];
 }
 
 function gridOfScale(
@@ -172,26 +172,29 @@ function zeroOf(
 ): Extract<Zero, { kind: 'grid' }> | null {
   const tensor = tensors.find(`${name}_zero_point`);
   if (tensor === undefined) return null;
-  if (hasGrid(tensor.shape, grid)) return { kind: 'grid', tensor };
+  if (tensor.dtype === 'I8' && hasGrid(tensor.shape, grid)) return { kind: 'grid', tensor };
   throw invalid(
     name,
-    `expected as many zero points as scales, found ${JSON.stringify(tensor.name)} of shape ${shapeText(tensor.shape)}`,
+    `expected zero points of I8, as many as scales, found ${JSON.stringify(tensor.name)}: ${tensor.dtype} of shape ` +
+      shapeText(tensor.shape),
   );
 }
 
-/** The group of each column, when the columns were reordered. */
+/** The group of each column, when the columns were reordered; null when they have no groups. */
 export function columnGroupsOf(
   name: string,
   of: Matrices,
+  grid: Grid,
   tensors: CheckpointTensors,
 ): StoredTensor | null {
   const tensor = tensors.find(`${name}_g_idx`);
-  if (tensor === undefined) return null;
-  if (of.matrices === 1 && tensor.dtype === 'I32' && hasColumns(tensor, of)) return tensor;
+  if (tensor === undefined || grid.columns <= 1) return null;
+  const isSimple = of.matrices === 1 && grid.blockRows === 1;
+  if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) return tensor;
   throw invalid(
     name,
-    `expected ${JSON.stringify(tensor.name)} to be I32 of shape [${of.columns}], found ${tensor.dtype} of shape ` +
-      shapeText(tensor.shape),
+    `expected ${JSON.stringify(tensor.name)} to be I32 of shape [${of.columns}], for groups of columns; found ` +
+      `${tensor.dtype} of shape ${shapeText(tensor.shape)}`,
   );
 }
 

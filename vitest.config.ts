@@ -11,6 +11,7 @@ export default defineConfig({
     alias: [
       { find: /^safetensors-mmap$/, replacement: source('index') },
       { find: /^safetensors-mmap\/remote$/, replacement: source('remote') },
+      { find: /^safetensors-mmap\/quantized$/, replacement: source('quantized') },
       { find: /^safetensors-mmap\/convert$/, replacement: source('convert') },
     ],
   },

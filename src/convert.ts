@@ -13,6 +13,7 @@ export {
   type FormatErrorCode,
   InvalidTensorError,
   type InvalidTensorErrorCode,
+  type QuantizationErrorCode,
   type RemoteErrorCode,
   SafetensorsError,
   TensorNotFoundError,

@@ -13,6 +13,7 @@ export {
   type FormatErrorCode,
   InvalidTensorError,
   type InvalidTensorErrorCode,
+  type QuantizationErrorCode,
   RemoteError,
   type RemoteErrorCode,
   type RemoteErrorContext,

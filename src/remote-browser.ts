@@ -12,6 +12,7 @@ export {
   FormatError,
   type FormatErrorCode,
   type InvalidTensorErrorCode,
+  type QuantizationErrorCode,
   RemoteError,
   type RemoteErrorCode,
   type RemoteErrorContext,

@@ -64,11 +64,17 @@ export type RemoteErrorCode =
   | 'SAFETENSORS_UNSAFE_URL'
   | 'SAFETENSORS_XET_ONLY';
 
+/** Codes of quantized tensors that cannot be dequantized. */
+export type QuantizationErrorCode =
+  | 'SAFETENSORS_QUANTIZATION_UNSUPPORTED'
+  | 'SAFETENSORS_QUANTIZATION_INVALID';
+
 /** Every code that an error of this package can carry. */
 export type ErrorCode =
   | FormatErrorCode
   | InvalidTensorErrorCode
   | RemoteErrorCode
+  | QuantizationErrorCode
   | 'SAFETENSORS_TENSOR_NOT_FOUND'
   | 'SAFETENSORS_TENSOR_TOO_LARGE'
   | 'SAFETENSORS_OUT_OF_MEMORY'
@@ -334,6 +340,26 @@ export class RemoteError extends SafetensorsError {
   }
 }
 
+/**
+ * A quantized tensor cannot be dequantized: nothing knows its method, or its tensors and the configuration do not fit
+ * together. Its codes are not given as values.
+ *
+ * @example
+ * ```ts
+ * const file = parse(serialize({ 'mlp.weight_packed': { dtype: 'U8', shape: [2], data: new Uint8Array(2) } }));
+ * const [problem] = (await dequantized(file)).problems;
+ * console.log(problem?.code, problem?.tensor); // → SAFETENSORS_QUANTIZATION_INVALID mlp.weight
+ * ```
+ */
+export class QuantizationError extends SafetensorsError {
+  declare readonly code: QuantizationErrorCode;
+
+  /** Takes only the codes of quantized tensors. */
+  constructor(code: QuantizationErrorCode, message: string, context?: ErrorContext) {
+    super(code, message, context);
+  }
+}
+
 // Bundlers that minify give classes short names, which logs would show.
 for (const [name, type] of Object.entries({
   SafetensorsError,
@@ -343,6 +369,7 @@ for (const [name, type] of Object.entries({
   FileClosedError,
   FileChangedError,
   RemoteError,
+  QuantizationError,
 })) {
   Object.defineProperty(type, 'name', { value: name });
 }

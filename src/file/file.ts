@@ -32,6 +32,7 @@ import {
 } from '../tensor/storage/storage.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { readJsonBeside } from './json-beside.js';
 import { prefetch } from './prefetch.js';
 import { readTensors } from './read-tensors.js';
 import {
@@ -448,6 +449,13 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
     return showFacts('SafetensorsFile', this.toJSON(), depth, options, inspect);
+  }
+
+  /** @internal A file of JSON in the folder of `path`; undefined when it cannot be read. */
+  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    requireOpen(this.#storage);
+    const { path } = this;
+    return path === undefined ? undefined : await runAsync(readJsonBeside(path, name), signal);
   }
 
   #openHeader(): Header {

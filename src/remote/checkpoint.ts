@@ -483,6 +483,12 @@ export class RemoteCheckpoint implements TensorSource {
     }
   }
 
+  /** @internal A file of JSON in the folder of `path`; undefined when it is missing or unreadable. */
+  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    const { folder } = this.#shards.source;
+    return await this.#run({ signal }, (scope) => fetchConfig(folder?.file(name), scope.signal));
+  }
+
   /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */
   toJSON(): RemoteCheckpointFacts {
     const { path, shards, ok } = this;

@@ -5,6 +5,7 @@ import {
   FileClosedError,
   FormatError,
   InvalidTensorError,
+  QuantizationError,
   quoteName,
   RemoteError,
   SafetensorsError,
@@ -47,10 +48,14 @@ const OWN_CLASS = [
 
 describe('docs/errors.md', () => {
   it('has a row for every code, and no code that does not exist', () => {
-    const codes = ['FormatErrorCode', 'InvalidTensorErrorCode', 'RemoteErrorCode', 'ErrorCode'].map(
-      (name) => codesOf(name),
-    );
-    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true]);
+    const codes = [
+      'FormatErrorCode',
+      'InvalidTensorErrorCode',
+      'RemoteErrorCode',
+      'QuantizationErrorCode',
+      'ErrorCode',
+    ].map((name) => codesOf(name));
+    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true, true]);
     expect(new Set(rows.map((row) => row.code))).toEqual(new Set(codes.flat()));
     const onThePage = textOf('docs/errors.md').match(/SAFETENSORS_\w+/g);
     expect(new Set(onThePage)).toEqual(new Set(codes.flat()));
@@ -76,6 +81,7 @@ describe('docs/errors.md', () => {
       ...codesOf('FormatErrorCode').map((code) => `${code} ${FormatError.name}`),
       ...codesOf('InvalidTensorErrorCode').map((code) => `${code} ${InvalidTensorError.name}`),
       ...codesOf('RemoteErrorCode').map((code) => `${code} ${RemoteError.name}`),
+      ...codesOf('QuantizationErrorCode').map((code) => `${code} ${QuantizationError.name}`),
       ...codesOf('ErrorCode').map((code) => {
         const own = OWN_CLASS.find((error) => error.code === code);
         return `${code} ${own?.name ?? SafetensorsError.name}`;

@@ -6,6 +6,7 @@ import { header } from './targets/header.js';
 import { index } from './targets/index.js';
 import { lies } from './targets/lies.js';
 import { npy } from './targets/npy.js';
+import { quantized } from './targets/quantized.js';
 import { scan } from './targets/scan.js';
 import { slices } from './targets/slices.js';
 import { torch } from './targets/torch.js';
@@ -23,5 +24,6 @@ export const TARGETS: readonly Target[] = [
   casts,
   lies,
   values,
+  quantized,
   commandLine,
 ];

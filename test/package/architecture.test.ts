@@ -243,7 +243,8 @@ describe('source files', () => {
         visit(targetOf(path, found) ?? found.module);
       }
     };
-    for (const path of ['src/remote-browser.ts', 'src/hub-browser.ts']) visit(path);
+    for (const path of ['src/remote-browser.ts', 'src/hub-browser.ts', 'src/quantized-browser.ts'])
+      visit(path);
     expect(reached.size).toBeGreaterThan(30);
     expect([...reached].filter((path) => path.startsWith('node:'))).toEqual([]);
   });

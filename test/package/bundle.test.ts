@@ -73,7 +73,7 @@ test('the core is one file, and loads no other entry', () => {
   expect(sources.filter((path) => /src\/(?:remote|foreign)/.test(path))).toEqual([]);
 });
 
-test.each(['remote', 'hub', 'convert'])(
+test.each(['remote', 'hub', 'convert', 'quantized'])(
   'entries share their classes: %s and the core',
   async (name) => {
     const [core, other] = await Promise.all(
@@ -83,16 +83,19 @@ test.each(['remote', 'hub', 'convert'])(
     );
     const shared = [...(core?.keys() ?? [])].filter((key) => other?.has(key));
     expect(shared.filter((key) => key.endsWith('Error')).length).toBeGreaterThan(
-      name === 'hub' ? 2 : 4,
+      name === 'hub' ? 2 : name === 'quantized' ? 1 : 4,
     );
     for (const key of shared) expect(other?.get(key), key).toBe(core?.get(key));
   },
 );
 
-test.each(['remote', 'hub'])('the bundle of %s for browsers has nothing of Node', (name) => {
-  const text = readFileSync(join(root, `lib/${name}-browser.js`), 'utf8');
-  expect(text.match(/["']node:|\bprocess\.|\brequire\s*\(|\bfrom\s*["']/g)).toBeNull();
-});
+test.each(['remote', 'hub', 'quantized'])(
+  'the bundle of %s for browsers has nothing of Node',
+  (name) => {
+    const text = readFileSync(join(root, `lib/${name}-browser.js`), 'utf8');
+    expect(text.match(/["']node:|\bprocess\.|\brequire\s*\(|\bfrom\s*["']/g)).toBeNull();
+  },
+);
 
 test('no builtin is imported statically', () => {
   const text = readFileSync(join(root, 'lib/core.js'), 'utf8');

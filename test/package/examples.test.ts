@@ -40,7 +40,9 @@ describe('pages', () => {
 
 describe('docstrings', () => {
   it('of all exported functions and classes have an example', () => {
-    const entries = ['index', 'remote', 'convert'].flatMap((entry) => [...publicNames(entry)]);
+    const entries = ['index', 'remote', 'convert', 'quantized'].flatMap((entry) => [
+      ...publicNames(entry),
+    ]);
     const exported = entries.flatMap(
       ([name, path]) => declared.get(path)?.filter((entry) => entry.name === name) ?? [],
     );

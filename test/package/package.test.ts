@@ -72,7 +72,7 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['core', 'remote-core', 'remote', 'hub', 'convert', 'cli'].flatMap((name) => [
+      ...['core', 'remote-core', 'remote', 'hub', 'convert', 'quantized', 'cli'].flatMap((name) => [
         `lib/${name}.js`,
         `lib/${name}.js.map`,
       ]),
@@ -80,6 +80,7 @@ describe('the tarball', () => {
       'lib/index.js',
       'lib/remote-browser.js',
       'lib/hub-browser.js',
+      'lib/quantized-browser.js',
       ...filesBelow('docs'),
       ...filesBelow('benchmarks/results'),
       'ARCHITECTURE.md',

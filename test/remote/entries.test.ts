@@ -59,3 +59,8 @@ it('the entries of hub agree', () => {
   expect(namesIn('src/hub.ts')).toEqual(namesIn('src/hub-browser.ts'));
   expect(Object.keys(hub).sort()).toEqual(Object.keys(hubBrowser).sort());
 });
+
+it('the entries of quantized tensors agree', () => {
+  expect(namesIn('src/quantized.ts').length).toBeGreaterThan(30);
+  expect(namesIn('src/quantized.ts')).toEqual(namesIn('src/quantized-browser.ts'));
+});

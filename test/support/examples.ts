@@ -128,6 +128,7 @@ export function withImport(example: Example): Example {
     ['remote', 'safetensors-mmap/remote'],
     ['hub', 'safetensors-mmap/hub'],
     ['convert', 'safetensors-mmap/convert'],
+    ['quantized', 'safetensors-mmap/quantized'],
   ].map(([entry, module]) => {
     const names = [...publicNames(entry).keys()].filter(
       (name) => isUsed(name) && !imported.has(name),

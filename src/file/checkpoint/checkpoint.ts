@@ -27,6 +27,7 @@ import type { StorageKind } from '../../tensor/storage/storage.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
+import { readJsonBeside } from '../json-beside.js';
 import type { CheckpointCheck } from '../shards/verification-error.js';
 import type { ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
 import {
@@ -439,6 +440,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   summary(): CheckpointSummary {
     return summarize(this.#shards);
+  }
+
+  /** @internal A file of JSON in the folder of `path`; undefined when it cannot be read. */
+  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    this.#shards.requireOpen();
+    return await runAsync(readJsonBeside(this.path, name), signal);
   }
 
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */

@@ -19,6 +19,7 @@ import { nearNames } from '../../errors/near-names.js';
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import { nameProblem } from '../../header/header-writer.js';
 import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 import {
   CAST_SOURCES,
   CAST_TARGETS,
@@ -32,7 +33,6 @@ import {
   type SelectedAs,
   type SelectionOptions,
 } from './options.js';
-import { packedWeightOf } from './packed-weights.js';
 import { SelectionError } from './selection-error.js';
 import { remainingParameters, TOTAL_PARAMETERS } from './total-parameters.js';
 

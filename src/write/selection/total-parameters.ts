@@ -2,7 +2,7 @@
 
 import type { Dtype } from '../../header/dtype.js';
 import { elementCountOf } from '../../header/tensor-spec.js';
-import { packedWeightOf } from './packed-weights.js';
+import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 
 /** The key of the metadata. */
 export const TOTAL_PARAMETERS = 'total_parameters';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
 import { loadCheckpoint, openCheckpoint, reshard, saveCheckpoint } from '../../../src/index.js';
+import { QUANTIZED_MODELS } from '../../quantized/quantized-models.js';
 import { temporaryPath } from '../../support/make-file.js';
-import { QUANTIZED_MODELS } from '../selection/quantized-models.js';
 
 const fast = { durable: false };
 const CASTS = ['BF16', 'F16', 'F32'] as const;

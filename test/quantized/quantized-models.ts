@@ -1,7 +1,7 @@
 /** The recorded quantized checkpoints, and which of their tensors are plain numbers. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from '../../support/source-tree.js';
+import { root } from '../support/source-tree.js';
 
 const folder = join(root, 'test/fixtures/quantized');
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { openCheckpoint } from '../../../src/index.js';
-import { packedWeightOf } from '../../../src/write/selection/packed-weights.js';
-import { QUANTIZED_MODELS } from './quantized-models.js';
+import { packedWeightOf } from '../../../src/quantized/plan/packed-weights.js';
+import { QUANTIZED_MODELS } from '../quantized-models.js';
 
 /** For each tensor that belongs to a weight, by name: that weight. */
 function belonging(tensors: Readonly<Record<string, string>>): Record<string, string> {

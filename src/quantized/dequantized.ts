@@ -1,0 +1,223 @@
+/** A checkpoint as the model means it: logical tensors in place of codes, scales and zero points. */
+
+import {
+  type OptionNames,
+  requireOptions,
+  requireSignal,
+  requireString,
+} from '../errors/arguments.js';
+import { type QuantizationError, TensorNotFoundError } from '../errors/errors.js';
+import { nearNames } from '../errors/near-names.js';
+import { uncloneable } from '../errors/uncloneable.js';
+import { sortByName } from '../header/json/code-point-order.js';
+import { inTurns } from '../header/json/slices.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { infoOf, type LogicalInfo } from './info.js';
+import { LogicalTensor } from './logical-tensor.js';
+import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
+import { type Configuration, configurationOf } from './plan/configuration.js';
+import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
+import { packedWeightOf } from './plan/packed-weights.js';
+import { type CheckpointPlan, planCheckpoint } from './plan/plan.js';
+import { type QuantizedSource, StoredTensors } from './source.js';
+
+/** Options of {@link dequantized}. */
+export interface DequantizeOptions {
+  /**
+   * The model's configuration: the parsed `config.json`. By default it is read beside the weights, or the file that
+   * older tools wrote: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`.
+   */
+  readonly config?: unknown;
+  /** Ends reading names and configuration early. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const DEQUANTIZE_OPTIONS: OptionNames<DequantizeOptions> = { config: true, signal: true };
+
+/** Files with the section about quantization where `config.json` has none. */
+const OTHER_CONFIGS: readonly string[] = [
+  'hf_quant_config.json',
+  'quantize_config.json',
+  'quant_config.json',
+];
+
+const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and open that there');
+
+/**
+ * The logical tensors of an open checkpoint, made by {@link dequantized}. It reads by the handle that it was made of,
+ * which stays the caller's to close.
+ *
+ * @example
+ * ```ts
+ * const model = await dequantized(openCheckpoint('quantized'));
+ * console.log(model.keys(), model.info('up_proj.weight').scheme); // → [ 'norm.weight', 'up_proj.weight' ] fp8
+ * ```
+ */
+export class DequantizedCheckpoint {
+  /** @internal */
+  readonly uncloneable: symbol = UNCLONEABLE;
+  /**
+   * Errors of tensors that cannot be dequantized, each with the logical name as `tensor`; `getTensor` of that name
+   * throws it. Scales and zero points are looked at only when values are read.
+   */
+  readonly problems: readonly QuantizationError[];
+  /** The `quant_method` of the configuration, or what it implies, such as `mlx`; null without one. */
+  readonly method: string | null;
+  readonly #stored: StoredTensors;
+  readonly #tensors: CheckpointTensors;
+  readonly #plan: CheckpointPlan;
+  readonly #names: readonly string[];
+
+  private constructor(
+    stored: StoredTensors,
+    tensors: CheckpointTensors,
+    plan: CheckpointPlan,
+    method: string | null,
+  ) {
+    this.#stored = stored;
+    this.#tensors = tensors;
+    this.#plan = plan;
+    const names = [...plan.tensors.keys()];
+    sortByName(names, (name) => name);
+    this.#names = names;
+    this.problems = Object.freeze([...plan.problems.values()]);
+    this.method = method;
+  }
+
+  /** @internal Reads names, the configuration and the tensors that plans need. */
+  static async of(
+    source: QuantizedSource,
+    options: DequantizeOptions,
+  ): Promise<DequantizedCheckpoint> {
+    requireOptions(options, DEQUANTIZE_OPTIONS);
+    const { signal } = options;
+    requireSignal(signal);
+    const stored = new StoredTensors(source);
+    const call = signal === undefined ? {} : { signal };
+    const entries = await source.tensors(call);
+    const wanted = namesToRead(entries);
+    const read = wanted.length === 0 ? new Map() : await source.readTensors(wanted, call);
+    const bytes = new Map(
+      [...read].map(([name, tensor]) => [name as string, (tensor as Tensor).bytes]),
+    );
+    const tensors = new CheckpointTensors(entries, bytes);
+    const nameLength = entries.reduce((sum, { name }) => sum + name.length, 0);
+    const configuration = await readConfiguration(stored, tensors, nameLength, options);
+    const plan = await inTurns(
+      planCheckpoint(tensors, configuration),
+      signal ?? new AbortController().signal,
+    );
+    return new DequantizedCheckpoint(stored, tensors, plan, configuration.method);
+  }
+
+  /** Number of logical tensors, without those of `problems`. */
+  get size(): number {
+    return this.#names.length;
+  }
+
+  /** Logical names sorted by their UTF-8 bytes; a new array. Scales, zero points and the like are not among them. */
+  keys(): string[] {
+    return [...this.#names];
+  }
+
+  /** Whether there is a logical tensor of that name. */
+  has(name: string): boolean {
+    requireString('name', name);
+    return this.#plan.tensors.has(name);
+  }
+
+  /**
+   * How a logical tensor is stored; a new frozen object. Reads nothing.
+   *
+   * @throws TensorNotFoundError; QuantizationError for a tensor of `problems`
+   *
+   * @example
+   * ```ts
+   * const { shape, bits, block } = (await dequantized(openCheckpoint('quantized'))).info('up_proj.weight');
+   * console.log(shape, bits, block); // → [ 4, 64 ] 8 [ 1, 64 ]
+   * ```
+   */
+  info(name: string): LogicalInfo {
+    return infoOf(this.#find(name), this.#tensors);
+  }
+
+  /**
+   * A logical tensor, a new object on every call. Reads nothing. One that is not quantized has the handle's own `Tensor`
+   * as its `tensor`.
+   *
+   * @throws As `info`
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * for (const name of model.keys()) console.log(name, model.getTensor(name).toFloat32().length);
+   * // → norm.weight 4
+   * // → up_proj.weight 256
+   * ```
+   */
+  getTensor(name: string): LogicalTensor {
+    const tensor = this.#find(name);
+    return LogicalTensor.of(tensor, infoOf(tensor, this.#tensors), this.#stored);
+  }
+
+  /** The facts for `JSON.stringify`, without tensors. */
+  toJSON(): { readonly method: string | null; readonly size: number; readonly problems: number } {
+    return { method: this.method, size: this.size, problems: this.problems.length };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('DequantizedCheckpoint', this.toJSON(), depth, options, inspect);
+  }
+
+  #find(name: string): LogicalPlan | StoredTensor {
+    requireString('name', name);
+    const tensor = this.#plan.tensors.get(name);
+    if (tensor !== undefined) return tensor;
+    const problem = this.#plan.problems.get(name);
+    if (problem !== undefined) throw problem;
+    throw new TensorNotFoundError(name, nearNames(name, this.#names), { path: this.#stored.path });
+  }
+}
+
+/** The configuration that is given, or the one beside the weights. */
+async function readConfiguration(
+  stored: StoredTensors,
+  tensors: CheckpointTensors,
+  nameLength: number,
+  { config, signal }: DequantizeOptions,
+): Promise<Configuration> {
+  if (config !== undefined) return configurationOf(config, nameLength);
+  const found = configurationOf(await stored.readJson('config.json', signal), nameLength);
+  const dtypeOf = (name: string): string | undefined => tensors.find(name)?.dtype;
+  const isQuantizedAtAll = [...tensors].some(({ name }) => packedWeightOf(name, dtypeOf) !== null);
+  if (found.method !== null || !isQuantizedAtAll) return found;
+  for (const name of OTHER_CONFIGS) {
+    const other = configurationOf(await stored.readJson(name, signal), nameLength);
+    if (other.method !== null) return other;
+  }
+  return found;
+}
+
+/**
+ * Shows an open checkpoint as the model means it: quantized weights as numbers under their logical names, all others as
+ * they are. Takes what `safeOpen`, `openCheckpoint`, `openRemote` and `parse` give. Reads headers, the configuration
+ * and shapes, no weights; `docs/quantized.md` has the schemes.
+ *
+ * @throws QuantizationError for a configuration that no tensor can be read by
+ * @throws As `tensors` of the source; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const model = await dequantized(openCheckpoint('quantized'));
+ * console.log(model.keys()); // → [ 'norm.weight', 'up_proj.weight' ]
+ * console.log(model.getTensor('up_proj.weight').toFloat32().subarray(0, 3)); // → Float32Array(3) [ 0, 0.25, 0.5 ]
+ * ```
+ */
+export async function dequantized(
+  source: QuantizedSource,
+  options: DequantizeOptions = {},
+): Promise<DequantizedCheckpoint> {
+  return await DequantizedCheckpoint.of(source, options);
+}

@@ -1,0 +1,388 @@
+/** A logical tensor: its facts from the plan, and its values, which are made when they are asked for. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireInteger,
+  requireOptions,
+  requireSignal,
+} from '../errors/arguments.js';
+import { isTypedArray, tagOf } from '../errors/brand-checks.js';
+import { SafetensorsError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
+import { uncloneable } from '../errors/uncloneable.js';
+import { cast, requireInto } from '../tensor/float32/kernels.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { LogicalInfo } from './info.js';
+import { type LogicalPlan, matrixOf, type StoredTensor } from './plan/logical-plan.js';
+import type { StoredTensors } from './source.js';
+import { openDecoder } from './tiles/open.js';
+import type { Decoder, Reading } from './tiles/reading.js';
+
+/** Dtypes of dequantized values. */
+export type DequantizedDtype = 'F32' | 'BF16' | 'F16';
+
+/** The typed array of dequantized values: numbers of F32, bit patterns of the others. */
+export type DequantizedData = Float32Array | Uint16Array;
+
+/** Options of {@link LogicalTensor.toFloat32}. */
+export interface DequantizeRowsOptions {
+  /**
+   * The rows [first, last) to read; all by default. A row runs along the last dimension: a tensor of [E, R, K] has
+   * E × R rows of K values, one of a single dimension has one.
+   */
+  readonly rows?: readonly [first: number, last: number] | undefined;
+  /** The array to write to, which is then the result: as many items as there are values. A new one by default. */
+  readonly into?: Float32Array | undefined;
+}
+
+/** Options of {@link LogicalTensor.toFloat32Async}. */
+export interface DequantizeRowsAsyncOptions extends DequantizeRowsOptions {
+  /** Ends the work early. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Options of {@link LogicalTensor.cast}. */
+export interface DequantizeCastOptions extends Omit<DequantizeRowsAsyncOptions, 'into'> {
+  /** The array to write bit patterns to; a new one by default. */
+  readonly into?: Uint16Array | undefined;
+}
+
+/** Options of {@link LogicalTensor.rowBlocks}. */
+export interface RowBlocksOptions extends Omit<DequantizeRowsAsyncOptions, 'into'> {
+  /** Dtype of the values; `'F32'` by default. */
+  readonly dtype?: DequantizedDtype | undefined;
+  /** Most bytes of values in a block, of which each has at least one row; 16 777 216 by default. */
+  readonly maxByteLength?: number | undefined;
+}
+
+/** Some rows of a logical tensor. */
+export interface RowBlock {
+  /** The first row. */
+  readonly row: number;
+  /** Their values, one row after the other: a Float32Array, or bit patterns as a Uint16Array. Yours to keep. */
+  readonly values: DequantizedData;
+  /** How many finite values became infinite in BF16 or F16. */
+  readonly overflows: number;
+}
+
+const ROWS_OPTIONS: OptionNames<DequantizeRowsOptions> = { rows: true, into: true };
+const ASYNC_OPTIONS: OptionNames<DequantizeRowsAsyncOptions> = { ...ROWS_OPTIONS, signal: true };
+const BLOCKS_OPTIONS: OptionNames<RowBlocksOptions> = {
+  rows: true,
+  signal: true,
+  dtype: true,
+  maxByteLength: true,
+};
+
+const DEFAULT_BLOCK_BYTE_LENGTH = 2 ** 24;
+
+/** Longest result: what engines of today allow an array of float32. */
+const MAX_VALUES = 2 ** 32 - 1;
+
+const UNCLONEABLE = uncloneable('A LogicalTensor', 'post its values');
+
+/** Writes the rows of a decoder somewhere. Returns how many values were too large. */
+interface Target {
+  write(at: number, count: number, fill: (into: Float32Array) => void): number;
+}
+
+/**
+ * A tensor as the model means it, made by `DequantizedCheckpoint.getTensor`. Every call reads and computes anew; scales,
+ * and the packed tensors of GPTQ and AWQ, are read by the first one and kept.
+ *
+ * @example
+ * ```ts
+ * const model = await dequantized(openCheckpoint('quantized'));
+ * const tensor = model.getTensor('up_proj.weight');
+ * console.log(tensor.shape, tensor.toFloat32().subarray(0, 3)); // → [ 4, 64 ] Float32Array(3) [ 0, 0.25, 0.5 ]
+ * ```
+ */
+export class LogicalTensor {
+  /** @internal */
+  readonly uncloneable: symbol = UNCLONEABLE;
+  /** The logical name. */
+  readonly name: string;
+  /** The logical dimensions, outermost first; frozen. */
+  readonly shape: readonly number[];
+  /** Number of values: the product of the shape. */
+  readonly elementCount: number;
+  /** How it is stored. */
+  readonly info: LogicalInfo;
+  readonly #plan: LogicalPlan | StoredTensor;
+  readonly #stored: StoredTensors;
+  #decoder: Decoder | undefined;
+
+  private constructor(plan: LogicalPlan | StoredTensor, info: LogicalInfo, stored: StoredTensors) {
+    const { rows, columns } = matrixOf(plan.shape);
+    this.name = plan.name;
+    this.shape = info.shape;
+    this.elementCount = rows * columns;
+    this.info = info;
+    this.#plan = plan;
+    this.#stored = stored;
+  }
+
+  /** @internal */
+  static of(
+    plan: LogicalPlan | StoredTensor,
+    info: LogicalInfo,
+    stored: StoredTensors,
+  ): LogicalTensor {
+    return new LogicalTensor(plan, info, stored);
+  }
+
+  /**
+   * The handle's own tensor, without a copy, when it is not quantized; null for a quantized or a remote one.
+   *
+   * @throws As `getTensor` of the handle
+   */
+  get tensor(): Tensor | null {
+    const isOwn = this.info.scheme === null && !this.#stored.isRemote;
+    return isOwn ? this.#stored.tensor(this.name) : null;
+  }
+
+  /** Number of rows along the last dimension. */
+  get rowCount(): number {
+    return matrixOf(this.shape).rows;
+  }
+
+  /**
+   * The values as float32, bit for bit as the reference of the scheme computes them in float32. On this thread; of a
+   * remote tensor only {@link toFloat32Async} gives them.
+   *
+   * @throws QuantizationError for scales, groups or zero points that cannot be right
+   * @throws As `Tensor.toFloat32`; TypeError `ERR_INVALID_STATE` for a remote tensor
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * const into = new Float32Array(64);
+   * model.getTensor('up_proj.weight').toFloat32({ into, rows: [1, 2] });
+   * console.log(into.subarray(0, 2)); // → Float32Array(2) [ 16, 16.25 ]
+   * ```
+   */
+  toFloat32(options: DequantizeRowsOptions = {}): Float32Array {
+    requireOptions(options, ROWS_OPTIONS);
+    const [first, last] = this.#rowsOf(options.rows);
+    const output = this.#floats(last - first, options.into);
+    this.#stored.runNow(
+      this.#read(first, last, this.#floatTarget(first, output)),
+      this.#storedName,
+    );
+    return options.into ?? output;
+  }
+
+  /**
+   * As `toFloat32`, between other events, and of remote tensors, too: fetches scales, then the codes of these rows.
+   * Don't use `into` before the promise settles.
+   *
+   * @throws As `toFloat32`; `signal.reason`; of a remote tensor as `RemoteCheckpoint.getTensor`
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * const signal = AbortSignal.timeout(60_000);
+   * const values = await model.getTensor('up_proj.weight').toFloat32Async({ signal });
+   * console.log(values.length); // → 256
+   * ```
+   */
+  async toFloat32Async(options: DequantizeRowsAsyncOptions = {}): Promise<Float32Array> {
+    requireOptions(options, ASYNC_OPTIONS);
+    requireSignal(options.signal);
+    const [first, last] = this.#rowsOf(options.rows);
+    const output = this.#floats(last - first, options.into);
+    const work = this.#read(first, last, this.#floatTarget(first, output));
+    await this.#stored.run(work, this.#storedName, options.signal);
+    return options.into ?? output;
+  }
+
+  /**
+   * The values as bit patterns of BF16 or F16: the float32 values, rounded once to nearest, ties to even. Works for
+   * remote tensors, too.
+   *
+   * @throws As `toFloat32Async`
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * const data = await model.getTensor('up_proj.weight').cast('BF16', { rows: [0, 1] });
+   * console.log(data.subarray(0, 3)); // → Uint16Array(3) [ 0, 16000, 16128 ]
+   * ```
+   */
+  async cast(dtype: 'BF16' | 'F16', options: DequantizeCastOptions = {}): Promise<Uint16Array> {
+    requireOptions(options, ASYNC_OPTIONS);
+    requireSignal(options.signal);
+    if (dtype !== 'BF16' && dtype !== 'F16')
+      throw argumentRangeError('dtype', "'BF16' or 'F16'", dtype);
+    const [first, last] = this.#rowsOf(options.rows);
+    const count = (last - first) * this.#columns;
+    const output = this.#halves(count, options.into);
+    const target = this.#castTarget(first, output, dtype);
+    await this.#stored.run(this.#read(first, last, target), this.#storedName, options.signal);
+    return output;
+  }
+
+  /**
+   * The rows in blocks, for tensors of any size: each block is read when its turn comes.
+   *
+   * @throws As `toFloat32Async`
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * const tensor = model.getTensor('up_proj.weight');
+   * for await (const { row, values } of tensor.rowBlocks({ maxByteLength: 600 })) {
+   *   console.log(row, values.length);
+   * }
+   * // → 0 128
+   * // → 2 128
+   * ```
+   */
+  rowBlocks(options: RowBlocksOptions = {}): AsyncGenerator<RowBlock, void, void> {
+    requireOptions(options, BLOCKS_OPTIONS);
+    const { dtype = 'F32', maxByteLength = DEFAULT_BLOCK_BYTE_LENGTH, signal } = options;
+    if (dtype !== 'F32' && dtype !== 'BF16' && dtype !== 'F16') {
+      throw argumentRangeError('dtype', "'F32', 'BF16' or 'F16'", dtype);
+    }
+    requireInteger('maxByteLength', maxByteLength, 1, Number.MAX_SAFE_INTEGER);
+    requireSignal(signal);
+    const [first, last] = this.#rowsOf(options.rows);
+    return this.#blocks(first, last, { dtype, maxByteLength, signal });
+  }
+
+  async *#blocks(
+    first: number,
+    last: number,
+    {
+      dtype,
+      maxByteLength,
+      signal,
+    }: {
+      readonly dtype: DequantizedDtype;
+      readonly maxByteLength: number;
+      readonly signal: AbortSignal | undefined;
+    },
+  ): AsyncGenerator<RowBlock, void, void> {
+    const rowByteLength = this.#columns * (dtype === 'F32' ? 4 : 2);
+    const rows = Math.max(1, Math.floor(maxByteLength / Math.max(rowByteLength, 1)));
+    for (let row = first; row < last; row += rows) {
+      const end = Math.min(row + rows, last);
+      const [values, target] = this.#output(row, end - row, dtype);
+      const work = this.#read(row, end, target);
+      const overflows = await this.#stored.run(work, this.#storedName, signal);
+      yield { row, values, overflows };
+    }
+  }
+
+  /** The facts for `JSON.stringify`, without values. */
+  toJSON(): { readonly name: string } & LogicalInfo {
+    return { name: this.name, ...this.info };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('LogicalTensor', this.toJSON(), depth, options, inspect);
+  }
+
+  get #columns(): number {
+    return matrixOf(this.shape).columns;
+  }
+
+  /** A stored tensor of it, to ask whether its file has changed. */
+  get #storedName(): string {
+    return this.info.storedAs['weight'] as string;
+  }
+
+  *#read(first: number, last: number, target: Target): Reading<number> {
+    this.#decoder ??= yield* openDecoder(this.#plan);
+    let overflows = 0;
+    yield* this.#decoder.decode(first, last, (begin, end, fill) => {
+      overflows += target.write(begin, end - begin, fill);
+    });
+    return overflows;
+  }
+
+  /** A new array for some rows, and what writes to it. */
+  #output(first: number, rows: number, dtype: DequantizedDtype): [DequantizedData, Target] {
+    if (dtype === 'F32') {
+      const values = this.#floats(rows);
+      return [values, this.#floatTarget(first, values)];
+    }
+    const values = this.#halves(rows * this.#columns);
+    return [values, this.#castTarget(first, values, dtype)];
+  }
+
+  #floatTarget(first: number, output: Float32Array): Target {
+    const columns = this.#columns;
+    return {
+      write: (row, count, fill) => {
+        const at = (row - first) * columns;
+        fill(output.subarray(at, at + count * columns));
+        return 0;
+      },
+    };
+  }
+
+  /** Values go through an array of a tile, since the result has no room for float32. */
+  #castTarget(first: number, output: Uint16Array, dtype: 'BF16' | 'F16'): Target {
+    const columns = this.#columns;
+    let scratch = new Float32Array(0);
+    return {
+      write: (row, count, fill) => {
+        const length = count * columns;
+        if (scratch.length < length) scratch = new Float32Array(length);
+        const values = scratch.subarray(0, length);
+        fill(values);
+        const at = (row - first) * columns;
+        return cast('F32', dtype, bytesOf(values), bytesOf(output.subarray(at, at + length)));
+      },
+    };
+  }
+
+  #rowsOf(rows: DequantizeRowsOptions['rows']): readonly [number, number] {
+    const { rowCount } = this;
+    if (rows === undefined) return [0, rowCount];
+    if (!Array.isArray(rows) || rows.length !== 2) {
+      throw argumentTypeError('rows', '[first, last]', rows);
+    }
+    const [first, last] = rows as [number, number];
+    requireInteger('rows[0]', first, 0, rowCount);
+    requireInteger('rows[1]', last, first, rowCount);
+    return [first, last];
+  }
+
+  #floats(rows: number, into?: Float32Array): Float32Array {
+    const count = rows * this.#columns;
+    if (into !== undefined) return requireInto(into, count);
+    this.#requireLength(count, 4);
+    return allocate(Float32Array, count, { path: this.#stored.path, tensor: this.name });
+  }
+
+  #halves(count: number, into?: Uint16Array): Uint16Array {
+    if (into === undefined) {
+      this.#requireLength(count, 2);
+      return allocate(Uint16Array, count, { path: this.#stored.path, tensor: this.name });
+    }
+    if (!isTypedArray(into) || tagOf(into) !== 'Uint16Array') {
+      throw argumentTypeError('into', 'a Uint16Array', into);
+    }
+    if (into.length === count) return into;
+    throw argumentRangeError('the length of into', `${count}, one per value`, into.length);
+  }
+
+  #requireLength(count: number, width: number): void {
+    if (count <= MAX_VALUES) return;
+    throw new SafetensorsError(
+      'SAFETENSORS_TENSOR_TOO_LARGE',
+      `${count * width} bytes do not fit into one buffer of this runtime; use rows or rowBlocks()`,
+      { path: this.#stored.path, tensor: this.name },
+    );
+  }
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}

@@ -1,0 +1,63 @@
+/** The stored tensors of a checkpoint by name, and the bytes of the few that plans read. */
+
+import type { StoredTensor } from './logical-plan.js';
+import { invalid, shapeText } from './refusals.js';
+
+/** bitsandbytes' own JSON has some hundred bytes. */
+const MAX_READ_BYTE_LENGTH = 65_536;
+
+/** Endings of tensors whose values a plan needs: shapes, a state as JSON, the format of an int8 weight. */
+const READ_ENDINGS: readonly string[] = ['_shape', 'weight_format'];
+
+/** The mark of a bitsandbytes state in a name. */
+export const STATE_MARK = '.quant_state.bitsandbytes__';
+
+/** All tensors of a checkpoint. */
+export class CheckpointTensors {
+  readonly #byName: Map<string, StoredTensor>;
+  readonly #bytes: ReadonlyMap<string, Uint8Array>;
+
+  /** `bytes` are those of the tensors that {@link namesToRead} gives. */
+  constructor(tensors: Iterable<StoredTensor>, bytes: ReadonlyMap<string, Uint8Array>) {
+    this.#byName = new Map(Array.from(tensors, (tensor) => [tensor.name, tensor]));
+    this.#bytes = bytes;
+  }
+
+  [Symbol.iterator](): IterableIterator<StoredTensor> {
+    return this.#byName.values();
+  }
+
+  has(name: string): boolean {
+    return this.#byName.has(name);
+  }
+
+  find(name: string): StoredTensor | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** A tensor that a weight needs; `weight` names that one in the error. */
+  need(name: string, weight: string): StoredTensor {
+    const found = this.#byName.get(name);
+    if (found === undefined) throw invalid(weight, `${JSON.stringify(name)} is missing`);
+    return found;
+  }
+
+  /** The bytes of a tensor that plans read. */
+  bytesOf({ name, shape }: StoredTensor, weight: string): Uint8Array {
+    const bytes = this.#bytes.get(name);
+    if (bytes !== undefined) return bytes;
+    throw invalid(weight, `${JSON.stringify(name)} is too long: shape ${shapeText(shape)}`);
+  }
+}
+
+/** Names of the tensors whose bytes a plan needs. All are short. */
+export function namesToRead(
+  tensors: Iterable<StoredTensor & { readonly byteLength: number }>,
+): string[] {
+  const names: string[] = [];
+  for (const { name, byteLength } of tensors) {
+    const isWanted = name.includes(STATE_MARK) || READ_ENDINGS.some((end) => name.endsWith(end));
+    if (isWanted && byteLength <= MAX_READ_BYTE_LENGTH) names.push(name);
+  }
+  return names;
+}

@@ -1,0 +1,189 @@
+/**
+ * What a model's `config.json` declares about its quantization. It is untrusted: a field of the wrong type counts as
+ * absent, and patterns never become regular expressions. The tensors decide what is quantized; the configuration gives
+ * what their shapes do not tell.
+ */
+
+import { globTest, type NameTest, targetTest } from '../../file/hub/module-patterns.js';
+import { invalid } from './refusals.js';
+
+/** The members of a JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** The weights of a group of compressed-tensors. */
+export interface GroupWeights {
+  readonly format: string | null;
+  readonly weights: Fields;
+}
+
+/** A pattern and its result for a name: both lengths multiplied, summed over all names, stay below this. */
+const MAX_MATCHING_WORK = 1e10;
+
+/** What a configuration declares. */
+export interface Configuration {
+  /** `quant_method` in lower case, or what other fields say; null without a configuration. */
+  readonly method: string | null;
+  /** Fields of the section about quantization. */
+  readonly fields: Fields;
+  /** `weight_block_size`; null when there is none, or the shape of the scale tells. */
+  readonly blockSize: readonly [rows: number, columns: number] | null;
+  /** Whether a module is left alone, so that its weight needs no scale. */
+  isLeftAlone(module: string): boolean;
+  /** The group of compressed-tensors that a module belongs to. */
+  groupOf(module: string): GroupWeights | null;
+}
+
+/** The fields of a JSON object; empty for any other value. */
+export function fieldsOf(value: unknown): Fields {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? (value as Fields) : {};
+}
+
+/** A string; undefined for any other value. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** An integer from 1 on; undefined for any other value. */
+export function countOf(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined;
+}
+
+/** The strings of an array. Empty ones are left out: as patterns they would match every name. */
+function textsOf(value: unknown): string[] {
+  const texts = Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+  return texts.filter((text) => text !== '');
+}
+
+/** The section about quantization; null without one. */
+function sectionOf(config: Fields): Fields | null {
+  const text = fieldsOf(config['text_config']);
+  const modelopt = fieldsOf(config['quantization']);
+  // hf_quant_config.json of modelopt.
+  if (textOf(modelopt['quant_algo']) !== undefined) {
+    return { quant_method: 'modelopt', ...modelopt };
+  }
+  const sections = [
+    config['quantization_config'],
+    config['compression_config'],
+    config['quantization'],
+    text['quantization_config'],
+    text['compression_config'],
+    text['quantization'],
+  ].map(fieldsOf);
+  const found = sections.find((section) => Object.keys(section).length > 0);
+  if (found !== undefined) return found;
+  // quantize_config.json of GPTQ, quant_config.json of AWQ: the file is the section.
+  const isOwnFile = countOf(config['bits'] ?? config['w_bit']) !== undefined;
+  return isOwnFile ? config : null;
+}
+
+function methodOf(fields: Fields): string {
+  const method = textOf(fields['quant_method'])?.toLowerCase();
+  if (method === 'modelopt_fp4' || method === 'modelopt_mixed') return 'modelopt';
+  if (method === 'sparseml') return 'compressed-tensors';
+  if (method !== undefined) return method;
+  if ('config_groups' in fields) return 'compressed-tensors';
+  if (textOf(fields['quant_algo']) !== undefined) return 'modelopt';
+  if ('load_in_4bit' in fields || 'load_in_8bit' in fields) return 'bitsandbytes';
+  if ('w_bit' in fields || fields['version'] === 'gemm') return 'awq';
+  // MLX names no method.
+  if ('desc_act' in fields || 'checkpoint_format' in fields) return 'gptq';
+  return 'group_size' in fields || 'mode' in fields ? 'mlx' : 'unknown';
+}
+
+/** Lists of modules that are left alone, and how each is matched. */
+const LEFT_ALONE: readonly (readonly [field: string, test: (pattern: string) => NameTest])[] = [
+  ['modules_to_not_convert', conversionTest],
+  ['ignored_layers', conversionTest],
+  ['llm_int8_skip_modules', conversionTest],
+  ['ignore', ignoreTest],
+  ['exclude_modules', ignoreTest],
+];
+
+/** transformers: the pattern at the start of the name, or the whole pattern at its end. */
+function conversionTest(pattern: string): NameTest {
+  const start = targetTest(`re:${pattern}`);
+  return (module) => start(module) || module.endsWith(pattern);
+}
+
+/** compressed-tensors: a name, or `re:` and a regex; modelopt: `*` for any characters. */
+function ignoreTest(pattern: string): NameTest {
+  return pattern.startsWith('re:') ? targetTest(pattern) : globTest(pattern);
+}
+
+/** Parsed text of `config.json`; `nameLength` is the sum of the lengths of all names that may be matched. */
+export function configurationOf(config: unknown, nameLength: number): Configuration {
+  const root = fieldsOf(config);
+  const fields = sectionOf(root);
+  const groups = fields === null ? [] : groupsOf(fields);
+  const patterns = LEFT_ALONE.map(([field]) => textsOf(fields?.[field]));
+  const all = [...patterns, ...groups.map(({ targets }) => targets)].flat();
+  const work = all.reduce((sum, { length }) => sum + length + 1, 0) * nameLength;
+  if (work > MAX_MATCHING_WORK) {
+    throw invalid(undefined, `the configuration has ${all.length} patterns, too many to match`);
+  }
+  const exact = new Set(patterns.flat());
+  const tests = LEFT_ALONE.flatMap(([, test], i) => (patterns[i] as string[]).map(test));
+  const method = fields === null ? null : methodOf(fields);
+  return {
+    method,
+    fields: fields ?? {},
+    blockSize: blockSizeOf(method, fields ?? {}),
+    isLeftAlone: (module) => exact.has(module) || tests.some((test) => test(module)),
+    groupOf: (module) => matchGroup(groups, module, textOf(fields?.['format'])),
+  };
+}
+
+interface Group {
+  readonly targets: readonly string[];
+  readonly exact: ReadonlySet<string>;
+  readonly tests: readonly NameTest[];
+  readonly namesClass: boolean;
+  readonly fields: Fields;
+}
+
+function groupsOf(fields: Fields): Group[] {
+  return Object.values(fieldsOf(fields['config_groups'])).map((value) => {
+    const group = fieldsOf(value);
+    const targets = textsOf(group['targets']);
+    const patterns = targets.filter((target) => target.startsWith('re:'));
+    return {
+      targets,
+      exact: new Set(targets),
+      tests: patterns.map(targetTest),
+      // A class of torch, such as Linear. Files have no classes: it stands for every module.
+      namesClass: targets.some((target) => /^[A-Z]\w*$/.test(target)),
+      fields: group,
+    };
+  });
+}
+
+/** Exact names go before patterns, patterns before classes. */
+function matchGroup(
+  groups: readonly Group[],
+  module: string,
+  format: string | undefined,
+): GroupWeights | null {
+  const found =
+    groups.find(({ exact }) => exact.has(module)) ??
+    groups.find(({ tests }) => tests.some((test) => test(module))) ??
+    groups.find(({ namesClass }) => namesClass);
+  if (found === undefined) return null;
+  return {
+    format: textOf(found.fields['format']) ?? format ?? null,
+    weights: fieldsOf(found.fields['weights']),
+  };
+}
+
+function blockSizeOf(method: string | null, fields: Fields): Configuration['blockSize'] {
+  const given = fields['weight_block_size'];
+  if (given === undefined) return method === 'fp8' ? [128, 128] : null;
+  if (given === null) return null;
+  const [rows, columns, ...more] = Array.isArray(given) ? given.map(countOf) : [];
+  if (rows === undefined || columns === undefined || more.length > 0) {
+    const found = JSON.stringify(given).slice(0, 100);
+    throw invalid(undefined, `weight_block_size must be two positive integers, found ${found}`);
+  }
+  return [rows, columns];
+}

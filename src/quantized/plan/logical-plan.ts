@@ -1,0 +1,134 @@
+/** What a plan says about a logical tensor: its shape, and how its values come from the stored tensors. */
+
+import type { Dtype } from '../../header/dtype.js';
+
+/** A tensor of the checkpoint, without its bytes. */
+export interface StoredTensor {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+}
+
+/** How the codes of a row lie in its bytes. */
+export type Packing =
+  /** One element of this dtype each. */
+  | { readonly kind: 'elements'; readonly dtype: Dtype }
+  /** Two E2M1 numbers a byte, the first in the low four bits. */
+  | { readonly kind: 'e2m1' }
+  /**
+   * Words of 32 bits, from the lowest bit on: a dense stream of codes, or `perWord` codes in each word whose upper bits
+   * are unused.
+   */
+  | { readonly kind: 'bits'; readonly bits: number; readonly perWord: number | null };
+
+/** Which scale belongs to a code: each of the `matrices` has rows × columns of scales, one per block. */
+export interface Grid {
+  /** 1 when all matrices of the weight share one grid. */
+  readonly matrices: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly blockRows: number;
+  readonly blockColumns: number;
+}
+
+/** A tensor with one item per block of a grid. */
+export interface GridTensor {
+  readonly tensor: StoredTensor;
+  /** The dtype to read its elements as: U8 may hold exponents, or E4M3. */
+  readonly dtype: Dtype;
+}
+
+/** What is subtracted from the codes. */
+export type Zero =
+  | { readonly kind: 'constant'; readonly value: number }
+  | { readonly kind: 'grid'; readonly tensor: StoredTensor }
+  /** Integers as the codes of the weight are packed, but down the columns of the grid. */
+  | { readonly kind: 'packed'; readonly tensor: StoredTensor };
+
+/** Codes row by row, with scales in a grid. */
+export interface RowLayout {
+  readonly kind: 'rows';
+  readonly codes: StoredTensor;
+  readonly packing: Packing;
+  readonly grid: Grid;
+  readonly scale: GridTensor;
+  /** A single number for all scales. */
+  readonly global: { readonly tensor: StoredTensor; readonly divides: boolean } | null;
+  readonly zero: Zero | null;
+  /** Added after the product. */
+  readonly bias: StoredTensor | null;
+  /** Multiplied after the product. */
+  readonly factor: number | null;
+  /** The column of the grid for each column of the weight, in any order. */
+  readonly columnGroups: StoredTensor | null;
+}
+
+/** bitsandbytes: two codes a byte, the first in the high four bits; blocks run over rows. */
+export interface FlatLayout {
+  readonly kind: 'flat';
+  readonly codes: StoredTensor;
+  readonly map: StoredTensor;
+  readonly absmax: StoredTensor;
+  readonly blockLength: number;
+  readonly nested: {
+    readonly absmax: StoredTensor;
+    readonly map: StoredTensor;
+    readonly blockLength: number;
+    readonly offset: number;
+  } | null;
+}
+
+/** How zero points of GPTQ are stored. */
+export type ZeroOffset =
+  /** One less than they are. With `isSymmetric`, fields that all are 2^(bits - 1) are taken as they are. */
+  | { readonly kind: 'one-less'; readonly isSymmetric: boolean }
+  | { readonly kind: 'as-is' }
+  /** No configuration says it: only symmetric zero points tell. */
+  | { readonly kind: 'by-data' };
+
+/** GPTQ and AWQ: columns of the stored tensors are rows of the weight. */
+export interface ColumnLayout {
+  readonly kind: 'columns';
+  readonly codes: StoredTensor;
+  readonly zeros: StoredTensor;
+  readonly scales: StoredTensor;
+  readonly columnGroups: StoredTensor | null;
+  readonly groupLength: number;
+  readonly bits: number;
+  /** Null for AWQ, whose words hold eight columns, interleaved. */
+  readonly offset: ZeroOffset | null;
+}
+
+/** MXFP4 of gpt-oss: the last two axes of [E, O, G, 16] blocks are exchanged. */
+export interface ExchangedLayout {
+  readonly kind: 'exchanged';
+  readonly codes: StoredTensor;
+  readonly scales: StoredTensor;
+}
+
+/** How the values of a logical tensor come from stored ones. */
+export type Layout = RowLayout | FlatLayout | ColumnLayout | ExchangedLayout;
+
+/** A logical tensor that is stored quantized. */
+export interface LogicalPlan {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** Name of the scheme, such as `fp8`. */
+  readonly scheme: string;
+  /** Bits per code. */
+  readonly bits: number;
+  /** Rows and columns that share a scale; a single number where blocks run over rows. Null for one scale in all. */
+  readonly block: readonly number[] | null;
+  /** Names of the stored tensors that it is made of, by what they are. */
+  readonly storedAs: Readonly<Record<string, string>>;
+  readonly layout: Layout;
+}
+
+/** Rows and columns of a tensor whose last dimension is a row. */
+export function matrixOf(shape: readonly number[]): { rows: number; columns: number } {
+  const columns = shape.at(-1) ?? 1;
+  return {
+    rows: shape.slice(0, -1).reduce((product, dimension) => product * dimension, 1),
+    columns,
+  };
+}

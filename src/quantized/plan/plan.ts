@@ -1,0 +1,269 @@
+/**
+ * The plan of a checkpoint: which logical tensors it has, and how each is stored. By names, dtypes and shapes; reads no
+ * weights. A weight is quantized exactly when its companions stand beside it.
+ */
+
+import type { QuantizationError } from '../../errors/errors.js';
+import type { Dtype } from '../../header/dtype.js';
+import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import { planFourBits } from './bitsandbytes.js';
+import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
+import { planColumns } from './columns.js';
+import type { Configuration } from './configuration.js';
+import { planBlocks, planFourBitExpert, planModeloptE2M1, planPackedE2M1 } from './fours.js';
+import type { LogicalPlan, StoredTensor } from './logical-plan.js';
+import { planMlx, planPacked } from './packed.js';
+import { packedWeightOf } from './packed-weights.js';
+import { invalid, unsupported } from './refusals.js';
+import { memberOf, moduleOf, planInt8, planScaled, scalesOf } from './scaled.js';
+
+/** The logical tensors of a checkpoint. */
+export interface CheckpointPlan {
+  /** A plan for a quantized tensor, the stored tensor for any other; by logical name. */
+  readonly tensors: ReadonlyMap<string, LogicalPlan | StoredTensor>;
+  /** Logical tensors that cannot be read, by name. */
+  readonly problems: ReadonlyMap<string, QuantizationError>;
+}
+
+/** Whether a logical tensor is stored quantized. */
+export function isQuantized(tensor: LogicalPlan | StoredTensor): tensor is LogicalPlan {
+  return 'layout' in tensor;
+}
+
+/** A tensor that has the codes of a weight: how to plan that. */
+interface Weight {
+  readonly name: string;
+  plan(): LogicalPlan;
+}
+
+/** Methods of `quant_method` that are read. Without a method, names and shapes tell. */
+const METHODS: ReadonlySet<string> = new Set([
+  'fp8',
+  'mxfp8',
+  'fbgemm_fp8',
+  'modelopt',
+  'compressed-tensors',
+  'bitsandbytes',
+  'gptq',
+  'awq',
+  'mlx',
+  'mxfp4',
+]);
+
+const FP8: ReadonlySet<Dtype> = new Set(['F8_E4M3', 'F8_E5M2', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ']);
+
+/** Dtypes in which quantizers store codes. */
+const CODES: ReadonlySet<Dtype> = new Set([...FP8, 'U8', 'I8', 'U16', 'I16', 'U32', 'I32', 'F4']);
+
+/** Endings of weights that no scheme but a quantizer has. */
+const PACKED_WEIGHT = /(?:^|[._])(?:qweight|weight|weight_packed|blocks)$/;
+
+/** Tensors of a stored format that is not `float-quantized` and the like, but sparse. */
+const SPARSE = /(?:^|\.)(?:compressed|bitmask|row_offsets|meta)$/;
+
+/** Plans every tensor of a checkpoint, in slices: there may be a hundred thousand. Collects problems of single ones. */
+export function* planCheckpoint(
+  tensors: CheckpointTensors,
+  configuration: Configuration,
+): Slices<CheckpointPlan> {
+  const planned = new Map<string, LogicalPlan>();
+  const problems = new Map<string, QuantizationError>();
+  const hidden = new Set<string>();
+  const claim = (weight: Weight): void => {
+    hidden.add(weight.name);
+    try {
+      if (planned.has(weight.name) || problems.has(weight.name)) throw taken(weight.name);
+      const plan = weight.plan();
+      planned.set(weight.name, plan);
+      for (const stored of Object.values(plan.storedAs)) hidden.add(stored);
+    } catch (error) {
+      planned.delete(weight.name);
+      problems.set(weight.name, error as QuantizationError);
+    }
+  };
+  const hasScales = [...tensors].some(
+    ({ name, dtype }) => FP8.has(dtype) && scalesOf(name, tensors).length > 0,
+  );
+  const others: StoredTensor[] = [];
+  yield* forEachInSlices(tensors, (tensor) => {
+    const weight = weightOf(tensor, tensors, configuration);
+    if (weight === undefined) {
+      others.push(tensor);
+      return;
+    }
+    hidden.add(tensor.name);
+    claim(weight);
+    // A tensor that has the logical name already may be the weight, or something else: nobody can tell.
+    if (
+      weight.name !== tensor.name &&
+      tensors.has(weight.name) &&
+      !tensor.name.startsWith(`${weight.name}.`)
+    ) {
+      planned.delete(weight.name);
+      problems.set(weight.name, taken(weight.name));
+    }
+  });
+  const dtypeOf = (name: string): Dtype | undefined => tensors.find(name)?.dtype;
+  const plain: StoredTensor[] = [];
+  yield* forEachInSlices(others, (tensor) => {
+    const { name } = tensor;
+    const owner = hidden.has(name) ? name : packedWeightOf(name, dtypeOf);
+    if (owner === null) plain.push(tensor);
+    else if (owner === name && !hidden.has(name)) claim(refusedWeight(name, configuration));
+    else if (owner !== name) {
+      hidden.add(name);
+      const logical = logicalNameOf(owner);
+      if (!hidden.has(owner) && !hidden.has(logical))
+        claim(refusedWeight(logical, configuration, owner, tensors));
+      hidden.add(owner);
+    }
+  });
+  const found = new Map<string, LogicalPlan | StoredTensor>(planned);
+  yield* forEachInSlices(plain, (tensor) => {
+    if (hidden.has(tensor.name)) return;
+    const problem = problemOfPlain(tensor, configuration, hasScales);
+    if (problem === undefined) found.set(tensor.name, tensor);
+    else problems.set(tensor.name, problem);
+  });
+  return { tensors: found, problems };
+}
+
+/** The logical name of packed weights. */
+function logicalNameOf(name: string): string {
+  return name
+    .replace(/(?:^|\.)qweight$/, (end) => end.replace('qweight', 'weight'))
+    .replace(/(?<=weight)_packed$/, '');
+}
+
+function taken(name: string): QuantizationError {
+  return invalid(
+    name,
+    'the name is taken: there is a tensor of that name, and a quantized one that stands for it',
+  );
+}
+
+/** Recognizes a tensor with codes, whatever is wrong with its companions; undefined for all others. */
+function weightOf(
+  tensor: StoredTensor,
+  tensors: CheckpointTensors,
+  configuration: Configuration,
+): Weight | undefined {
+  const { name, dtype } = tensor;
+  const mark = name.lastIndexOf(STATE_MARK);
+  if (mark !== -1) return { name: name.slice(0, mark), plan: () => planFourBits(tensor, tensors) };
+  const { method } = configuration;
+  const isKnown = method === null || method === 'unknown' || METHODS.has(method);
+  const refused = (logical: string): Weight => refusedWeight(logical, configuration);
+  if (/(?:^|\.)qweight$/.test(name)) {
+    const module = name.replace(/\.?qweight$/, '');
+    const logical = memberOf(module, 'weight');
+    if (!isKnown) return refused(logical);
+    return { name: logical, plan: () => planColumns(module, tensor, tensors, configuration) };
+  }
+  if (/(?<=\w)_packed$/.test(name) && (dtype === 'I32' || dtype === 'U8')) {
+    const logical = name.slice(0, -'_packed'.length);
+    if (!isKnown) return refused(logical);
+    return {
+      name: logical,
+      plan: () =>
+        dtype === 'U8'
+          ? planPackedE2M1(logical, tensor, tensors)
+          : planPacked(logical, tensor, tensors, configuration),
+    };
+  }
+  const blocks = /[._]blocks$/.exec(name);
+  if (blocks !== null && dtype === 'U8') {
+    return { name: name.slice(0, blocks.index), plan: () => planBlocks(tensor, tensors) };
+  }
+  return isKnown ? byCompanions(tensor, tensors, configuration) : undefined;
+}
+
+/** Recognizes weights whose names say nothing by the tensors beside them. */
+function byCompanions(
+  tensor: StoredTensor,
+  tensors: CheckpointTensors,
+  configuration: Configuration,
+): Weight | undefined {
+  const { name, dtype } = tensor;
+  const module = moduleOf(name);
+  const isWeight = module !== name;
+  if (dtype === 'U32' && isWeight) {
+    const scale = tensors.find(memberOf(module, 'scales'));
+    if (scale === undefined) return undefined;
+    return { name, plan: () => planMlx(tensor, scale, tensors, configuration) };
+  }
+  if (
+    dtype === 'U8' &&
+    tensors.has(`${name}_scale`) &&
+    tensors.find(`${name}_scale`)?.dtype === 'F8_E4M3'
+  ) {
+    return { name, plan: () => planModeloptE2M1(tensor, tensors) };
+  }
+  if (dtype === 'I8' && isWeight) {
+    const scale = tensors.find(memberOf(module, 'SCB'));
+    if (scale !== undefined) return { name, plan: () => planInt8(tensor, scale, tensors) };
+  }
+  if (dtype !== 'I8' && !FP8.has(dtype)) return undefined;
+  // A scale of E4M3 has scales itself in some schemes, and so has no scale of its own here.
+  if (scalesOf(name, tensors).length === 0) return undefined;
+  return {
+    name,
+    plan: () => {
+      const expert = dtype === 'I8' ? planFourBitExpert(tensor, tensors) : undefined;
+      const plan = expert ?? planScaled(tensor, tensors, configuration);
+      if (plan === undefined) throw invalid(name, 'no scale is there');
+      return plan;
+    },
+  };
+}
+
+/** A weight that has companions of a scheme that is not read. */
+function refusedWeight(
+  name: string,
+  { method }: Configuration,
+  owner = name,
+  tensors?: CheckpointTensors,
+): Weight {
+  return {
+    name,
+    plan: () => {
+      if (tensors?.has(owner) === false)
+        throw invalid(name, 'the weight of these scales is missing');
+      const what =
+        method === null
+          ? 'no method that is known'
+          : `${JSON.stringify(method)}, with tensors of another form`;
+      const known = method !== null && METHODS.has(method);
+      throw unsupported(
+        name,
+        known || method === null
+          ? `quantized by ${what}; it is not dequantized`
+          : `the method ${JSON.stringify(method)} is not dequantized here`,
+      );
+    },
+  };
+}
+
+/** Why a tensor without companions is not taken as it is; undefined when it is. */
+function problemOfPlain(
+  { name, dtype, shape }: StoredTensor,
+  configuration: Configuration,
+  hasScales: boolean,
+): QuantizationError | undefined {
+  const { method } = configuration;
+  if (SPARSE.test(name) && method === 'compressed-tensors') {
+    return unsupported(name, 'sparse formats of compressed-tensors are not read');
+  }
+  if (!CODES.has(dtype) || shape.length === 0) return undefined;
+  const isFp8 = FP8.has(dtype);
+  if (!isFp8 && (method === null || shape.length < 2 || !PACKED_WEIGHT.test(name)))
+    return undefined;
+  // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
+  if (method === null && !hasScales) return undefined;
+  if (configuration.isLeftAlone(moduleOf(name))) return undefined;
+  if (method !== null && method !== 'unknown' && !METHODS.has(method)) {
+    return unsupported(name, `the method ${JSON.stringify(method)} is not dequantized here`);
+  }
+  const looked = isFp8 ? `; looked for ${name}_scale_inv, ${name}_scale and the like` : '';
+  return invalid(name, `${dtype} codes without a scale${looked}`);
+}

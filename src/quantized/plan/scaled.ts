@@ -1,0 +1,245 @@
+/**
+ * Weights of one byte per value with scales: FP8 in all spellings, compressed-tensors' float and int formats, MXFP8,
+ * bitsandbytes' int8.
+ */
+
+import type { CheckpointTensors } from './checkpoint-tensors.js';
+import { type Configuration, countOf } from './configuration.js';
+import {
+  type Block,
+  findGrid,
+  gridOf,
+  groupGrid,
+  hasGrid,
+  type Matrices,
+  matricesOf,
+} from './grids.js';
+import type { Grid, LogicalPlan, RowLayout, StoredTensor, Zero } from './logical-plan.js';
+import { invalid, shapeText, unsupported } from './refusals.js';
+
+/** Columns that share an exponent in the MX formats. */
+const MX_GROUP_LENGTH = 32;
+
+/** bitsandbytes divides by 127 in this way. */
+const INT8_FACTOR = Math.fround(0.007874015718698502);
+
+/** The part of a name before `.weight`. */
+export function moduleOf(name: string): string {
+  return name.replace(/(?:^|\.)weight$/, '');
+}
+
+/** The name of a module's tensor. */
+export function memberOf(module: string, member: string): string {
+  return module === '' ? member : `${module}.${member}`;
+}
+
+/** Scales of a weight, whatever they are called; more than one is too many. */
+export function scalesOf(name: string, tensors: CheckpointTensors): StoredTensor[] {
+  const names = [`${name}_scale_inv`, `${name}_scale`];
+  if (name === 'weight' || name.endsWith('.weight')) {
+    const module = moduleOf(name);
+    names.push(memberOf(module, 'scale'), memberOf(module, 'qscale_weight'));
+  }
+  return names.flatMap((one) => tensors.find(one) ?? []);
+}
+
+/** Returns the only scale of a weight; undefined without one. */
+function onlyScale(weight: StoredTensor, tensors: CheckpointTensors): StoredTensor | undefined {
+  const [scale, other] = scalesOf(weight.name, tensors);
+  if (scale === undefined || other === undefined) return scale;
+  throw invalid(
+    weight.name,
+    `both ${JSON.stringify(scale.name)} and ${JSON.stringify(other.name)} are there: expected one scale`,
+  );
+}
+
+/** Plans a weight of FP8 or I8; undefined when it has no scale. */
+export function planScaled(
+  weight: StoredTensor,
+  tensors: CheckpointTensors,
+  configuration: Configuration,
+): LogicalPlan | undefined {
+  const scale = onlyScale(weight, tensors);
+  if (scale === undefined) return undefined;
+  const { name, shape, dtype } = weight;
+  for (const end of ['pre_quant_scale', 'act_pre_scale']) {
+    const other = memberOf(moduleOf(name), end);
+    if (tensors.has(other))
+      throw unsupported(name, `modelopt's ${JSON.stringify(other)} is not applied`);
+  }
+  const isExponents = scale.dtype === 'U8' || scale.dtype === 'F8_E8M0';
+  const isFloat = ['F32', 'BF16', 'F16', 'F64'].includes(scale.dtype);
+  if (!isExponents && !isFloat) {
+    throw invalid(
+      name,
+      `expected ${JSON.stringify(scale.name)} to hold floats, found ${scale.dtype}`,
+    );
+  }
+  const of = matricesOf(weight);
+  const grid = gridOfScale(weight, of, scale, configuration, isExponents);
+  const groups = columnGroupsOf(name, of, grid, tensors);
+  const zero = zeroOf(name, grid, tensors);
+  const isInt = dtype === 'I8';
+  const isMx = isExponents && grid.blockRows === 1 && grid.blockColumns === MX_GROUP_LENGTH;
+  return {
+    name,
+    shape,
+    scheme: isInt ? 'int8' : isMx ? 'mxfp8' : 'fp8',
+    bits: 8,
+    block: blockOf(grid, of),
+    storedAs: {
+      weight: name,
+      scale: scale.name,
+      ...(zero === null ? {} : { zeroPoint: zero.tensor.name }),
+      ...(groups === null ? {} : { columnGroups: groups.name }),
+    },
+    layout: {
+      ...PLAIN_ROWS,
+      codes: weight,
+      packing: { kind: 'elements', dtype },
+      grid,
+      scale: { tensor: scale, dtype: isExponents ? 'F8_E8M0' : scale.dtype },
+      zero,
+      columnGroups: groups,
+    },
+  };
+}
+
+/** A layout of rows without anything but a scale. */
+export const PLAIN_ROWS: Pick<
+  RowLayout,
+  'kind' | 'global' | 'zero' | 'bias' | 'factor' | 'columnGroups'
+> = { kind: 'rows', global: null, zero: null, bias: null, factor: null, columnGroups: null };
+
+/** Rows and columns that share a scale; null when all do. */
+export function blockOf({ blockRows, blockColumns }: Grid, of: Matrices): readonly number[] | null {
+  if (blockRows >= of.rows && blockColumns >= of.columns) return null;
+  return [blockRows, blockColumns];
+}
+
+function gridOfScale(
+  weight: StoredTensor,
+  of: Matrices,
+  scale: StoredTensor,
+  configuration: Configuration,
+  isExponents: boolean,
+): Grid {
+  const mx: Block = [1, MX_GROUP_LENGTH];
+  if (configuration.method === 'compressed-tensors') {
+    const weights = configuration.groupOf(moduleOf(weight.name))?.weights;
+    const strategy = weights?.['strategy'];
+    if (strategy === 'group') {
+      const length = countOf(weights?.['group_size']);
+      const grid = length === undefined ? null : groupGrid(of, length);
+      if (grid !== null && hasGrid(scale.shape, grid)) return grid;
+      throw wrongGroups(weight, scale, weights?.['group_size']);
+    }
+    const block =
+      strategy === 'block' ? blockStructureOf(weight.name, weights?.['block_structure']) : null;
+    return findGrid(weight, of, scale, { block, common: isExponents ? [mx] : [] });
+  }
+  // MXFP8 is a format of its own: the default of 128 x 128 is not meant for exponents of U8.
+  if (scale.dtype === 'U8' && !('weight_block_size' in configuration.fields)) {
+    return findGrid(weight, of, scale, { block: mx, common: [] });
+  }
+  const common: Block[] = [...(isExponents ? [mx] : []), [128, 128]];
+  return findGrid(weight, of, scale, { block: configuration.blockSize, common });
+}
+
+/** The error for scales that don't fit the groups of the configuration. */
+export function wrongGroups(weight: StoredTensor, scale: StoredTensor, length: unknown): Error {
+  const found = JSON.stringify(length ?? null).slice(0, 100);
+  return invalid(
+    weight.name,
+    `${JSON.stringify(scale.name)} of shape ${shapeText(scale.shape)} does not fit groups of ${found} columns ` +
+      `(group_size) of ${shapeText(weight.shape)}`,
+  );
+}
+
+function blockStructureOf(weight: string, given: unknown): Block {
+  const parts = typeof given === 'string' ? given.split('x').map(Number) : given;
+  const [rows, columns, ...more] = Array.isArray(parts) ? parts.map(countOf) : [];
+  if (rows !== undefined && columns !== undefined && more.length === 0) return [rows, columns];
+  const found = JSON.stringify(given ?? null).slice(0, 100);
+  throw invalid(weight, `block_structure must be two positive integers, found ${found}`);
+}
+
+/** The zero points of a weight, as many as there are scales; null without them. */
+function zeroOf(
+  name: string,
+  grid: Grid,
+  tensors: CheckpointTensors,
+): Extract<Zero, { kind: 'grid' }> | null {
+  const tensor = tensors.find(`${name}_zero_point`);
+  if (tensor === undefined) return null;
+  if (tensor.dtype === 'I8' && hasGrid(tensor.shape, grid)) return { kind: 'grid', tensor };
+  throw invalid(
+    name,
+    `expected zero points of I8, as many as scales, found ${JSON.stringify(tensor.name)}: ${tensor.dtype} of shape ` +
+      shapeText(tensor.shape),
+  );
+}
+
+/** The group of each column, when the columns were reordered; null when they have no groups. */
+export function columnGroupsOf(
+  name: string,
+  of: Matrices,
+  grid: Grid,
+  tensors: CheckpointTensors,
+): StoredTensor | null {
+  const tensor = tensors.find(`${name}_g_idx`);
+  if (tensor === undefined || grid.columns <= 1) return null;
+  const isSimple = of.matrices === 1 && grid.blockRows === 1;
+  if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) return tensor;
+  throw invalid(
+    name,
+    `expected ${JSON.stringify(tensor.name)} to be I32 of shape [${of.columns}], for groups of columns; found ` +
+      `${tensor.dtype} of shape ${shapeText(tensor.shape)}`,
+  );
+}
+
+function hasColumns({ shape }: StoredTensor, { columns }: Matrices): boolean {
+  return shape.length === 1 && shape[0] === columns;
+}
+
+/** Plans a weight of bitsandbytes' int8. */
+export function planInt8(
+  weight: StoredTensor,
+  scale: StoredTensor,
+  tensors: CheckpointTensors,
+): LogicalPlan {
+  const { name, shape } = weight;
+  const of = matricesOf(weight);
+  const grid = gridOf(of, [1, Math.max(of.columns, 1)]);
+  if (scale.dtype !== 'F32' || of.matrices !== 1 || !hasGrid(scale.shape, grid)) {
+    throw invalid(
+      name,
+      `expected ${JSON.stringify(scale.name)} to be F32 of shape [${of.rows}], found ${scale.dtype} of shape ` +
+        shapeText(scale.shape),
+    );
+  }
+  const format = tensors.find(memberOf(moduleOf(name), 'weight_format'));
+  if (format !== undefined && tensors.bytesOf(format, name).some((byte) => byte !== 0)) {
+    throw unsupported(name, 'bitsandbytes stored it in the order of a GPU; only row order is read');
+  }
+  return {
+    name,
+    shape,
+    scheme: 'bitsandbytes-int8',
+    bits: 8,
+    block: [1, of.columns],
+    storedAs: {
+      weight: name,
+      scale: scale.name,
+      ...(format === undefined ? {} : { format: format.name }),
+    },
+    layout: {
+      ...PLAIN_ROWS,
+      codes: weight,
+      packing: { kind: 'elements', dtype: 'I8' },
+      grid,
+      scale: { tensor: scale, dtype: 'F32' },
+      factor: INT8_FACTOR,
+    },
+  };
+}

@@ -1,0 +1,109 @@
+/** Where stored tensors come from: an open file or checkpoint, which answers at once, or a remote one. */
+
+import { argumentTypeError, requireFunction } from '../errors/arguments.js';
+import type { TensorSource } from '../file/source/tensor-source.js';
+import { turnWhenDue } from '../header/json/turns.js';
+import type { SliceIndices } from '../tensor/slice.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { Reading, Want } from './tiles/reading.js';
+
+/** An open handle that `dequantized` takes: a SafetensorsFile, a Checkpoint or a RemoteCheckpoint. */
+export interface QuantizedSource extends TensorSource {
+  /** A tensor; a promise of one when it has to be fetched. */
+  getTensor(name: string): Tensor | Promise<Tensor>;
+  /** A part of a tensor, by the rules of `Tensor.slice`. */
+  getSlice(name: string, ...index: SliceIndices): Tensor | Promise<Tensor>;
+}
+
+/** Members of the library's own handles that are not public. */
+interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
+  readonly storage?: unknown;
+  readJson?(name: string, signal?: AbortSignal): Promise<unknown>;
+  getTensor(name: string, options?: { readonly signal?: AbortSignal }): Tensor | Promise<Tensor>;
+  getSlice(name: string, ...index: unknown[]): Tensor | Promise<Tensor>;
+}
+
+/** Reads stored tensors for generators that ask for them. */
+export class StoredTensors {
+  readonly #source: OwnSource;
+  /** Whether tensors have to be fetched, so that only asynchronous reading works. */
+  readonly isRemote: boolean;
+
+  /** Throws a TypeError for anything but an open handle. */
+  constructor(source: QuantizedSource) {
+    if (typeof source !== 'object' || source === null) {
+      throw argumentTypeError('source', 'an open file or checkpoint', source);
+    }
+    for (const name of ['tensors', 'readTensors', 'getTensor', 'getSlice'] as const) {
+      requireFunction(`source.${name}`, source[name]);
+    }
+    this.#source = source as OwnSource;
+    this.isRemote = !('storage' in source);
+  }
+
+  /** The file or index, for errors. */
+  get path(): string | undefined {
+    return this.#source.path;
+  }
+
+  /** A file of JSON beside the weights; undefined when there is none. */
+  async readJson(name: string, signal: AbortSignal | undefined): Promise<unknown> {
+    return await this.#source.readJson?.(name, signal);
+  }
+
+  /** The tensor of a local source: its own object. */
+  tensor(name: string): Tensor {
+    return this.#source.getTensor(name) as Tensor;
+  }
+
+  /** Runs work on this thread, of a local source. */
+  runNow<Result>(work: Reading<Result>, name: string): Result {
+    if (this.isRemote) {
+      throw Object.assign(
+        new TypeError('a remote tensor has to be fetched: use the asynchronous method'),
+        { code: 'ERR_INVALID_STATE' },
+      );
+    }
+    let step = work.next([]);
+    while (!step.done) step = work.next(step.value.map((want) => this.#part(want)));
+    this.#verify(name);
+    return step.value;
+  }
+
+  /** Runs work between other events; `signal` ends it between two steps. */
+  async run<Result>(
+    work: Reading<Result>,
+    name: string,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    signal?.throwIfAborted();
+    let step = work.next([]);
+    while (!step.done) {
+      const wants = step.value;
+      await turnWhenDue();
+      signal?.throwIfAborted();
+      const found = this.isRemote
+        ? await Promise.all(wants.map((want) => this.#fetch(want, signal)))
+        : wants.map((want) => this.#part(want));
+      step = work.next(found);
+    }
+    if (!this.isRemote) this.#verify(name);
+    return step.value;
+  }
+
+  #part({ name, index }: Want): Tensor {
+    const tensor = this.tensor(name);
+    return index === null ? tensor : tensor.slice(...index);
+  }
+
+  async #fetch({ name, index }: Want, signal: AbortSignal | undefined): Promise<Tensor> {
+    const options = signal === undefined ? {} : { signal };
+    if (index === null) return await this.#source.getTensor(name, options);
+    return await this.#source.getSlice(name, ...index, options);
+  }
+
+  /** Views of a file that was cut short read as zeros: throws when the file has changed meanwhile. */
+  #verify(name: string): void {
+    this.tensor(name);
+  }
+}

@@ -1,0 +1,47 @@
+/** Decodes MXFP4 of gpt-oss, expert by expert: the last two axes of each are exchanged. */
+
+import { cut } from '../../tensor/pieces.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { decodeExchanged, type Expert } from '../kernels/columns.js';
+import type { ExchangedLayout, LogicalPlan } from '../plan/logical-plan.js';
+import { type Decoder, type Emit, type Reading, tileRows, whole } from './reading.js';
+import { decodeItems, refuseNaN } from './scales.js';
+
+/** Inputs that share a scale. */
+const GROUP_LENGTH = 32;
+
+/** Reads the scales. The expert that was read last is kept: rows come one after the other. */
+export function* openExchanged(
+  plan: LogicalPlan,
+  { codes, scales }: ExchangedLayout,
+): Reading<Decoder> {
+  const exponents = yield* whole(scales);
+  const [, outputs = 0, groups = 0] = codes.shape;
+  const inputs = groups * GROUP_LENGTH;
+  let kept: { readonly number: number; readonly expert: Expert } | undefined;
+
+  function* readExpert(number: number): Reading<Expert> {
+    const [tensor] = yield [{ name: codes.name, index: [number] }];
+    const numbers = new Float32Array(outputs * groups);
+    const first = number * numbers.length;
+    decodeItems(exponents, 'F8_E8M0', first, numbers);
+    refuseNaN(plan.name, scales.name, numbers, first, groups);
+    return { bytes: (tensor as Tensor).bytes, scales: numbers, outputs, groups };
+  }
+
+  function* decode(first: number, last: number, emit: Emit): Reading<void> {
+    // Whole groups, whose numbers lie in the same bytes.
+    const tile = Math.ceil(tileRows(outputs) / GROUP_LENGTH) * GROUP_LENGTH;
+    for (const part of cut(first, last, inputs, 0)) {
+      const number = Math.floor(part.begin / inputs);
+      const start = number * inputs;
+      const expert = kept?.number === number ? kept.expert : yield* readExpert(number);
+      kept = { number, expert };
+      for (const { begin, end } of cut(part.begin, part.end, tile, start)) {
+        emit(begin, end, (into) => decodeExchanged(expert, begin - start, end - start, into));
+        yield [];
+      }
+    }
+  }
+  return { decode };
+}

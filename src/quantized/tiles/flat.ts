@@ -1,0 +1,79 @@
+/** Decodes weights of bitsandbytes in 4 bits, whose blocks run over rows. */
+
+import { DTYPES } from '../../header/dtype.js';
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import { cut } from '../../tensor/pieces.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { decodeFlat, decodeNested } from '../kernels/flat.js';
+import { type FlatLayout, type LogicalPlan, matrixOf } from '../plan/logical-plan.js';
+import { type Decoder, type Emit, type Reading, tileRows, windowRows } from './reading.js';
+import { decodeItems, refuseNaN } from './scales.js';
+
+/** Reads what stands beside the codes. */
+export function* openFlat(plan: LogicalPlan, layout: FlatLayout): Reading<Decoder> {
+  const { map, absmax, nested, blockLength } = layout;
+  const wanted = [map, absmax, ...(nested === null ? [] : [nested.absmax, nested.map])];
+  const tensors = yield wanted.map(({ name }) => ({ name, index: null }));
+  const [codeBook, scale, nestedScale, nestedMap] = tensors as [Tensor, Tensor, ...Tensor[]];
+  const { columns } = matrixOf(plan.shape);
+  const values = codeBook.toFloat32();
+  refuseNaN(plan.name, codeBook.name, values, 0, values.length);
+  const [nestedValues, nestedScales] = [nestedMap, nestedScale].map((tensor) =>
+    tensor?.toFloat32(),
+  );
+
+  /** The scales of the blocks [first, first + into.length). */
+  const scales = (first: number, into: Float32Array): void => {
+    if (nested === null || nestedValues === undefined || nestedScales === undefined) {
+      decodeItems(scale, 'F32', first, into);
+    } else {
+      const codes = scale.bytes.subarray(first, first + into.length);
+      const part = { first, blockLength: nested.blockLength };
+      decodeNested(codes, nestedValues, part, nestedScales, nested.offset, into);
+    }
+    refuseNaN(plan.name, scale.name, into, first, 1);
+  };
+
+  function* decode(first: number, last: number, emit: Emit): Reading<void> {
+    const tile = tileRows(columns);
+    for (const window of cut(first, last, windowRows(columns / 2, tile))) {
+      const [begin, end] = [window.begin * columns, window.end * columns];
+      const { bytes, position } = yield* readCodes(
+        layout,
+        Math.floor(begin / 2),
+        Math.ceil(end / 2),
+      );
+      for (const rows of cut(window.begin, window.end, tile)) {
+        const at = rows.begin * columns;
+        const own = bytes.subarray(Math.floor(at / 2) - position);
+        emit(rows.begin, rows.end, (into) => {
+          const block = Math.floor(at / blockLength);
+          const count = Math.ceil((at + into.length) / blockLength) - block;
+          const factors = new Float32Array(count);
+          scales(block, factors);
+          decodeFlat(own, values, { first: at, blockLength }, factors, into);
+        });
+        yield [];
+      }
+    }
+  }
+  return { decode };
+}
+
+/** The bytes [begin, end) of the codes, or more; `position` is that of the first. */
+function* readCodes(
+  { codes }: FlatLayout,
+  begin: number,
+  end: number,
+): Reading<{ bytes: Uint8Array; position: number }> {
+  const { name, dtype, shape } = codes;
+  const width = DTYPES[dtype].bits / 8;
+  const isColumn = (shape[0] ?? 0) * width === tensorByteLength(codes);
+  if (!isColumn) {
+    const [tensor] = yield [{ name, index: null }];
+    return { bytes: (tensor as Tensor).bytes, position: 0 };
+  }
+  const first = Math.floor(begin / width);
+  const [tensor] = yield [{ name, index: [[first, Math.ceil(end / width)]] }];
+  return { bytes: (tensor as Tensor).bytes, position: first * width };
+}

@@ -1,0 +1,26 @@
+/** Opens a logical tensor for reading, by its layout. */
+
+import type { LogicalPlan, StoredTensor } from '../plan/logical-plan.js';
+import { isQuantized } from '../plan/plan.js';
+import { openColumns } from './columns.js';
+import { openExchanged } from './exchanged.js';
+import { openFlat } from './flat.js';
+import { plainDecoder } from './plain.js';
+import type { Decoder, Reading } from './reading.js';
+import { openRows } from './rows.js';
+
+/** Reads the tensors beside the codes, such as scales; the codes are read by the decoder. */
+export function* openDecoder(tensor: LogicalPlan | StoredTensor): Reading<Decoder> {
+  if (!isQuantized(tensor)) return plainDecoder(tensor);
+  const { layout } = tensor;
+  switch (layout.kind) {
+    case 'rows':
+      return yield* openRows(tensor, layout);
+    case 'flat':
+      return yield* openFlat(tensor, layout);
+    case 'columns':
+      return yield* openColumns(tensor, layout);
+    case 'exchanged':
+      return yield* openExchanged(tensor, layout);
+  }
+}

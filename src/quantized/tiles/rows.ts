@@ -1,0 +1,206 @@
+/** Decodes weights that are stored row by row with a grid of scales: codes to numbers, then arithmetic in place. */
+
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import { toFloat32 } from '../../tensor/float32/kernels.js';
+import { cut } from '../../tensor/pieces.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { codeAt, unpackBits } from '../kernels/bits.js';
+import {
+  type GridPart,
+  multiply,
+  multiplyAll,
+  multiplyAndAdd,
+  subtractAndMultiply,
+  subtractAndMultiplyByGroups,
+} from '../kernels/grid.js';
+import { type LogicalPlan, matrixOf, type RowLayout } from '../plan/logical-plan.js';
+import {
+  type Decoder,
+  type Emit,
+  type Reading,
+  rowIndex,
+  tileRows,
+  windowRows,
+} from './reading.js';
+import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
+
+/** The tensors beside the codes; each is read once. */
+interface Companions {
+  readonly scale: Tensor;
+  readonly global: number | null;
+  readonly zero: Tensor | null;
+  readonly bias: Tensor | null;
+  readonly groups: Int32Array | null;
+}
+
+/** Reads what stands beside the codes. */
+export function* openRows(plan: LogicalPlan, layout: RowLayout): Reading<Decoder> {
+  const { scale, global, zero, bias, columnGroups, grid } = layout;
+  const stored = zero === null || zero.kind === 'constant' ? null : zero.tensor;
+  const wanted = [scale.tensor, global?.tensor, stored, bias, columnGroups];
+  const tensors = yield wanted.flatMap((tensor) =>
+    tensor ? { name: tensor.name, index: null } : [],
+  );
+  const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const of = (tensor: { readonly name: string } | null | undefined): Tensor | null =>
+    (tensor && found.get(tensor.name)) ?? null;
+  const companions = {
+    scale: of(scale.tensor) as Tensor,
+    global: globalOf(plan.name, of(global?.tensor)),
+    zero: of(stored),
+    bias: of(bias),
+    groups: groupsOf(plan.name, of(columnGroups), grid.columns),
+  };
+  return new RowDecoder(plan, layout, companions);
+}
+
+function globalOf(weight: string, tensor: Tensor | null): number | null {
+  if (tensor === null) return null;
+  const value = tensor.toFloat32();
+  refuseNaN(weight, tensor.name, value, 0, 1);
+  return value[0] as number;
+}
+
+/** compressed-tensors fills the list with -1 when the columns were not reordered. */
+function groupsOf(weight: string, tensor: Tensor | null, count: number): Int32Array | null {
+  if (tensor === null) return null;
+  const isUnused = new Int32Array(tensor.bytes.slice().buffer).includes(-1);
+  return isUnused ? null : requireGroups(weight, tensor, count);
+}
+
+/** A tile of one matrix. */
+interface Tile {
+  readonly matrix: number;
+  /** Rows of the matrix. */
+  readonly first: number;
+  readonly last: number;
+}
+
+class RowDecoder implements Decoder {
+  readonly #plan: LogicalPlan;
+  readonly #layout: RowLayout;
+  readonly #companions: Companions;
+  readonly #columns: number;
+  /** Rows of one matrix. */
+  readonly #rows: number;
+  #scratch: [scales: Float32Array, others: Float32Array] = [
+    new Float32Array(0),
+    new Float32Array(0),
+  ];
+
+  constructor(plan: LogicalPlan, layout: RowLayout, companions: Companions) {
+    this.#plan = plan;
+    this.#layout = layout;
+    this.#companions = companions;
+    this.#columns = matrixOf(plan.shape).columns;
+    this.#rows = plan.shape.at(-2) ?? 1;
+  }
+
+  *decode(first: number, last: number, emit: Emit): Reading<void> {
+    const { codes, packing } = this.#layout;
+    const { shape } = codes;
+    const depth = this.#plan.shape.length - 1;
+    const total = Math.max(matrixOf(this.#plan.shape).rows, 1);
+    const rowByteLength = tensorByteLength(codes) / total;
+    const tile = tileRows(this.#columns);
+    const window = windowRows(rowByteLength, tile);
+    for (const inMatrix of cut(first, last, this.#rows, 0)) {
+      const matrix = Math.floor(inMatrix.begin / this.#rows);
+      const start = matrix * this.#rows;
+      for (const part of cut(inMatrix.begin - start, inMatrix.end - start, window)) {
+        const index = rowIndex(shape, depth, matrix, part.begin, part.end);
+        const [tensor] = yield [{ name: codes.name, index }];
+        const { bytes } = tensor as Tensor;
+        for (const { begin, end } of cut(part.begin, part.end, tile)) {
+          const from = (begin - part.begin) * rowByteLength;
+          const own = bytes.subarray(from, from + (end - begin) * rowByteLength);
+          emit(start + begin, start + end, (into) => {
+            if (packing.kind === 'elements') toFloat32(packing.dtype, own, into);
+            else if (packing.kind === 'e2m1') toFloat32('F4', own, into);
+            else {
+              const wordsPerRow = rowByteLength / 4;
+              unpackBits(wordsOf(own), { ...packing, wordsPerRow, columns: this.#columns }, into);
+            }
+            this.#scale(into, { matrix, first: begin, last: end });
+          });
+          yield [];
+        }
+      }
+    }
+  }
+
+  #scale(values: Float32Array, tile: Tile): void {
+    const { grid, zero, factor } = this.#layout;
+    const { scale, bias, groups } = this.#companions;
+    const gridRow = Math.floor(tile.first / grid.blockRows);
+    const gridRows = Math.ceil(tile.last / grid.blockRows) - gridRow;
+    const item = ((grid.matrices === 1 ? 0 : tile.matrix * grid.rows) + gridRow) * grid.columns;
+    const count = gridRows * grid.columns;
+    const [scales, others] = this.#scratchOf(count);
+    this.#items(scale, this.#layout.scale.dtype, item, scales);
+    this.#applyGlobal(scales);
+    const part: GridPart = {
+      columns: this.#columns,
+      firstRow: tile.first - gridRow * grid.blockRows,
+      blockRows: grid.blockRows,
+      blockColumns: grid.blockColumns,
+      gridColumns: grid.columns,
+    };
+    if (bias !== null) {
+      this.#items(bias, bias.dtype, item, others);
+      multiplyAndAdd(values, part, scales, others);
+    } else if (zero !== null || groups !== null) {
+      this.#zeros(others, item, gridRow);
+      if (groups === null) subtractAndMultiply(values, part, scales, others);
+      else subtractAndMultiplyByGroups(values, part, groups, scales, others);
+    } else {
+      multiply(values, part, scales);
+    }
+    if (factor !== null) multiplyAll(values, factor);
+  }
+
+  #items(
+    tensor: Tensor,
+    dtype: RowLayout['scale']['dtype'],
+    first: number,
+    into: Float32Array,
+  ): void {
+    decodeItems(tensor, dtype, first, into);
+    refuseNaN(this.#plan.name, tensor.name, into, first, this.#layout.grid.columns);
+  }
+
+  #applyGlobal(scales: Float32Array): void {
+    const { global } = this.#companions;
+    if (global === null) return;
+    const divides = this.#layout.global?.divides === true;
+    for (let i = 0; i < scales.length; i++) {
+      const scale = scales[i] as number;
+      scales[i] = divides ? scale / global : scale * global;
+    }
+  }
+
+  #zeros(into: Float32Array, item: number, gridRow: number): void {
+    const { zero, packing, grid } = this.#layout;
+    const stored = this.#companions.zero;
+    if (stored === null) {
+      into.fill(zero?.kind === 'constant' ? zero.value : 0);
+    } else if (zero?.kind === 'grid') {
+      decodeItems(stored, stored.dtype, item, into);
+    } else if (packing.kind === 'bits') {
+      const words = wordsOf(stored.bytes);
+      const { columns } = grid;
+      for (let i = 0; i < into.length; i++) {
+        const stream = { ...packing, first: i % columns, stride: columns };
+        into[i] = codeAt(words, stream, gridRow + Math.floor(i / columns));
+      }
+    }
+  }
+
+  #scratchOf(count: number): [Float32Array, Float32Array] {
+    if (this.#scratch[0].length < count) {
+      this.#scratch = [new Float32Array(count), new Float32Array(count)];
+    }
+    const [scales, others] = this.#scratch;
+    return [scales.subarray(0, count), others.subarray(0, count)];
+  }
+}

@@ -102,8 +102,7 @@ export class DequantizedCheckpoint {
       [...read].map(([name, tensor]) => [name as string, (tensor as Tensor).bytes]),
     );
     const tensors = new CheckpointTensors(entries, bytes);
-    const nameLength = entries.reduce((sum, { name }) => sum + name.length, 0);
-    const configuration = await readConfiguration(stored, tensors, nameLength, options);
+    const configuration = await readConfiguration(stored, tensors, options);
     const plan = await inTurns(
       planCheckpoint(tensors, configuration),
       signal ?? new AbortController().signal,
@@ -185,16 +184,15 @@ export class DequantizedCheckpoint {
 async function readConfiguration(
   stored: StoredTensors,
   tensors: CheckpointTensors,
-  nameLength: number,
   { config, signal }: DequantizeOptions,
 ): Promise<Configuration> {
-  if (config !== undefined) return configurationOf(config, nameLength);
-  const found = configurationOf(await stored.readJson('config.json', signal), nameLength);
+  if (config !== undefined) return configurationOf(config);
+  const found = configurationOf(await stored.readJson('config.json', signal));
   const dtypeOf = (name: string): string | undefined => tensors.find(name)?.dtype;
   const isQuantizedAtAll = [...tensors].some(({ name }) => packedWeightOf(name, dtypeOf) !== null);
   if (found.method !== null || !isQuantizedAtAll) return found;
   for (const name of OTHER_CONFIGS) {
-    const other = configurationOf(await stored.readJson(name, signal), nameLength);
+    const other = configurationOf(await stored.readJson(name, signal));
     if (other.method !== null) return other;
   }
   return found;

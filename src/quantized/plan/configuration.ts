@@ -16,8 +16,8 @@ export interface GroupWeights {
   readonly weights: Fields;
 }
 
-/** A pattern and its result for a name: both lengths multiplied, summed over all names, stay below this. */
-const MAX_MATCHING_WORK = 1e10;
+/** Most work for the patterns of a configuration: steps of matching, some seconds. Real models need a thousandth. */
+const MAX_MATCHING_STEPS = 1e9;
 
 /** What a configuration declares. */
 export interface Configuration {
@@ -112,19 +112,31 @@ function ignoreTest(pattern: string): NameTest {
   return pattern.startsWith('re:') ? targetTest(pattern) : globTest(pattern);
 }
 
-/** Parsed text of `config.json`; `nameLength` is the sum of the lengths of all names that may be matched. */
-export function configurationOf(config: unknown, nameLength: number): Configuration {
-  const root = fieldsOf(config);
-  const fields = sectionOf(root);
-  const groups = fields === null ? [] : groupsOf(fields);
-  const patterns = LEFT_ALONE.map(([field]) => textsOf(fields?.[field]));
-  const all = [...patterns, ...groups.map(({ targets }) => targets)].flat();
-  const work = all.reduce((sum, { length }) => sum + length + 1, 0) * nameLength;
-  if (work > MAX_MATCHING_WORK) {
-    throw invalid(undefined, `the configuration has ${all.length} patterns, too many to match`);
+/** Counts steps of matching: a pattern with `*` may compare much of itself again at every character of a name. */
+class Meter {
+  #steps = 0;
+
+  /** The test, counted. */
+  count(pattern: string, test: NameTest): NameTest {
+    const isWild = pattern.includes('*');
+    return (name) => {
+      this.#steps += pattern.length * (isWild ? name.length : 1) + 1;
+      if (this.#steps <= MAX_MATCHING_STEPS) return test(name);
+      throw invalid(undefined, 'the patterns of the configuration take too long to match');
+    };
   }
+}
+
+/** What the parsed text of `config.json` declares. */
+export function configurationOf(config: unknown): Configuration {
+  const fields = sectionOf(fieldsOf(config));
+  const meter = new Meter();
+  const groups = fields === null ? [] : groupsOf(fields, meter);
+  const patterns = LEFT_ALONE.map(([field]) => textsOf(fields?.[field]));
   const exact = new Set(patterns.flat());
-  const tests = LEFT_ALONE.flatMap(([, test], i) => (patterns[i] as string[]).map(test));
+  const tests = LEFT_ALONE.flatMap(([, test], i) =>
+    (patterns[i] as string[]).map((pattern) => meter.count(pattern, test(pattern))),
+  );
   const method = fields === null ? null : methodOf(fields);
   return {
     method,
@@ -136,22 +148,20 @@ export function configurationOf(config: unknown, nameLength: number): Configurat
 }
 
 interface Group {
-  readonly targets: readonly string[];
   readonly exact: ReadonlySet<string>;
   readonly tests: readonly NameTest[];
   readonly namesClass: boolean;
   readonly fields: Fields;
 }
 
-function groupsOf(fields: Fields): Group[] {
+function groupsOf(fields: Fields, meter: Meter): Group[] {
   return Object.values(fieldsOf(fields['config_groups'])).map((value) => {
     const group = fieldsOf(value);
     const targets = textsOf(group['targets']);
     const patterns = targets.filter((target) => target.startsWith('re:'));
     return {
-      targets,
       exact: new Set(targets),
-      tests: patterns.map(targetTest),
+      tests: patterns.map((pattern) => meter.count(pattern, targetTest(pattern))),
       // A class of torch, such as Linear. Files have no classes: it stands for every module.
       namesClass: targets.some((target) => /^[A-Z]\w*$/.test(target)),
       fields: group,

@@ -3,7 +3,7 @@
  * weights. A weight is quantized exactly when its companions stand beside it.
  */
 
-import type { QuantizationError } from '../../errors/errors.js';
+import { QuantizationError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import { planFourBits } from './bitsandbytes.js';
@@ -78,7 +78,7 @@ export function* planCheckpoint(
       for (const stored of Object.values(plan.storedAs)) hidden.add(stored);
     } catch (error) {
       planned.delete(weight.name);
-      problems.set(weight.name, error as QuantizationError);
+      problems.set(weight.name, problemOf(weight.name, error));
     }
   };
   const hasScales = [...tensors].some(
@@ -121,11 +121,22 @@ export function* planCheckpoint(
   const found = new Map<string, LogicalPlan | StoredTensor>(planned);
   yield* forEachInSlices(plain, (tensor) => {
     if (hidden.has(tensor.name)) return;
-    const problem = problemOfPlain(tensor, configuration, hasScales);
-    if (problem === undefined) found.set(tensor.name, tensor);
-    else problems.set(tensor.name, problem);
+    try {
+      refuseCodes(tensor, configuration, hasScales);
+      found.set(tensor.name, tensor);
+    } catch (error) {
+      problems.set(tensor.name, problemOf(tensor.name, error));
+    }
   });
   return { tensors: found, problems };
+}
+
+/** The refusal of a tensor, by its name. */
+function problemOf(name: string, error: unknown): QuantizationError {
+  if (!(error instanceof QuantizationError)) throw error;
+  return error.tensor === undefined
+    ? new QuantizationError(error.code, error.message, { tensor: name })
+    : error;
 }
 
 /** The logical name of packed weights. */
@@ -244,26 +255,25 @@ function refusedWeight(
   };
 }
 
-/** Why a tensor without companions is not taken as it is; undefined when it is. */
-function problemOfPlain(
+/** Throws for a tensor without companions that holds codes. */
+function refuseCodes(
   { name, dtype, shape }: StoredTensor,
   configuration: Configuration,
   hasScales: boolean,
-): QuantizationError | undefined {
+): void {
   const { method } = configuration;
   if (SPARSE.test(name) && method === 'compressed-tensors') {
-    return unsupported(name, 'sparse formats of compressed-tensors are not read');
+    throw unsupported(name, 'sparse formats of compressed-tensors are not read');
   }
-  if (!CODES.has(dtype) || shape.length === 0) return undefined;
+  if (!CODES.has(dtype) || shape.length === 0) return;
   const isFp8 = FP8.has(dtype);
-  if (!isFp8 && (method === null || shape.length < 2 || !PACKED_WEIGHT.test(name)))
-    return undefined;
+  if (!isFp8 && (method === null || shape.length < 2 || !PACKED_WEIGHT.test(name))) return;
   // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
-  if (method === null && !hasScales) return undefined;
-  if (configuration.isLeftAlone(moduleOf(name))) return undefined;
+  if (method === null && !hasScales) return;
+  if (configuration.isLeftAlone(moduleOf(name))) return;
   if (method !== null && method !== 'unknown' && !METHODS.has(method)) {
-    return unsupported(name, `the method ${JSON.stringify(method)} is not dequantized here`);
+    throw unsupported(name, `the method ${JSON.stringify(method)} is not dequantized here`);
   }
   const looked = isFp8 ? `; looked for ${name}_scale_inv, ${name}_scale and the like` : '';
-  return invalid(name, `${dtype} codes without a scale${looked}`);
+  throw invalid(name, `${dtype} codes without a scale${looked}`);
 }

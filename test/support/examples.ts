@@ -20,7 +20,8 @@
  * zeros. `model.ckpt` is a checkpoint of torch, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
- * `arrays.npz` has arrays of NumPy.
+ * `arrays.npz` has arrays of NumPy; `quantized` is a model whose `up_proj.weight` has 4 rows of 64 integers of 8 bits,
+ * each with a scale of 0.25.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import {
@@ -181,6 +182,26 @@ export function writeModels(folder: string): void {
     JSON.stringify({ weight_map: { 'l1.weight': first, w: second } }),
   );
   writeFileSync(join(folder, 'torch-model/config.json'), '{}');
+  writeQuantizedModel(join(folder, 'quantized'));
+}
+
+function writeQuantizedModel(folder: string): void {
+  const codes = Uint8Array.from({ length: 256 }, (_, i) => i);
+  const scales = new Uint8Array(new Float32Array(4).fill(0.25).buffer);
+  const tensors = [
+    { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
+    { name: 'up_proj.weight', dtype: 'I8', shape: [4, 64], bytes: codes },
+    { name: 'up_proj.weight_scale', dtype: 'F32', shape: [4, 1], bytes: scales },
+  ];
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'model.safetensors'), fileBytes(tensors));
+  const weights = { num_bits: 8, type: 'int', strategy: 'channel', symmetric: true };
+  const quantization = {
+    quant_method: 'compressed-tensors',
+    format: 'int-quantized',
+    config_groups: { group_0: { targets: ['Linear'], weights } },
+  };
+  writeFileSync(join(folder, 'config.json'), JSON.stringify({ quantization_config: quantization }));
 }
 
 /** The options of a careful reader's project. */

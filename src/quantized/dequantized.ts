@@ -180,6 +180,12 @@ export class DequantizedCheckpoint {
   }
 }
 
+/** Whether any tensor belongs to a quantized weight, by its name. */
+function isAnyPacked(tensors: CheckpointTensors): boolean {
+  const dtypeOf = (name: string): string | undefined => tensors.find(name)?.dtype;
+  return [...tensors].some(({ name }) => packedWeightOf(name, dtypeOf) !== null);
+}
+
 /** The configuration that is given, or the one beside the weights. */
 async function readConfiguration(
   stored: StoredTensors,
@@ -188,9 +194,7 @@ async function readConfiguration(
 ): Promise<Configuration> {
   if (config !== undefined) return configurationOf(config);
   const found = configurationOf(await stored.readJson('config.json', signal));
-  const dtypeOf = (name: string): string | undefined => tensors.find(name)?.dtype;
-  const isQuantizedAtAll = [...tensors].some(({ name }) => packedWeightOf(name, dtypeOf) !== null);
-  if (found.method !== null || !isQuantizedAtAll) return found;
+  if (found.method !== null || !isAnyPacked(tensors)) return found;
   for (const name of OTHER_CONFIGS) {
     const other = configurationOf(await stored.readJson(name, signal));
     if (other.method !== null) return other;

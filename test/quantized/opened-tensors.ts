@@ -1,0 +1,64 @@
+/** Opens a few tensors in memory as a quantized checkpoint. */
+import { expect } from 'vitest';
+import { parse, type SafetensorsError, type SafetensorsFile, serialize } from '../../src/index.js';
+import { type DequantizedCheckpoint, dequantized, type LogicalInfo } from '../../src/quantized.js';
+import { bytesOf, type Content, type MadeTensor } from './made-tensors.js';
+
+/** Tensors of a module `m`: dtype, shape, and perhaps what they hold. */
+export type Tensors = Readonly<
+  Record<string, readonly [MadeTensor['dtype'], readonly number[], Content?]>
+>;
+
+/** A file in memory. */
+export function fileOf(tensors: Tensors): SafetensorsFile {
+  const entries = Object.entries(tensors).map(([name, [dtype, shape, content = 'random']]) => {
+    const data = bytesOf({ dtype, shape, content }, 1);
+    return [name, { dtype, shape, data }] as const;
+  });
+  return parse(serialize(new Map(entries)));
+}
+
+/** The logical tensors. */
+export const open = (tensors: Tensors, config?: unknown): Promise<DequantizedCheckpoint> =>
+  dequantized(fileOf(tensors), { config });
+
+/** The facts of the only logical tensor. */
+export async function infoOf(
+  tensors: Tensors,
+  config?: unknown,
+  name = 'm.weight',
+): Promise<LogicalInfo> {
+  const model = await open(tensors, config);
+  expect(model.problems).toEqual([]);
+  expect(model.keys()).toEqual([name]);
+  return model.info(name);
+}
+
+/** The code and the message of the only problem, without its beginning. */
+export async function problemOf(
+  tensors: Tensors,
+  config?: unknown,
+  name = 'm.weight',
+): Promise<string> {
+  const model = await open(tensors, config);
+  expect(model.problems.map((problem) => problem.tensor)).toEqual([name]);
+  expect(model.has(name)).toBe(false);
+  const [problem] = model.problems as [SafetensorsError];
+  expect(() => model.getTensor(name)).toThrow(problem);
+  expect(() => model.info(name)).toThrow(problem);
+  const kind = problem.code.replace('SAFETENSORS_QUANTIZATION_', '');
+  return `${kind}: ${problem.message.replace(/^tensor "[^"]*": /, '')}`;
+}
+
+/** A configuration. */
+export const quantization = (fields: object): unknown => ({ quantization_config: fields });
+/** A configuration of FP8. */
+export const fp8 = (fields: object = {}): unknown =>
+  quantization({ quant_method: 'fp8', ...fields });
+/** A configuration of compressed-tensors with one group. */
+export const group = (weights: object, more: object = {}): unknown =>
+  quantization({
+    quant_method: 'compressed-tensors',
+    config_groups: { group_0: { targets: ['Linear'], weights } },
+    ...more,
+  });

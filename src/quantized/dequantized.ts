@@ -134,7 +134,7 @@ export class DequantizedCheckpoint {
    * @example
    * ```ts
    * const { shape, bits, block } = (await dequantized(openCheckpoint('quantized'))).info('up_proj.weight');
-   * console.log(shape, bits, block); // → [ 4, 64 ] 8 [ 1, 64 ]
+   * console.log(shape, bits, block); // → [ 4, 8 ] 8 [ 2, 4 ]
    * ```
    */
   info(name: string): LogicalInfo {
@@ -152,7 +152,7 @@ export class DequantizedCheckpoint {
    * const model = await dequantized(openCheckpoint('quantized'));
    * for (const name of model.keys()) console.log(name, model.getTensor(name).toFloat32().length);
    * // → norm.weight 4
-   * // → up_proj.weight 256
+   * // → up_proj.weight 32
    * ```
    */
   getTensor(name: string): LogicalTensor {
@@ -161,13 +161,16 @@ export class DequantizedCheckpoint {
   }
 
   /** The facts for `JSON.stringify`, without tensors. */
-  toJSON(): { readonly method: string | null; readonly size: number; readonly problems: number } {
-    return { method: this.method, size: this.size, problems: this.problems.length };
+  toJSON(): Pick<DequantizedCheckpoint, 'method' | 'size'> {
+    const { method, size } = this;
+    return { method, size };
   }
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('DequantizedCheckpoint', this.toJSON(), depth, options, inspect);
+    const { length } = this.problems;
+    const facts = length === 0 ? this.toJSON() : { ...this.toJSON(), problems: length };
+    return showFacts('DequantizedCheckpoint', facts, depth, options, inspect);
   }
 
   #find(name: string): LogicalPlan | StoredTensor {

@@ -97,7 +97,7 @@ interface Target {
  * ```ts
  * const model = await dequantized(openCheckpoint('quantized'));
  * const tensor = model.getTensor('up_proj.weight');
- * console.log(tensor.shape, tensor.toFloat32().subarray(0, 3)); // → [ 4, 64 ] Float32Array(3) [ 0, 0.25, 0.5 ]
+ * console.log(tensor.shape, tensor.toFloat32().subarray(0, 3)); // → [ 4, 8 ] Float32Array(3) [ 0, 0.25, 0.5 ]
  * ```
  */
 export class LogicalTensor {
@@ -144,6 +144,26 @@ export class LogicalTensor {
     return isOwn ? this.#stored.tensor(this.name) : null;
   }
 
+  /**
+   * @internal Writes the rows from `first` on, as many as fit, into an array of the caller's: numbers, or bit patterns of
+   * BF16 or F16. Returns how many finite values became infinite. For writers, which use one array again and again.
+   */
+  static async fill(
+    tensor: LogicalTensor,
+    first: number,
+    into: DequantizedData,
+    dtype: DequantizedDtype,
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
+    const last = first + into.length / Math.max(tensor.#columns, 1);
+    const target =
+      dtype === 'F32'
+        ? tensor.#floatTarget(first, into as Float32Array)
+        : tensor.#castTarget(first, into as Uint16Array, dtype);
+    const work = tensor.#read(first, last, target);
+    return await tensor.#stored.run(work, tensor.#storedName, signal);
+  }
+
   /** Number of rows along the last dimension. */
   get rowCount(): number {
     return matrixOf(this.shape).rows;
@@ -159,9 +179,9 @@ export class LogicalTensor {
    * @example
    * ```ts
    * const model = await dequantized(openCheckpoint('quantized'));
-   * const into = new Float32Array(64);
+   * const into = new Float32Array(8);
    * model.getTensor('up_proj.weight').toFloat32({ into, rows: [1, 2] });
-   * console.log(into.subarray(0, 2)); // → Float32Array(2) [ 16, 16.25 ]
+   * console.log(into.subarray(0, 2)); // → Float32Array(2) [ 0.5, 0.75 ]
    * ```
    */
   toFloat32(options: DequantizeRowsOptions = {}): Float32Array {
@@ -186,7 +206,7 @@ export class LogicalTensor {
    * const model = await dequantized(openCheckpoint('quantized'));
    * const signal = AbortSignal.timeout(60_000);
    * const values = await model.getTensor('up_proj.weight').toFloat32Async({ signal });
-   * console.log(values.length); // → 256
+   * console.log(values.length); // → 32
    * ```
    */
   async toFloat32Async(options: DequantizeRowsAsyncOptions = {}): Promise<Float32Array> {
@@ -194,8 +214,7 @@ export class LogicalTensor {
     requireSignal(options.signal);
     const [first, last] = this.#rowsOf(options.rows);
     const output = this.#floats(last - first, options.into);
-    const work = this.#read(first, last, this.#floatTarget(first, output));
-    await this.#stored.run(work, this.#storedName, options.signal);
+    await LogicalTensor.fill(this, first, output, 'F32', options.signal);
     return options.into ?? output;
   }
 
@@ -218,10 +237,8 @@ export class LogicalTensor {
     if (dtype !== 'BF16' && dtype !== 'F16')
       throw argumentRangeError('dtype', "'BF16' or 'F16'", dtype);
     const [first, last] = this.#rowsOf(options.rows);
-    const count = (last - first) * this.#columns;
-    const output = this.#halves(count, options.into);
-    const target = this.#castTarget(first, output, dtype);
-    await this.#stored.run(this.#read(first, last, target), this.#storedName, options.signal);
+    const output = this.#halves((last - first) * this.#columns, options.into);
+    await LogicalTensor.fill(this, first, output, dtype, options.signal);
     return output;
   }
 
@@ -234,11 +251,11 @@ export class LogicalTensor {
    * ```ts
    * const model = await dequantized(openCheckpoint('quantized'));
    * const tensor = model.getTensor('up_proj.weight');
-   * for await (const { row, values } of tensor.rowBlocks({ maxByteLength: 600 })) {
+   * for await (const { row, values } of tensor.rowBlocks({ maxByteLength: 100 })) {
    *   console.log(row, values.length);
    * }
-   * // → 0 128
-   * // → 2 128
+   * // → 0 24
+   * // → 3 8
    * ```
    */
   rowBlocks(options: RowBlocksOptions = {}): AsyncGenerator<RowBlock, void, void> {
@@ -268,17 +285,18 @@ export class LogicalTensor {
   ): AsyncGenerator<RowBlock, void, void> {
     const rowByteLength = this.#columns * (dtype === 'F32' ? 4 : 2);
     const rows = Math.max(1, Math.floor(maxByteLength / Math.max(rowByteLength, 1)));
-    for (let row = first; row < last; row += rows) {
-      const end = Math.min(row + rows, last);
-      const [values, target] = this.#output(row, end - row, dtype);
-      const work = this.#read(row, end, target);
-      const overflows = await this.#stored.run(work, this.#storedName, signal);
+    const rowsEnd = this.elementCount === 0 ? first : last;
+    for (let row = first; row < rowsEnd; row += rows) {
+      const end = Math.min(row + rows, rowsEnd);
+      const count = end - row;
+      const values = dtype === 'F32' ? this.#floats(count) : this.#halves(count * this.#columns);
+      const overflows = await LogicalTensor.fill(this, row, values, dtype, signal);
       yield { row, values, overflows };
     }
   }
 
   /** The facts for `JSON.stringify`, without values. */
-  toJSON(): { readonly name: string } & LogicalInfo {
+  toJSON(): Pick<LogicalTensor, 'name'> & LogicalInfo {
     return { name: this.name, ...this.info };
   }
 
@@ -297,22 +315,14 @@ export class LogicalTensor {
   }
 
   *#read(first: number, last: number, target: Target): Reading<number> {
+    // Dimensions beside a 0 may be very large.
+    if (this.elementCount === 0) return 0;
     this.#decoder ??= yield* openDecoder(this.#plan);
     let overflows = 0;
     yield* this.#decoder.decode(first, last, (begin, end, fill) => {
       overflows += target.write(begin, end - begin, fill);
     });
     return overflows;
-  }
-
-  /** A new array for some rows, and what writes to it. */
-  #output(first: number, rows: number, dtype: DequantizedDtype): [DequantizedData, Target] {
-    if (dtype === 'F32') {
-      const values = this.#floats(rows);
-      return [values, this.#floatTarget(first, values)];
-    }
-    const values = this.#halves(rows * this.#columns);
-    return [values, this.#castTarget(first, values, dtype)];
   }
 
   #floatTarget(first: number, output: Float32Array): Target {

@@ -20,8 +20,8 @@
  * zeros. `model.ckpt` is a checkpoint of torch, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
- * `arrays.npz` has arrays of NumPy; `quantized` is a model whose `up_proj.weight` has 4 rows of 64 integers of 8 bits,
- * each with a scale of 0.25.
+ * `arrays.npz` has arrays of NumPy; `quantized` has `up_proj.weight`, FP8 of shape [4, 8] in blocks of 2 × 4, whose
+ * rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import {
@@ -155,6 +155,29 @@ const TENSORS: readonly Entry[] = [
   { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
 ];
 
+const BLOCKS: readonly Entry[] = [
+  {
+    name: 'up_proj.weight',
+    dtype: 'F8_E4M3',
+    shape: [4, 8],
+    bytes: new Uint8Array(
+      fromFloat32(
+        Float32Array.from({ length: 32 }, (_, i) => (i % 8) + 2 * Math.floor(i / 8)),
+        'F8_E4M3',
+      ).buffer,
+    ),
+  },
+  {
+    name: 'up_proj.weight_scale_inv',
+    dtype: 'F32',
+    shape: [2, 2],
+    bytes: new Uint8Array(Float32Array.of(0.25, 0.25, 0.25, 0.25).buffer),
+  },
+  { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
+];
+
+const BLOCKS_CONFIG = { quant_method: 'fp8', weight_block_size: [2, 4] };
+
 /** Makes a folder with the fixtures. */
 export function writeModels(folder: string): void {
   mkdirSync(folder);
@@ -170,6 +193,12 @@ export function writeModels(folder: string): void {
   };
   writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'my-model'));
   writeFileSync(join(folder, 'my-model/config.json'), '{"model_type":"example"}');
+  mkdirSync(join(folder, 'quantized'));
+  writeFileSync(join(folder, 'quantized/model.safetensors'), fileBytes(BLOCKS));
+  writeFileSync(
+    join(folder, 'quantized/config.json'),
+    JSON.stringify({ quantization_config: BLOCKS_CONFIG }),
+  );
   const torch = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
   cpSync(join(torch, 'zip-lightning.ckpt'), join(folder, 'model.ckpt'));
   cpSync(join(torch, 'evil-os-system.pt'), join(folder, 'stranger.pt'));
@@ -182,26 +211,6 @@ export function writeModels(folder: string): void {
     JSON.stringify({ weight_map: { 'l1.weight': first, w: second } }),
   );
   writeFileSync(join(folder, 'torch-model/config.json'), '{}');
-  writeQuantizedModel(join(folder, 'quantized'));
-}
-
-function writeQuantizedModel(folder: string): void {
-  const codes = Uint8Array.from({ length: 256 }, (_, i) => i);
-  const scales = new Uint8Array(new Float32Array(4).fill(0.25).buffer);
-  const tensors = [
-    { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
-    { name: 'up_proj.weight', dtype: 'I8', shape: [4, 64], bytes: codes },
-    { name: 'up_proj.weight_scale', dtype: 'F32', shape: [4, 1], bytes: scales },
-  ];
-  mkdirSync(folder);
-  writeFileSync(join(folder, 'model.safetensors'), fileBytes(tensors));
-  const weights = { num_bits: 8, type: 'int', strategy: 'channel', symmetric: true };
-  const quantization = {
-    quant_method: 'compressed-tensors',
-    format: 'int-quantized',
-    config_groups: { group_0: { targets: ['Linear'], weights } },
-  };
-  writeFileSync(join(folder, 'config.json'), JSON.stringify({ quantization_config: quantization }));
 }
 
 /** The options of a careful reader's project. */

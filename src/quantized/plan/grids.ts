@@ -40,11 +40,20 @@ export function gridOf(of: Matrices, [blockRows, blockColumns]: Block): Grid {
   };
 }
 
-/** Whether the shape of a scale has the grid's dimensions, in order; dimensions of 1 may be left out or added. */
+/**
+ * Whether a scale has the grid's dimensions. Dimensions of 1 may be left out or added where it has others than the
+ * weight: modelopt squeezes some. [1, N] of a matrix are never scales of N rows.
+ */
 export function hasGrid(shape: readonly number[], { matrices, rows, columns }: Grid): boolean {
-  const needed = [matrices, rows, columns].filter((dimension) => dimension !== 1);
-  const found = shape.filter((dimension) => dimension !== 1);
-  return found.length === needed.length && found.every((dimension, i) => dimension === needed[i]);
+  const full = [matrices, rows, columns];
+  if (shape.length === 3) return isSame(shape, full);
+  if (shape.length === 2 && matrices === 1) return isSame(shape, [rows, columns]);
+  const isLong = (dimension: number): boolean => dimension !== 1;
+  return isSame(shape.filter(isLong), full.filter(isLong));
+}
+
+function isSame(shape: readonly number[], other: readonly number[]): boolean {
+  return shape.length === other.length && shape.every((dimension, i) => dimension === other[i]);
 }
 
 /** One scale for each row, each column, each matrix or the whole weight. */

@@ -55,6 +55,11 @@ describe('block sizes', () => {
       'm.weight_scale': ['F32', [2, 1, 6], 'scales'],
     };
     expect((await infoOf(columns)).block).toEqual([8, 1]);
+    const turned: Tensors = {
+      'm.weight': ['F8_E4M3', [4, 4]],
+      'm.weight_scale': ['F32', [1, 4], 'scales'],
+    };
+    expect(await problemOf(turned, fp8())).toContain('of shape [1, 4] is no grid of scales');
   });
 
   it('of a configuration must be positive integers', async () => {

@@ -88,7 +88,7 @@ describe('fetch', () => {
   });
 
   it('goes on where a body has stalled or broken', async () => {
-    for (const end of [(): void => {}, (socket: Socket): void => socket.resetAndDestroy()]) {
+    for (const end of [(): void => {}, (socket: Socket): unknown => socket.resetAndDestroy()]) {
       const peer = await serve((socket, head, count) => {
         sendRange(socket, head, count === 2 ? 700 : undefined);
         if (count === 2) setTimeout(() => end(socket), 50);

@@ -51,7 +51,7 @@ const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and o
  * @example
  * ```ts
  * const model = await dequantized(openCheckpoint('quantized'));
- * console.log(model.keys(), model.info('up_proj.weight').scheme); // → [ 'norm.weight', 'up_proj.weight' ] int8
+ * console.log(model.keys(), model.info('up_proj.weight').scheme); // → [ 'norm.weight', 'up_proj.weight' ] fp8
  * ```
  */
 export class DequantizedCheckpoint {

@@ -65,6 +65,10 @@ const TABLE = `
   rowsLoop | a loop over the mapped values, JavaScript | rows.mjs loop | ours
   rowsRead | a read a row, fs.readSync | rows.mjs read
 
+  received | safetensors-mmap | network.mjs own | ours
+  receivedByFetch | safetensors-mmap, given a fetch | network.mjs fetch | ours
+  curl | curl, and openssl | network.mjs curl
+
   inspect | safetensors-mmap inspect | cli inspect | ours
   header | safetensors-mmap header | cli header | ours
   threeLines | header: three lines of Python | print_header.py -

@@ -8,13 +8,24 @@
 import { casts } from './trials/casts.mjs';
 import { commands } from './trials/commands.mjs';
 import { formats } from './trials/formats.mjs';
+import { network } from './trials/network.mjs';
 import { opening } from './trials/opening.mjs';
 import { pickle } from './trials/pickle.mjs';
 import { reading } from './trials/reading.mjs';
 import { rows } from './trials/rows.mjs';
 import { save } from './trials/saving.mjs';
 
-export const TRIALS = [...opening, ...reading, rows, save, casts, formats, ...pickle, commands];
+export const TRIALS = [
+  ...opening,
+  ...reading,
+  rows,
+  network,
+  save,
+  casts,
+  formats,
+  ...pickle,
+  commands,
+];
 
 /** The names of the trials. */
 export const NAMES = [...new Set(TRIALS.map(({ name }) => name))];

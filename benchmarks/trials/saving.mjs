@@ -12,7 +12,7 @@ const WRITERS = pick(
 );
 
 /** Memory that is kept ready, per byte written. */
-const HELD_PER_BYTE = 1.25;
+export const HELD_PER_BYTE = 1.25;
 
 /** Fails when a written file has the wrong bytes. */
 export async function requireSameBytes(expected, written, signal) {

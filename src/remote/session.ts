@@ -68,8 +68,8 @@ export class Session {
   readonly #fetch: Fetch;
   readonly #requestChannel: RequestChannel | undefined;
   readonly #receiver: Receiver | undefined;
-  /** Origins whose last answer had a range of a known length. */
-  readonly #plainOrigins = new Set<string>();
+  /** Origins that have answered with a range of a known length; false once the receiver has left them to `fetch`. */
+  readonly #plainOrigins = new Map<string, boolean>();
   readonly #stallMs: number;
   readonly #firstDelayMs: number;
   /** Functions that end the running tries. */
@@ -95,7 +95,7 @@ export class Session {
     const response = await send(url.href, init);
     const { status, headers, redirected } = response;
     const isPlain = status === 206 && headers.has('content-length') && !redirected;
-    if (isPlain) this.#plainOrigins.add(url.origin);
+    if (isPlain && !this.#plainOrigins.has(url.origin)) this.#plainOrigins.set(url.origin, true);
     return response;
   }
 
@@ -109,12 +109,12 @@ export class Session {
     const may =
       receiver !== undefined &&
       target.byteLength >= receiver.leastByteLength &&
-      this.#plainOrigins.has(url.origin) &&
+      this.#plainOrigins.get(url.origin) === true &&
       this.proxyFor(url) === undefined &&
       receiver.mayAsk();
     if (!may) return null;
     const answer = await receiver.ask(request);
-    if (answer === null) this.#plainOrigins.delete(url.origin);
+    if (answer === null) this.#plainOrigins.set(url.origin, false);
     return answer;
   }
 

@@ -13,6 +13,7 @@ describe('fetch', () => {
     { url }: Peer,
     options: { readonly proxy?: string; readonly fetch?: typeof fetch } = {},
     stallMs?: number,
+    reads = 1,
   ): Promise<{ readonly asks: number; readonly target: Uint8Array }> {
     const receiver = begin();
     const asks = vi.spyOn(receiver, 'ask');
@@ -27,16 +28,21 @@ describe('fetch', () => {
     const { file } = await resolveSource(url.href, sending, settings, new AbortController().signal);
     await file.readStart(10);
     const target = new Uint8Array(LENGTH);
-    await file.readInto(target, 0);
+    for (let i = 0; i < reads; i++) await file.readInto(target, 0);
     return { asks: asks.mock.calls.length, target };
   }
 
   /** Sends the range that the head asks for, up to some byte. */
-  function sendRange(socket: Socket, head: string, end = Number.POSITIVE_INFINITY): void {
+  function sendRange(
+    socket: Socket,
+    head: string,
+    end = Number.POSITIVE_INFINITY,
+    more = '',
+  ): void {
     const [, first, last] = /range: bytes=(\d+)-(\d+)/i.exec(head) ?? [];
     const bytes = FILE.subarray(Number(first), Number(last) + 1);
     const fields = `Content-Length: ${bytes.length}\r\nContent-Range: bytes ${first}-${last}/5000\r\n`;
-    socket.write(message(`HTTP/1.1 206 x\r\n${fields}`, bytes.subarray(0, end)));
+    socket.write(message(`HTTP/1.1 206 x\r\n${fields}${more}`, bytes.subarray(0, end)));
   }
 
   it('makes the first request alone', async () => {
@@ -45,6 +51,15 @@ describe('fetch', () => {
     expect(asks).toBe(1);
     expect(target).toEqual(BODY);
     expect(peer.heads.map((head) => /sec-fetch-mode/i.test(head))).toEqual([true, false]);
+  });
+
+  it('makes all further requests to a host whose answer was not plain', async () => {
+    const peer = await serve((socket, head) =>
+      sendRange(socket, head, undefined, 'X: 1\r\nX: 1\r\n'),
+    );
+    expect((await readRange(peer, {}, undefined, 3)).asks).toBe(1);
+    const byFetch = peer.heads.filter((head) => /sec-fetch-mode/i.test(head));
+    expect([peer.heads.length, byFetch.length]).toEqual([5, 4]);
   });
 
   it('makes every request where a proxy is named, or where it is not Node’s', async () => {
@@ -88,7 +103,7 @@ describe('fetch', () => {
   });
 
   it('goes on where a body has stalled or broken', async () => {
-    for (const end of [(): void => {}, (socket: Socket): unknown => socket.resetAndDestroy()]) {
+    for (const end of [(): void => {}, (socket: Socket): void => void socket.resetAndDestroy()]) {
       const peer = await serve((socket, head, count) => {
         sendRange(socket, head, count === 2 ? 700 : undefined);
         if (count === 2) setTimeout(() => end(socket), 50);
@@ -111,9 +126,11 @@ it('sends nothing to a server whose certificate nobody has signed', async () => 
   );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = new URL(`https://127.0.0.1:${Object(server.address()).port}/a`);
-  const closed = new Promise((resolve) =>
-    server.once('connection', (socket) => socket.once('close', resolve)),
-  );
+  const closed = new Promise((resolve) => {
+    server.once('connection', (socket: Socket) => {
+      socket.once('close', resolve);
+    });
+  });
   expect(await ask(begin(), { url }, { headers: { Authorization: 'Bearer x' } })).toBeNull();
   await closed;
   server.close();

@@ -27,16 +27,16 @@ export {
   dequantized,
 } from './quantized/dequantized.js';
 export type { LogicalInfo } from './quantized/info.js';
-export {
-  type DequantizeCastOptions,
-  type DequantizedData,
-  type DequantizedDtype,
-  type DequantizeRowsAsyncOptions,
-  type DequantizeRowsOptions,
-  LogicalTensor,
-  type RowBlock,
-  type RowBlocksOptions,
-} from './quantized/logical-tensor.js';
+export { LogicalTensor } from './quantized/logical-tensor.js';
+export type {
+  DequantizeCastOptions,
+  DequantizedData,
+  DequantizedDtype,
+  DequantizeRowsAsyncOptions,
+  DequantizeRowsOptions,
+  RowBlock,
+  RowBlocksOptions,
+} from './quantized/row-options.js';
 export type { QuantizedSource } from './quantized/source.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';

@@ -453,6 +453,8 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
 
   /** @internal A file of JSON in the folder of `path`; undefined when it cannot be read. */
   async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    requireString('name', name);
+    requireSignal(signal);
     requireOpen(this.#storage);
     const { path } = this;
     return path === undefined ? undefined : await runAsync(readJsonBeside(path, name), signal);

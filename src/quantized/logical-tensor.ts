@@ -2,13 +2,10 @@
 
 import {
   argumentRangeError,
-  argumentTypeError,
-  type OptionNames,
   requireInteger,
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
-import { isTypedArray, tagOf } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { uncloneable } from '../errors/uncloneable.js';
@@ -17,65 +14,23 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { LogicalInfo } from './info.js';
 import { type LogicalPlan, matrixOf, type StoredTensor } from './plan/logical-plan.js';
+import {
+  ASYNC_OPTIONS,
+  BLOCKS_OPTIONS,
+  type DequantizeCastOptions,
+  type DequantizedData,
+  type DequantizedDtype,
+  type DequantizeRowsAsyncOptions,
+  type DequantizeRowsOptions,
+  ROWS_OPTIONS,
+  type RowBlock,
+  type RowBlocksOptions,
+  requireHalves,
+  requireRows,
+} from './row-options.js';
 import type { StoredTensors } from './source.js';
 import { openDecoder } from './tiles/open.js';
 import type { Decoder, Reading } from './tiles/reading.js';
-
-/** Dtypes of dequantized values. */
-export type DequantizedDtype = 'F32' | 'BF16' | 'F16';
-
-/** The typed array of dequantized values: numbers of F32, bit patterns of the others. */
-export type DequantizedData = Float32Array | Uint16Array;
-
-/** Options of {@link LogicalTensor.toFloat32}. */
-export interface DequantizeRowsOptions {
-  /**
-   * The rows [first, last) to read; all by default. A row runs along the last dimension: a tensor of [E, R, K] has
-   * E × R rows of K values, one of a single dimension has one.
-   */
-  readonly rows?: readonly [first: number, last: number] | undefined;
-  /** The array to write to, which is then the result: as many items as there are values. A new one by default. */
-  readonly into?: Float32Array | undefined;
-}
-
-/** Options of {@link LogicalTensor.toFloat32Async}. */
-export interface DequantizeRowsAsyncOptions extends DequantizeRowsOptions {
-  /** Ends the work early. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** Options of {@link LogicalTensor.cast}. */
-export interface DequantizeCastOptions extends Omit<DequantizeRowsAsyncOptions, 'into'> {
-  /** The array to write bit patterns to; a new one by default. */
-  readonly into?: Uint16Array | undefined;
-}
-
-/** Options of {@link LogicalTensor.rowBlocks}. */
-export interface RowBlocksOptions extends Omit<DequantizeRowsAsyncOptions, 'into'> {
-  /** Dtype of the values; `'F32'` by default. */
-  readonly dtype?: DequantizedDtype | undefined;
-  /** Most bytes of values in a block, of which each has at least one row; 16 777 216 by default. */
-  readonly maxByteLength?: number | undefined;
-}
-
-/** Some rows of a logical tensor. */
-export interface RowBlock {
-  /** The first row. */
-  readonly row: number;
-  /** Their values, one row after the other: a Float32Array, or bit patterns as a Uint16Array. Yours to keep. */
-  readonly values: DequantizedData;
-  /** How many finite values became infinite in BF16 or F16. */
-  readonly overflows: number;
-}
-
-const ROWS_OPTIONS: OptionNames<DequantizeRowsOptions> = { rows: true, into: true };
-const ASYNC_OPTIONS: OptionNames<DequantizeRowsAsyncOptions> = { ...ROWS_OPTIONS, signal: true };
-const BLOCKS_OPTIONS: OptionNames<RowBlocksOptions> = {
-  rows: true,
-  signal: true,
-  dtype: true,
-  maxByteLength: true,
-};
 
 const DEFAULT_BLOCK_BYTE_LENGTH = 2 ** 24;
 
@@ -186,7 +141,7 @@ export class LogicalTensor {
    */
   toFloat32(options: DequantizeRowsOptions = {}): Float32Array {
     requireOptions(options, ROWS_OPTIONS);
-    const [first, last] = this.#rowsOf(options.rows);
+    const [first, last] = requireRows(options.rows, this.rowCount);
     const output = this.#floats(last - first, options.into);
     this.#stored.runNow(
       this.#read(first, last, this.#floatTarget(first, output)),
@@ -212,7 +167,7 @@ export class LogicalTensor {
   async toFloat32Async(options: DequantizeRowsAsyncOptions = {}): Promise<Float32Array> {
     requireOptions(options, ASYNC_OPTIONS);
     requireSignal(options.signal);
-    const [first, last] = this.#rowsOf(options.rows);
+    const [first, last] = requireRows(options.rows, this.rowCount);
     const output = this.#floats(last - first, options.into);
     await LogicalTensor.fill(this, first, output, 'F32', options.signal);
     return options.into ?? output;
@@ -236,7 +191,7 @@ export class LogicalTensor {
     requireSignal(options.signal);
     if (dtype !== 'BF16' && dtype !== 'F16')
       throw argumentRangeError('dtype', "'BF16' or 'F16'", dtype);
-    const [first, last] = this.#rowsOf(options.rows);
+    const [first, last] = requireRows(options.rows, this.rowCount);
     const output = this.#halves((last - first) * this.#columns, options.into);
     await LogicalTensor.fill(this, first, output, dtype, options.signal);
     return output;
@@ -266,7 +221,7 @@ export class LogicalTensor {
     }
     requireInteger('maxByteLength', maxByteLength, 1, Number.MAX_SAFE_INTEGER);
     requireSignal(signal);
-    const [first, last] = this.#rowsOf(options.rows);
+    const [first, last] = requireRows(options.rows, this.rowCount);
     return this.#blocks(first, last, { dtype, maxByteLength, signal });
   }
 
@@ -352,18 +307,6 @@ export class LogicalTensor {
     };
   }
 
-  #rowsOf(rows: DequantizeRowsOptions['rows']): readonly [number, number] {
-    const { rowCount } = this;
-    if (rows === undefined) return [0, rowCount];
-    if (!Array.isArray(rows) || rows.length !== 2) {
-      throw argumentTypeError('rows', '[first, last]', rows);
-    }
-    const [first, last] = rows as [number, number];
-    requireInteger('rows[0]', first, 0, rowCount);
-    requireInteger('rows[1]', last, first, rowCount);
-    return [first, last];
-  }
-
   #floats(rows: number, into?: Float32Array): Float32Array {
     const count = rows * this.#columns;
     if (into !== undefined) return requireInto(into, count);
@@ -376,11 +319,8 @@ export class LogicalTensor {
       this.#requireLength(count, 2);
       return allocate(Uint16Array, count, { path: this.#stored.path, tensor: this.name });
     }
-    if (!isTypedArray(into) || tagOf(into) !== 'Uint16Array') {
-      throw argumentTypeError('into', 'a Uint16Array', into);
-    }
-    if (into.length === count) return into;
-    throw argumentRangeError('the length of into', `${count}, one per value`, into.length);
+    requireHalves(into, count);
+    return into;
   }
 
   #requireLength(count: number, width: number): void {

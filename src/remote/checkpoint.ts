@@ -485,6 +485,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** @internal A file of JSON in the folder of `path`; undefined when it is missing or unreadable. */
   async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    requireString('name', name);
     const { folder } = this.#shards.source;
     return await this.#run({ signal }, (scope) => fetchConfig(folder?.file(name), scope.signal));
   }

@@ -9,6 +9,7 @@ import {
   requireNames,
   requireOptions,
   requireSignal,
+  requireString,
 } from '../../errors/arguments.js';
 import type { FormatError } from '../../errors/errors.js';
 import { renameMethods } from '../../errors/renamed-methods.js';
@@ -444,6 +445,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** @internal A file of JSON in the folder of `path`; undefined when it cannot be read. */
   async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    requireString('name', name);
+    requireSignal(signal);
     this.#shards.requireOpen();
     return await runAsync(readJsonBeside(this.path, name), signal);
   }

@@ -156,7 +156,7 @@ function offsetOf(
   format: string | undefined,
   isSymmetric: boolean,
 ): ZeroOffset {
-  if (method === null) return { kind: 'by-data' };
+  if (method !== 'gptq') return { kind: 'by-data' };
   return format === 'gptq_v2' ? { kind: 'as-is' } : { kind: 'one-less', isSymmetric };
 }
 

@@ -58,12 +58,15 @@ function textsOf(value: unknown): string[] {
 /** The section about quantization; null without one. */
 function sectionOf(config: Fields): Fields | null {
   const text = fieldsOf(config['text_config']);
-  const modelopt = fieldsOf(config['quantization']);
+  const quantization = fieldsOf(config['quantization']);
   // hf_quant_config.json of modelopt.
-  if (textOf(modelopt['quant_algo']) !== undefined) {
-    return { quant_method: 'modelopt', ...modelopt };
+  if (textOf(quantization['quant_algo']) !== undefined) {
+    return { quant_method: 'modelopt', ...quantization };
   }
+  // MLX copies its section to `quantization_config`, where another method may stand, too.
+  const isMlx = countOf(quantization['bits']) !== undefined;
   const sections = [
+    isMlx ? quantization : null,
     config['quantization_config'],
     config['compression_config'],
     config['quantization'],
@@ -178,7 +181,9 @@ function matchGroup(
   const found =
     groups.find(({ exact }) => exact.has(module)) ??
     groups.find(({ tests }) => tests.some((test) => test(module))) ??
-    groups.find(({ namesClass }) => namesClass);
+    groups.find(({ namesClass }) => namesClass) ??
+    // Its targets may be patterns that are not matched here: it must be the group of what is quantized.
+    (groups.length === 1 ? groups[0] : undefined);
   if (found === undefined) return null;
   return {
     format: textOf(found.fields['format']) ?? format ?? null,

@@ -66,69 +66,94 @@ export function* planCheckpoint(
   tensors: CheckpointTensors,
   configuration: Configuration,
 ): Slices<CheckpointPlan> {
-  const planned = new Map<string, LogicalPlan>();
-  const problems = new Map<string, QuantizationError>();
-  const hidden = new Set<string>();
-  const claim = (weight: Weight): void => {
-    hidden.add(weight.name);
-    try {
-      if (planned.has(weight.name) || problems.has(weight.name)) throw taken(weight.name);
-      const plan = weight.plan();
-      planned.set(weight.name, plan);
-      for (const stored of Object.values(plan.storedAs)) hidden.add(stored);
-    } catch (error) {
-      planned.delete(weight.name);
-      problems.set(weight.name, problemOf(weight.name, error));
-    }
-  };
-  const hasScales = [...tensors].some(
-    ({ name, dtype }) => FP8.has(dtype) && scalesOf(name, tensors).length > 0,
-  );
-  const others: StoredTensor[] = [];
-  yield* forEachInSlices(tensors, (tensor) => {
-    const weight = weightOf(tensor, tensors, configuration);
-    if (weight === undefined) {
-      others.push(tensor);
-      return;
-    }
-    hidden.add(tensor.name);
-    claim(weight);
+  return yield* new Planner(tensors, configuration).plan();
+}
+
+class Planner {
+  readonly #tensors: CheckpointTensors;
+  readonly #configuration: Configuration;
+  readonly #planned = new Map<string, LogicalPlan>();
+  readonly #problems = new Map<string, QuantizationError>();
+  /** Names that are not those of plain tensors: parts of quantized weights, and their logical names. */
+  readonly #hidden = new Set<string>();
+
+  constructor(tensors: CheckpointTensors, configuration: Configuration) {
+    this.#tensors = tensors;
+    this.#configuration = configuration;
+  }
+
+  *plan(): Slices<CheckpointPlan> {
+    const others: StoredTensor[] = [];
+    yield* forEachInSlices(this.#tensors, (tensor) => {
+      const weight = weightOf(tensor, this.#tensors, this.#configuration);
+      if (weight === undefined) others.push(tensor);
+      else this.#addWeight(weight, tensor);
+    });
+    const plain: StoredTensor[] = [];
+    yield* forEachInSlices(others, (tensor) => {
+      if (!this.#hideCompanion(tensor.name)) plain.push(tensor);
+    });
+    const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
+    const hasScales = [...this.#tensors].some(
+      ({ name, dtype }) => FP8.has(dtype) && scalesOf(name, this.#tensors).length > 0,
+    );
+    yield* forEachInSlices(plain, (tensor) => {
+      const { name } = tensor;
+      // A companion that came later has told that it is a weight.
+      if (this.#hidden.has(name)) return;
+      try {
+        refuseCodes(tensor, this.#configuration, hasScales);
+        found.set(name, tensor);
+      } catch (error) {
+        this.#problems.set(name, problemOf(name, error));
+      }
+    });
+    return { tensors: found, problems: this.#problems };
+  }
+
+  /** Plans the weight whose codes are in `stored`. */
+  #addWeight(weight: Weight, stored: StoredTensor): void {
+    const { name } = weight;
+    this.#hidden.add(stored.name);
+    this.#claim(weight);
     // A tensor that has the logical name already may be the weight, or something else: nobody can tell.
-    if (
-      weight.name !== tensor.name &&
-      tensors.has(weight.name) &&
-      !tensor.name.startsWith(`${weight.name}.`)
-    ) {
-      planned.delete(weight.name);
-      problems.set(weight.name, taken(weight.name));
-    }
-  });
-  const dtypeOf = (name: string): Dtype | undefined => tensors.find(name)?.dtype;
-  const plain: StoredTensor[] = [];
-  yield* forEachInSlices(others, (tensor) => {
-    const { name } = tensor;
-    const owner = hidden.has(name) ? name : packedWeightOf(name, dtypeOf);
-    if (owner === null) plain.push(tensor);
-    else if (owner === name && !hidden.has(name)) claim(refusedWeight(name, configuration));
-    else if (owner !== name) {
-      hidden.add(name);
-      const logical = logicalNameOf(owner);
-      if (!hidden.has(owner) && !hidden.has(logical))
-        claim(refusedWeight(logical, configuration, owner, tensors));
-      hidden.add(owner);
-    }
-  });
-  const found = new Map<string, LogicalPlan | StoredTensor>(planned);
-  yield* forEachInSlices(plain, (tensor) => {
-    if (hidden.has(tensor.name)) return;
+    const isOwn = name === stored.name || stored.name.startsWith(`${name}.`);
+    if (!isOwn && this.#tensors.has(name)) this.#refuse(name, taken(name));
+  }
+
+  #claim(weight: Weight): void {
+    const { name } = weight;
+    const isTaken = this.#planned.has(name) || this.#problems.has(name);
+    this.#hidden.add(name);
     try {
-      refuseCodes(tensor, configuration, hasScales);
-      found.set(tensor.name, tensor);
+      if (isTaken) throw taken(name);
+      const plan = weight.plan();
+      this.#planned.set(name, plan);
+      for (const stored of Object.values(plan.storedAs)) this.#hidden.add(stored);
     } catch (error) {
-      problems.set(tensor.name, problemOf(tensor.name, error));
+      this.#refuse(name, problemOf(name, error));
     }
-  });
-  return { tensors: found, problems };
+  }
+
+  #refuse(name: string, problem: QuantizationError): void {
+    this.#planned.delete(name);
+    this.#problems.set(name, problem);
+  }
+
+  /** Hides a tensor that belongs to a quantized weight, and refuses that unless it is planned; else returns false. */
+  #hideCompanion(name: string): boolean {
+    if (this.#hidden.has(name)) return true;
+    const owner = packedWeightOf(name, (other) => this.#tensors.find(other)?.dtype);
+    if (owner === null) return false;
+    const logical = logicalNameOf(owner);
+    const isKnown = this.#hidden.has(owner) || this.#hidden.has(logical);
+    const isThere = this.#tensors.has(owner);
+    this.#hidden.add(name);
+    this.#hidden.add(owner);
+    if (isKnown) return true;
+    this.#claim(isThere ? refusedWeight(logical, this.#configuration) : missingWeight(logical));
+    return true;
+  }
 }
 
 /** The refusal of a tensor, by its name. */
@@ -228,29 +253,26 @@ function byCompanions(
   };
 }
 
-/** A weight that has companions of a scheme that is not read. */
-function refusedWeight(
-  name: string,
-  { method }: Configuration,
-  owner = name,
-  tensors?: CheckpointTensors,
-): Weight {
+/** A weight whose companions are of no scheme that is read. */
+function refusedWeight(name: string, { method }: Configuration): Weight {
+  const isKnown = method === null || METHODS.has(method);
+  const message = isKnown
+    ? 'the tensors beside it are of a method that is not dequantized here'
+    : `the method ${JSON.stringify(method)} is not dequantized here`;
   return {
     name,
     plan: () => {
-      if (tensors?.has(owner) === false)
-        throw invalid(name, 'the weight of these scales is missing');
-      const what =
-        method === null
-          ? 'no method that is known'
-          : `${JSON.stringify(method)}, with tensors of another form`;
-      const known = method !== null && METHODS.has(method);
-      throw unsupported(
-        name,
-        known || method === null
-          ? `quantized by ${what}; it is not dequantized`
-          : `the method ${JSON.stringify(method)} is not dequantized here`,
-      );
+      throw unsupported(name, message);
+    },
+  };
+}
+
+/** A weight that is not there, unlike its scales. */
+function missingWeight(name: string): Weight {
+  return {
+    name,
+    plan: () => {
+      throw invalid(name, 'the weight of these scales is missing');
     },
   };
 }

@@ -7,6 +7,7 @@ import { inspect } from 'node:util';
 import * as core from 'safetensors-mmap';
 import * as convert from 'safetensors-mmap/convert';
 import * as hub from 'safetensors-mmap/hub';
+import * as quantized from 'safetensors-mmap/quantized';
 import * as remote from 'safetensors-mmap/remote';
 import { bytesOf, FIXTURES } from '../../foreign/torch-fixtures.js';
 import type { Random } from '../../support/random.js';
@@ -23,6 +24,7 @@ const OPTIONS: readonly string[] = [
   'alignment', 'maxShardSize', 'maxHeaderByteLength', 'voidDtype', 'root', 'checksums', 'fetch', 'token', 'headers',
   'concurrency', 'byteLength', 'stream', 'into', 'bits', 'detach', 'durable', 'overwrite', 'verify', 'format', 'size',
   'access', 'limits', 'variant', 'revision', 'dryRun', 'copyOtherFiles', 'hashes', 'repo', 'computeParametersCount',
+  'rows', 'config', 'maxByteLength',
 ]; // biome-ignore format: a table
 
 const WORDS: readonly string[] = [
@@ -55,6 +57,12 @@ function writeFiles(): void {
   }
 }
 
+/** A weight of FP8. */
+const QUANTIZED = {
+  't.weight': { dtype: 'F8_E4M3', shape: [2, 4], data: Uint8Array.from({ length: 8 }, () => 56) },
+  't.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(2) },
+} as const;
+
 /** Objects of every public class, made anew for every call. */
 const SUBJECTS: Readonly<Record<string, () => object | Promise<object>>> = {
   file: () => core.safeOpen('model.safetensors'),
@@ -77,6 +85,9 @@ const SUBJECTS: Readonly<Record<string, () => object | Promise<object>>> = {
   writer: () => core.createWriter('new.safetensors', { t: { dtype: 'F32', shape: [2] } }),
   torch: () => convert.openTorchCheckpoint('model.pt', { root: [] }),
   arrays: () => convert.openNumpy('arrays.npz'),
+  'quantized checkpoint': () => quantized.dequantized(core.parse(core.serialize(QUANTIZED))),
+  'logical tensor': async () =>
+    (await quantized.dequantized(core.parse(core.serialize(QUANTIZED)))).getTensor('t.weight'),
   remote: () => remote.openRemote(new Blob([new Uint8Array(core.serialize(tensors))])),
 };
 
@@ -85,6 +96,7 @@ const ENTRIES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   convert,
   remote,
   hub,
+  quantized,
 };
 
 type Call = (args: readonly unknown[]) => unknown;

@@ -121,3 +121,18 @@ test('60 workers that are terminated while they import leave no more than two fi
   // Each count is random: five times the spread of their difference is allowed.
   expect(ours - others).toBeLessThanOrEqual(5 * Math.sqrt(ours + others));
 });
+
+test('entries for browsers, which share no classes, read quantized weights together', async () => {
+  const { openRemote } = await import('../../lib/remote-browser.js');
+  const { dequantized } = await import('../../lib/quantized-browser.js');
+  const { serialize } = await import('../../lib/index.js');
+  const bytes = serialize({
+    'm.weight': { dtype: 'F8_E4M3', shape: [2, 2], data: Uint8Array.of(56, 64, 68, 72) },
+    'm.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(0.5) },
+    norm: { dtype: 'BF16', shape: [1], data: Uint16Array.of(0x3f80) },
+  });
+  const model = await dequantized(await openRemote(new Blob([bytes])));
+  const values = await model.getTensor('m.weight').toFloat32Async();
+  expect([...values]).toEqual([0.5, 1, 1.5, 2]);
+  expect(await model.getTensor('norm').cast('F16')).toEqual(Uint16Array.of(0x3c00));
+});

@@ -8,6 +8,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import { AWQ_NIBBLES, transpose, unpackAwq } from '../kernels/columns.js';
 import { subtractAndMultiply, subtractAndMultiplyByGroups } from '../kernels/grid.js';
+import { areNibbles, decodeNibbles, shiftedTable } from '../kernels/nibbles.js';
 import type { ColumnLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { invalid } from '../plan/refusals.js';
 import { type Decoder, type Emit, type Reading, tileRows } from './reading.js';
@@ -47,19 +48,32 @@ export function* openColumns(plan: LogicalPlan, layout: ColumnLayout): Reading<D
   // A few words more: rows of a power of two bytes would meet in the same places of the cache.
   const stride = wordsPerRow + LINE_LENGTH;
 
+  /** Each output as a row of codes. */
   function unpack(first: number, last: number, into: Float32Array): void {
     if (offset === null) {
       unpackAwq(words, { first, last, rows: inputs, columns: outputs }, into);
       return;
     }
-    const rows = new Int32Array((last - first) * stride);
-    transpose(words, { first, last, rows: wordsPerRow, columns: outputs }, stride, rows);
+    const rows = wordRows(first, last);
     unpackBits(rows, { bits, perWord: null, wordsPerRow: stride, columns: inputs }, into);
   }
 
-  function scaleRows(first: number, last: number, values: Float32Array): void {
+  /** Each output as a row of the words of GPTQ. */
+  function wordRows(first: number, last: number): Int32Array {
+    const rows = new Int32Array((last - first) * stride);
+    transpose(words, { first, last, rows: wordsPerRow, columns: outputs }, stride, rows);
+    return rows;
+  }
+
+  function fill(first: number, last: number, values: Float32Array): void {
     const [begin, end] = [first * groupCount, last * groupCount];
     const [own, zero] = [ownScales.subarray(begin, end), ownZeros.subarray(begin, end)];
+    if (offset !== null && regular !== null && areNibbles(bits, inputs, regular)) {
+      const layout = { wordsPerRow: stride, columns: inputs, groupLength: regular };
+      decodeNibbles(wordRows(first, last), layout, shiftedTable(own, zero), values);
+      return;
+    }
+    unpack(first, last, values);
     const part = {
       columns: inputs,
       firstRow: 0,
@@ -74,10 +88,7 @@ export function* openColumns(plan: LogicalPlan, layout: ColumnLayout): Reading<D
   function* decode(first: number, last: number, emit: Emit): Reading<void> {
     const tile = Math.max(LINE_LENGTH, tileRows(inputs) & -LINE_LENGTH);
     for (const { begin, end } of cut(first, last, tile, 0)) {
-      emit(begin, end, (into) => {
-        unpack(begin, end, into);
-        scaleRows(begin, end, into);
-      });
+      emit(begin, end, (into) => fill(begin, end, into));
       yield [];
     }
   }

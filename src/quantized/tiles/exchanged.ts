@@ -5,7 +5,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { decodeExchanged, type Expert } from '../kernels/columns.js';
 import type { ExchangedLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { type Decoder, type Emit, type Reading, tileRows, whole } from './reading.js';
-import { decodeItems, refuseNaN } from './scales.js';
+import { refuseNaNExponents, wordsOf } from './scales.js';
 
 /** Inputs that share a scale. */
 const GROUP_LENGTH = 32;
@@ -22,11 +22,10 @@ export function* openExchanged(
 
   function* readExpert(number: number): Reading<Expert> {
     const [tensor] = yield [{ name: codes.name, index: [number] }];
-    const numbers = new Float32Array(outputs * groups);
-    const first = number * numbers.length;
-    decodeItems(exponents, 'F8_E8M0', first, numbers);
-    refuseNaN(plan.name, scales.name, numbers, first, groups);
-    return { bytes: (tensor as Tensor).bytes, scales: numbers, outputs, groups };
+    const count = outputs * groups;
+    const own = exponents.bytes.subarray(number * count, (number + 1) * count);
+    refuseNaNExponents(plan.name, scales.name, own, number * count, groups);
+    return { words: wordsOf((tensor as Tensor).bytes), exponents: own, outputs, groups };
   }
 
   function* decode(first: number, last: number, emit: Emit): Reading<void> {

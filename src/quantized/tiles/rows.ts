@@ -13,6 +13,7 @@ import {
   subtractAndMultiply,
   subtractAndMultiplyByGroups,
 } from '../kernels/grid.js';
+import { affineTable, areNibbles, decodeNibbles, shiftedTable } from '../kernels/nibbles.js';
 import { type LogicalPlan, matrixOf, type RowLayout } from '../plan/logical-plan.js';
 import {
   type Decoder,
@@ -97,7 +98,7 @@ class RowDecoder implements Decoder {
   }
 
   *decode(first: number, last: number, emit: Emit): Reading<void> {
-    const { codes, packing } = this.#layout;
+    const { codes } = this.#layout;
     const { shape } = codes;
     const depth = this.#plan.shape.length - 1;
     const total = Math.max(matrixOf(this.#plan.shape).rows, 1);
@@ -114,48 +115,66 @@ class RowDecoder implements Decoder {
         for (const { begin, end } of cut(part.begin, part.end, tile)) {
           const from = (begin - part.begin) * rowByteLength;
           const own = bytes.subarray(from, from + (end - begin) * rowByteLength);
-          emit(start + begin, start + end, (into) => {
-            if (packing.kind === 'elements') toFloat32(packing.dtype, own, into);
-            else if (packing.kind === 'e2m1') toFloat32('F4', own, into);
-            else {
-              const wordsPerRow = rowByteLength / 4;
-              unpackBits(wordsOf(own), { ...packing, wordsPerRow, columns: this.#columns }, into);
-            }
-            this.#scale(into, { matrix, first: begin, last: end });
-          });
+          const rows = { matrix, first: begin, last: end };
+          emit(start + begin, start + end, (into) => this.#fill(own, rowByteLength, rows, into));
           yield [];
         }
       }
     }
   }
 
-  #scale(values: Float32Array, tile: Tile): void {
-    const { grid, zero, factor } = this.#layout;
+  #fill(bytes: Uint8Array, rowByteLength: number, tile: Tile, into: Float32Array): void {
+    const { packing, grid } = this.#layout;
+    const { part, scales, others } = this.#numbersOf(tile);
+    const columns = this.#columns;
+    if (packing.kind === 'elements') toFloat32(packing.dtype, bytes, into);
+    else if (packing.kind === 'e2m1') toFloat32('F4', bytes, into);
+    else {
+      const words = wordsOf(bytes);
+      const wordsPerRow = rowByteLength / 4;
+      const { bias, groups } = this.#companions;
+      const groupLength = grid.blockColumns;
+      const isSimple = groups === null && grid.blockRows === 1;
+      if (isSimple && areNibbles(packing.bits, columns, groupLength)) {
+        const table = bias === null ? shiftedTable(scales, others) : affineTable(scales, others);
+        decodeNibbles(words, { wordsPerRow, columns, groupLength }, table, into);
+        return;
+      }
+      unpackBits(words, { ...packing, wordsPerRow, columns }, into);
+    }
+    this.#scale(into, part, scales, others);
+  }
+
+  /** The scales of a tile, and its zero points or biases. */
+  #numbersOf(tile: Tile): { part: GridPart; scales: Float32Array; others: Float32Array } {
+    const { grid, zero } = this.#layout;
     const { scale, bias, groups } = this.#companions;
     const gridRow = Math.floor(tile.first / grid.blockRows);
     const gridRows = Math.ceil(tile.last / grid.blockRows) - gridRow;
     const item = ((grid.matrices === 1 ? 0 : tile.matrix * grid.rows) + gridRow) * grid.columns;
-    const count = gridRows * grid.columns;
-    const [scales, others] = this.#scratchOf(count);
+    const [scales, others] = this.#scratchOf(gridRows * grid.columns);
     this.#items(scale, this.#layout.scale.dtype, item, scales);
     this.#applyGlobal(scales);
-    const part: GridPart = {
+    if (bias !== null) this.#items(bias, bias.dtype, item, others);
+    else if (zero !== null || groups !== null) this.#zeros(others, item, gridRow);
+    const part = {
       columns: this.#columns,
       firstRow: tile.first - gridRow * grid.blockRows,
       blockRows: grid.blockRows,
       blockColumns: grid.blockColumns,
       gridColumns: grid.columns,
     };
-    if (bias !== null) {
-      this.#items(bias, bias.dtype, item, others);
-      multiplyAndAdd(values, part, scales, others);
-    } else if (zero !== null || groups !== null) {
-      this.#zeros(others, item, gridRow);
-      if (groups === null) subtractAndMultiply(values, part, scales, others);
-      else subtractAndMultiplyByGroups(values, part, groups, scales, others);
-    } else {
-      multiply(values, part, scales);
-    }
+    return { part, scales, others };
+  }
+
+  /** Codes to values, in place. */
+  #scale(values: Float32Array, part: GridPart, scales: Float32Array, others: Float32Array): void {
+    const { zero, factor } = this.#layout;
+    const { bias, groups } = this.#companions;
+    if (bias !== null) multiplyAndAdd(values, part, scales, others);
+    else if (groups !== null) subtractAndMultiplyByGroups(values, part, groups, scales, others);
+    else if (zero !== null) subtractAndMultiply(values, part, scales, others);
+    else multiply(values, part, scales);
     if (factor !== null) multiplyAll(values, factor);
   }
 

@@ -28,7 +28,27 @@ export function refuseNaN(
   let sum = 0;
   for (let i = 0; i < items.length; i++) sum += items[i] as number;
   if (!Number.isNaN(sum)) return;
-  const at = items.findIndex((item) => Number.isNaN(item));
+  refuseItem(weight, scale, items.findIndex(Number.isNaN), first, gridColumns);
+}
+
+/** As above, for exponents: 255 is NaN. */
+export function refuseNaNExponents(
+  weight: string,
+  scale: string,
+  items: Uint8Array,
+  first: number,
+  gridColumns: number,
+): void {
+  refuseItem(weight, scale, items.indexOf(255), first, gridColumns);
+}
+
+function refuseItem(
+  weight: string,
+  scale: string,
+  at: number,
+  first: number,
+  gridColumns: number,
+): void {
   if (at === -1) return;
   const place = [Math.floor((first + at) / gridColumns), (first + at) % gridColumns];
   throw invalid(weight, `${JSON.stringify(scale)} is NaN at [${place.join(', ')}]`);

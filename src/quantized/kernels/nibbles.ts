@@ -1,0 +1,65 @@
+/** Codes of 4 bits in words of 32, with their arithmetic: by a table of the sixteen numbers of each group. */
+
+/** Rows of words and the groups of their codes. */
+export interface NibbleRows {
+  readonly wordsPerRow: number;
+  /** Codes in a row, and that share a scale: multiples of 8, what a word holds. */
+  readonly columns: number;
+  readonly groupLength: number;
+}
+
+/** Writes the numbers of a group's sixteen codes. */
+type Table = (group: number, numbers: Float32Array) => void;
+
+/** `(code - zero) * scale`: as `subtractAndMultiply`. */
+export function shiftedTable(scales: Float32Array, zeros: Float32Array): Table {
+  return (group, numbers) => {
+    const [scale, zero] = [scales[group] as number, zeros[group] as number];
+    for (let code = 0; code < 16; code++) numbers[code] = (code - zero) * scale;
+  };
+}
+
+/** `code * scale + bias`: as `multiplyAndAdd`. */
+export function affineTable(scales: Float32Array, biases: Float32Array): Table {
+  return (group, numbers) => {
+    const [scale, bias] = [scales[group] as number, biases[group] as number];
+    for (let code = 0; code < 16; code++) numbers[code] = Math.fround(code * scale) + bias;
+  };
+}
+
+/** Decodes whole rows. Copies bit patterns of the table, which needs no arithmetic for each value. */
+export function decodeNibbles(
+  words: Int32Array,
+  { wordsPerRow, columns, groupLength }: NibbleRows,
+  fill: Table,
+  into: Float32Array,
+): void {
+  const numbers = new Float32Array(16);
+  const table = new Int32Array(numbers.buffer);
+  const patterns = new Int32Array(into.buffer, into.byteOffset, into.length);
+  const wordsPerGroup = groupLength / 8;
+  const groups = columns / groupLength;
+  let [next, group] = [0, 0];
+  for (let row = 0; next < patterns.length; row += wordsPerRow) {
+    for (let first = row; first < row + groups * wordsPerGroup; first += wordsPerGroup) {
+      fill(group++, numbers);
+      for (let i = first; i < first + wordsPerGroup; i++) {
+        const word = words[i] as number;
+        patterns[next] = table[word & 15] as number;
+        patterns[next + 1] = table[(word >>> 4) & 15] as number;
+        patterns[next + 2] = table[(word >>> 8) & 15] as number;
+        patterns[next + 3] = table[(word >>> 12) & 15] as number;
+        patterns[next + 4] = table[(word >>> 16) & 15] as number;
+        patterns[next + 5] = table[(word >>> 20) & 15] as number;
+        patterns[next + 6] = table[(word >>> 24) & 15] as number;
+        patterns[next + 7] = table[word >>> 28] as number;
+        next += 8;
+      }
+    }
+  }
+}
+
+/** Whether rows of such codes can be decoded so: whole words in every group. */
+export function areNibbles(bits: number, columns: number, groupLength: number): boolean {
+  return bits === 4 && groupLength % 8 === 0 && columns % groupLength === 0;
+}

@@ -80,7 +80,7 @@ it('the nightly run has all targets', async () => {
     new URL('../../.github/workflows/nightly.yml', import.meta.url),
     'utf8',
   );
-  const targets = /target: \[(.+)\]/.exec(workflow)?.[1]?.split(', ');
+  const targets = /target:\s+\[(.+)\]/.exec(workflow)?.[1]?.split(', ');
   const { output } = await fuzz('--list');
   expect(targets).toEqual(Array.from(output.matchAll(/^\w+/gm), ([name]) => name));
 });

@@ -20,6 +20,7 @@ import { type Configuration, configurationOf } from './plan/configuration.js';
 import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
 import { packedWeightOf } from './plan/packed-weights.js';
 import { type CheckpointPlan, planCheckpoint } from './plan/plan.js';
+import { inFile } from './plan/refusals.js';
 import { type QuantizedSource, StoredTensors } from './source.js';
 
 /** Options of {@link dequantized}. */
@@ -66,7 +67,8 @@ export class DequantizedCheckpoint {
   readonly method: string | null;
   readonly #stored: StoredTensors;
   readonly #tensors: CheckpointTensors;
-  readonly #plan: CheckpointPlan;
+  readonly #plan: CheckpointPlan['tensors'];
+  readonly #problems: ReadonlyMap<string, QuantizationError>;
   readonly #names: readonly string[];
 
   private constructor(
@@ -77,11 +79,14 @@ export class DequantizedCheckpoint {
   ) {
     this.#stored = stored;
     this.#tensors = tensors;
-    this.#plan = plan;
+    this.#plan = plan.tensors;
+    this.#problems = new Map(
+      Array.from(plan.problems, ([name, problem]) => [name, inFile(problem, stored.path)]),
+    );
     const names = [...plan.tensors.keys()];
     sortByName(names, (name) => name);
     this.#names = names;
-    this.problems = Object.freeze([...plan.problems.values()]);
+    this.problems = Object.freeze([...this.#problems.values()]);
     this.method = method;
   }
 
@@ -102,7 +107,9 @@ export class DequantizedCheckpoint {
       [...read].map(([name, tensor]) => [name as string, (tensor as Tensor).bytes]),
     );
     const tensors = new CheckpointTensors(entries, bytes);
-    const configuration = await readConfiguration(stored, tensors, options);
+    const configuration = await readConfiguration(stored, tensors, options).catch((error) => {
+      throw inFile(error, stored.path);
+    });
     const plan = await inTurns(
       planCheckpoint(tensors, configuration),
       signal ?? new AbortController().signal,
@@ -123,7 +130,7 @@ export class DequantizedCheckpoint {
   /** Whether there is a logical tensor of that name. */
   has(name: string): boolean {
     requireString('name', name);
-    return this.#plan.tensors.has(name);
+    return this.#plan.has(name);
   }
 
   /**
@@ -175,9 +182,9 @@ export class DequantizedCheckpoint {
 
   #find(name: string): LogicalPlan | StoredTensor {
     requireString('name', name);
-    const tensor = this.#plan.tensors.get(name);
+    const tensor = this.#plan.get(name);
     if (tensor !== undefined) return tensor;
-    const problem = this.#plan.problems.get(name);
+    const problem = this.#problems.get(name);
     if (problem !== undefined) throw problem;
     throw new TensorNotFoundError(name, nearNames(name, this.#names), { path: this.#stored.path });
   }

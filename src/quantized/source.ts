@@ -5,6 +5,7 @@ import type { TensorSource } from '../file/source/tensor-source.js';
 import { turnWhenDue } from '../header/json/turns.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { inFile } from './plan/refusals.js';
 import type { Reading, Want } from './tiles/reading.js';
 
 /** An open handle that `dequantized` takes: a SafetensorsFile, a Checkpoint or a RemoteCheckpoint. */
@@ -64,14 +65,30 @@ export class StoredTensors {
         { code: 'ERR_INVALID_STATE' },
       );
     }
-    let step = work.next([]);
-    while (!step.done) step = work.next(step.value.map((want) => this.#part(want)));
-    this.#verify(name);
-    return step.value;
+    try {
+      let step = work.next([]);
+      while (!step.done) step = work.next(step.value.map((want) => this.#part(want)));
+      this.#verify(name);
+      return step.value;
+    } catch (error) {
+      throw inFile(error, this.path);
+    }
   }
 
   /** Runs work between other events; `signal` ends it between two steps. */
   async run<Result>(
+    work: Reading<Result>,
+    name: string,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    try {
+      return await this.#run(work, name, signal);
+    } catch (error) {
+      throw inFile(error, this.path);
+    }
+  }
+
+  async #run<Result>(
     work: Reading<Result>,
     name: string,
     signal: AbortSignal | undefined,

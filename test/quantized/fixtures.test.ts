@@ -33,6 +33,22 @@ const open = (id: string): Promise<DequantizedCheckpoint> =>
 const expectedOf = (id: string): Map<string, Tensor> =>
   loadFile(join(folder, id, 'expected.safetensors'));
 
+/** What the messages say after the names of file and tensor. */
+const REASONS: Readonly<Record<string, string>> = {
+  'bad-block-size-zero': 'weight_block_size must be two positive integers, found [0,128]',
+  'bad-gptq-g-idx': 'down_proj.g_idx" is -1 at [5]; 0 to 1 allowed',
+  'bad-missing-scale':
+    'F8_E4M3 codes without a scale; looked for model.layers.0.mlp.down_proj.weight_scale_inv',
+  'bad-mixed-schemes':
+    'qweight [8, 16] with qzeros [2, 2] and scales [2, 16] is not AWQ, as the configuration says, but looks like GPTQ',
+  'bad-name-collision': 'the name is taken',
+  'bad-nan-scale': 'down_proj.weight_scale_inv" is NaN at [1, 2]',
+  'bad-quant-state-json': 'the state of bitsandbytes (quant_state) is not JSON',
+  'bad-two-scales': 'down_proj.weight_scale" are there: expected one scale',
+  'bad-weight-shape':
+    'says [2147483648, 2147483648], which does not fit "model.layers.0.mlp.down_proj.weight_packed" of shape [8, 8]',
+};
+
 /** Bit patterns, with one for every NaN; and one for both zeros where the reference loses their sign. */
 function bits(values: Float32Array, isSignFree = false): Uint32Array {
   const patterns = new Uint32Array(values.slice().buffer);
@@ -110,7 +126,8 @@ describe.each(refused.map((fixture) => [fixture.id, fixture] as const))('%s', (i
     );
     expect(error).toBeInstanceOf(SafetensorsError);
     expect((error as SafetensorsError).code).toBe('SAFETENSORS_QUANTIZATION_INVALID');
-    expect((error as SafetensorsError).message).toMatchSnapshot();
+    expect((error as SafetensorsError).path).toBe(join(folder, id, 'model.safetensors'));
+    expect((error as SafetensorsError).message).toContain(REASONS[id]);
   };
 
   it('is refused', async () => {

@@ -138,14 +138,12 @@ function planGptq(
       `not GPTQ of ${bits} bits, whose qzeros are ${shapeText([groups, (outputs * bits) / 32])}`,
     );
   }
-  const groupLength =
-    columnGroups === null ? groupLengthOf(parts, fields['group_size'], length) : length;
-  const declaredLength = countOf(fields['group_size']);
+  const groupLength = groupLengthOf(parts, fields['group_size'], length);
   return planOf(parts, {
     scheme: 'gptq',
     bits,
     columns: length,
-    block: [1, columnGroups === null ? groupLength : (declaredLength ?? length)],
+    block: [1, groupLength],
     groupLength,
     offset: offsetOf(method, format, fields['sym'] === true),
   });
@@ -169,10 +167,16 @@ function columnsOf(name: string, { name: stored, dtype, shape }: StoredTensor): 
   );
 }
 
-/** The columns that share a scale. -1 stands for all; the shapes tell only a single group. */
+/**
+ * The columns that share a scale: -1 stands for all. Without a configuration the shapes tell only a single group. A
+ * list of groups rules, but a length that cannot be is refused in any case.
+ */
 function groupLengthOf(parts: Parts, given: unknown, columns: number): number {
   const [groups] = parts.grid;
-  const length = given === -1 ? columns : (countOf(given) ?? (groups === 1 ? columns : undefined));
+  const isGiven = given !== undefined && given !== null;
+  const only = !isGiven && groups === 1 ? columns : undefined;
+  const length = given === -1 ? columns : (countOf(given) ?? only);
+  if (parts.columnGroups !== null && (!isGiven || length !== undefined)) return length ?? columns;
   if (length !== undefined && Math.ceil(columns / Math.max(length, 1)) === groups) return length;
   const found = JSON.stringify(given ?? null).slice(0, 100);
   throw wrongShapes(parts, `not ${columns} columns in groups of ${found} (group_size)`);

@@ -143,7 +143,9 @@ class Planner {
   /** Hides a tensor that belongs to a quantized weight, and refuses that unless it is planned; else returns false. */
   #hideCompanion(name: string): boolean {
     if (this.#hidden.has(name)) return true;
-    const owner = packedWeightOf(name, (other) => this.#tensors.find(other)?.dtype);
+    const owner =
+      packedWeightOf(name, (other) => this.#tensors.find(other)?.dtype) ??
+      hqqWeightOf(name, this.#tensors);
     if (owner === null) return false;
     const logical = logicalNameOf(owner);
     const isKnown = this.#hidden.has(owner) || this.#hidden.has(logical);
@@ -164,11 +166,22 @@ function problemOf(name: string, error: unknown): QuantizationError {
     : error;
 }
 
+/** Endings of packed weights, of methods that are refused, too, and those of the weights that they stand for. */
+const PACKED_ENDINGS: readonly (readonly [RegExp, string])[] = [
+  [/(^|\.)(?:qweight|W_q|_weight_qdata)$/, '$1weight'],
+  [/(^|\.)weight(?:_packed|_qdata|(?:\._data)+)$/, '$1weight'],
+];
+
 /** The logical name of packed weights. */
 function logicalNameOf(name: string): string {
-  return name
-    .replace(/(?:^|\.)qweight$/, (end) => end.replace('qweight', 'weight'))
-    .replace(/(?<=weight)_packed$/, '');
+  return PACKED_ENDINGS.reduce((text, [ending, plain]) => text.replace(ending, plain), name);
+}
+
+/** HQQ stores all facts of a weight as tensors beside it: its name for any of them, else null. */
+function hqqWeightOf(name: string, tensors: CheckpointTensors): string | null {
+  const dot = name.lastIndexOf('.');
+  const weight = memberOf(dot === -1 ? '' : name.slice(0, dot), 'W_q');
+  return name.slice(dot + 1) !== 'bias' && tensors.has(weight) ? weight : null;
 }
 
 function taken(name: string): QuantizationError {

@@ -1,6 +1,6 @@
 /** The errors of plans: what was found, and what was needed. */
 
-import { QuantizationError } from '../../errors/errors.js';
+import { QuantizationError, quoteName } from '../../errors/errors.js';
 
 /** Returns the error for tensors or a configuration that do not fit together. */
 export function invalid(tensor: string | undefined, message: string): QuantizationError {
@@ -15,4 +15,15 @@ export function unsupported(tensor: string | undefined, message: string): Quanti
 /** A shape in a message. */
 export function shapeText(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`;
+}
+
+/** The same error with the file that it is about: plans and kernels know none. Returns any other error as it is. */
+export function inFile<Failure>(
+  error: Failure,
+  path: string | undefined,
+): Failure | QuantizationError {
+  if (!(error instanceof QuantizationError) || path === undefined) return error;
+  const { code, tensor, cause } = error;
+  const start = tensor === undefined ? '' : `tensor ${quoteName(tensor)}: `;
+  return new QuantizationError(code, error.message.slice(start.length), { path, tensor, cause });
 }

@@ -42,6 +42,21 @@ describe('GPTQ and AWQ', () => {
     expect((await infoOf(eight, dynamic)).bits).toBe(8);
   });
 
+  it('has a group size that may be -1, but not 0', async () => {
+    const { 'm.g_idx': _, ...others } = gptq;
+    for (const tensors of [gptq, others]) {
+      const all = config({ quant_method: 'gptq', group_size: -1 });
+      expect((await infoOf(tensors, all)).block).toEqual([1, 64]);
+      const none = config({ quant_method: 'gptq', group_size: 0 });
+      expect(await problemOf(tensors, none)).toContain(
+        'not 64 columns in groups of 0 (group_size)',
+      );
+    }
+    expect(await problemOf(awq, config({ quant_method: 'awq', group_size: 0 }))).toContain(
+      'in groups of 0',
+    );
+  });
+
   /** The first value, as a multiple of its scale: the code minus the zero point. */
   async function firstOf(zero: number, fields: object | null): Promise<number> {
     const tensors: Tensors = {

@@ -61,8 +61,14 @@ describe('other methods', () => {
   it.each([
     [
       'hqq',
-      { 'm.W_q': ['U8', [4, 4]], 'm.scale': ['F16', [4, 1]], 'm.zero': ['F16', [4, 1]] },
-      'm.W_q',
+      {
+        'm.W_q': ['U8', [4, 4]],
+        'm.scale': ['F16', [4, 1]],
+        'm.zero': ['F16', [4, 1]],
+        'm.nbits': ['I32', []],
+        'm.packing': ['U8', [9]],
+      },
+      'm.weight',
     ],
     [
       'aqlm',
@@ -76,7 +82,7 @@ describe('other methods', () => {
     [
       'quanto',
       { 'm.weight._data': ['I8', [4, 4]], 'm.weight._scale': ['F16', [4, 1]] },
-      'm.weight._data',
+      'm.weight',
     ],
     ['eetq', { 'm.qweight': ['I8', [4, 4]], 'm.scales': ['F16', [4]] }, 'm.weight'],
     ['made-up', { 'm.weight': ['I8', [4, 4]], 'm.weight_scale': ['F32', [4, 1]] }, 'm.weight'],

@@ -1,4 +1,4 @@
-// Brings pages into memory, counts those that are there.
+// Brings pages into memory, counts those that are there, asks for huge ones.
 #ifndef SAFETENSORS_MMAP_PREFETCH_H_
 #define SAFETENSORS_MMAP_PREFETCH_H_
 
@@ -27,5 +27,11 @@ void AdviseRandom(const uint8_t* begin, const uint8_t* end);
 // page is in the page cache or is a private copy; or a negative errno, ENOTSUP when the kernel does
 // not tell. `fd` is the mapped file.
 int64_t ResidentBytes(int fd, const uint8_t* begin, const uint8_t* end);
+
+// Asks for huge pages in [begin, end), which is memory that nothing was written to yet: a read past
+// the page cache looks up every page of its target, so that small ones make it no faster than a
+// copy from there. Returns how many bytes lie before the first huge page, or a negative errno:
+// ENOTSUP when there is none. Any thread.
+int64_t UseHugePages(uint8_t* begin, uint8_t* end);
 
 #endif  // SAFETENSORS_MMAP_PREFETCH_H_

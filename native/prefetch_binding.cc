@@ -75,6 +75,16 @@ napi_value GetResidentBytes(const Napi::CallbackInfo& info) {
   return Result(info.Env(), bytes);
 }
 
+// hugePages(bytes): number, null where there are none
+napi_value GetHugePages(const Napi::CallbackInfo& info) {
+  uint8_t* bytes;
+  size_t length;
+  if (!ReadItems(info[0], &bytes, &length)) return Failure("bytes").ToValue(info.Env());
+  const int64_t before = UseHugePages(bytes, bytes + length);
+  if (before == -ENOTSUP) return info.Env().Null();
+  return Result(info.Env(), before);
+}
+
 }  // namespace
 
 void ExportPrefetch(Napi::Env env, Napi::Object exports) {
@@ -84,5 +94,6 @@ void ExportPrefetch(Napi::Env env, Napi::Object exports) {
              Export<RunOnPool<PopulateRangesCall>>("populateRanges"),
              Export<TakeRandomAdvice>("adviseRandom"),
              Export<GetResidentBytes>("residentBytes"),
+             Export<GetHugePages>("hugePages"),
          });
 }

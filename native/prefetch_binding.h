@@ -4,7 +4,7 @@
 
 #include <napi.h>
 
-// Exports `populate` and `residentBytes` to JavaScript.
+// Exports `populate`, `residentBytes` and their like to JavaScript.
 void ExportPrefetch(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_PREFETCH_BINDING_H_

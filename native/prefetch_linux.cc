@@ -22,6 +22,10 @@ constexpr long kFaccessat2 = 439;
 // Pages asked for in one call of mincore, which writes a byte for each.
 constexpr size_t kPagesPerCall = 65536;
 
+// On x64, and on arm64 with pages of 4 kB. With larger pages the kernel makes no use of the advice
+// for so little memory; reads are right all the same.
+constexpr uintptr_t kHugePage = 2 << 20;
+
 // The rule of the kernel (`can_do_mincore` in mm/mincore.c, since 5.2): of files that the process
 // neither owns nor could write to, mincore says that everything is in memory. Also false if the
 // owner is unknown.
@@ -73,4 +77,13 @@ int64_t ResidentBytes(int fd, const uint8_t* begin, const uint8_t* end) {
     }
   }
   return static_cast<int64_t>(bytes);
+}
+
+int64_t UseHugePages(uint8_t* begin, uint8_t* end) {
+  const uintptr_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePage;
+  const auto length = static_cast<uintptr_t>(end - begin);
+  if (length < before + kHugePage) return -ENOTSUP;
+  const uintptr_t whole = (length - before) / kHugePage * kHugePage;
+  if (madvise(begin + before, whole, MADV_HUGEPAGE) != 0) return -ENOTSUP;
+  return static_cast<int64_t>(before);
 }

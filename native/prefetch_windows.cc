@@ -27,3 +27,7 @@ void AdviseRandom(const uint8_t*, const uint8_t*) {}
 int64_t ResidentBytes(int, const uint8_t*, const uint8_t*) {
   return -ENOTSUP;
 }
+
+int64_t UseHugePages(uint8_t*, uint8_t*) {
+  return -ENOTSUP;
+}

@@ -205,7 +205,7 @@ for (const name of entryNames(targets.map((target) => target.browser?.default ??
 }
 await write(
   { cli: 'src/cli/main.ts' },
-  { ...forNode, plugins: [lateBuiltins, entriesOfPackage] },
+  { ...forNode, plugins: [lateBuiltins, addonLocation, entriesOfPackage] },
   { codeSplitting: false },
 );
 chmodSync(join(lib, 'cli.js'), 0o755);

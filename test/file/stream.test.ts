@@ -1,4 +1,4 @@
-import { truncateSync } from 'node:fs';
+import { readdirSync, truncateSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { type StreamSource, streamTensors } from '../../src/file/stream.js';
@@ -192,6 +192,91 @@ describe('fetching ahead', () => {
   });
 });
 
+describe('with reuse', () => {
+  const large: readonly Entry[] = [
+    { name: 'odd', dtype: 'U8', shape: [3] },
+    { name: 'first', dtype: 'F32', shape: [3 * MIB] },
+    { name: 'empty', dtype: 'F32', shape: [0] },
+    ...Array.from(
+      { length: 9 },
+      (_, i): Entry => ({ name: `${i}`, dtype: 'I16', shape: [3 * MIB] }),
+    ),
+  ];
+
+  test.each(['mmap', 'read'] as const)('the bytes are those of the file (%s)', async (storage) => {
+    const path = writeTemporary(large);
+    using file = safeOpen(path, { storage });
+    using other = safeOpen(path);
+    dropFromPageCache(path);
+    const names: string[] = [];
+    const buffers = new Set<ArrayBufferLike>();
+    for await (const [name, tensor] of file.stream({ reuse: true })) {
+      names.push(name);
+      const { bytes, dtype, shape } = other.getTensor(name);
+      expect(tensor).toMatchObject({ name, dtype, shape });
+      expect(Buffer.compare(tensor.bytes, bytes), name).toBe(0);
+      buffers.add(tensor.bytes.buffer);
+    }
+    expect(names).toEqual(file.offsetKeys());
+    if (storage === 'read') expect(buffers.size).toBeLessThanOrEqual(8);
+  });
+
+  test('what is not in memory is not brought there', async ({ skip }) => {
+    const path = writeTemporary(large);
+    using file = safeOpen(path);
+    skip(!dropFromPageCache(path) || file.residency() !== 0, 'it cannot be dropped');
+    const buffers = new Set<ArrayBufferLike>();
+    for await (const [, tensor] of file.stream({ reuse: true })) buffers.add(tensor.bytes.buffer);
+    expect(file.residency()).toBeLessThan(MIB);
+    expect(buffers.size).toBeLessThan(8);
+  });
+
+  test('a tensor that is in memory, or in use, is that of getTensor', async () => {
+    const path = writeTemporary(large);
+    using file = safeOpen(path);
+    dropFromPageCache(path);
+    const used = file.getTensor('4');
+    used.view(Int16Array)[0] = 7;
+    for await (const [name, tensor] of file.stream({ reuse: true })) {
+      if (name === '4') expect(tensor).toBe(used);
+    }
+    file.getTensor('first').bytes.slice();
+    await file.prefetch();
+    for await (const [name, tensor] of file.stream({ reuse: true })) {
+      expect(tensor).toBe(file.getTensor(name));
+    }
+  });
+
+  test('goes on across shards, in the order of the names', async () => {
+    const folder = writeCheckpoint({
+      shards: { '1.safetensors': large, '2.safetensors': [{ name: 'd', dtype: 'I8', shape: [2] }] },
+    });
+    using checkpoint = openCheckpoint(folder);
+    using other = openCheckpoint(folder);
+    for (const { file } of await checkpoint.headers()) dropFromPageCache(`${folder}/${file}`);
+    const names = ['d', '7', 'odd', '7', 'd', 'first'];
+    const found: string[] = [];
+    for await (const [name, tensor] of checkpoint.stream({ names, reuse: true })) {
+      found.push(name);
+      expect(Buffer.compare(tensor.bytes, other.getTensor(name).bytes), name).toBe(0);
+    }
+    expect(found).toEqual(names);
+    expect(await collect(parse(fileBytes(entries)).stream({ reuse: true }))).toHaveLength(4);
+  });
+
+  test('leaving the loop gives back every descriptor', async () => {
+    const path = writeTemporary(large);
+    using file = safeOpen(path);
+    const before = readdirSync('/proc/self/fd').length;
+    for (const last of ['first', '8']) {
+      dropFromPageCache(path);
+      for await (const [name] of file.stream({ reuse: true })) if (name === last) break;
+      await nextTurn();
+      expect(readdirSync('/proc/self/fd').length).toBe(before);
+    }
+  });
+});
+
 describe('what is wrong', () => {
   test('is said at once where it can be', () => {
     using file = safeOpen(writeTemporary(entries));
@@ -199,6 +284,7 @@ describe('what is wrong', () => {
     expect(() => file.stream({ names: ['a', 'x'] })).toThrow(missing);
     expect(() => file.stream({ names: 'a' })).toThrow(TypeError);
     expect(() => file.stream({ aheadByteLength: -1 })).toThrow(RangeError);
+    expect(() => file.stream({ reuse: 1 as unknown as boolean })).toThrow(TypeError);
     expect(() => file.stream({ signal: {} as AbortSignal })).toThrow(TypeError);
     expect(() => file.stream({ ahead: 1 } as object)).toThrow(/aheadByteLength/);
     using checkpoint = openCheckpoint(writeTemporary(entries));
@@ -211,12 +297,15 @@ describe('what is wrong', () => {
   });
 
   test.each([
-    ['closed', 'SAFETENSORS_FILE_CLOSED'],
-    ['cut short', 'SAFETENSORS_FILE_CHANGED'],
-  ])('a file that is %s meanwhile ends the loop', async (what, code) => {
+    ['closed', 'SAFETENSORS_FILE_CLOSED', false],
+    ['cut short', 'SAFETENSORS_FILE_CHANGED', false],
+    ['closed', 'SAFETENSORS_FILE_CLOSED', true],
+    ['cut short', 'SAFETENSORS_FILE_CHANGED', true],
+  ])('a file that is %s meanwhile ends the loop: %s, reuse: %s', async (what, code, reuse) => {
     const path = writeTemporary(entries);
     using file = safeOpen(path);
-    const stream = file.stream({ aheadByteLength: 0 });
+    if (reuse) dropFromPageCache(path);
+    const stream = file.stream({ aheadByteLength: 0, reuse });
     await stream.next();
     if (what === 'closed') file.close();
     else truncateSync(path, 4096);

@@ -2,15 +2,20 @@
 
 import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { Worker } from 'node:worker_threads';
 import { crc32 } from 'node:zlib';
+import {
+  blocksLength,
+  PASSING_READ_BYTE_LENGTH,
+  passOver,
+  sharedPassingMemory,
+} from '../../platform/io/passing-file.js';
+import { mayStartThread } from '../../platform/io/threads.js';
+import { HashThread } from './hash-thread.js';
 
 /** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
 export const AUTO_V1_BEGIN = 0x100000;
 const AUTO_V1_BYTE_LENGTH = 0x10000;
 const AUTO_V1_DIGITS = 8;
-
-const HASHED_PIECE_BYTE_LENGTH = 4 * 2 ** 20;
 
 /** Below this length, starting a thread for the second hash takes longer than the hash. */
 const WORKER_BYTE_LENGTH = 64 * 2 ** 20;
@@ -53,18 +58,8 @@ export interface HashOptions {
   readonly onBytes: (byteLength: number) => void;
 }
 
-/** The program of the thread that hashes the bytes after the header. Text, so that bundles need no second file. */
-const DATA_HASHER = `
-const { parentPort, workerData: { path, begin } } = require('node:worker_threads');
-const { openSync, readSync } = require('node:fs');
-const hash = require('node:crypto').createHash('sha256');
-const fd = openSync(path);
-const bytes = new Uint8Array(${HASHED_PIECE_BYTE_LENGTH});
-for (let at = begin, read; (read = readSync(fd, bytes, 0, bytes.length, at)) > 0; at += read) {
-  hash.update(bytes.subarray(0, read));
-}
-parentPort.postMessage(hash.digest('hex'));
-`;
+/** Pieces in memory at once, which are read or hashed. Measured with 4 to 8. */
+const PIECES = 6;
 
 /** Returns the part of [begin, end) of the file in a piece that begins at `at`; undefined without overlap. */
 function within(piece: Uint8Array, at: number, begin: number, end: number): Uint8Array | undefined {
@@ -144,7 +139,7 @@ export async function hashPieces(
 
 /**
  * Reads the file once from start to end, and hashes it. For a long file, the hash of the tensors runs on a thread of
- * its own, because one hash takes as long as reading.
+ * its own, because one hash takes longer than reading.
  */
 export async function hashFile(
   path: string,
@@ -152,35 +147,28 @@ export async function hashFile(
   { signal, onBytes }: HashOptions,
 ): Promise<FileHashes> {
   const handle = await open(path);
-  const abandoned = new AbortController();
   try {
     const { size } = await handle.stat();
-    const isLong = size >= WORKER_BYTE_LENGTH;
-    const ownThread = isLong ? hashData(path, layout.dataStart, abandoned.signal) : undefined;
-    // Awaited below, but it may fail earlier.
-    ownThread?.catch(() => {});
-    const hasher = new FileHasher(layout, !isLong);
-    let at = 0;
-    const buffers = [
-      new Uint8Array(HASHED_PIECE_BYTE_LENGTH),
-      new Uint8Array(HASHED_PIECE_BYTE_LENGTH),
-    ];
-    const read = (i: number, position: number) =>
-      handle.read(buffers[i] as Uint8Array, 0, HASHED_PIECE_BYTE_LENGTH, position);
-    let next = read(0, 0);
-    for (let i = 0; ; i = 1 - i) {
-      const { bytesRead } = await next;
+    const memory = sharedPassingMemory(
+      Math.min(PIECES * PASSING_READ_BYTE_LENGTH, blocksLength(size)),
+    );
+    const isLong = size >= WORKER_BYTE_LENGTH && mayStartThread();
+    const thread = isLong ? new HashThread(memory) : undefined;
+    const hasher = new FileHasher(layout, thread === undefined);
+    const use = async (begin: number, end: number, position: number) => {
       signal.throwIfAborted();
-      if (bytesRead === 0) break;
-      at += bytesRead;
-      // Read the next piece while hashing this one.
-      next = read(1 - i, at);
-      hasher.update((buffers[i] as Uint8Array).subarray(0, bytesRead));
-      onBytes(bytesRead);
+      const onThread = thread?.update(begin + Math.max(0, layout.dataStart - position), end);
+      hasher.update(memory.subarray(begin, end));
+      onBytes(end - begin);
+      await onThread;
+    };
+    try {
+      await passOver({ fd: handle.fd, path, byteLength: size }, memory, use);
+      return await hasher.digests(thread?.digest());
+    } finally {
+      await thread?.end();
     }
-    return await hasher.digests(ownThread);
   } finally {
-    abandoned.abort();
     await handle.close();
   }
 }
@@ -209,14 +197,4 @@ class RangeHashes {
   digests(): ReadonlyMap<string, string> {
     return this.#digests;
   }
-}
-
-async function hashData(path: string, begin: number, signal: AbortSignal): Promise<string> {
-  const worker = new Worker(DATA_HASHER, { eval: true, workerData: { path, begin } });
-  return await new Promise<string>((resolve, reject) => {
-    worker.on('message', resolve);
-    worker.on('error', reject);
-    worker.on('exit', () => reject(new Error('the thread that hashes has ended')));
-    signal.addEventListener('abort', () => void worker.terminate());
-  });
 }

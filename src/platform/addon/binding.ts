@@ -1,4 +1,8 @@
-/** The addon's functions in TypeScript: passes arguments on, and turns failures into errors. */
+/**
+ * The addon's functions in TypeScript: passes arguments on, and turns failures into errors.
+ *
+ * File length: one interface; half of the lines are what its users must know of each function.
+ */
 
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';
@@ -88,6 +92,11 @@ export interface Addon {
    * gives no answer. `EBADF` when the mapping was released.
    */
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null;
+  /**
+   * Asks for huge pages in memory that nothing was written to yet, for reads past the page cache. Returns how many
+   * bytes lie before the first; null where there are none.
+   */
+  hugePages(bytes: Uint8Array): number | null;
   /**
    * Makes a second descriptor of the mapped file, which outlives the mapping. The caller closes it
    * with `closeDescriptor`; the end of a worker does when that comes first. `EBADF` when the mapping
@@ -225,6 +234,7 @@ export interface AddonExports {
     target: Uint8Array,
   ): Promise<number> | Failure;
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): NativeOutcome | null;
+  hugePages(bytes: Uint8Array): NativeOutcome | null;
   duplicateDescriptor(mapping: Mapping): NativeOutcome;
   closeDescriptor(fd: number): NativeOutcome;
   closeFile(mapping: Mapping): NativeOutcome;
@@ -316,6 +326,10 @@ export function bind(exports: AddonExports): Addon {
       const result = exports.residentBytes(mapping, byteOffset, byteLength);
       if (result === null) return null;
       return countOf(result, 'mincore', { mapping, byteOffset, byteLength });
+    },
+    hugePages(bytes) {
+      const result = exports.hugePages(bytes);
+      return result === null ? null : countOf(result, 'madvise', { bytes });
     },
     duplicateDescriptor(mapping) {
       return countOf(exports.duplicateDescriptor(mapping), 'fcntl', { mapping });

@@ -113,7 +113,8 @@ function fileBeside(here: string): URL {
 function fileOfPackage(here: string): URL | undefined {
   // webpack gives the module's place at build time.
   if (IN_WEBPACK) return undefined;
-  if (!/\/(?:lib\/core|addon\/location)\.[jt]s$/.test(new URL(here).pathname)) return undefined;
+  if (!/\/(?:lib\/(?:core|cli)|addon\/location)\.[jt]s$/.test(new URL(here).pathname))
+    return undefined;
   try {
     const { name } = JSON.parse(readFileSync(new URL('../../../package.json', here), 'utf8'));
     return name === 'safetensors-mmap' ? new URL(SHIPPED_FILE, here) : undefined;

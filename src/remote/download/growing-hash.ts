@@ -1,9 +1,8 @@
 /** The hash of a file while it is written: of a long one on a thread of its own. */
 
-import process from 'node:process';
 import { Worker } from 'node:worker_threads';
-import { IS_DENO } from '../../platform/io/file-calls.js';
 import type { ReadFile } from '../../platform/io/pool-calls.js';
+import { mayStartThread } from '../../platform/io/threads.js';
 import { beginHash, hashKind, hashStart } from './file-hash.js';
 
 /** Below this length, starting a thread takes as long as the hash. */
@@ -30,9 +29,7 @@ export function beginGrowingHash(
   byteLength: number,
   file: ReadFile,
 ): GrowingHash {
-  // With `--permission` Node starts threads only when told so.
-  const mayStart = !IS_DENO && (process.permission?.has('worker') ?? true);
-  return byteLength >= THREAD_BYTE_LENGTH && mayStart
+  return byteLength >= THREAD_BYTE_LENGTH && mayStartThread()
     ? new HashThread(expected, byteLength, file.fd)
     : hashHere(expected, byteLength, file);
 }

@@ -1,0 +1,140 @@
+/**
+ * Memory that a stream fills again and again with tensors of files that are not in the page cache. Tensors that are
+ * there, or in use, are faster to take from the mapping.
+ */
+
+import {
+  BLOCK_BYTE_LENGTH,
+  blocksLength,
+  PASSING_READ_BYTE_LENGTH,
+  PassingFile,
+  passingMemory,
+} from '../platform/io/passing-file.js';
+import { type ByteRange, cut, type FileRange, limit, Slots } from '../tensor/pieces.js';
+import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
+
+/** Shortest piece of memory, so that most groups fit into any. */
+const MIN_MEMORY_BYTE_LENGTH = 8 * 2 ** 20;
+
+/** Slots shared by all files of the thread: as many as the pool has threads, to keep a fast disk busy. */
+const slots = new Slots(4);
+
+/** Tensors that have arrived. */
+export interface Arrival {
+  tensorOf(name: string): Tensor;
+  /** Call it when nobody uses the tensors any more. */
+  release(): void;
+}
+
+/** A file that is being read, as long as tensors of it are on their way, or may follow. */
+class OpenFile {
+  readonly storage: LendingStorage;
+  readonly passing: Promise<PassingFile>;
+  readonly #giveBack: () => void;
+  #users = 1;
+
+  constructor(storage: LendingStorage) {
+    const { fd, giveBack } = storage.lend();
+    const { path, byteLength } = storage;
+    this.storage = storage;
+    this.#giveBack = giveBack;
+    this.passing = PassingFile.open({ fd, path, byteLength });
+  }
+
+  addUser(): this {
+    this.#users++;
+    return this;
+  }
+
+  removeUser(): void {
+    this.#users--;
+    if (this.#users > 0) return;
+    void this.passing.then((passing) => {
+      passing.close();
+      this.#giveBack();
+    });
+  }
+}
+
+/** Memory of one stream. */
+export class ReusedMemory {
+  readonly #free: Uint8Array<ArrayBuffer>[] = [];
+  #file: OpenFile | undefined;
+
+  /**
+   * Reads the range, in which all bytes of the tensors lie; resolves with undefined for tensors that are better taken
+   * from their files.
+   */
+  async fetch(
+    tensors: ReadonlyMap<string, Tensor>,
+    { position, byteLength }: FileRange,
+    signal: AbortSignal,
+  ): Promise<Arrival | undefined> {
+    const storage = storageOf(tensors);
+    if (storage === undefined || byteLength === 0) return undefined;
+    const end = position + byteLength;
+    const resident = storage.residentBytes(position, end);
+    const isMapped = storage.zeroCopy;
+    if (isMapped && (resident ?? byteLength) >= byteLength / 2) return undefined;
+    const begin = position - (position % BLOCK_BYTE_LENGTH);
+    const memory = this.#take(blocksLength(end - begin), storage.path);
+    const file = this.#open(storage);
+    try {
+      const passing = await file.passing;
+      const pieces = cut(begin, end, PASSING_READ_BYTE_LENGTH);
+      const read = async (piece: ByteRange): Promise<void> => {
+        const into = memory.subarray(piece.begin - begin, blocksLength(piece.end - begin));
+        await passing.read(into, piece.begin);
+      };
+      await limit(pieces, slots, read, signal);
+      verifyOpen(storage);
+    } catch (error) {
+      this.#free.push(memory);
+      throw error;
+    } finally {
+      file.removeUser();
+    }
+    const tensorOf = (name: string): Tensor => {
+      const tensor = tensors.get(name) as Tensor;
+      const range = TensorOf.sourceOf(tensor);
+      const at = range.position - begin;
+      const bytes = memory.subarray(at, at + range.byteLength);
+      return TensorOf.ofBytes(tensor.name, tensor.dtype, tensor.shape, bytes, storage);
+    };
+    return { tensorOf, release: () => void this.#free.push(memory) };
+  }
+
+  /** Call it when nothing is being fetched. */
+  end(): void {
+    this.#file?.removeUser();
+    this.#file = undefined;
+  }
+
+  /** The smallest free memory that is long enough; else new memory, in place of what was too short. */
+  #take(byteLength: number, path: string | undefined): Uint8Array<ArrayBuffer> {
+    this.#free.sort((a, b) => a.length - b.length);
+    const found = this.#free.findIndex(({ length }) => length >= byteLength);
+    const [memory] = found < 0 ? [] : this.#free.splice(found, 1);
+    if (memory !== undefined) return memory;
+    this.#free.shift();
+    return passingMemory(Math.max(byteLength, MIN_MEMORY_BYTE_LENGTH), path);
+  }
+
+  #open(storage: LendingStorage): OpenFile {
+    if (this.#file?.storage !== storage) {
+      this.end();
+      this.#file = new OpenFile(storage);
+    }
+    return this.#file.addUser();
+  }
+}
+
+/** The file of the tensors, if it still has exactly their bytes. */
+function storageOf(tensors: ReadonlyMap<string, Tensor>): LendingStorage | undefined {
+  const [first, ...others] = Array.from(
+    tensors.values(),
+    (tensor) => TensorOf.sourceOf(tensor).untouchedFile,
+  );
+  return others.every((other) => other === first) ? first : undefined;
+}

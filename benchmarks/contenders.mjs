@@ -15,6 +15,7 @@ const TABLE = `
   same | safetensors-mmap, the same as safetensors | read.mjs mapped | ours
   prefetched | safetensors-mmap, prefetch() | read.mjs prefetched | ours
   streamed | safetensors-mmap, stream() | read.mjs streamed | ours
+  reused | safetensors-mmap, stream({ reuse: true }) | read.mjs reused | ours
   loaded | safetensors-mmap, readTensors() | read.mjs loaded | ours
   readFile | fs.readFile | read.mjs readFile
   mmapIo | @riaskov/mmap-io | read.mjs mmapIo | needs=@riaskov/mmap-io

@@ -36,6 +36,7 @@ const METHODS = {
   },
   // Tensors that come one after the other, each to be read at once.
   streamed: () => (path) => safeOpen(path).stream(),
+  reused: () => (path) => safeOpen(path).stream({ reuse: true }),
   loaded: () => (path) => safeOpen(path).readTensors(),
   readFile: () => async (path) => viewsOf(await readFile(path)),
   mmapIo: async () => {

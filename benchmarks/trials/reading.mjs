@@ -64,7 +64,7 @@ const everyByte = {
 
 /** One reader of each kind, since the disk decides. */
 const COLD_READERS = pick(
-  'mapping direct ours prefetched streamed loaded readFile torchLoad torchMapped numpy torch',
+  'mapping direct ours prefetched streamed reused loaded readFile torchLoad torchMapped numpy torch',
 );
 /** Fewer rounds do not show how much a disk's speed varies. */
 const LEAST_COLD_ROUNDS = 5;
@@ -88,7 +88,7 @@ const everyByteCold = {
   page: `
     ## Every tensor handed out, then every byte read, cold${READING_TABLE}
     - the reference is read one tensor at a time, in the order of the file
-    > every byte, cold, stream(), against O_DIRECT with 4 x 4 MiB at once | at most 1.1 × | streamed.everyByte / direct.everyByte
+    > every byte, cold, stream({ reuse: true }), against O_DIRECT with 4 x 4 MiB at once | at most 1.1 × | reused.everyByte / direct.everyByte
     > every byte, cold, stream(): ahead of the reference with torch in every round | at least 1 × | $torchLead | ours = streamed.span(everyByte) & theirs = torch.span(everyByte)
     > every byte, cold, stream(): ahead of the reference with numpy in every round | at least 1 × | $numpyLead | ours = streamed.span(everyByte) & theirs = numpy.span(everyByte)
     > every byte, cold, prefetch(): faster than the reference with torch | at least 1.5 × | torch.everyByte / prefetched.everyByte

@@ -14,11 +14,17 @@ import { type ByteRange, cut, type FileRange, limit, Slots } from '../tensor/pie
 import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 
-/** Shortest piece of memory, so that most groups fit into any. */
-const MIN_MEMORY_BYTE_LENGTH = 8 * 2 ** 20;
+/**
+ * Lengths of memory are multiples of it, so that tensors of one size fit into the memory of each other, wherever in a
+ * block they begin. What is never filled takes no memory.
+ */
+const MEMORY_UNIT = 8 * 2 ** 20;
 
-/** Slots shared by all files of the thread: as many as the pool has threads, to keep a fast disk busy. */
-const slots = new Slots(4);
+/**
+ * Slots shared by all files of the thread. More than the pool has threads: these go on while the loop uses a tensor.
+ * Measured with 4 to 24.
+ */
+const slots = new Slots(12);
 
 /** Tensors that have arrived. */
 export interface Arrival {
@@ -113,12 +119,12 @@ export class ReusedMemory {
 
   /** The smallest free memory that is long enough; else new memory, in place of what was too short. */
   #take(byteLength: number, path: string | undefined): Uint8Array<ArrayBuffer> {
-    this.#free.sort((a, b) => a.length - b.length);
-    const found = this.#free.findIndex(({ length }) => length >= byteLength);
+    const found = this.#free.findLastIndex(({ length }) => length >= byteLength);
     const [memory] = found < 0 ? [] : this.#free.splice(found, 1);
     if (memory !== undefined) return memory;
     this.#free.shift();
-    return passingMemory(Math.max(byteLength, MIN_MEMORY_BYTE_LENGTH), path);
+    const units = Math.ceil((byteLength + BLOCK_BYTE_LENGTH) / MEMORY_UNIT);
+    return passingMemory(units * MEMORY_UNIT, path);
   }
 
   #open(storage: LendingStorage): OpenFile {

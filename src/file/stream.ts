@@ -21,12 +21,13 @@ export interface StreamOptions {
   readonly names?: Iterable<string> | undefined;
   /**
    * Most bytes fetched, or being fetched, beyond the last tensor handed out; the next tensor is always fetched,
-   * however long. 128 MiB by default, 32 MiB with `reuse`.
+   * however long. 128 MiB by default, 64 MiB with `reuse`.
    */
   readonly aheadByteLength?: number | undefined;
   /**
    * Fetches what is not in memory past the page cache, on Linux, into memory that is used again: the fastest way to
-   * see every byte of a cold checkpoint once, in little memory. A tensor is then valid until the loop's next step;
+   * see every byte of a cold checkpoint once. It takes memory for the tensors that are fetched ahead and for the two
+   * longest, and a tensor is valid until the loop's next step;
    * copy what you keep, and don't write to it. False by default.
    */
   readonly reuse?: boolean | undefined;
@@ -43,7 +44,7 @@ const STREAM_OPTIONS: OptionNames<StreamOptions> = {
 };
 
 const DEFAULT_AHEAD_BYTE_LENGTH = 128 * 2 ** 20;
-const DEFAULT_REUSED_BYTE_LENGTH = 32 * 2 ** 20;
+const DEFAULT_REUSED_BYTE_LENGTH = 64 * 2 ** 20;
 
 /** Tensors up to this length together are fetched together: each fetch costs some 50 µs. */
 const GROUP_BYTE_LENGTH = 4 * 2 ** 20;

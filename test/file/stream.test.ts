@@ -193,6 +193,7 @@ describe('fetching ahead', () => {
 });
 
 describe('with reuse', () => {
+  const aheadByteLength = 16 * MIB;
   const large: readonly Entry[] = [
     { name: 'odd', dtype: 'U8', shape: [3] },
     { name: 'first', dtype: 'F32', shape: [3 * MIB] },
@@ -210,7 +211,7 @@ describe('with reuse', () => {
     dropFromPageCache(path);
     const names: string[] = [];
     const buffers = new Set<ArrayBufferLike>();
-    for await (const [name, tensor] of file.stream({ reuse: true })) {
+    for await (const [name, tensor] of file.stream({ reuse: true, aheadByteLength })) {
       names.push(name);
       const { bytes, dtype, shape } = other.getTensor(name);
       expect(tensor).toMatchObject({ name, dtype, shape });
@@ -226,7 +227,8 @@ describe('with reuse', () => {
     using file = safeOpen(path);
     skip(!dropFromPageCache(path) || file.residency() !== 0, 'it cannot be dropped');
     const buffers = new Set<ArrayBufferLike>();
-    for await (const [, tensor] of file.stream({ reuse: true })) buffers.add(tensor.bytes.buffer);
+    for await (const [, tensor] of file.stream({ reuse: true, aheadByteLength }))
+      buffers.add(tensor.bytes.buffer);
     expect(file.residency()).toBeLessThan(MIB);
     expect(buffers.size).toBeLessThan(8);
   });
@@ -237,12 +239,12 @@ describe('with reuse', () => {
     dropFromPageCache(path);
     const used = file.getTensor('4');
     used.view(Int16Array)[0] = 7;
-    for await (const [name, tensor] of file.stream({ reuse: true })) {
+    for await (const [name, tensor] of file.stream({ reuse: true, aheadByteLength })) {
       if (name === '4') expect(tensor).toBe(used);
     }
     file.getTensor('first').bytes.slice();
     await file.prefetch();
-    for await (const [name, tensor] of file.stream({ reuse: true })) {
+    for await (const [name, tensor] of file.stream({ reuse: true, aheadByteLength })) {
       expect(tensor).toBe(file.getTensor(name));
     }
   });

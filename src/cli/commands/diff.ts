@@ -7,7 +7,7 @@ import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { compareValues, haveSameBytes, type ValueDifference } from '../sources/compare.js';
-import { findTensor, tensorsByName } from '../sources/get-tensor.js';
+import { findTensor, tensorsByName, tensorsInTurn } from '../sources/get-tensor.js';
 import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
 import {
@@ -70,18 +70,22 @@ function pairOf(a: TensorEntry, b: TensorEntry, { isQuick, hasValues }: Comparis
   return { name: a.name, a, b, changed: isSame ? undefined : changed, isRead };
 }
 
-/** Reads a tensor from both sources. */
-type ReadBoth = (name: string) => Promise<readonly [Tensor, Tensor]>;
+/** The tensors that are read, from one source, in the order of the pairs. */
+type Side = AsyncGenerator<Tensor, void, void>;
+
+async function nextOf(side: Side): Promise<Tensor> {
+  return (await side.next()).value as Tensor;
+}
 
 async function comparePair(
   { name, a, b, changed, isRead }: Pair,
-  readBoth: ReadBoth,
+  [first, second]: readonly [Side, Side],
   { hasValues }: Comparison,
   work: LongWork,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
   if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
-  const [whole, other] = await readBoth(name);
+  const [whole, other] = [await nextOf(first), await nextOf(second)];
   if (changed === undefined && (await haveSameBytes(whole, other, work))) return undefined;
   const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
   if (!hasValues) return entry;
@@ -98,7 +102,7 @@ async function comparePair(
 /** Compares the tensors of both sources one by one, with one progress for all. */
 async function compareCommon(
   pairs: readonly Pair[],
-  readBoth: ReadBoth,
+  sides: readonly [Side, Side],
   comparison: Comparison,
   { stderr, signal }: CommandContext,
 ): Promise<ChangedTensor[]> {
@@ -116,13 +120,14 @@ async function compareCommon(
         own = Math.min(length, own + more);
         progress.onProgress({ bytes: before + own, totalBytes });
       });
-      const change = await comparePair(pair, readBoth, comparison, work);
+      const change = await comparePair(pair, sides, comparison, work);
       if (change !== undefined) changed.push(change);
       before += length;
     }
     return changed;
   } finally {
     progress.end();
+    for (const side of sides) await side.return();
   }
 }
 
@@ -143,11 +148,12 @@ async function compareSources(
     if (b === null) await findTensor(second, name, signal);
     if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
   }
-  const readBoth: ReadBoth = async (name) => {
-    const [a, b] = [await findTensor(first, name, signal), await findTensor(second, name, signal)];
-    return [await a.slice([]), await b.slice([])];
-  };
-  const changed = await compareCommon(pairs, readBoth, comparison, context);
+  const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
+  const sides = [
+    tensorsInTurn(first, names, signal),
+    tensorsInTurn(second, names, signal),
+  ] as const;
+  const changed = await compareCommon(pairs, sides, comparison, context);
   return {
     added: [...inB.keys()].filter((name) => !inA.has(name)),
     removed: [...inA.keys()].filter((name) => !inB.has(name)),

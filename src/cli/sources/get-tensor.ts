@@ -41,6 +41,26 @@ export async function findTensor(
   return { dtype, shape, slice };
 }
 
+/**
+ * The tensors by name, one after the other, to be seen once: each is valid until the next.
+ *
+ * @throws As {@link findTensor}
+ */
+export async function* tensorsInTurn(
+  opened: OpenedSource,
+  names: readonly string[],
+  signal: AbortSignal,
+): AsyncGenerator<Tensor, void, void> {
+  if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
+  if (opened.kind === 'remote') {
+    for (const name of names) yield await opened.checkpoint.getTensor(name, { signal });
+    return;
+  }
+  for await (const [, tensor] of opened.checkpoint.stream({ names, reuse: true, signal })) {
+    yield tensor;
+  }
+}
+
 /** All tensors by name, in the order of their bytes; null for those that safetensors cannot hold. */
 export async function tensorsByName(
   opened: OpenedSource,

@@ -26,9 +26,8 @@ export interface StreamOptions {
   readonly aheadByteLength?: number | undefined;
   /**
    * Fetches what is not in memory past the page cache, on Linux, into memory that is used again: the fastest way to
-   * see every byte of a cold checkpoint once. It takes memory for the tensors that are fetched ahead and for the two
-   * longest, and a tensor is valid until the loop's next step;
-   * copy what you keep, and don't write to it. False by default.
+   * see every byte of a cold checkpoint once. A tensor is valid until the loop's next step; copy what you keep, and
+   * don't write to it. Takes memory for the two longest tensors, and for those that are fetched ahead. False by default.
    */
   readonly reuse?: boolean | undefined;
   /** Ends the loop: its next turn throws `signal.reason`. */

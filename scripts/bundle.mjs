@@ -5,11 +5,11 @@
 // program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command would
 // cost as much time as it saves, and imports the entries as others do.
 //
-// The code of the main entry is in `lib/core.js`, which `package.json` does not export. The other entries for
-// Node import shared code from there, so a class is the same whichever entry it comes from. For them the file
-// has exports beside the public names, of one or two letters that change with every build. `lib/index.js`
-// exports the public names of the core, and no others. The second file costs 0.5 ms at import (medians of 41
-// fresh processes: Node 20 15.6 → 16.1 ms, Node 24 11.9 → 12.4 ms).
+// The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public
+// names of it, and no others. The other entries import shared code from there, so a class is the same whichever entry it
+// comes from. What is called late, and shared by some entries, has files of its own. All these have exports of one or two
+// letters, which change with every build. The second file costs 0.5 ms at import (medians of 41 fresh processes: Node 20
+// 15.6 → 16.1 ms, Node 24 11.9 → 12.4 ms).
 
 import {
   chmodSync,
@@ -64,6 +64,38 @@ const addonLocation = {
     const code = source.replaceAll('../../../', '../');
     if (code === source) throw new Error(`${id}: the addon is not where it was`);
     return { code, map: null };
+  },
+};
+
+/**
+ * Functions of entries that load their code at the first call, by their modules: programs that only read then parse a
+ * fifth less at import. All of them are asynchronous; what is called synchronously stays where it is.
+ */
+const LATE = {
+  'file/verification/verify-checkpoint': 'verifyCheckpoint',
+  'remote/download/download': 'download',
+  'write/checkpoint/reshard': 'reshard',
+  'write/checkpoint/save': 'saveCheckpoint',
+  'write/convert/convert': 'convert',
+  'write/save/edit-metadata': 'editMetadata',
+  'write/save/writer': 'createWriter',
+};
+
+/** Gives entries a function for each of these that imports its module. */
+const lateFunctions = {
+  name: 'late-functions',
+  resolveId(id, importer = '') {
+    const [, module] = /^\.\/(.+)\.js$/.exec(id) ?? [];
+    const isEntry = dirname(importer) === join(root, 'src');
+    return isEntry && module in LATE ? { id: `\0late-function:${module}` } : null;
+  },
+  load(id) {
+    const [, module] = /^\0late-function:(.+)$/.exec(id) ?? [];
+    if (module === undefined) return null;
+    const name = LATE[module];
+    return `export async function ${name}(...args) {
+  return await (await import(${JSON.stringify(join(root, 'src', `${module}.ts`))})).${name}(...args);
+}`;
   },
 };
 
@@ -168,6 +200,18 @@ function bringNodeTypes(name) {
   writeFileSync(path, `/// <reference types="node" />\n${readFileSync(path, 'utf8')}`);
 }
 
+/** Tells whether the path of a module below `src` begins like this. */
+function begins(pattern) {
+  const beginning = new RegExp(`/src/(?:${pattern})`);
+  return (id) => beginning.test(id.replaceAll('\\', '/'));
+}
+
+/** Whether a module is in the first file that is loaded; the rest of it is what these import. */
+const inCore = (id) =>
+  id === join(root, 'src/index.ts') ||
+  begins('platform/storage/')(id) ||
+  /^\0(?!late-function)/.test(id);
+
 rmSync(lib, { recursive: true, force: true });
 const targets = Object.values(exports);
 const forNode = { platform: 'node', transform: { target: 'node20.19' } };
@@ -177,8 +221,8 @@ await write(
   { core: index, ...others },
   {
     ...forNode,
-    plugins: [lateBuiltins, addonLocation],
-    // The core gets exports for the other entries; they get none.
+    plugins: [lateFunctions, lateBuiltins, addonLocation],
+    // The core gets exports for the other files. The entries have no code of their own, and get none.
     preserveEntrySignatures: 'allow-extension',
   },
   {
@@ -186,9 +230,13 @@ await write(
     codeSplitting: {
       groups: [
         // With everything that it imports.
-        { name: 'core', test: /[\\/]src[\\/]index\.ts$/, priority: 1 },
-        // Shared by `remote` and `hub`.
-        { name: 'remote-core', test: /[\\/]src[\\/]/, minShareCount: 2 },
+        // Each with everything that it imports, unless one before it has that.
+        { name: 'core', test: inCore, priority: 4 },
+        { name: 'quantized-plan', test: begins('quantized/'), minShareCount: 2, priority: 3 },
+        { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
+        { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
+        { name: 'conversion', test: begins('write/convert/'), priority: 1 },
+        { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
       ],
     },
   },

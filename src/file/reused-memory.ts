@@ -20,6 +20,9 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
  */
 const MEMORY_UNIT = 8 * 2 ** 20;
 
+/** Longer tensors would take too much memory; few models have them. */
+const MAX_BYTE_LENGTH = 2 ** 28;
+
 /**
  * Slots shared by all files of the thread. More than the pool has threads: these go on while the loop uses a tensor.
  * Measured with 4 to 24.
@@ -78,7 +81,7 @@ export class ReusedMemory {
     signal: AbortSignal,
   ): Promise<Arrival | undefined> {
     const storage = storageOf(tensors);
-    if (storage === undefined || byteLength === 0) return undefined;
+    if (storage === undefined || byteLength === 0 || byteLength > MAX_BYTE_LENGTH) return undefined;
     const end = position + byteLength;
     const resident = storage.residentBytes(position, end);
     const isMapped = storage.zeroCopy;

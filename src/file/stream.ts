@@ -27,7 +27,8 @@ export interface StreamOptions {
   /**
    * Fetches what is not in memory past the page cache, on Linux, into memory that is used again: the fastest way to
    * see every byte of a cold checkpoint once. A tensor is valid until the loop's next step; copy what you keep, and
-   * don't write to it. Takes memory for the two longest tensors, and for those that are fetched ahead. False by default.
+   * don't write to it. Takes memory for the two longest tensors, and for those that are fetched ahead; tensors of more
+   * than 256 MiB stay mapped. False by default.
    */
   readonly reuse?: boolean | undefined;
   /** Ends the loop: its next turn throws `signal.reason`. */

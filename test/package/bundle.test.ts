@@ -7,7 +7,18 @@ import { publicNames } from '../support/examples.js';
 import { measureInChild } from '../support/run-child.js';
 import { root, textOf } from '../support/source-tree.js';
 
-test('the package has a file for each entry, one for its program, and two of shared code', () => {
+/** Code that entries share, or load late. */
+const SHARED = [
+  'core.js',
+  'writing.js',
+  'foreign.js',
+  'conversion.js',
+  'remote-core.js',
+  'download.js',
+  'quantized-plan.js',
+];
+
+test('the package has a file for each entry, one for its program, and some of shared code', () => {
   const scripts = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter(
     (path) => path.endsWith('.js'),
   );
@@ -18,9 +29,7 @@ test('the package has a file for each entry, one for its program, and two of sha
     path === undefined ? [] : [path.replace('./lib/', '')],
   );
   const programs = new Set(Object.values<string>(bin).map((path) => path.replace('./lib/', '')));
-  expect(scripts.toSorted()).toEqual(
-    [...entries, ...programs, 'core.js', 'remote-core.js'].toSorted(),
-  );
+  expect(scripts.toSorted()).toEqual([...entries, ...programs, ...SHARED].toSorted());
 });
 
 test('the map names the sources without their texts, and stacks show their lines', () => {
@@ -64,13 +73,38 @@ test('classes have their names, which people see in stacks and when they print',
   expect(file.getTensor('t').constructor.name).toBe('TensorOf');
 });
 
-test('the core is one file, and loads no other entry', () => {
-  const text = readFileSync(join(root, 'lib/core.js'), 'utf8');
-  expect(text.match(/\bfrom\s*["']\.|\bimport\s*\(?["']\./g)).toBeNull();
+/** What is imported statically, over all files that these import. */
+function loadedBy(name: string, loaded = new Set<string>()): Set<string> {
+  if (loaded.has(name)) return loaded;
+  loaded.add(name);
+  const text = readFileSync(join(root, 'lib', name), 'utf8');
+  for (const [, other = ''] of text.matchAll(
+    /^(?:import|export)\b[^;]*?["']\.\/([^"']+)["'];?$/gm,
+  )) {
+    loadedBy(other, loaded);
+  }
+  return loaded;
+}
+
+test('an entry loads what reads, and leaves the rest to its first call', () => {
+  expect([...loadedBy('index.js')]).toEqual(['index.js', 'core.js']);
+  expect([...loadedBy('convert.js')]).toEqual(['convert.js', 'core.js', 'foreign.js']);
+  expect([...loadedBy('remote.js')]).toEqual(['remote.js', 'core.js', 'remote-core.js']);
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
     sources: readonly string[];
   };
-  expect(sources.filter((path) => /src\/(?:remote|foreign)/.test(path))).toEqual([]);
+  const late = /src\/(?:remote|foreign|write\/(?:checkpoint|convert)|file\/verification)\//;
+  expect(sources.filter((path) => late.test(path))).toEqual([]);
+  // What `saveFileSync` and `serialize` need is there: they cannot wait for a file.
+  expect(sources).toContain('../src/write/save/save.ts');
+});
+
+test('a program that reads loads no file that writes; what writes comes with the first call', async () => {
+  const { read, wrote } = await measureInChild<Record<string, readonly string[]>>(
+    'package/children/loaded-files.mjs',
+  );
+  expect(read).toEqual(['core.js', 'index.js']);
+  expect(wrote).toEqual(['core.js', 'index.js', 'quantized-plan.js', 'writing.js']);
 });
 
 test.each(['remote', 'hub', 'convert', 'quantized'])(

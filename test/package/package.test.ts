@@ -69,15 +69,16 @@ afterAll(() => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
+/** A file of code, and its map. */
+const withMap = (name: string): string[] => [`lib/${name}.js`, `lib/${name}.js.map`];
+
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['core', 'remote-core', 'remote', 'hub', 'convert', 'quantized', 'cli'].flatMap((name) => [
-        `lib/${name}.js`,
-        `lib/${name}.js.map`,
-      ]),
+      ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].flatMap(withMap),
+      ...['quantized', 'quantized-plan', 'cli'].flatMap(withMap),
       'lib/licences/get-east-asian-width.txt',
-      'lib/index.js',
+      ...['index', 'remote', 'hub', 'convert'].map((name) => `lib/${name}.js`),
       'lib/remote-browser.js',
       'lib/hub-browser.js',
       'lib/quantized-browser.js',

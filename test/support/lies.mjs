@@ -105,7 +105,7 @@ export class LyingServers {
   async #listen(isElsewhere) {
     const server = createServer((request, response) => {
       const [, folder] = /^\/(?:api\/models\/)?(?:lie\/)?(\d+)\//.exec(request.url) ?? [];
-      const { lie, asked } = this.#folders.get(folder);
+      const { lie, asked, hasReceiver } = this.#folders.get(folder);
       // `fetch` asks again for what a receiver does not take: the lie is the same, and counts once.
       if (asked.at(-1)?.isLeftToFetch) asked.pop();
       const entry = { url: request.url, headers: request.headers, isElsewhere };
@@ -114,7 +114,8 @@ export class LyingServers {
       lie.answer(new Exchange(this, lie, asked, request, response));
       const isPartial = [200, 206].includes(response.statusCode);
       const isPlain = response.statusCode === 206 && !response.chunkedEncoding;
-      const isByReceiver = request.headers['sec-fetch-mode'] === undefined;
+      // Node's `fetch` says what it is.
+      const isByReceiver = hasReceiver && request.headers['sec-fetch-mode'] === undefined;
       entry.isLeftToFetch = isByReceiver && response.headersSent && isPartial && !isPlain;
     });
     this.#servers.push(server);
@@ -123,10 +124,10 @@ export class LyingServers {
   }
 
   /** The folder of a lie on a server, and the file to request. */
-  add(lie) {
+  add(lie, hasReceiver) {
     const asked = [];
     const folder = String(this.#folders.size + 1);
-    this.#folders.set(folder, { lie, asked });
+    this.#folders.set(folder, { lie, asked, hasReceiver });
     return { folder, asked };
   }
 
@@ -789,13 +790,13 @@ export function makeLies() {
  * options, and with the receiver that `makeReceiver` makes.
  */
 export async function tellLie(servers, lie, resolveSource, options = {}) {
-  const { folder, asked } = servers.add(lie);
+  const { makeReceiver, ...sending } = options;
+  const { folder, asked } = servers.add(lie, makeReceiver !== undefined);
   const { token, headers, query = '', isOnHub = false, run = readTwice, stallMs } = lie;
   const url = isOnHub
     ? `hf://lie/${folder}/file.safetensors`
     : `${servers.origin}/${folder}/file.safetensors${query}`;
   const endpoint = isOnHub ? servers.origin : 'https://huggingface.co';
-  const { makeReceiver, ...sending } = options;
   const settings = { endpoint, isOffline: false, readToken: () => undefined, makeReceiver };
   const { signal } = new AbortController();
   const given = { token, headers, stallMs, startByteLength: 1000, ...sending };

@@ -148,10 +148,18 @@ async function compareSources(
     if (b === null) await findTensor(second, name, signal);
     if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
   }
-  const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
+  const read = pairs.filter(({ isRead }) => isRead);
+  const inTurn = (opened: OpenedSource, entries: TensorEntry[]): Side =>
+    tensorsInTurn(opened, entries, signal);
   const sides = [
-    tensorsInTurn(first, names, signal),
-    tensorsInTurn(second, names, signal),
+    inTurn(
+      first,
+      read.map(({ a }) => a),
+    ),
+    inTurn(
+      second,
+      read.map(({ b }) => b),
+    ),
   ] as const;
   const changed = await compareCommon(pairs, sides, comparison, context);
   return {

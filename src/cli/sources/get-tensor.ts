@@ -7,6 +7,9 @@ type OnProgress = (progress: TransferProgress) => void;
 
 const READABLE = 'a file or checkpoint whose tensors can be read';
 
+/** Longer tensors are not fetched whole before they are used: whoever looks at their windows reads them. */
+const MAX_FETCHED = 2 ** 28;
+
 /** A tensor that can be sliced. */
 export interface FoundTensor {
   readonly dtype: Tensor['dtype'];
@@ -42,22 +45,31 @@ export async function findTensor(
 }
 
 /**
- * The tensors by name, one after the other, to be seen once: each is valid until the next.
+ * The tensors, one after the other, to be seen once: each is valid until the next.
  *
  * @throws As {@link findTensor}
  */
 export async function* tensorsInTurn(
   opened: OpenedSource,
-  names: readonly string[],
+  entries: readonly TensorEntry[],
   signal: AbortSignal,
 ): AsyncGenerator<Tensor, void, void> {
   if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
   if (opened.kind === 'remote') {
-    for (const name of names) yield await opened.checkpoint.getTensor(name, { signal });
+    for (const { name } of entries) yield await opened.checkpoint.getTensor(name, { signal });
     return;
   }
-  for await (const [, tensor] of opened.checkpoint.stream({ names, reuse: true, signal })) {
-    yield tensor;
+  const { checkpoint } = opened;
+  const isShort = ({ byteLength }: TensorEntry): boolean => byteLength <= MAX_FETCHED;
+  const names = entries.filter(isShort).map(({ name }) => name);
+  const short = checkpoint.stream({ names, reuse: true, signal });
+  try {
+    for (const entry of entries) {
+      const next = isShort(entry) ? await short.next() : undefined;
+      yield next?.value?.[1] ?? checkpoint.getTensor(entry.name);
+    }
+  } finally {
+    await short.return();
   }
 }
 

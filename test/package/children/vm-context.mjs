@@ -25,24 +25,31 @@ const GLOBALS = {
 
 const path = fileURLToPath(new URL('../../../lib/index.js', import.meta.url));
 
-function moduleOf(path, context) {
-  return new SourceTextModule(readFileSync(path, 'utf8'), {
-    context,
-    identifier: path,
-    initializeImportMeta: (meta) => {
-      meta.url = pathToFileURL(path).href;
-    },
-  });
-}
-
+/** Imports the library into a context: each file once, as Jest does. */
 async function importInto(context) {
-  const module = moduleOf(path, context);
-  await module.link((specifier) => {
-    assert.equal(specifier, './core.js');
-    return moduleOf(join(dirname(path), specifier), context);
-  });
-  await module.evaluate();
-  return module.namespace;
+  const modules = new Map();
+  const moduleAt = (path) => {
+    let module = modules.get(path);
+    module ??= new SourceTextModule(readFileSync(path, 'utf8'), {
+      context,
+      identifier: path,
+      initializeImportMeta: (meta) => {
+        meta.url = pathToFileURL(path).href;
+      },
+      importModuleDynamically: (specifier) => evaluated(join(dirname(path), specifier)),
+    });
+    modules.set(path, module);
+    return module;
+  };
+  const evaluated = async (path) => {
+    const module = moduleAt(path);
+    if (module.status === 'unlinked') {
+      await module.link((name, { identifier }) => moduleAt(join(dirname(identifier), name)));
+    }
+    await module.evaluate();
+    return module;
+  };
+  return (await evaluated(path)).namespace;
 }
 
 const context = createContext(GLOBALS);

@@ -31,6 +31,7 @@ export type {
   DequantizeCastOptions,
   DequantizedData,
   DequantizedDtype,
+  DequantizePartOptions,
   DequantizeRowsAsyncOptions,
   DequantizeRowsOptions,
   RowBlock,

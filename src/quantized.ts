@@ -32,6 +32,7 @@ export type {
   DequantizeCastOptions,
   DequantizedData,
   DequantizedDtype,
+  DequantizePartOptions,
   DequantizeRowsAsyncOptions,
   DequantizeRowsOptions,
   RowBlock,

@@ -127,10 +127,10 @@ export class DequantizedCheckpoint {
     return [...this.#names];
   }
 
-  /** Whether there is a logical tensor of that name. */
+  /** Whether there is a logical tensor of that name, or of one whose metadata say that it is the same. */
   has(name: string): boolean {
     requireString('name', name);
-    return this.#plan.has(name);
+    return this.#plan.has(name) || this.#plan.has(this.#stored.keptName(name) ?? name);
   }
 
   /**
@@ -182,7 +182,7 @@ export class DequantizedCheckpoint {
 
   #find(name: string): LogicalPlan | StoredTensor {
     requireString('name', name);
-    const tensor = this.#plan.get(name);
+    const tensor = this.#plan.get(name) ?? this.#plan.get(this.#stored.keptName(name) ?? name);
     if (tensor !== undefined) return tensor;
     const problem = this.#problems.get(name);
     if (problem !== undefined) throw problem;

@@ -1,4 +1,8 @@
-/** A logical tensor: its facts from the plan, and its values, which are made when they are asked for. */
+/**
+ * A logical tensor: its facts from the plan, and its values, which are made when they are asked for.
+ *
+ * File length: one class; nearly half of the lines are what users read about its members.
+ */
 
 import {
   argumentRangeError,
@@ -6,13 +10,23 @@ import {
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
-import { SafetensorsError } from '../errors/errors.js';
+import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { uncloneable } from '../errors/uncloneable.js';
+import { Transfer } from '../platform/transfer/transfer.js';
 import { cast, requireInto } from '../tensor/float32/kernels.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { planRows, type RowIndices } from '../tensor/rows.js';
+import {
+  planSlice,
+  type SliceIndex,
+  type SliceIndices,
+  type SlicePlan,
+  splitOptions,
+} from '../tensor/slice.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import type { LogicalInfo } from './info.js';
+import { type FillRows, fillRows, fillSlice, type ReadRows, readBlocks } from './parts.js';
 import { type LogicalPlan, matrixOf, type StoredTensor } from './plan/logical-plan.js';
 import {
   ASYNC_OPTIONS,
@@ -20,8 +34,10 @@ import {
   type DequantizeCastOptions,
   type DequantizedData,
   type DequantizedDtype,
+  type DequantizePartOptions,
   type DequantizeRowsAsyncOptions,
   type DequantizeRowsOptions,
+  PART_OPTIONS,
   ROWS_OPTIONS,
   type RowBlock,
   type RowBlocksOptions,
@@ -41,6 +57,7 @@ const UNCLONEABLE = uncloneable('A LogicalTensor', 'post its values');
 
 /** Writes the rows of a decoder somewhere. Returns how many values were too large. */
 interface Target {
+  readonly rowByteLength: number;
   write(at: number, count: number, fill: (into: Float32Array) => void): number;
 }
 
@@ -109,13 +126,14 @@ export class LogicalTensor {
     into: DequantizedData,
     dtype: DequantizedDtype,
     signal: AbortSignal | undefined,
+    transfer?: Transfer,
   ): Promise<number> {
     const last = first + into.length / Math.max(tensor.#columns, 1);
     const target =
       dtype === 'F32'
         ? tensor.#floatTarget(first, into as Float32Array)
         : tensor.#castTarget(first, into as Uint16Array, dtype);
-    const work = tensor.#read(first, last, target);
+    const work = tensor.#read(first, last, target, transfer);
     return await tensor.#stored.run(work, tensor.#storedName, signal);
   }
 
@@ -169,8 +187,80 @@ export class LogicalTensor {
     requireSignal(options.signal);
     const [first, last] = requireRows(options.rows, this.rowCount);
     const output = this.#floats(last - first, options.into);
-    await LogicalTensor.fill(this, first, output, 'F32', options.signal);
+    const transfer = new Transfer(output.byteLength, options);
+    await LogicalTensor.fill(this, first, output, 'F32', options.signal, transfer);
+    transfer.finish();
     return options.into ?? output;
+  }
+
+  /**
+   * A part of the tensor by the rules of `Tensor.slice`, as a tensor of float32 in memory of its own. Computes the rows
+   * in which the part lies; of a remote tensor it fetches these. Options may follow the index.
+   *
+   * @throws As `Tensor.slice`, and as `toFloat32Async`
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * const part = await model.getTensor('up_proj.weight').slice('1:3, ::4');
+   * console.log(part.shape, part.data); // → [ 2, 2 ] Float32Array(4) [ 0.5, 1.5, 1, 2 ]
+   * ```
+   */
+  async slice(
+    ...args:
+      | SliceIndices
+      | readonly [...index: SliceIndex[], options: DequantizePartOptions]
+      | readonly [text: string, options: DequantizePartOptions]
+  ): Promise<Tensor<'F32'>> {
+    const [index, options] = splitOptions<DequantizePartOptions>(args);
+    const plan = planSlice(this.shape, index, 32, this.#context);
+    return await this.#part(plan, options, (fill, output) =>
+      fillSlice(plan, this.#columns, fill, output),
+    );
+  }
+
+  /**
+   * Rows along dimension 0 by their positions, in any order, as a tensor of float32 in memory of its own: as
+   * `Tensor.take`.
+   *
+   * @throws As `Tensor.take`, and as `toFloat32Async`
+   *
+   * @example
+   * ```ts
+   * const model = await dequantized(openCheckpoint('quantized'));
+   * const rows = await model.getTensor('up_proj.weight').take([2, 0]);
+   * console.log(rows.shape); // → [ 2, 8 ]
+   * ```
+   */
+  async take(indices: RowIndices, options: DequantizePartOptions = {}): Promise<Tensor<'F32'>> {
+    const { shape } = this;
+    const plan = planRows({ shape, byteLength: this.elementCount * 4 }, indices, this.#context);
+    return await this.#part(plan, options, (fill, output) =>
+      fillRows(plan, this.#columns, fill, output),
+    );
+  }
+
+  async #part(
+    { shape, byteLength }: Pick<SlicePlan, 'shape' | 'byteLength'>,
+    options: DequantizePartOptions,
+    fillPart: (fill: FillRows, output: Float32Array) => Promise<void>,
+  ): Promise<Tensor<'F32'>> {
+    requireOptions(options, PART_OPTIONS);
+    const { signal } = options;
+    requireSignal(signal);
+    this.#requireLength(byteLength / 4, 4);
+    const output = allocate(Float32Array, byteLength / 4, this.#context);
+    const fill: FillRows = (first, into) => LogicalTensor.fill(this, first, into, 'F32', signal);
+    if (byteLength > 0) await fillPart(fill, output);
+    const { path } = this.#stored;
+    const limits = { maxBufferByteLength: Number.MAX_SAFE_INTEGER, path };
+    return TensorOf.ofBytes(
+      this.name,
+      'F32',
+      shape,
+      new Uint8Array(output.buffer),
+      limits,
+    ) as Tensor<'F32'>;
   }
 
   /**
@@ -193,7 +283,9 @@ export class LogicalTensor {
       throw argumentRangeError('dtype', "'BF16' or 'F16'", dtype);
     const [first, last] = requireRows(options.rows, this.rowCount);
     const output = this.#halves((last - first) * this.#columns, options.into);
-    await LogicalTensor.fill(this, first, output, dtype, options.signal);
+    const transfer = new Transfer(output.byteLength, options);
+    await LogicalTensor.fill(this, first, output, dtype, options.signal, transfer);
+    transfer.finish();
     return output;
   }
 
@@ -222,32 +314,17 @@ export class LogicalTensor {
     requireInteger('maxByteLength', maxByteLength, 1, Number.MAX_SAFE_INTEGER);
     requireSignal(signal);
     const [first, last] = requireRows(options.rows, this.rowCount);
-    return this.#blocks(first, last, { dtype, maxByteLength, signal });
-  }
-
-  async *#blocks(
-    first: number,
-    last: number,
-    {
-      dtype,
-      maxByteLength,
-      signal,
-    }: {
-      readonly dtype: DequantizedDtype;
-      readonly maxByteLength: number;
-      readonly signal: AbortSignal | undefined;
-    },
-  ): AsyncGenerator<RowBlock, void, void> {
-    const rowByteLength = this.#columns * (dtype === 'F32' ? 4 : 2);
-    const rows = Math.max(1, Math.floor(maxByteLength / Math.max(rowByteLength, 1)));
-    const rowsEnd = this.elementCount === 0 ? first : last;
-    for (let row = first; row < rowsEnd; row += rows) {
-      const end = Math.min(row + rows, rowsEnd);
-      const count = end - row;
+    const rowByteLength = Math.max(this.#columns * (dtype === 'F32' ? 4 : 2), 1);
+    const read: ReadRows = async (row, count, ends) => {
       const values = dtype === 'F32' ? this.#floats(count) : this.#halves(count * this.#columns);
-      const overflows = await LogicalTensor.fill(this, row, values, dtype, signal);
-      yield { row, values, overflows };
-    }
+      return { row, values, overflows: await LogicalTensor.fill(this, row, values, dtype, ends) };
+    };
+    return readBlocks(read, {
+      ...{ first, last: this.elementCount === 0 ? first : last, signal },
+      rows: Math.max(1, Math.floor(maxByteLength / rowByteLength)),
+      // What is local is computed on this thread: reading ahead would gain nothing.
+      isAhead: this.#stored.isRemote,
+    });
   }
 
   /** The facts for `JSON.stringify`, without values. */
@@ -260,6 +337,10 @@ export class LogicalTensor {
     return showFacts('LogicalTensor', this.toJSON(), depth, options, inspect);
   }
 
+  get #context(): ErrorContext {
+    return { path: this.#stored.path, tensor: this.name };
+  }
+
   get #columns(): number {
     return matrixOf(this.shape).columns;
   }
@@ -269,13 +350,14 @@ export class LogicalTensor {
     return this.info.storedAs['weight'] as string;
   }
 
-  *#read(first: number, last: number, target: Target): Reading<number> {
+  *#read(first: number, last: number, target: Target, transfer?: Transfer): Reading<number> {
     // Dimensions beside a 0 may be very large.
     if (this.elementCount === 0) return 0;
     this.#decoder ??= yield* openDecoder(this.#plan);
     let overflows = 0;
     yield* this.#decoder.decode(first, last, (begin, end, fill) => {
       overflows += target.write(begin, end - begin, fill);
+      transfer?.advance((end - begin) * target.rowByteLength);
     });
     return overflows;
   }
@@ -283,6 +365,7 @@ export class LogicalTensor {
   #floatTarget(first: number, output: Float32Array): Target {
     const columns = this.#columns;
     return {
+      rowByteLength: columns * 4,
       write: (row, count, fill) => {
         const at = (row - first) * columns;
         fill(output.subarray(at, at + count * columns));
@@ -296,6 +379,7 @@ export class LogicalTensor {
     const columns = this.#columns;
     let scratch = new Float32Array(0);
     return {
+      rowByteLength: columns * 2,
       write: (row, count, fill) => {
         const length = count * columns;
         if (scratch.length < length) scratch = new Float32Array(length);
@@ -311,13 +395,13 @@ export class LogicalTensor {
     const count = rows * this.#columns;
     if (into !== undefined) return requireInto(into, count);
     this.#requireLength(count, 4);
-    return allocate(Float32Array, count, { path: this.#stored.path, tensor: this.name });
+    return allocate(Float32Array, count, this.#context);
   }
 
   #halves(count: number, into?: Uint16Array): Uint16Array {
     if (into === undefined) {
       this.#requireLength(count, 2);
-      return allocate(Uint16Array, count, { path: this.#stored.path, tensor: this.name });
+      return allocate(Uint16Array, count, this.#context);
     }
     requireHalves(into, count);
     return into;
@@ -328,7 +412,7 @@ export class LogicalTensor {
     throw new SafetensorsError(
       'SAFETENSORS_TENSOR_TOO_LARGE',
       `${count * width} bytes do not fit into one buffer of this runtime; use rows or rowBlocks()`,
-      { path: this.#stored.path, tensor: this.name },
+      this.#context,
     );
   }
 }

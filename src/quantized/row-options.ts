@@ -7,6 +7,7 @@ import {
   requireInteger,
 } from '../errors/arguments.js';
 import { isTypedArray, tagOf } from '../errors/brand-checks.js';
+import type { TransferProgress } from '../platform/transfer/transfer.js';
 
 /** Dtypes of dequantized values. */
 export type DequantizedDtype = 'F32' | 'BF16' | 'F16';
@@ -29,7 +30,12 @@ export interface DequantizeRowsOptions {
 export interface DequantizeRowsAsyncOptions extends DequantizeRowsOptions {
   /** Ends the work early. */
   readonly signal?: AbortSignal | undefined;
+  /** Called at most ten times a second while values are made, and once when all are: in bytes of values. */
+  readonly onProgress?: ((progress: TransferProgress) => void) | undefined;
 }
+
+/** Options of `LogicalTensor.slice` and `LogicalTensor.take`. */
+export type DequantizePartOptions = Pick<DequantizeRowsAsyncOptions, 'signal'>;
 
 /** Options of `LogicalTensor.cast`. */
 export interface DequantizeCastOptions extends Omit<DequantizeRowsAsyncOptions, 'into'> {
@@ -38,7 +44,7 @@ export interface DequantizeCastOptions extends Omit<DequantizeRowsAsyncOptions, 
 }
 
 /** Options of `LogicalTensor.rowBlocks`. */
-export interface RowBlocksOptions extends Omit<DequantizeRowsAsyncOptions, 'into'> {
+export interface RowBlocksOptions extends Pick<DequantizeRowsAsyncOptions, 'rows' | 'signal'> {
   /** Dtype of the values; `'F32'` by default. */
   readonly dtype?: DequantizedDtype | undefined;
   /** Most bytes of values in a block, of which each has at least one row; 16 777 216 by default. */
@@ -61,7 +67,10 @@ export const ROWS_OPTIONS: OptionNames<DequantizeRowsOptions> = { rows: true, in
 export const ASYNC_OPTIONS: OptionNames<DequantizeRowsAsyncOptions> = {
   ...ROWS_OPTIONS,
   signal: true,
+  onProgress: true,
 };
+/** Names of the options. */
+export const PART_OPTIONS: OptionNames<DequantizePartOptions> = { signal: true };
 /** Names of the options. */
 export const BLOCKS_OPTIONS: OptionNames<RowBlocksOptions> = {
   rows: true,

@@ -47,6 +47,11 @@ export class StoredTensors {
     return this.#source.path;
   }
 
+  /** The name under which a writer kept the tensor, when it recorded in the metadata that both are the same. */
+  keptName(name: string): string | undefined {
+    return this.#source.metadata?.get(name);
+  }
+
   /** A file of JSON beside the weights; undefined when there is none. */
   async readJson(name: string, signal: AbortSignal | undefined): Promise<unknown> {
     return await this.#source.readJson?.(name, signal);

@@ -37,7 +37,7 @@ import { inTurns } from '../header/json/slices.js';
 import { requireTransferOptions, type TransferProgress } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
-import type { SliceIndex, SliceIndices } from '../tensor/slice.js';
+import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { FetchQueue } from './fetch-queue.js';
 import {
@@ -415,7 +415,7 @@ export class RemoteCheckpoint implements TensorSource {
       | readonly [...index: SliceIndex[], options: RemoteReadOptions]
       | readonly [text: string, options: RemoteReadOptions]
   ): Promise<Tensor> {
-    const [index, options] = splitOptions(args);
+    const [index, options] = splitOptions<RemoteReadOptions>(args);
     requireOptions(options, READ_OPTIONS);
     const { maxBufferByteLength } = this.#limits;
     return await this.#fetchOne(name, options, (tensor) =>
@@ -514,14 +514,4 @@ export class RemoteCheckpoint implements TensorSource {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-/** Tells options from indices: an index is an array, a number, a string or null. */
-function splitOptions(
-  args: readonly (SliceIndex | string | RemoteReadOptions)[],
-): [index: SliceIndices, options: RemoteReadOptions] {
-  const last = args.at(-1);
-  const hasOptions = typeof last === 'object' && last !== null && !Array.isArray(last);
-  const index = (hasOptions ? args.slice(0, -1) : args) as SliceIndices;
-  return [index, hasOptions ? (last as RemoteReadOptions) : {}];
 }

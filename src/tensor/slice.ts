@@ -23,6 +23,18 @@ export type SliceIndex =
 /** The argument of `slice`: an index per dimension, or one text in numpy's notation, such as `'-1, ::2'`. */
 export type SliceIndices = readonly SliceIndex[] | readonly [text: string];
 
+/**
+ * Tells options from indices, of a call that takes them last: an index is an array, a number, a string or null.
+ */
+export function splitOptions<Options extends object>(
+  args: readonly unknown[],
+): [index: SliceIndices, options: Options | Record<string, never>] {
+  const last = args.at(-1);
+  const hasOptions = typeof last === 'object' && last !== null && !Array.isArray(last);
+  const index = (hasOptions ? args.slice(0, -1) : args) as SliceIndices;
+  return [index, hasOptions ? (last as Options) : {}];
+}
+
 /** A planned slice of a tensor: the result's shape, and where its bytes are. */
 export interface SlicePlan extends StridedCopy {
   /** Dimensions of the result, outermost first. */

@@ -133,6 +133,17 @@ it('reads packed tensors of GPTQ once', async () => {
   expect(asked.length).toBe(1);
 });
 
+it('reads the next block of rows while one is used', async () => {
+  const model = await dequantized(await openRemote(`${origin}/big/model.safetensors`));
+  const blocks = model.getTensor('big.weight').rowBlocks({ maxByteLength: 4 * 64 * COLUMNS });
+  asked.length = 0;
+  await blocks.next();
+  await expect.poll(() => asked.length).toBe(3);
+  expect(asked.slice(1).map(([, byteLength]) => byteLength)).toEqual([64 * COLUMNS, 64 * COLUMNS]);
+  await blocks.return();
+  expect(asked.length).toBe(3);
+});
+
 it('is not read on this thread', async () => {
   const model = await dequantized(await openRemote(`${origin}/fp8-block-ragged/model.safetensors`));
   const tensor = model.getTensor('model.layers.0.mlp.down_proj.weight');

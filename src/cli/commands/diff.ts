@@ -1,15 +1,23 @@
 /** `diff`: the differences of two files or checkpoints. */
 
-import type { Tensor, TensorEntry } from '../../index.js';
+import type { TensorEntry } from '../../index.js';
+import type { DequantizedCheckpoint } from '../../quantized.js';
 import { groupedText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { compareValues, haveSameBytes, type ValueDifference } from '../sources/compare.js';
-import { findTensor, tensorsByName, tensorsInTurn } from '../sources/get-tensor.js';
+import { compareValues, type ValueDifference } from '../sources/compare.js';
+import { findTensor, tensorsByName } from '../sources/get-tensor.js';
 import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
+import {
+  logicalModels,
+  type PairReader,
+  readLogicalPairs,
+  storedPairs,
+  type TensorFacts,
+} from '../sources/pairs.js';
 import {
   type Command,
   type CommandContext,
@@ -18,6 +26,7 @@ import {
   UsageError,
 } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { RAW } from './raw.js';
 
 const SHOWN_DIFFERENCE_DIGITS = 4;
 
@@ -45,23 +54,24 @@ interface DiffResult {
   readonly unchanged: number;
 }
 
-/** Ways to compare bytes. */
+/** Ways to compare. */
 interface Comparison {
   readonly isQuick: boolean;
   readonly hasValues: boolean;
+  readonly isRaw: boolean;
 }
 
 /** A tensor of both sources. */
 interface Pair {
   readonly name: string;
-  readonly a: TensorEntry;
-  readonly b: TensorEntry;
+  readonly a: TensorFacts;
+  readonly b: TensorFacts;
   readonly changed: 'dtype' | 'shape' | 'dtype and shape' | undefined;
   /** Whether the bytes must be read to know the difference. */
   readonly isRead: boolean;
 }
 
-function pairOf(a: TensorEntry, b: TensorEntry, { isQuick, hasValues }: Comparison): Pair {
+function pairOf(a: TensorFacts, b: TensorFacts, { isQuick, hasValues }: Comparison): Pair {
   const hasShape = a.shape.join() !== b.shape.join();
   const hasDtype = a.dtype !== b.dtype;
   const changed = hasDtype && hasShape ? 'dtype and shape' : hasDtype ? 'dtype' : 'shape';
@@ -70,30 +80,26 @@ function pairOf(a: TensorEntry, b: TensorEntry, { isQuick, hasValues }: Comparis
   return { name: a.name, a, b, changed: isSame ? undefined : changed, isRead };
 }
 
-/** The tensors that are read, from one source, in the order of the pairs. */
-type Side = AsyncGenerator<Tensor, void, void>;
-
-async function nextOf(side: Side): Promise<Tensor> {
-  return (await side.next()).value as Tensor;
-}
-
 async function comparePair(
   { name, a, b, changed, isRead }: Pair,
-  [first, second]: readonly [Side, Side],
+  reader: PairReader,
   { hasValues }: Comparison,
   work: LongWork,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
   if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
-  const [whole, other] = [await nextOf(first), await nextOf(second)];
-  if (changed === undefined && (await haveSameBytes(whole, other, work))) return undefined;
+  const both = await reader.next(name);
+  if (changed === undefined && (await both.haveSameBytes(work))) return undefined;
   const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
   if (!hasValues) return entry;
-  const { elements, differing, maxError, cosine } = await compareValues(whole, other, work);
+  const found = await compareValues(both.values(work));
+  const { elements, differing, maxError, relative, cosine } = found;
+  if (both.areComputed && changed === undefined && differing === 0) return undefined;
   const values = {
     elements,
     differing,
     maxError: jsonNumber(maxError),
+    relative: jsonNumber(relative),
     cosine: jsonNumber(cosine),
   };
   return { ...entry, values };
@@ -102,7 +108,7 @@ async function comparePair(
 /** Compares the tensors of both sources one by one, with one progress for all. */
 async function compareCommon(
   pairs: readonly Pair[],
-  sides: readonly [Side, Side],
+  reader: PairReader,
   comparison: Comparison,
   { stderr, signal }: CommandContext,
 ): Promise<ChangedTensor[]> {
@@ -120,48 +126,90 @@ async function compareCommon(
         own = Math.min(length, own + more);
         progress.onProgress({ bytes: before + own, totalBytes });
       });
-      const change = await comparePair(pair, sides, comparison, work);
+      const change = await comparePair(pair, reader, comparison, work);
       if (change !== undefined) changed.push(change);
       before += length;
     }
     return changed;
   } finally {
     progress.end();
-    for (const side of sides) await side.return();
+    await reader.end();
   }
 }
 
+/** The tensors of a source by name; null for those that cannot be read. */
+type Named<Facts> = ReadonlyMap<string, Facts | null>;
+
+/** What there is to compare, and how it is read. */
+interface Sides {
+  readonly named: readonly [Named<TensorFacts>, Named<TensorFacts>];
+  /** Throws the reason why a tensor cannot be read. */
+  refuse(side: 0 | 1, name: string): Promise<unknown>;
+  read(names: readonly string[]): PairReader;
+}
+
+async function sidesOf(
+  sources: readonly [OpenedSource, OpenedSource],
+  { hasValues, isRaw }: Comparison,
+  signal: AbortSignal,
+): Promise<Sides> {
+  const [inA, inB] = [
+    await tensorsByName(sources[0], signal),
+    await tensorsByName(sources[1], signal),
+  ];
+  const entriesOf = (named: Named<TensorEntry>): TensorEntry[] =>
+    [...named.values()].filter((entry) => entry !== null);
+  const models =
+    isRaw || !hasValues
+      ? null
+      : await logicalModels(sources, [entriesOf(inA), entriesOf(inB)], signal);
+  if (models !== null) {
+    return {
+      named: [logicalFacts(models[0], inA), logicalFacts(models[1], inB)],
+      refuse: async (side, name) => models[side].info(name),
+      read: () => readLogicalPairs(models, signal),
+    };
+  }
+  const only = (named: Named<TensorEntry>, names: readonly string[]): TensorEntry[] =>
+    names.map((name) => named.get(name) as TensorEntry);
+  return {
+    named: [inA, inB],
+    refuse: (side, name) => findTensor(sources[side], name, signal),
+    read: (names) => storedPairs(sources, [only(inA, names), only(inB, names)], signal),
+  };
+}
+
+/** The logical tensors by name; null for those that are refused. */
+function logicalFacts(
+  model: DequantizedCheckpoint,
+  stored: Named<TensorEntry>,
+): Named<TensorFacts> {
+  const found = new Map<string, TensorFacts | null>();
+  for (const name of model.keys()) {
+    const { scheme, shape, byteLength } = model.info(name);
+    found.set(name, { name, dtype: scheme ?? stored.get(name)?.dtype ?? '', shape, byteLength });
+  }
+  for (const { tensor = '' } of model.problems) found.set(tensor, null);
+  return found;
+}
+
 async function compareSources(
-  first: OpenedSource,
-  second: OpenedSource,
+  sources: readonly [OpenedSource, OpenedSource],
   comparison: Comparison,
   context: CommandContext,
 ): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
-  const { signal } = context;
-  const [inA, inB] = [await tensorsByName(first, signal), await tensorsByName(second, signal)];
+  const sides = await sidesOf(sources, comparison, context.signal);
+  const [inA, inB] = sides.named;
   const pairs: Pair[] = [];
   for (const [name, a] of inA) {
     const b = inB.get(name);
     if (b === undefined) continue;
-    // Throws the reason why safetensors cannot hold the tensor.
-    if (a === null) await findTensor(first, name, signal);
-    if (b === null) await findTensor(second, name, signal);
+    if (a === null) await sides.refuse(0, name);
+    if (b === null) await sides.refuse(1, name);
     if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
   }
-  const read = pairs.filter(({ isRead }) => isRead);
-  const inTurn = (opened: OpenedSource, entries: TensorEntry[]): Side =>
-    tensorsInTurn(opened, entries, signal);
-  const sides = [
-    inTurn(
-      first,
-      read.map(({ a }) => a),
-    ),
-    inTurn(
-      second,
-      read.map(({ b }) => b),
-    ),
-  ] as const;
-  const changed = await compareCommon(pairs, sides, comparison, context);
+  const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
+  const changed = await compareCommon(pairs, sides.read(names), comparison, context);
   return {
     added: [...inB.keys()].filter((name) => !inA.has(name)),
     removed: [...inA.keys()].filter((name) => !inB.has(name)),
@@ -198,6 +246,7 @@ function changedLines(
       ? ([
           { title: 'differing', align: 'right' },
           { title: 'max error', align: 'right' },
+          { title: 'relative', align: 'right' },
           { title: 'cosine', align: 'right' },
         ] as const)
       : []),
@@ -206,9 +255,10 @@ function changedLines(
     const { values } = one;
     const row = [visible(one.name, SHOWN_NAME_LENGTH), changeText(one)];
     if (!hasValues) return row;
-    if (values === undefined) return [...row, '', '', ''];
+    if (values === undefined) return [...row, '', '', '', ''];
     const counts = `${groupedText(Number(values.differing))} of ${groupedText(Number(values.elements))}`;
-    return [...row, counts, shownValue(values.maxError), shownValue(values.cosine)];
+    const { maxError, relative, cosine } = values;
+    return [...row, counts, ...[maxError, relative, cosine].map(shownValue)];
   });
   return tableLines(columns, rows, width, style.dim);
 }
@@ -232,16 +282,17 @@ function diffLines(result: DiffResult, style: Style, width: number | null): read
 
 export const diffCommand: Command = {
   summary: 'compares two files or checkpoints',
-  usage: 'diff A B [--values | --quick]',
+  usage: 'diff A B [--values [--raw] | --quick]',
   description:
     'Lists the tensors that only one of them has, and those that differ in dtype, shape or bytes, in whichever ' +
     'files they are. Exit code 1 if there is a difference.',
   options: {
     values: {
       type: 'boolean',
-      help: 'compares values: greatest error, cosine similarity, number of differences',
+      help: 'compares values: number of differences, greatest and relative error, cosine similarity',
     },
     quick: { type: 'boolean', help: 'compares only dtypes and shapes, without reading tensors' },
+    ...RAW,
     ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
@@ -249,6 +300,7 @@ export const diffCommand: Command = {
     const { signal } = context;
     const isQuick = options['quick'] === true;
     const hasValues = options['values'] === true;
+    const isRaw = options['raw'] === true;
     if (isQuick && hasValues) {
       throw new UsageError('--quick cannot be combined with --values, which reads the tensors');
     }
@@ -257,7 +309,8 @@ export const diffCommand: Command = {
     try {
       const second = await openSource(b, opening);
       try {
-        const found = await compareSources(first, second, { isQuick, hasValues }, context);
+        const comparison = { isQuick, hasValues, isRaw };
+        const found = await compareSources([first, second], comparison, context);
         const same = found.added.length + found.removed.length + found.changed.length === 0;
         printResult<DiffResult>(context, options, { a, b, same, ...found }, diffLines);
         return same ? 'done' : 'no';

@@ -1,5 +1,10 @@
-/** `inspect`: the kind, totals, metadata and tensors of a file or checkpoint. */
+/**
+ * `inspect`: the kind, totals, metadata and tensors of a file or checkpoint.
+ *
+ * File length: one command: what it finds, as JSON and as text.
+ */
 
+import { SafetensorsError } from '../../index.js';
 import { bar } from '../output/bar.js';
 import { bytesText, countText, groupedText, plural } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
@@ -8,7 +13,7 @@ import { type TreeNode, treeOf } from '../output/tree.js';
 import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { namesTest } from '../sources/glob.js';
-import { listSource } from '../sources/list-source.js';
+import { listSource, type OneModel } from '../sources/list-source.js';
 import type {
   ListedCounts,
   ListedFile,
@@ -16,6 +21,7 @@ import type {
   Listing,
   UnsupportedTensor,
 } from '../sources/listing.js';
+import { kindText, type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
 import { closeSource, type ForeignChoices, openSource } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
@@ -47,6 +53,8 @@ interface ModelResult {
   readonly parameters: number;
   readonly totalParameters: number | null;
   readonly quantization: string | null;
+  /** What the quantized weights stand for; null without any, and when the configuration cannot be used. */
+  readonly logical: LogicalCounts | null;
   readonly dtypes: Readonly<Record<string, ListedCounts>>;
   readonly files: readonly ListedFile[];
   readonly metadata: Readonly<Record<string, string>> | null;
@@ -67,6 +75,8 @@ type InspectResult =
       readonly components: Readonly<Record<string, ModelResult>>;
     };
 
+const QUANTIZATION = /^SAFETENSORS_QUANTIZATION_/;
+
 const ORDERS = ['offset', 'name', 'size'] as const;
 
 interface View {
@@ -75,11 +85,36 @@ interface View {
   readonly order: (typeof ORDERS)[number];
 }
 
-function warningsOf({ dtypes, passedOver }: Listing): string[] {
+function warningsOf({ dtypes, passedOver }: Listing, { counts, refusal }: Logical): string[] {
+  const refused = Object.values(counts?.problems ?? {});
+  const [first] = refused;
+  const many = `${plural(refused.length, 'weight')} cannot be dequantized: ${first}`;
   return [
     ...lackingDtypes(dtypes.keys()),
     ...passedOver.map((name) => `${name} beside it is ignored`),
+    ...(first === undefined ? [] : [refused.length === 1 ? first : many]),
+    ...(refusal === undefined ? [] : [refusal]),
   ];
+}
+
+/** The logical tensors of a source, or why there are none. */
+interface Logical {
+  readonly counts: LogicalCounts | null;
+  readonly refusal?: string;
+}
+
+async function logicalOf(
+  opened: OneModel,
+  tensors: Listing['tensors'],
+  signal: AbortSignal,
+): Promise<Logical> {
+  try {
+    const model = await logicalModel(opened, tensors, signal);
+    return { counts: model && logicalCounts(model) };
+  } catch (error) {
+    if (!(error instanceof SafetensorsError) || !QUANTIZATION.test(error.code)) throw error;
+    return { counts: null, refusal: error.message };
+  }
 }
 
 /** By code units: the order only has to be stable. */
@@ -111,7 +146,13 @@ function treeResult({ label, leaf, children, ...counts }: TreeNode): TreeResult 
   };
 }
 
-function modelResult(listing: Listing, view: View): ModelResult {
+async function modelResult(
+  opened: OneModel,
+  view: View,
+  signal: AbortSignal,
+): Promise<ModelResult> {
+  const listing = await listSource(opened, signal);
+  const logical = await logicalOf(opened, listing.tensors, signal);
   const { format, path, files, parameters, totalParameters, quantization, metadata } = listing;
   const tensors = chosen(listing.tensors, view);
   return {
@@ -119,11 +160,11 @@ function modelResult(listing: Listing, view: View): ModelResult {
     format,
     byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
     tensorCount: listing.tensors.length,
-    ...{ parameters, totalParameters, quantization },
+    ...{ parameters, totalParameters, quantization, logical: logical.counts },
     dtypes: Object.fromEntries(listing.dtypes),
     files,
     metadata: metadata === null ? null : Object.fromEntries(metadata),
-    warnings: warningsOf(listing),
+    warnings: warningsOf(listing, logical),
     unsupported: filtered(listing.unsupported, view),
     ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
   };
@@ -138,12 +179,11 @@ async function inspectSource(
   const opened = await openSource(source, { signal, storage: 'read', foreign });
   try {
     if (opened.kind !== 'pipeline') {
-      return { source, ...modelResult(await listSource(opened, signal), view) };
+      return { source, ...(await modelResult(opened, view, signal)) };
     }
     const components = new Map<string, ModelResult>();
     for (const { name, checkpoint } of opened.components) {
-      const listing = await listSource({ kind: 'local', checkpoint }, signal);
-      components.set(name, modelResult(listing, view));
+      components.set(name, await modelResult({ kind: 'local', checkpoint }, view, signal));
     }
     const sum = (of: 'byteLength' | 'parameters'): number =>
       [...components.values()].reduce((total, model) => total + model[of], 0);
@@ -256,6 +296,17 @@ function numberedFiles(
   return rows.length === 0 ? [] : ['', ...tableLines(columns, rows, width, style.dim)];
 }
 
+function logicalFacts({ tensors, parameters, quantized }: LogicalCounts): [string, string][] {
+  const kinds = quantized.map((kind, i) => {
+    const all = i === 0 ? ` of ${plural(tensors, 'weight')}` : '';
+    return `${groupedText(kind.weights)}${all} ${kindText(kind)}`;
+  });
+  return [
+    ['quantized', kinds.length === 0 ? `0 of ${plural(tensors, 'weight')}` : kinds.join(', ')],
+    ['dequantized', `${countText(parameters)} parameters`],
+  ];
+}
+
 function modelLines(
   title: string,
   model: ModelResult,
@@ -263,7 +314,7 @@ function modelLines(
   width: number | null,
 ): string[] {
   const { format, files, byteLength, tensorCount, parameters, totalParameters } = model;
-  const { quantization, dtypes, metadata, warnings, unsupported, tree } = model;
+  const { quantization, logical, dtypes, metadata, warnings, unsupported, tree } = model;
   const facts: (readonly [string, string])[] = [
     ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
     ['tensors', groupedText(tensorCount)],
@@ -273,6 +324,7 @@ function modelLines(
     facts.push(['by metadata', countText(totalParameters)]);
   }
   if (quantization !== null) facts.push(['quantization', visible(quantization)]);
+  if (logical !== null) facts.push(...logicalFacts(logical));
   if (tensorCount > 0) facts.push(['dtypes', dtypesText(dtypes)]);
   const rows =
     tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);

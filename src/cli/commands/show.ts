@@ -1,6 +1,8 @@
 /** `show`: the values of a tensor. */
 
+import { elementCountOf } from '../../header/tensor-spec.js';
 import { DTYPES, type SliceIndices, type Tensor } from '../../index.js';
+import type { LogicalInfo, LogicalTensor } from '../../quantized.js';
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
 import { bytesText, groupedText } from '../output/numbers.js';
@@ -9,17 +11,20 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
+import { foundWeight, kindText, logicalModel, quantizedWeight } from '../sources/logical.js';
 import { LongWork } from '../sources/long-work.js';
-import { closeSource, openSource } from '../sources/open-source.js';
+import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
 import {
   type Histogram,
   histogramOf,
   type Statistics,
   statisticsOf,
+  type ValueWindows,
 } from '../sources/statistics.js';
-import { isByteSized, valueTexts } from '../sources/values.js';
+import { isByteSized, numberWindows, valueTexts } from '../sources/values.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { RAW } from './raw.js';
 
 /** NumPy's limit; more brackets would be unreadable. */
 const MAX_DIMENSIONS = 64;
@@ -34,7 +39,10 @@ const SHOWN_STATISTIC_DIGITS = 6;
 interface ShowResult {
   readonly source: string;
   readonly name: string;
+  /** F32 for a quantized weight. */
   readonly dtype: string;
+  /** How a quantized weight is stored; missing for others, and with `--raw`. */
+  readonly quantized?: Pick<LogicalInfo, 'scheme' | 'bits' | 'block'>;
   /** Shape of the slice. */
   readonly shape: readonly number[];
   readonly byteLength: number;
@@ -132,8 +140,8 @@ function histogramLines({ min, max, counts: all }: Histogram, style: Style): str
 }
 
 function showLines(result: ShowResult, style: Style): readonly string[] {
-  const { name, dtype, shape, byteLength, text, stats, histogram } = result;
-  const facts = `${dtype}  [${shape.join(', ')}]  ${bytesText(byteLength)}`;
+  const { name, dtype, quantized, shape, byteLength, text, stats, histogram } = result;
+  const facts = `${quantized === undefined ? dtype : kindText(quantized)}  [${shape.join(', ')}]  ${bytesText(byteLength)}`;
   return [
     `${style.bold(visible(name))}  ${facts}`,
     ...text.split('\n'),
@@ -142,13 +150,19 @@ function showLines(result: ShowResult, style: Style): readonly string[] {
   ];
 }
 
-/** The statistics of a tensor, and its histogram, which needs a second pass. */
+/** Values that are gone through once or twice. */
+interface Values {
+  readonly byteLength: number;
+  windows(work: LongWork): ValueWindows;
+}
+
+/** The statistics of values, and their histogram, which needs a second pass. */
 async function statsAndHistogram(
-  tensor: Tensor,
+  { byteLength, windows }: Values,
   hasHistogram: boolean,
   { stderr, signal }: CommandContext,
 ): Promise<{ stats: Statistics; histogram?: Histogram | null }> {
-  const totalBytes = tensor.byteLength * (hasHistogram ? 2 : 1);
+  const totalBytes = byteLength * (hasHistogram ? 2 : 1);
   const progress = progressOn(stderr, 'reading');
   let bytes = 0;
   const work = new LongWork(signal, (more) => {
@@ -156,21 +170,65 @@ async function statsAndHistogram(
     progress.onProgress({ bytes, totalBytes });
   });
   try {
-    const stats = await statisticsOf(tensor, work);
+    const stats = await statisticsOf(windows(work));
     return hasHistogram
-      ? { stats, histogram: await histogramOf(tensor, stats, BINS, work) }
+      ? { stats, histogram: await histogramOf(windows(work), stats, BINS) }
       : { stats };
   } finally {
     progress.end();
   }
 }
 
+/** The quantized weight of that name; undefined for another tensor. */
+async function findWeight(
+  opened: OpenedSource,
+  name: string,
+  signal: AbortSignal,
+): Promise<LogicalTensor | undefined> {
+  const tensors = 'checkpoint' in opened ? await opened.checkpoint.tensors({ signal }) : [];
+  return quantizedWeight(await logicalModel(opened, tensors, signal), name);
+}
+
+function sliceable(tensor: Tensor): FoundTensor {
+  const { dtype, shape } = tensor;
+  const slice = async (ranges: SliceIndices): Promise<Tensor> =>
+    ranges.length === 0 ? tensor : (tensor.slice(...ranges) as Tensor);
+  return { dtype, shape, slice };
+}
+
+function tensorValues(tensor: Tensor): Values {
+  return { byteLength: tensor.byteLength, windows: (work) => numberWindows(tensor, work) };
+}
+
+/** Progress counts bytes of codes. */
+function weightValues(weight: LogicalTensor, signal: AbortSignal): Values {
+  const { byteLength } = weight.info;
+  return {
+    byteLength,
+    async *windows(work) {
+      for await (const { values } of weight.rowBlocks({ signal })) {
+        await work.did((byteLength * values.length) / weight.elementCount);
+        yield values;
+      }
+    },
+  };
+}
+
+function schemeOf({ scheme, bits, block }: LogicalInfo): ShowResult['quantized'] & object {
+  return { scheme, bits, block };
+}
+
+function byteLengthOf({ dtype, shape }: FoundTensor): number {
+  return Math.ceil((elementCountOf(shape) * DTYPES[dtype].bits) / 8);
+}
+
 export const showCommand: Command = {
   summary: 'prints the values of a tensor',
-  usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram]",
+  usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram] [--raw]",
   description:
     'Prints values as numpy does: only the edges of more than 1000. A slice is in the notation of numpy. Fetches ' +
-    'only the printed part of a remote tensor; --stats and --histogram need the whole slice.',
+    'only the printed part of a remote tensor; --stats and --histogram need the whole slice. A quantized weight is ' +
+    'dequantized, by its logical name.',
   options: {
     slice: {
       type: 'string',
@@ -179,6 +237,7 @@ export const showCommand: Command = {
     },
     stats: { type: 'boolean', help: 'min, max, mean, std; counts of NaN, infinities, zeros' },
     histogram: { type: 'boolean', help: 'counts of values in 20 ranges' },
+    ...RAW,
     ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
@@ -188,36 +247,32 @@ export const showCommand: Command = {
     const opened = await openSource(source, { signal, storage: undefined, foreign });
     try {
       const index = sliceOf(options['slice']);
-      const tensor = await findTensor(opened, name, signal);
+      const weight = options['raw'] === true ? undefined : await findWeight(opened, name, signal);
+      const tensor =
+        weight === undefined ? await findTensor(opened, name, signal) : foundWeight(weight, signal);
       const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
       if (tensor.dtype === 'C64' && (hasStats || hasHistogram)) {
         throw new UsageError('C64 has no order: --stats and --histogram need real numbers');
       }
-      const needsAll = hasStats || hasHistogram || index.length > 0;
+      // A whole quantized weight is computed block by block.
+      const isWhole = weight !== undefined && index.length === 0;
+      const needsAll = !isWhole && (hasStats || hasHistogram || index.length > 0);
       const fetching = progressOn(stderr, 'fetching');
       const all = needsAll
         ? await tensor.slice(index, fetching.onProgress).finally(() => fetching.end())
         : undefined;
-      const part: FoundTensor =
-        all === undefined
-          ? tensor
-          : {
-              dtype: all.dtype,
-              shape: all.shape,
-              slice: async (ranges) =>
-                ranges.length === 0 ? all : (all.slice(...ranges) as Tensor),
-            };
+      const part = all === undefined ? tensor : sliceable(all);
       const text = await valuesText(part, () => part.slice([]));
-      const { dtype, shape } = part;
+      const values = isWhole ? weightValues(weight, signal) : all && tensorValues(all);
       const found =
-        all !== undefined && (hasStats || hasHistogram)
-          ? await statsAndHistogram(all, hasHistogram, context)
+        values !== undefined && (hasStats || hasHistogram)
+          ? await statsAndHistogram(values, hasHistogram, context)
           : undefined;
-      const elements = shape.reduce((product, length) => product * length, 1);
       const result: ShowResult = {
-        ...{ source, name, dtype, shape, text },
-        byteLength: Math.ceil((elements * DTYPES[dtype].bits) / 8),
+        ...{ source, name, dtype: part.dtype, shape: part.shape, text },
+        ...(weight === undefined ? {} : { quantized: schemeOf(weight.info) }),
+        byteLength: isWhole ? weight.info.byteLength : byteLengthOf(part),
         ...(hasStats && found !== undefined ? { stats: found.stats } : {}),
         ...(found?.histogram === undefined ? {} : { histogram: found.histogram }),
       };

@@ -2,6 +2,7 @@
 
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
+import type { LogicalTensor, RowBlock } from '../../quantized.js';
 import { cut } from '../../tensor/pieces.js';
 import type { LongWork } from './long-work.js';
 import { valueNumbers, valueWindows } from './values.js';
@@ -19,6 +20,8 @@ export interface ValueDifference {
   readonly differing: number;
   /** Greatest absolute error where both values are numbers; null without such values. */
   readonly maxError: number | null;
+  /** ‖a − b‖ / ‖a‖ of the values that are finite in both; null if the first side has only zeros. */
+  readonly relative: number | null;
   /** Cosine similarity of the values that are finite in both; null if one side has only zeros. */
   readonly cosine: number | null;
 }
@@ -44,9 +47,18 @@ interface Sums {
   /** Pairs that have an error. */
   compared: number;
   maxError: number;
+  squares: number;
   dot: number;
   squaresA: number;
   squaresB: number;
+}
+
+/** Values of both tensors at the same places. */
+export interface ValuePairs {
+  readonly x: ArrayLike<number>;
+  readonly y: ArrayLike<number>;
+  /** How many that are equal as numbers differ all the same. */
+  readonly hidden: number;
 }
 
 /** Adds the pairs [begin, end). */
@@ -57,7 +69,7 @@ function addPairs(
   begin: number,
   end: number,
 ): void {
-  let [differing, maxError, dot, squaresA, squaresB] = [0, 0, 0, 0, 0];
+  let [differing, maxError, squares, dot, squaresA, squaresB] = [0, 0, 0, 0, 0, 0];
   for (let i = begin; i < end; i++) {
     const p = x[i] as number;
     const q = y[i] as number;
@@ -65,6 +77,7 @@ function addPairs(
     if (error !== 0) {
       differing++;
       if (error > maxError) maxError = error;
+      squares += error * error;
     }
     dot += p * q;
     squaresA += p * p;
@@ -78,6 +91,7 @@ function addPairs(
   sums.differing += differing;
   sums.compared += end - begin;
   sums.maxError = Math.max(sums.maxError, maxError);
+  sums.squares += squares;
   sums.dot += dot;
   sums.squaresA += squaresA;
   sums.squaresB += squaresB;
@@ -102,6 +116,7 @@ function addUnusualPairs(
       if (error > sums.maxError) sums.maxError = error;
     }
     if (Number.isFinite(p) && Number.isFinite(q)) {
+      sums.squares += error * error;
       sums.dot += p * q;
       sums.squaresA += p * p;
       sums.squaresB += q * q;
@@ -109,28 +124,57 @@ function addUnusualPairs(
   }
 }
 
-/** Compares the values of two tensors of any dtypes. */
-export async function compareValues(
+/** The values of two tensors of any dtypes. */
+export async function* tensorPairs(
   a: Tensor,
   b: Tensor,
   work: LongWork,
-): Promise<ValueDifference> {
-  const sums = { differing: 0, compared: 0, maxError: 0, dot: 0, squaresA: 0, squaresB: 0 };
-  let elements = 0;
+): AsyncGenerator<ValuePairs> {
   const areBig = isBigInteger(a) && isBigInteger(b);
   for (const [partA, partB] of valueWindows(a, b)) {
-    const x = valueNumbers(partA);
-    const y = valueNumbers(partB);
-    elements += x.length;
-    for (const { begin, end } of cut(0, x.length, BLOCK)) addPairs(sums, x, y, begin, end);
+    const [x, y] = [valueNumbers(partA), valueNumbers(partB)];
     // Rounded to doubles, different integers of 64 bits can be equal.
-    if (areBig) sums.differing += hiddenDifferences(partA, partB, x, y);
+    yield { x, y, hidden: areBig ? hiddenDifferences(partA, partB, x, y) : 0 };
     await work.did(partA.byteLength);
   }
-  const { differing, compared, maxError, dot, squaresA, squaresB } = sums;
+}
+
+/** The values of two logical tensors, as float32. */
+export async function* logicalPairs(
+  a: LogicalTensor,
+  b: LogicalTensor,
+  signal: AbortSignal,
+  work: LongWork,
+): AsyncGenerator<ValuePairs> {
+  const others = b.rowBlocks({ signal });
+  try {
+    for await (const { values } of a.rowBlocks({ signal })) {
+      const { value } = await others.next();
+      yield { x: values, y: (value as RowBlock).values, hidden: 0 };
+      await work.did((a.info.byteLength * values.length) / a.elementCount);
+    }
+  } finally {
+    await others.return();
+  }
+}
+
+/** Compares values. */
+export async function compareValues(pairs: AsyncIterable<ValuePairs>): Promise<ValueDifference> {
+  const sums: Sums = {
+    ...{ differing: 0, compared: 0, maxError: 0 },
+    ...{ squares: 0, dot: 0, squaresA: 0, squaresB: 0 },
+  };
+  let elements = 0;
+  for await (const { x, y, hidden } of pairs) {
+    elements += x.length;
+    for (const { begin, end } of cut(0, x.length, BLOCK)) addPairs(sums, x, y, begin, end);
+    sums.differing += hidden;
+  }
+  const { differing, compared, maxError, squares, dot, squaresA, squaresB } = sums;
   const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
   return {
     ...{ elements, differing, maxError: compared === 0 ? null : maxError },
+    relative: squaresA === 0 ? null : Math.sqrt(squares / squaresA),
     cosine: norms === 0 ? null : Math.min(1, Math.max(-1, dot / norms)),
   };
 }

@@ -1,8 +1,7 @@
-/** Statistics and histogram of a tensor's values. */
+/** Statistics and histogram of values, in one pass each over windows of them. */
 
-import type { Tensor } from '../../index.js';
-import type { LongWork } from './long-work.js';
-import { valueNumbers, valueWindows } from './values.js';
+/** The values of a tensor, window by window. */
+export type ValueWindows = AsyncIterable<ArrayLike<number>>;
 
 /** Counts NaN and infinities, and leaves them out of min, max, mean and std, which are null without finite values. */
 export interface Statistics {
@@ -25,12 +24,10 @@ export interface Histogram {
 }
 
 /** One pass; the variance by Welford's method for groups, which does not cancel. */
-export async function statisticsOf(tensor: Tensor, work: LongWork): Promise<Statistics> {
+export async function statisticsOf(windows: ValueWindows): Promise<Statistics> {
   let [elements, finite, nan, zero, mean, squares] = [0, 0, 0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const [window] of valueWindows(tensor)) {
-    await work.did(window.byteLength);
-    const values = valueNumbers(window);
+  for await (const values of windows) {
     let count = 0;
     let sum = 0;
     for (let i = 0; i < values.length; i++) {
@@ -69,17 +66,14 @@ export async function statisticsOf(tensor: Tensor, work: LongWork): Promise<Stat
 
 /** Counts finite values in `bins` ranges; null without finite values. */
 export async function histogramOf(
-  tensor: Tensor,
+  windows: ValueWindows,
   { min, max }: Pick<Statistics, 'min' | 'max'>,
   bins: number,
-  work: LongWork,
 ): Promise<Histogram | null> {
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
   const scale = bins / (max - min);
-  for (const [window] of valueWindows(tensor)) {
-    await work.did(window.byteLength);
-    const values = valueNumbers(window);
+  for await (const values of windows) {
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
       if (!Number.isFinite(value)) continue;

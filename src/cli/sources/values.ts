@@ -11,6 +11,7 @@ import {
   scalarText,
 } from '../output/float-text.js';
 import { boxesOf } from './boxes.js';
+import type { LongWork } from './long-work.js';
 
 const INTEGER_DTYPES: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
 
@@ -96,5 +97,16 @@ export function* valueWindows<Tensors extends readonly [Tensor, ...Tensor[]]>(
   }
   for (const box of boxesOf(shape, WINDOW_ELEMENTS)) {
     yield tensors.map((tensor) => tensor.slice(...box)) as readonly Tensor[] as Tensors;
+  }
+}
+
+/** The values of a tensor window by window, each counted as work before it is used. */
+export async function* numberWindows(
+  tensor: Tensor,
+  work: LongWork,
+): AsyncGenerator<ArrayLike<number>> {
+  for (const [window] of valueWindows(tensor)) {
+    await work.did(window.byteLength);
+    yield valueNumbers(window);
   }
 }

@@ -61,6 +61,12 @@ const PACKED_WEIGHT = /(?:^|[._])(?:qweight|weight|weight_packed|blocks)$/;
 /** Tensors of a stored format that is not `float-quantized` and the like, but sparse. */
 const SPARSE = /(?:^|\.)(?:compressed|bitmask|row_offsets|meta)$/;
 
+/** Whether any tensor has a dtype in which quantizers store codes: without one nothing is quantized. */
+export function mayBeQuantized(tensors: Iterable<{ readonly dtype: string }>): boolean {
+  for (const { dtype } of tensors) if (CODES.has(dtype as Dtype)) return true;
+  return false;
+}
+
 /** Plans every tensor of a checkpoint, in slices: there may be a hundred thousand. Collects problems of single ones. */
 export function* planCheckpoint(
   tensors: CheckpointTensors,

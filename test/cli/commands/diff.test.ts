@@ -67,7 +67,7 @@ describe('diff', () => {
     const byName = new Map(result.changed.map((one: { name: string }) => [one.name, one]));
     expect(byName.get('cast')).toEqual({
       ...{ name: 'cast', changed: 'dtype', dtype: ['F32', 'BF16'], shape: [[2], [2]] },
-      values: { elements: 2, differing: 0, maxError: 0, cosine: 1 },
+      values: { elements: 2, differing: 0, maxError: 0, relative: 0, cosine: 1 },
     });
     expect(byName.get('values')).toMatchObject({
       changed: 'bytes',
@@ -88,8 +88,8 @@ describe('diff', () => {
     const { changed } = JSON.parse((await call(['diff', a, b, '--values', '--json'])).stdout);
     expect(changed.map(({ values }: { values: object }) => values)).toEqual(
       expect.arrayContaining([
-        { elements: 1, differing: 1, maxError: 0, cosine: 1 },
-        { elements: 2, differing: 1, maxError: 'Infinity', cosine: null },
+        { elements: 1, differing: 1, maxError: 0, relative: 0, cosine: 1 },
+        { elements: 2, differing: 1, maxError: 'Infinity', relative: null, cosine: null },
       ]),
     );
   });
@@ -111,6 +111,12 @@ describe('diff', () => {
       elements: length,
       differing: x.reduce((count, value, i) => count + Number(value !== y[i]), 0),
       maxError: 6,
+      relative: expect.closeTo(
+        Math.sqrt(
+          x.reduce((sum, value, i) => sum + (value - (y[i] as number)) ** 2, 0) / dot(x, x),
+        ),
+        9,
+      ),
       cosine: expect.closeTo(dot(x, y) / Math.sqrt(dot(x, x) * dot(y, y)), 9),
     });
   });

@@ -1,6 +1,6 @@
 /** Differences of values: usual and unusual values and their part of the sums. */
 import { describe, expect, it } from 'vitest';
-import { compareValues } from '../../../src/cli/sources/compare.js';
+import { compareValues, tensorPairs } from '../../../src/cli/sources/compare.js';
 import { LongWork } from '../../../src/cli/sources/long-work.js';
 import { parse, serialize, type Tensor } from '../../../src/index.js';
 
@@ -14,23 +14,29 @@ async function compare(
   b: readonly number[],
 ): ReturnType<typeof compareValues> {
   const work = new LongWork(new AbortController().signal, () => {});
-  return await compareValues(tensorOf(a), tensorOf(b), work);
+  return await compareValues(tensorPairs(tensorOf(a), tensorOf(b), work));
 }
 
 const { NaN: NAN, POSITIVE_INFINITY: INFINITE } = Number;
 
 describe('the difference of values', () => {
   it.each([
-    [[1], [INFINITE], { differing: 1, maxError: INFINITE, cosine: null }],
-    [[INFINITE], [INFINITE], { differing: 0, maxError: null, cosine: null }],
-    [[INFINITE], [-INFINITE], { differing: 1, maxError: INFINITE, cosine: null }],
-    [[NAN], [NAN], { differing: 0, maxError: null, cosine: null }],
-    [[NAN], [1], { differing: 1, maxError: null, cosine: null }],
-    [[0], [-0], { differing: 0, maxError: 0, cosine: null }],
-    [[0], [2], { differing: 1, maxError: 2, cosine: null }],
-    [[], [], { differing: 0, maxError: null, cosine: null }],
+    [[1], [INFINITE], { differing: 1, maxError: INFINITE, relative: null, cosine: null }],
+    [[INFINITE], [INFINITE], { differing: 0, maxError: null, relative: null, cosine: null }],
+    [[INFINITE], [-INFINITE], { differing: 1, maxError: INFINITE, relative: null, cosine: null }],
+    [[NAN], [NAN], { differing: 0, maxError: null, relative: null, cosine: null }],
+    [[NAN], [1], { differing: 1, maxError: null, relative: null, cosine: null }],
+    [[0], [-0], { differing: 0, maxError: 0, relative: null, cosine: null }],
+    [[0], [2], { differing: 1, maxError: 2, relative: null, cosine: null }],
+    [[], [], { differing: 0, maxError: null, relative: null, cosine: null }],
   ])('of %j and %j', async (a, b, expected) => {
     expect(await compare(a, b)).toEqual({ elements: a.length, ...expected });
+  });
+
+  it('is relative to the first', async () => {
+    expect(await compare([3, 4], [3, 4.5])).toMatchObject({ relative: 0.1 });
+    expect(await compare([0, 0], [1, 1])).toMatchObject({ relative: null });
+    expect(await compare([2, 2], [0, 0])).toMatchObject({ relative: 1 });
   });
 
   it.each([
@@ -47,6 +53,7 @@ describe('the difference of values', () => {
       elements: 10_000,
       differing: 5000,
       maxError: 1,
+      relative: expect.closeTo(Math.sqrt(sum((p, q) => (p - q) ** 2) / sum((p) => p * p)), 12),
       cosine: expect.closeTo(
         sum((p, q) => p * q) / Math.sqrt(sum((p) => p * p) * sum((_, q) => q * q)),
         12,

@@ -60,6 +60,8 @@ const TABLE = `
   torchSave | load_file and save_file, Python with torch | save.py torch | needs=safetensors,torch
 
   casts | safetensors-mmap | casts.mjs - | ours
+  dequantize | safetensors-mmap/quantized | dequantize.mjs - | ours
+  dequantizeTorch | torch | dequantize.py - | needs=safetensors,torch
 
   take | takeFloat32 | rows.mjs take | ours
   takeAsync | takeFloat32Async, 16 at once | rows.mjs takeAsync | ours

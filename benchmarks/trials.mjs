@@ -11,6 +11,7 @@ import { formats } from './trials/formats.mjs';
 import { network } from './trials/network.mjs';
 import { opening } from './trials/opening.mjs';
 import { pickle } from './trials/pickle.mjs';
+import { quantized } from './trials/quantized.mjs';
 import { reading } from './trials/reading.mjs';
 import { rows } from './trials/rows.mjs';
 import { save } from './trials/saving.mjs';
@@ -22,6 +23,7 @@ export const TRIALS = [
   network,
   save,
   casts,
+  quantized,
   formats,
   ...pickle,
   commands,

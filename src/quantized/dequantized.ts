@@ -16,12 +16,12 @@ import type { Tensor } from '../tensor/tensor.js';
 import { infoOf, type LogicalInfo } from './info.js';
 import { LogicalTensor } from './logical-tensor.js';
 import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
-import { type Configuration, configurationOf } from './plan/configuration.js';
+import { type Configuration, configurationOf, OTHER_CONFIGS } from './plan/configuration.js';
 import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
 import { packedWeightOf } from './plan/packed-weights.js';
 import { type CheckpointPlan, planCheckpoint } from './plan/plan.js';
 import { inFile } from './plan/refusals.js';
-import { type QuantizedSource, StoredTensors } from './source.js';
+import { type QuantizedSource, type ReadableSource, StoredTensors } from './source.js';
 
 /** Options of {@link dequantized}. */
 export interface DequantizeOptions {
@@ -35,13 +35,6 @@ export interface DequantizeOptions {
 }
 
 const DEQUANTIZE_OPTIONS: OptionNames<DequantizeOptions> = { config: true, signal: true };
-
-/** Files with the section about quantization where `config.json` has none. */
-const OTHER_CONFIGS: readonly string[] = [
-  'hf_quant_config.json',
-  'quantize_config.json',
-  'quant_config.json',
-];
 
 const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and open that there');
 
@@ -92,7 +85,7 @@ export class DequantizedCheckpoint {
 
   /** @internal Reads names, the configuration and the tensors that plans need. */
   static async of(
-    source: QuantizedSource,
+    source: ReadableSource,
     options: DequantizeOptions,
   ): Promise<DequantizedCheckpoint> {
     requireOptions(options, DEQUANTIZE_OPTIONS);

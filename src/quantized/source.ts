@@ -16,6 +16,12 @@ export interface QuantizedSource extends TensorSource {
   getSlice(name: string, ...index: SliceIndices): Tensor | Promise<Tensor>;
 }
 
+/** What reading takes of a handle. */
+export type ReadableSource = Pick<
+  QuantizedSource,
+  'path' | 'tensors' | 'readTensors' | 'getTensor' | 'getSlice'
+>;
+
 /** Members of the library's own handles that are not public. */
 interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
   readonly storage?: unknown;
@@ -31,7 +37,7 @@ export class StoredTensors {
   readonly isRemote: boolean;
 
   /** Throws a TypeError for anything but an open handle. */
-  constructor(source: QuantizedSource) {
+  constructor(source: ReadableSource) {
     if (typeof source !== 'object' || source === null) {
       throw argumentTypeError('source', 'an open file or checkpoint', source);
     }

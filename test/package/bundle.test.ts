@@ -15,7 +15,7 @@ const SHARED = [
   'conversion.js',
   'remote-core.js',
   'download.js',
-  'quantized-plan.js',
+  'dequantizing.js',
 ];
 
 test('the package has a file for each entry, one for its program, and some of shared code', () => {
@@ -104,7 +104,7 @@ test('a program that reads loads no file that writes; what writes comes with the
     'package/children/loaded-files.mjs',
   );
   expect(read).toEqual(['core.js', 'index.js']);
-  expect(wrote).toEqual(['core.js', 'index.js', 'quantized-plan.js', 'writing.js']);
+  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'writing.js']);
 });
 
 test.each(['remote', 'hub', 'convert', 'quantized'])(

@@ -3,17 +3,27 @@
 import type { Command } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
-import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
+import {
+  convertLocal,
+  DEQUANTIZE,
+  DRY_RUN,
+  SELECTION,
+  SHARD_SIZE,
+  shardSizeOf,
+  write,
+} from './written.js';
 
 export const convertCommand: Command = {
   summary: 'converts torch, NumPy or safetensors to safetensors',
-  usage: 'convert SOURCE TARGET [--dtype DTYPE] [--root KEYS] [--unknown-globals placeholder]',
+  usage:
+    'convert SOURCE TARGET [--dtype DTYPE] [--dequantize DTYPE] [--root KEYS] [--unknown-globals placeholder]',
   description:
     'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
     '.safetensors, or a folder, which gets shards and an index if the checkpoint is large. Never runs code from ' +
     'the source, and compares the written files with it.',
   options: {
     ...SELECTION,
+    ...DEQUANTIZE,
     ...SHARD_SIZE,
     ...OTHER_FILES,
     ...FOREIGN_OPTIONS,

@@ -54,6 +54,14 @@ export const SELECTION: CommandOptions = {
   },
 };
 
+export const DEQUANTIZE: CommandOptions = {
+  dequantize: {
+    type: 'string',
+    value: 'DTYPE',
+    help: 'writes the weights that quantized tensors stand for, as BF16, F16 or F32',
+  },
+};
+
 export const SHARD_SIZE: CommandOptions = {
   'max-shard-size': {
     type: 'string',
@@ -103,10 +111,12 @@ function someNames(names: readonly string[]): string {
   return [...shown, ...(left === 0 ? [] : [`and ${left} more (--json has all)`])].join(', ');
 }
 
-/** Effects of `--dtype`, done or planned, for `--json`. */
+/** Effects of `--dtype` and `--dequantize`, done or planned, for `--json`. */
 export interface CastResult {
   /** Number of cast tensors, also planned ones. */
   readonly castCount: number;
+  /** Number of tensors written in place of quantized ones, also planned ones. */
+  readonly dequantizedCount: number;
   /** Names of tensors left unchanged because they belong to quantized weights. */
   readonly uncast: readonly string[];
   /** Number of elements too large for the new dtype, by tensor; null in a plan, which cannot know it. */
@@ -116,21 +126,27 @@ export interface CastResult {
 /** The part of the library's report for `--json`. */
 export function castResult({
   cast,
+  dequantized,
   uncast,
   overflowed,
-}: Pick<WrittenOutcome, 'cast' | 'uncast' | 'overflowed'>): CastResult {
+}: Pick<WrittenOutcome, 'cast' | 'dequantized' | 'uncast' | 'overflowed'>): CastResult {
   return {
     castCount: cast.length,
+    dequantizedCount: dequantized.length,
     uncast,
     overflowed: overflowed === undefined ? null : Object.fromEntries(overflowed),
   };
 }
 
-/** Reports the effects of `--dtype` and the tensors left unchanged. */
-export function castLines({ castCount, uncast, overflowed }: CastResult, style: Style): string[] {
+/** Reports the effects of `--dtype` and `--dequantize`, and the tensors left unchanged. */
+export function castLines(
+  { castCount, dequantizedCount, uncast, overflowed }: CastResult,
+  style: Style,
+): string[] {
   const left = `${plural(uncast.length, 'tensor')} not cast, as parts of quantized weights`;
   return [
     ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
+    ...(dequantizedCount === 0 ? [] : [`${plural(dequantizedCount, 'tensor')} dequantized`]),
     ...(uncast.length === 0 ? [] : [`${left}: ${someNames(uncast)}`]),
     ...Object.entries(overflowed ?? {}).map(([name, count]) =>
       style.warning(
@@ -157,18 +173,25 @@ export function deletedLines(names: readonly string[], isDry: boolean): string[]
   return [`${what}, of an earlier checkpoint: ${namesText(names)}`];
 }
 
-/** The chosen tensors and their new dtype. */
+/** Dtypes of dequantized weights. */
+const PLAIN_DTYPES = ['BF16', 'F16', 'F32'] as const;
+
+/** The chosen tensors and their new dtypes. */
 interface ChosenSelection {
   readonly names?: (name: string) => boolean;
   readonly dtype?: CastTarget;
+  readonly dequantize?: (typeof PLAIN_DTYPES)[number];
 }
 
 function selectionOf(options: OptionValues): ChosenSelection {
-  const { dtype } = options;
+  const { dtype, dequantize } = options;
   const names = namesTest(optionTexts(options, 'filter'), optionTexts(options, 'exclude'));
   return {
     ...(names === undefined ? {} : { names }),
     ...(dtype === undefined ? {} : { dtype: requireChoice('dtype', dtype, CAST_TARGETS) }),
+    ...(dequantize === undefined
+      ? {}
+      : { dequantize: requireChoice('dequantize', dequantize, PLAIN_DTYPES) }),
   };
 }
 
@@ -251,6 +274,7 @@ interface WrittenOutcome extends Converted {
   readonly deleted: readonly string[];
   readonly leftOut: readonly string[];
   readonly cast: readonly string[];
+  readonly dequantized: readonly string[];
   readonly uncast: readonly string[];
   /** Missing in a plan. */
   readonly overflowed?: ReadonlyMap<string, number>;

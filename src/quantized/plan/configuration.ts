@@ -19,6 +19,13 @@ export interface GroupWeights {
 /** Most work for the patterns of a configuration: steps of matching, some seconds. Real models need a thousandth. */
 const MAX_MATCHING_STEPS = 1e9;
 
+/** Files with the section about quantization where `config.json` has none. */
+export const OTHER_CONFIGS: readonly string[] = [
+  'hf_quant_config.json',
+  'quantize_config.json',
+  'quant_config.json',
+];
+
 /** What a configuration declares. */
 export interface Configuration {
   /** `quant_method` in lower case, or what other fields say; null without a configuration. */

@@ -10,6 +10,7 @@ import {
 } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { parseByteSize } from '../../file/shards/sizes.js';
+import type { TensorInfo } from '../../file/source/facts.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
@@ -35,7 +36,7 @@ import { type DownloadPlan, type DownloadResult, runDownload } from './run-downl
 export interface DownloadOptions
   extends TransferOptions,
     LockOptions,
-    SelectionOptions,
+    Omit<SelectionOptions, 'dequantize'>,
     SourceChoice {
   /**
    * Sent to the server of `source` alone, and only over `https:` or to this machine. For the Hub `HF_TOKEN` or the
@@ -64,10 +65,12 @@ export interface DownloadOptions
   readonly dryRun?: false | undefined;
 }
 
+const { dequantize: _dequantize, ...CHOICES } = SELECTION_OPTIONS;
+
 const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
-  ...SELECTION_OPTIONS,
+  ...CHOICES,
   token: true,
   headers: true,
   fetch: true,
@@ -180,7 +183,7 @@ export async function download(
   if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
   requireLockTimeout(options);
   requireTransferOptions(options);
-  const selection = readSelection(options);
+  const selection = readSelection<TensorInfo>(options);
   const { maxShardSize } = options;
   if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
   return await runDownload(

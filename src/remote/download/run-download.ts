@@ -267,10 +267,10 @@ async function planOf(
     return { name, path: placeOf(file), byteLength, tensors };
   };
   const files = await ofEach(allFiles(plan), QUESTIONS_AT_ONCE, planned, signal);
-  const { leftOut, cast, uncast } = report;
+  const { overflowed, ...known } = report;
   const byteLength = lengthOf(allFiles(plan));
   const facts = { path, commit, index: index?.name ?? null, byteLength };
-  return { ...facts, files, deleted, skipped, leftOut, cast, uncast };
+  return { ...facts, files, deleted, skipped, ...known };
 }
 
 function resultOf(

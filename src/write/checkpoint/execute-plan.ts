@@ -62,6 +62,8 @@ const WRITTEN_AT_ONCE = 2;
 interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
   /** Files to copy last; they get their names with the checkpoint. */
   readonly otherFiles?: readonly OtherFile[];
+  /** Names of files to delete with the old checkpoint. */
+  readonly obsolete?: readonly string[];
   /** Whether to read the tensors back and compare them before any file gets its name. */
   readonly verify?: boolean;
 }
@@ -73,7 +75,7 @@ export async function writeCheckpoint(
   folder: string,
   checkpoint: CheckpointLayout,
   options: WriteOrPlanOptions,
-  { otherFiles = [], verify = false, closeSources }: Extras = {},
+  { otherFiles = [], obsolete = [], verify = false, closeSources }: Extras = {},
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
   const { files, pattern, totalSize } = checkpoint;
@@ -111,7 +113,7 @@ export async function writeCheckpoint(
       transfer.finish();
       sources.end();
       closeSources?.();
-      const stale = await replacement.commit(checkpoint);
+      const stale = await replacement.commit(checkpoint, obsolete);
       const path = join(folder, index ?? (names[0] as string));
       return { path, files: names, index, totalSize, ...stale };
     } finally {

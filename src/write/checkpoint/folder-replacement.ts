@@ -132,17 +132,18 @@ export class FolderReplacement {
   }
 
   /**
-   * Makes the new files the checkpoint of the folder, and deletes files of an earlier one that match the pattern.
+   * Makes the new files the checkpoint of the folder, and deletes files of an earlier one: those that match the
+   * pattern, and obsolete ones.
    *
    * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder then has the
    *   old checkpoint or the new one, which may still have interim names
    */
-  async commit(indexes: NewIndexes): Promise<StaleFiles> {
+  async commit(indexes: NewIndexes, obsolete: readonly string[] = []): Promise<StaleFiles> {
     await this.#placeOtherFiles(false);
     const stale: StaleFiles = { deleted: await this.#switch(indexes), undeleted: [] };
     await this.#placeOtherFiles(true);
     for (const { interim } of this.#files) await this.#remove(interim);
-    await this.#clear(indexes.index !== null, stale);
+    await this.#clear(indexes.index !== null, obsolete, stale);
     return stale;
   }
 
@@ -257,11 +258,16 @@ export class FolderReplacement {
   }
 
   /** Deletes stale files. */
-  async #clear(isSharded: boolean, { deleted, undeleted }: StaleFiles): Promise<void> {
+  async #clear(
+    isSharded: boolean,
+    obsolete: readonly string[],
+    { deleted, undeleted }: StaleFiles,
+  ): Promise<void> {
     const kept = new Set([...this.#kept, ...this.#files.map(({ name }) => name)]);
     if (isSharded) kept.add(this.#pattern.indexFilename);
     const names = await readdir(this.#folder);
-    for (const name of staleAmong(names, this.#pattern, this.#names, kept)) {
+    const stale = staleAmong(names, this.#pattern, this.#names, kept);
+    for (const name of [...stale, ...names.filter((name) => obsolete.includes(name))]) {
       if (await this.#remove(name)) deleted.push(name);
       else undeleted.push(name);
     }

@@ -57,7 +57,7 @@ export function staleAmong(
 }
 
 /**
- * Returns the files that a checkpoint of these names would delete in the folder. Deletes nothing.
+ * Returns the files that a checkpoint of these names would delete in the folder, obsolete ones too. Deletes nothing.
  *
  * @throws As {@link oldFileOf}
  */
@@ -65,13 +65,15 @@ export function wouldDelete(
   folder: string,
   pattern: FilenamePattern,
   newNames: readonly string[],
+  obsolete: readonly string[] = [],
 ): string[] {
   const names = oldNames(folder);
   requireReplaceable(folder, names, pattern, newNames);
   const temporary = new TemporaryNames(pattern.text);
   // Abandoned temporary files are deleted without being reported.
   const finished = names.filter((name) => !temporary.isUnfinished(name));
-  return staleAmong(finished, pattern, temporary, new Set(newNames));
+  const stale = staleAmong(finished, pattern, temporary, new Set(newNames));
+  return [...stale, ...names.filter((name) => obsolete.includes(name))];
 }
 
 /** Empty for a folder that does not exist yet. */

@@ -10,7 +10,7 @@ import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
 import { closeQuietly } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { runSync } from '../../platform/io/steps.js';
-import { writePieces } from '../../platform/io/write-pieces.js';
+import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
 import { identityOf } from '../replacement/exchange.js';
 import type { FolderReplacement } from './folder-replacement.js';
@@ -39,7 +39,7 @@ export interface OtherFilesOptions {
 
 /** The result for files beside the weights. */
 export interface CopiedFiles {
-  /** Names of the copied files. */
+  /** Names of the copied files, and with `dequantize` of configurations written anew. */
   readonly copied: readonly string[];
   /** Names in the source that were not copied: folders, special files and files above 256 MiB. */
   readonly skipped: readonly string[];
@@ -49,8 +49,10 @@ export interface CopiedFiles {
 export interface OtherFile {
   readonly name: string;
   readonly path: string;
-  /** Its length in bytes when it was found. */
+  /** Its length in bytes when it was found, or that of its new contents. */
   readonly byteLength: number;
+  /** What is written in place of its bytes. */
+  readonly contents?: Uint8Array;
 }
 
 /** The files beside the weights. */
@@ -58,10 +60,12 @@ export interface OtherFiles {
   readonly files: readonly OtherFile[];
   /** Names that are not copied: folders, special files and large files. */
   readonly skipped: readonly string[];
+  /** Names of files of the target that are wrong beside the new checkpoint, and deleted with the old one. */
+  readonly obsolete: readonly string[];
 }
 
 /** The answer when nothing is to be copied. */
-export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
+export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [], obsolete: [] };
 
 /**
  * Finds the files directly in the folder `source` that hold no weights and whose names do not begin with a dot. Empty
@@ -74,7 +78,7 @@ export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
 export function findOtherFiles(source: string, target: string, except?: string): OtherFiles {
   const files: OtherFile[] = [];
   const skipped: string[] = [];
-  if (isSameFolder(source, target)) return { files, skipped };
+  if (isSameFolder(source, target)) return NO_OTHER_FILES;
   const isInside = runSync(insideOf(source));
   for (const name of readdirSync(source).sort()) {
     if (name === except || !isOtherName(name)) continue;
@@ -87,7 +91,7 @@ export function findOtherFiles(source: string, target: string, except?: string):
     if (!runSync(isInside(path))) refuseLink(source, name);
     files.push({ name, path, byteLength: stats.size });
   }
-  return { files, skipped };
+  return { files, skipped, obsolete: [] };
 }
 
 function isSameFolder(source: string, target: string): boolean {
@@ -108,10 +112,16 @@ function isCarried(stats: Stats): boolean {
  * @throws FileChangedError when the file changes meanwhile; errors of the system; `signal.reason`
  */
 export async function copyOtherFile(
-  { name, path }: OtherFile,
+  { name, path, contents }: OtherFile,
   replacement: FolderReplacement,
   transfer: Transfer,
 ): Promise<void> {
+  if (contents !== undefined) {
+    const file = await replacement.createOther(name, contents.byteLength);
+    await writePieces(file, [writeFrom(contents, 0)], transfer.part);
+    await file.finish(transfer.signal);
+    return;
+  }
   const source = runSync(openRegularFile(path, path));
   try {
     const requireSame = changeCheck(source);

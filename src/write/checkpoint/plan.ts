@@ -6,7 +6,7 @@ import { runSync } from '../../platform/io/steps.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { CheckpointLayout } from './layout.js';
 import { wouldDelete } from './old-files.js';
-import type { OtherFile } from './other-files.js';
+import { NO_OTHER_FILES, type OtherFiles } from './other-files.js';
 
 /** Asks for the plan of a call instead of its work. */
 export interface DryRun {
@@ -76,7 +76,7 @@ export function plannedFile(name: string, { header, byteLength }: WritableLayout
 export function planCheckpoint(
   folder: string,
   { files, pattern, index, totalSize }: CheckpointLayout,
-  otherFiles: readonly OtherFile[] = [],
+  { files: otherFiles, obsolete }: OtherFiles = NO_OTHER_FILES,
 ): CheckpointPlan {
   const ofIndex = index && { name: pattern.indexFilename, byteLength: index.byteLength };
   const unparsed = [...(ofIndex === null ? [] : [ofIndex]), ...otherFiles];
@@ -90,6 +90,6 @@ export function planCheckpoint(
     files: planned,
     index: ofIndex?.name ?? null,
     totalSize,
-    deleted: wouldDelete(folder, pattern, names),
+    deleted: wouldDelete(folder, pattern, names, obsolete),
   };
 }

@@ -63,6 +63,9 @@ export interface ReshardPlan
  * facts. Files beside the weights are copied unchanged: a `config.json` still names the old dtype. An alias goes with
  * its tensor.
  *
+ * `dequantize` writes plain weights in place of quantized tensors, and `config.json` without quantization, also without
+ * `copyOtherFiles`. What says how weights were quantized, such as `quantize_config.json`, is deleted in the target.
+ *
  * `copyOtherFiles` makes the target a model that other programs load. It copies all files from the folder of the
  * index or single file, except weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …), their indexes, and
  * names that begin with a dot. Folders inside are left out. In a snapshot of the Hub's cache it follows the links to
@@ -74,7 +77,7 @@ export interface ReshardPlan
  *   FileChangedError when one of them changes while it is copied
  * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors,
  *   SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an impossible cast, SelectionError for several of these; all
- *   before the first write
+ *   before the first write. With `dequantize` QuantizationError, too, for scales that are NaN while writing
  *
  * @example
  * ```ts
@@ -135,7 +138,7 @@ export async function reshard(
   const selection = readSelection(options);
   const { signal } = options;
   const open = (): Promise<CheckpointSource<TensorInfo>> =>
-    openSafetensorsSource(source, { isNamed: false, signal });
+    openSafetensorsSource(source, { isNamed: false, dequantize: selection.dequantize, signal });
   const choices = { selection, shared: 'copy', metadata: new Map(), verify: false } as const;
   const result = await rewriteFolder(target, open, { ...options, ...choices });
   const { dropped, unrecorded, overlaps, ...resharded } = result;

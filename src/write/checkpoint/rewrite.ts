@@ -1,9 +1,12 @@
 /** Writes the tensors of a source anew, into a folder or a file, for `reshard` and `convert`. */
 
+import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { requireBoolean } from '../../errors/arguments.js';
+import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../platform/io/steps.js';
+import type { CastTarget } from '../../tensor/float32/cast.js';
+import { identityOf } from '../replacement/exchange.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
 import type { SelectableInfo } from '../selection/options.js';
@@ -22,6 +25,7 @@ import {
   type OtherFiles,
   type OtherFilesOptions,
 } from './other-files.js';
+import { plainFiles } from './plain-files.js';
 import { type CheckpointPlan, planCheckpoint, plannedFile, type SharedTensors } from './plan.js';
 import { type Choices, type SelectedTensors, selectTensors } from './selected-tensors.js';
 import type { CheckpointSource } from './source.js';
@@ -70,19 +74,21 @@ export async function rewriteFolder<Info extends SelectableInfo>(
   return await inLockedFolder(target, options, (folder) =>
     withSource(open, async (source) => {
       const { path } = source;
-      const others = copyOtherFiles
+      const found = copyOtherFiles
         ? findOtherFiles(dirname(path), folder, basename(path))
         : NO_OTHER_FILES;
       const selected = await runAsync(selectTensors(source, options), signal);
+      const others = otherFilesOf(found, path, selected, options);
       const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
       const checkpoint = await runAsync(layout, signal);
       const facts = rewriteFacts(selected, checkpoint.metadata, others);
       if (options.dryRun === true) {
-        return { ...planCheckpoint(folder, checkpoint, others.files), ...facts };
+        return { ...planCheckpoint(folder, checkpoint, others), ...facts };
       }
       await source.verify?.(selected.tensors, signal);
       const written = await writeCheckpoint(folder, checkpoint, options, {
         otherFiles: others.files,
+        obsolete: others.obsolete,
         verify,
         closeSources: () => source.close(),
       });
@@ -105,6 +111,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
   requireBoolean('durable', durable);
   requireBoolean('dryRun', dryRun);
   return await withSource(open, async (source) => {
+    if (options.selection.dequantize !== undefined) requireOtherFile(path, source);
     const selected = await runAsync(selectTensors(source, options), signal);
     const file = layOutFile(selected.table, selected.metadataOf);
     const { layout, totalSize } = file;
@@ -126,6 +133,17 @@ export async function rewriteFile<Info extends SelectableInfo>(
   });
 }
 
+/** With `dequantize`, files that name the old quantization are written without it, or left out. */
+function otherFilesOf<Info extends SelectableInfo>(
+  found: OtherFiles,
+  source: string,
+  { report }: SelectedTensors<Info>,
+  { selection: { dequantize, dtype = dequantize } }: RewriteOptions<Info>,
+): OtherFiles {
+  if (dequantize === undefined) return found;
+  return plainFiles(found, source, report.dequantized.length === 0 ? null : (dtype as CastTarget));
+}
+
 async function withSource<Info extends SelectableInfo, Result>(
   open: OpenCheckpointSource<Info>,
   work: (source: CheckpointSource<Info>) => Promise<Result>,
@@ -138,12 +156,24 @@ async function withSource<Info extends SelectableInfo, Result>(
   }
 }
 
+/**
+ * Throws a RangeError `ERR_OUT_OF_RANGE` for plain weights in place of quantized ones: the `config.json` beside them
+ * would be of the old ones. A folder gets both.
+ */
+function requireOtherFile(target: string, { path }: { readonly path: string }): void {
+  const stats = statSync(target, { bigint: true, throwIfNoEntry: false });
+  if (stats === undefined || identityOf(stats) !== identityOf(statSync(path, { bigint: true })))
+    return;
+  const expected = 'another file than the source, or its folder, whose config.json is written, too';
+  throw argumentRangeError('target', expected, target);
+}
+
 function rewriteFacts<Info extends SelectableInfo>(
   { dropped, overlaps, report }: SelectedTensors<Info>,
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,
 ): RewriteFacts {
-  const { leftOut, cast, uncast } = report;
+  const { overflowed, ...known } = report;
   const copied = files.map(({ name }) => name);
-  return { leftOut, cast, uncast, dropped, unrecorded, overlaps, conflicts, copied, skipped };
+  return { ...known, dropped, unrecorded, overlaps, conflicts, copied, skipped };
 }

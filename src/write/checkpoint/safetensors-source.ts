@@ -1,21 +1,32 @@
 /** A local safetensors checkpoint as the source of a new one. */
 
+import { allocate } from '../../errors/out-of-memory.js';
 import { openShards } from '../../file/checkpoint/open.js';
+import { readJsonBeside } from '../../file/json-beside.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
+import type { Dtype } from '../../header/dtype.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { runAsync } from '../../platform/io/steps.js';
+import { storageFill } from '../../platform/storage/storage-fill.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
+import { dequantizedSource } from './dequantized-source.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
 import { SourceTensors } from './source-tensors.js';
+import type { StoredBytes } from './stored-reads.js';
+
+/** Codes to read at once: several pieces of the new file. */
+const WINDOW_BYTE_LENGTH = 2 ** 22;
 
 /** Options of opening a source. */
 interface SafetensorsSourceOptions {
   readonly maxIndexByteLength?: number | undefined;
   /** Whether errors of writing name the tensor; tensors are then written one by one. */
   readonly isNamed: boolean;
+  /** The dtype of dequantized weights; quantized tensors stay as they are by default. */
+  readonly dequantize?: Dtype | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -27,7 +38,7 @@ interface SafetensorsSourceOptions {
  */
 export async function openSafetensorsSource(
   path: string | URL,
-  { maxIndexByteLength, isNamed, signal }: SafetensorsSourceOptions,
+  { maxIndexByteLength, isNamed, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   // Read, not mapped: mapped pages of copied files would count as memory of the process.
   const options = { maxIndexByteLength, storage: 'read' } as const;
@@ -36,17 +47,40 @@ export async function openSafetensorsSource(
     const table = new SourceTensors(shards, isNamed);
     const { index, path: label } = shards.files;
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
-    return {
+    const source: CheckpointSource<TensorInfo> = {
       path: label,
       table,
       list: () => listOf(table, metadata, label),
       metadataOf: () => metadata,
       close: () => shards.close({}),
     };
+    if (dequantize === undefined) return source;
+    const { tensors } = await runAsync(source.list(), signal);
+    const stored = storedBytes(label, tensors);
+    return await dequantizedSource(source, { stored, dtype: dequantize, signal });
   } catch (error) {
     shards.close({});
     throw error;
   }
+}
+
+/** Reads tensors by position, on the thread pool. */
+function storedBytes(
+  path: string,
+  tensors: readonly SourceTensor<TensorInfo>[],
+): StoredBytes<SourceTensor<TensorInfo>> {
+  return {
+    path,
+    tensors,
+    windowByteLength: WINDOW_BYTE_LENGTH,
+    read: async ({ name, payload }, begin, length) => {
+      const { storage, position } = payload as FilePayload;
+      const bytes = allocate(Uint8Array, length, { path: storage.path, tensor: name });
+      await storageFill(storage, position)(bytes, begin);
+      return bytes;
+    },
+    readJson: (name, signal) => runAsync(readJsonBeside(path, name), signal),
+  };
 }
 
 function* listOf(

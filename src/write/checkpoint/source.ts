@@ -14,6 +14,8 @@ export interface SourceTensor<Info extends SelectableInfo = SelectableInfo> {
   readonly name: string;
   /** The facts passed to the caller's functions. */
   readonly info: Info & { readonly dtype: Dtype };
+  /** For a quantized weight: the dtype of its values, which `payload` has. */
+  readonly valueDtype?: Dtype;
   /** The place of its elements, to find tensors that share bytes. */
   readonly memory: TensorMemory;
   /** The source of its bytes. */

@@ -114,7 +114,7 @@ export interface ConversionPlan
  * `names` and `select` see a tensor that safetensors cannot hold with the dtype null; leaving it out avoids the
  * error. All problems with names, dtypes and shapes are found before the first write, and the new files get their
  * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. With `copyOtherFiles` a folder also gets the
- * files beside the source, as with `reshard`.
+ * files beside the source, as with `reshard`; `dequantize` is as there, for a source that is safetensors.
  *
  * @throws FormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
  *   the source do not match their checksum
@@ -185,7 +185,8 @@ export async function convert(
   if (isFile) requireFileOptions(options);
   let root: RootKeys = [];
   const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
-    const opened = await openConversionSource(source, options, { verify, signal });
+    const { dequantize } = selection;
+    const opened = await openConversionSource(source, options, { verify, dequantize, signal });
     root = opened.root ?? [];
     return opened;
   };

@@ -17,6 +17,7 @@ import {
   openTorchCheckpoint,
 } from '../../foreign/torch/open.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
+import type { Dtype } from '../../header/dtype.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
 import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
@@ -29,6 +30,8 @@ export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
 interface ConversionOpening {
   /** Whether to compare checksums, and to name tensors in errors of writing. */
   readonly verify: boolean;
+  /** The dtype of dequantized weights. */
+  readonly dequantize: Dtype | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -43,14 +46,15 @@ const COPIED = { storage: 'read' } as const;
 export async function openConversionSource(
   source: string | URL,
   options: ConversionSourceOptions,
-  { verify, signal }: ConversionOpening,
+  { verify, dequantize, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
   const { limits = {} } = options;
   const { path, format } = await detectFormat(source);
-  if (format !== null) requireUsed(options, format);
+  if (format !== null) requireUsed({ ...options, dequantize }, format);
   if (format === 'safetensors') {
     const { maxIndexByteLength } = limits;
-    return await openSafetensorsSource(path, { maxIndexByteLength, isNamed: verify, signal });
+    const chosen = { maxIndexByteLength, isNamed: verify, dequantize, signal };
+    return await openSafetensorsSource(path, chosen);
   }
   if (format === 'torch') {
     const chosen = { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED };

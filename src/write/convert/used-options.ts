@@ -6,10 +6,13 @@ import type { DetectedFormat } from './detect-format.js';
 type SourceFormat = NonNullable<DetectedFormat['format']>;
 
 /** Options for one format alone. */
-const ONLY_FOR: Readonly<Record<'root' | 'unknownGlobals' | 'voidDtype', SourceFormat>> = {
+const ONLY_FOR: Readonly<
+  Record<'root' | 'unknownGlobals' | 'voidDtype' | 'dequantize', SourceFormat>
+> = {
   root: 'torch',
   unknownGlobals: 'torch',
   voidDtype: 'numpy',
+  dequantize: 'safetensors',
 };
 
 const KIND_TEXTS: Readonly<Record<SourceFormat, string>> = {

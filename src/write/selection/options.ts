@@ -7,6 +7,9 @@ import type { Dtype } from '../../header/dtype.js';
 import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import { CAST_TARGETS, type CastTarget, isCastTarget } from '../../tensor/float32/cast.js';
 
+/** Dtypes of dequantized weights. */
+const PLAIN_DTYPES: readonly Dtype[] = ['BF16', 'F16', 'F32'];
+
 /** The facts of a tensor that callbacks receive. */
 export interface SelectableInfo {
   /** Dtype in the source; null for a tensor that cannot be taken. */
@@ -48,7 +51,12 @@ export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
    */
   readonly dtype?: CastTarget | undefined;
   /**
-   * Replaces the three options above: a function that is called with name and info of every tensor. It returns false
+   * Writes the weights that quantized tensors stand for, as this dtype, in place of codes, scales and zero points. All
+   * other options see the model so. The source is safetensors; `docs/quantized.md` has the schemes.
+   */
+  readonly dequantize?: 'BF16' | 'F16' | 'F32' | undefined;
+  /**
+   * Replaces `names`, `rename` and `dtype`: a function that is called with name and info of every tensor. It returns false
    * to leave the tensor out, else an object with a new `name`, a `dtype` to cast to, both, or neither.
    */
   readonly select?: ((name: string, info: Info) => SelectedAs) | undefined;
@@ -59,6 +67,7 @@ export const SELECTION_OPTIONS: OptionNames<SelectionOptions<SelectableInfo>> = 
   names: true,
   rename: true,
   dtype: true,
+  dequantize: true,
   select: true,
 };
 
@@ -76,15 +85,19 @@ export function readSelection<Info extends SelectableInfo>({
   names,
   rename,
   dtype,
+  dequantize,
   select,
 }: SelectionOptions<Info>): SelectionOptions<Info> {
+  if (dequantize !== undefined && !PLAIN_DTYPES.includes(dequantize)) {
+    throw notADtype('dequantize', dequantize, PLAIN_DTYPES);
+  }
   if (select !== undefined) {
     if (typeof select !== 'function') throw argumentTypeError('select', 'a function', select);
     for (const [name, value] of Object.entries({ names, rename, dtype })) {
       const expected = 'left out beside select, which does the same';
       if (value !== undefined) throw argumentTypeError(name, expected, value);
     }
-    return { select };
+    return { select, dequantize };
   }
   if (names !== undefined && typeof names !== 'function') requireNames(names);
   if (dtype !== undefined && !isCastTarget(dtype)) throw notADtype('dtype', dtype, CAST_TARGETS);
@@ -93,6 +106,7 @@ export function readSelection<Info extends SelectableInfo>({
     names: names === undefined || typeof names === 'function' ? names : [...names],
     rename: isList ? renamesOf(rename) : rename,
     dtype,
+    dequantize,
   };
 }
 

@@ -69,6 +69,8 @@ export function selectionSource(
 export interface Selectable<Info> {
   readonly name: string;
   readonly info: Info;
+  /** For a quantized weight: the dtype of its values before they are rounded to that of `info`. */
+  readonly valueDtype?: Dtype;
 }
 
 /** A tensor of the source that cannot be taken. */
@@ -89,6 +91,8 @@ export interface Selected<Tensor> {
   readonly cast: Cast | null;
   /** Whether the option `dtype` spares it because it belongs to a quantized weight. */
   readonly isUncast: boolean;
+  /** Whether it stands in for a quantized weight. */
+  readonly isDequantized: boolean;
 }
 
 /** Up to this number of names, an unknown name is compared with all of them. */
@@ -154,11 +158,11 @@ export class Selection<Info extends SelectableInfo> {
     const isPacked = (name: string): boolean =>
       packedWeightOf(name, (other) => dtypes.get(other)) !== null;
     yield* forEachInSlices(tensors, (tensor) => {
-      const { name, info } = tensor;
+      const { name, info, valueDtype = info.dtype } = tensor;
       const as = this.#askFor(name, info);
       if (as === false) return;
       const { name: newName = name, dtype = info.dtype } = as;
-      const cast = castOf(info.dtype, dtype);
+      const cast = castOf(valueDtype, dtype);
       if (cast === undefined) problems.push(this.#impossibleCast(name, info.dtype, dtype));
       const other = givenTo.get(newName);
       if (other !== undefined) problems.push(this.#nameTwice(newName, [other, name]));
@@ -166,7 +170,9 @@ export class Selection<Info extends SelectableInfo> {
       const problem = nameProblem(newName);
       if (problem !== undefined) problems.push(this.#problem(problem, name));
       const isUncast = this.castsAll && cast != null && isPacked(name);
-      selected.push({ tensor, name: newName, cast: isUncast ? null : (cast ?? null), isUncast });
+      const isDequantized = tensor.valueDtype !== undefined;
+      const made = { cast: isUncast ? null : (cast ?? null), isUncast, isDequantized };
+      selected.push({ tensor, name: newName, ...made });
     });
     throwTogether(problems, this.#source.path);
     this.#asked = tensors;

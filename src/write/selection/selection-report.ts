@@ -1,4 +1,4 @@
-/** The report of a selection: tensors left out, cast, or spared, and overflow. */
+/** The report of a selection: tensors left out, cast, dequantized or spared, and overflow. */
 
 import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import type { Selected } from './select.js';
@@ -7,8 +7,10 @@ import type { Selected } from './select.js';
 export interface SelectionReport {
   /** Names in the source of the tensors that `names` or `select` left out; without aliases. */
   readonly leftOut: readonly string[];
-  /** New names of the tensors that were cast. */
+  /** New names of the tensors that were cast, without dequantized ones. */
   readonly cast: readonly string[];
+  /** New names of the tensors written in place of quantized ones. */
+  readonly dequantized: readonly string[];
   /**
    * New names of the tensors that `dtype` spared because they belong to quantized weights: scales, zero points, code
    * books. They are recognized by the names and dtypes of the tensors beside them in the source. `select` casts every
@@ -24,7 +26,7 @@ export interface SelectionReport {
 
 /** The report when all tensors are taken unchanged. */
 export function emptyReport(): SelectionReport {
-  return { leftOut: [], cast: [], uncast: [], overflowed: new Map() };
+  return { leftOut: [], cast: [], dequantized: [], uncast: [], overflowed: new Map() };
 }
 
 /** Starts the report of tensors to be written; `overflowed` is filled during the writes. */
@@ -33,12 +35,14 @@ export function* reportOf(
   leftOut: readonly string[],
   overflowed: ReadonlyMap<string, number>,
 ): Slices<SelectionReport> {
-  const [casts, uncast]: [string[], string[]] = [[], []];
-  yield* forEachInSlices(selected, ({ name, cast, isUncast }) => {
-    if (cast !== null) casts.push(name);
-    if (isUncast) uncast.push(name);
+  const [cast, dequantized, uncast]: [string[], string[], string[]] = [[], [], []];
+  yield* forEachInSlices(selected, (tensor) => {
+    const { name } = tensor;
+    if (tensor.isDequantized) dequantized.push(name);
+    else if (tensor.cast !== null) cast.push(name);
+    if (tensor.isUncast) uncast.push(name);
   });
-  return { leftOut, cast: casts, uncast, overflowed };
+  return { leftOut, cast, dequantized, uncast, overflowed };
 }
 
 /** Returns the function that adds a cast's count to `overflowed`. */

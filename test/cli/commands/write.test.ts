@@ -1,5 +1,5 @@
 /** `convert`, `split`, `merge` and `scan`. */
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
@@ -281,6 +281,56 @@ it('--dtype leaves scales of weights that are in another shard', async () => {
   const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
   const scales = tensors.filter(({ name }: { name: string }) => name.endsWith('_scale_inv'));
   expect(scales.map(({ dtype }: { dtype: string }) => dtype)).not.toContain('F16');
+});
+
+describe('--dequantize', () => {
+  const source = join(root, 'test/fixtures/quantized/bnb-nf4-nested');
+
+  it.each(['convert', 'split', 'merge'])(
+    'of %s writes plain weights and config',
+    async (command) => {
+      const target = temporaryPath('plain');
+      const args = [command, source, target, '--dequantize', 'F16', '--copy-other-files'];
+      const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+      const done = JSON.parse(await printed([...args, '--json']));
+      expect(done).toMatchObject({ ...plan, dryRun: false, overflowed: {} });
+      expect(plan).toMatchObject({ castCount: 0, dequantizedCount: 2, uncast: [], leftOut: [] });
+      for (const options of [['--dry-run'], []]) {
+        expect(await printed([...args, ...options])).toMatch(/^2 tensors dequantized$/m);
+      }
+      const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
+      const dtypes = tensors.map(({ name, dtype }: { name: string; dtype: string }) => [
+        name,
+        dtype,
+      ]);
+      expect(dtypes).toContainEqual(['model.layers.0.mlp.up_proj.weight', 'F16']);
+      const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
+      expect(config.quantization_config).toBe(undefined);
+    },
+  );
+
+  it('takes dtypes of weights, and is for safetensors', async () => {
+    expect(await call(['convert', source, 'x', '--dequantize', 'F8_E4M3'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--dequantize takes BF16, F16, F32'),
+    });
+    const torch = join(TORCH, 'zip-state-dict.pt');
+    expect(await call(['convert', torch, temporaryPath('x'), '--dequantize', 'F16'])).toMatchObject(
+      {
+        code: 2,
+        stderr: expect.stringContaining('--dequantize must be left out for a torch file'),
+      },
+    );
+  });
+
+  it('names what cannot be dequantized', async () => {
+    const bad = join(root, 'test/fixtures/quantized/bad-missing-scale');
+    const called = await call(['convert', bad, temporaryPath('x'), '--dequantize', 'BF16']);
+    expect(called.code).toBe(1);
+    expect(called.stderr).toMatch(
+      /"model\.layers\.0\.mlp\.down_proj\.weight": F8_E4M3 codes without a scale/,
+    );
+  });
 });
 
 describe('--dtype of a quantized model', () => {

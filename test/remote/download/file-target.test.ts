@@ -89,6 +89,7 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     undeleted: [],
     skipped: [],
     cast: [],
+    dequantized: [],
     uncast: [],
     overflowed: new Map(),
     leftOut: [],

@@ -91,7 +91,7 @@ it('copies weights, index and the files beside them, byte for byte', async () =>
       name,
     ).toBe(true);
   }
-  const casts = { cast: [], uncast: [], overflowed: new Map(), leftOut: [] };
+  const casts = { cast: [], dequantized: [], uncast: [], overflowed: new Map(), leftOut: [] };
   expect(rest).toEqual({ path: folder, deleted: [], undeleted: [], skipped: [], ...casts });
   expect(files.map(({ name }) => name).toSorted()).toEqual(NAMES);
   expect(commit).toBe(hub().commit('org/sharded'));

@@ -1,0 +1,144 @@
+/**
+ * The configuration of the same model with plain weights: `config.json` without what it says about quantization. All
+ * other bytes stay: Python tells 1.0 from 1, and JavaScript does not.
+ */
+
+import { FormatError, QuantizationError } from '../../errors/errors.js';
+import { CLOSE_BRACE, JsonReader, OPEN_BRACE } from '../../header/json/reader.js';
+import { skipValue } from '../../header/json/skip.js';
+import { decodeString } from '../../header/json/strings.js';
+import type { TextKind } from '../../header/json/utf8.js';
+
+const CONFIG_TEXT: TextKind = {
+  noun: 'configuration',
+  syntaxCode: 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION',
+  utf8Code: 'SAFETENSORS_INVALID_HEADER_UTF8',
+};
+
+/** Members that are about quantization alone. The last one is of DeepSeek-V4: `fp4`. */
+const SECTIONS: ReadonlySet<string> = new Set([
+  'quantization_config',
+  'compression_config',
+  'quantization',
+  'expert_dtype',
+]);
+
+/** Members with the dtype of the weights: in newer versions of transformers, and in older ones. */
+const DTYPES: ReadonlySet<string> = new Set(['dtype', 'torch_dtype']);
+
+/** Numbers that Python writes, and no standard knows. */
+const PYTHON_NUMBERS = /"(?:[^"\\]|\\.)*"|Infinity|NaN/g;
+
+/** A member of an object: where it begins, and where its value ends. */
+interface Member {
+  readonly begin: number;
+  readonly end: number;
+  readonly isRemoved: boolean;
+}
+
+/** A part of the text, and what takes its place. */
+interface Edit {
+  readonly begin: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/**
+ * Returns the configuration without its sections about quantization, those of `text_config` and other configurations
+ * in it, too. `dtype` is torch's name for the new dtype of the weights, null when none changed.
+ *
+ * @throws QuantizationError `SAFETENSORS_QUANTIZATION_INVALID` for a text that is not an object of JSON
+ */
+export function plainConfig(config: Uint8Array, dtype: string | null, path: string): Uint8Array {
+  try {
+    const edits = new ConfigEdits(config, dtype).find();
+    return edited(config, edits);
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error;
+    const { message, cause } = error;
+    throw new QuantizationError('SAFETENSORS_QUANTIZATION_INVALID', message, { path, cause });
+  }
+}
+
+class ConfigEdits {
+  readonly #reader: JsonReader;
+  readonly #dtype: string | null;
+  readonly #edits: Edit[] = [];
+
+  constructor(config: Uint8Array, dtype: string | null) {
+    // As long as before, so that places are the same.
+    const text = new TextDecoder().decode(config);
+    const standard = text.replace(PYTHON_NUMBERS, (match) =>
+      match.startsWith('"') ? match : '1'.repeat(match.length),
+    );
+    const isSame = standard === text;
+    this.#reader = new JsonReader(
+      isSame ? config : new TextEncoder().encode(standard),
+      {},
+      CONFIG_TEXT,
+    );
+    this.#dtype = dtype;
+  }
+
+  find(): readonly Edit[] {
+    const reader = this.#reader;
+    if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
+    this.#object(true, 1);
+    reader.expectEnd();
+    return this.#edits.sort((a, b) => a.begin - b.begin);
+  }
+
+  #object(hasWeights: boolean, depth: number): void {
+    const reader = this.#reader;
+    const members: Member[] = [];
+    if (!reader.enter(CLOSE_BRACE)) return;
+    do {
+      reader.peek();
+      const begin = reader.at;
+      const key = decodeString(reader.bytes, reader.readKey());
+      const isRemoved = SECTIONS.has(key);
+      const isObject = reader.peek() === OPEN_BRACE;
+      const valueBegin = reader.at;
+      if (!isRemoved && isObject && key.endsWith('_config')) {
+        this.#object(key === 'text_config', depth + 1);
+      } else skipValue(reader, depth);
+      const end = reader.at;
+      if (hasWeights && this.#dtype !== null && DTYPES.has(key)) {
+        this.#edits.push({ begin: valueBegin, end, text: JSON.stringify(this.#dtype) });
+      }
+      members.push({ begin, end, isRemoved });
+    } while (reader.hasNext(CLOSE_BRACE));
+    this.#remove(members);
+  }
+
+  /** Removes members with the commas behind them, those at the end with the comma before them. */
+  #remove(members: readonly Member[]): void {
+    const last = members.findLastIndex(({ isRemoved }) => !isRemoved);
+    const cut = (begin: number, end: number): void =>
+      void this.#edits.push({ begin, end, text: '' });
+    for (const [i, { begin, isRemoved }] of members.entries()) {
+      if (isRemoved && i < last) cut(begin, (members[i + 1] as Member).begin);
+    }
+    if (last === members.length - 1) return;
+    const begin = last === -1 ? members[0]?.begin : members[last]?.end;
+    cut(begin as number, (members.at(-1) as Member).end);
+  }
+}
+
+function edited(config: Uint8Array, edits: readonly Edit[]): Uint8Array {
+  const encoder = new TextEncoder();
+  const parts: Uint8Array[] = [];
+  let at = 0;
+  for (const { begin, end, text } of edits) {
+    parts.push(config.subarray(at, begin), encoder.encode(text));
+    at = end;
+  }
+  parts.push(config.subarray(at));
+  const result = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let place = 0;
+  for (const part of parts) {
+    result.set(part, place);
+    place += part.length;
+  }
+  return result;
+}

@@ -1,0 +1,185 @@
+/** A source with logical tensors: weights in place of codes, scales and zero points. */
+
+import type { TensorMemory } from '../../file/shards/shared-tensors.js';
+import type { TensorInfo } from '../../file/source/facts.js';
+import type { Dtype } from '../../header/dtype.js';
+import { mapInSlices } from '../../header/json/slices.js';
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import { DequantizedCheckpoint } from '../../quantized/dequantized.js';
+import { LogicalTensor } from '../../quantized/logical-tensor.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { MadePayload } from '../input/tensor-input.js';
+import { selectionSource, type Unselectable } from '../selection/select.js';
+import { TOTAL_PARAMETERS } from '../selection/total-parameters.js';
+import type { CheckpointSource, SourceTensor } from './source.js';
+import { type StoredBytes, StoredReads } from './stored-reads.js';
+
+/** The tensors of a source, how to read them, and what they become. */
+export interface Dequantizing<Tensor extends SourceTensor<TensorInfo>> {
+  readonly stored: StoredBytes<Tensor>;
+  readonly dtype: Dtype;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Returns the same source with logical tensors. A tensor that cannot be dequantized is a problem unless it is left out.
+ *
+ * @throws As `dequantized`
+ */
+export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>(
+  source: CheckpointSource<TensorInfo>,
+  { stored, dtype, signal }: Dequantizing<Tensor>,
+): Promise<CheckpointSource<TensorInfo>> {
+  const reads = new StoredReads(stored);
+  const model = await DequantizedCheckpoint.of(reads, signal === undefined ? {} : { signal });
+  const byCodes = new Map<string, string>();
+  for (const name of model.keys()) {
+    const { scheme, storedAs } = model.info(name);
+    if (scheme !== null) byCodes.set(storedAs['weight'] as string, name);
+  }
+  if (byCodes.size === 0 && model.problems.length === 0) return source;
+  const byName = new Map(stored.tensors.map((tensor) => [tensor.name, tensor]));
+  const tensorOf = (tensor: Tensor): SourceTensor<TensorInfo>[] => {
+    const name = byCodes.get(tensor.name);
+    if (name === undefined) return model.has(tensor.name) ? [tensor] : [];
+    const parts = Object.values(model.info(name).storedAs).filter((part) => part !== tensor.name);
+    const others = parts.map((part) => byName.get(part) as Tensor);
+    return [new DequantizedTensor(model, name, dtype, [tensor, ...others], signal)];
+  };
+  return {
+    path: source.path,
+    table: null,
+    *list() {
+      const tensors = (yield* mapInSlices(stored.tensors, tensorOf)).flat();
+      const unselectable = model.problems.map((problem): Unselectable<TensorInfo> => {
+        const name = problem.tensor as string;
+        const info = byName.get(name)?.info ?? { dtype, shape: [], dataOffsets: [0, 0] };
+        return { name, info, problem };
+      });
+      const names = new Set([...tensors, ...unselectable].map(({ name }) => name));
+      const { index, files } = source.metadataOf() ?? { index: null, files: [] };
+      // As the source itself has them.
+      const aliases = index === null ? (files[0] ?? null) : index.metadata;
+      return { ...selectionSource(names, aliases, source.path), tensors, unselectable };
+    },
+    metadataOf: () => {
+      const metadata = source.metadataOf();
+      if (metadata === null) return null;
+      const { files, index } = metadata;
+      return {
+        files: files.map(withoutCount),
+        index: index && { metadata: withoutCount(index.metadata), jsonKeys: index.jsonKeys },
+      };
+    },
+    close: () => source.close(),
+  };
+}
+
+/** Some tools count codes as parameters: the number of a quantized model tells nothing about the plain one. */
+function withoutCount(
+  metadata: ReadonlyMap<string, string> | null,
+): ReadonlyMap<string, string> | null {
+  if (metadata === null) return null;
+  return new Map([...metadata].filter(([key]) => key !== TOTAL_PARAMETERS));
+}
+
+/** A weight whose values are computed while it is written. */
+export class DequantizedTensor implements SourceTensor<TensorInfo> {
+  readonly name: string;
+  readonly info: TensorInfo;
+  readonly valueDtype = 'F32';
+  /** The stored tensors that it is made of, the codes first. */
+  readonly parts: readonly SourceTensor<TensorInfo>[];
+  readonly #model: DequantizedCheckpoint;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(
+    model: DequantizedCheckpoint,
+    name: string,
+    dtype: Dtype,
+    parts: readonly SourceTensor<TensorInfo>[],
+    signal: AbortSignal | undefined,
+  ) {
+    const { shape } = model.info(name);
+    const [codes] = parts as readonly [SourceTensor<TensorInfo>];
+    this.name = name;
+    this.info = Object.freeze({ dtype, shape, dataOffsets: codes.info.dataOffsets });
+    this.parts = parts;
+    this.#model = model;
+    this.#signal = signal;
+  }
+
+  get memory(): TensorMemory {
+    const { name, info } = this;
+    const { dtype, shape } = info;
+    const storageByteLength = tensorByteLength({ dtype, shape });
+    return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
+  }
+
+  get payload(): MadePayload {
+    const payloads = this.parts.map(({ payload }) => payload);
+    const verify = (): void => {
+      for (const payload of payloads) {
+        if (payload.kind === 'made') payload.verify();
+        else payload.storage.verify();
+      }
+    };
+    const fill = rowsInOrder(() => this.#model.getTensor(this.name), this.#signal);
+    return { kind: 'made', fill, verify, storage: payloads[0]?.storage };
+  }
+}
+
+/**
+ * Fills pieces with float32 values: whole rows in place; a row that two pieces share is kept from one to the next.
+ * Everything read for the tensor is dropped after its last piece.
+ */
+function rowsInOrder(open: () => LogicalTensor, signal: AbortSignal | undefined): AsyncFill {
+  let tensor: LogicalTensor | null = null;
+  let shared = { row: -1, values: new Float32Array(0) };
+  let last: Promise<void> = Promise.resolve();
+  const fill = async (target: Uint8Array, begin: number): Promise<void> => {
+    tensor ??= open();
+    const columns = tensor.shape.at(-1) ?? 1;
+    const values = floatsOver(target);
+    const start = begin / Float32Array.BYTES_PER_ELEMENT;
+    for (let at = 0; at < values.length; ) {
+      const row = Math.floor((start + at) / columns);
+      const column = (start + at) % columns;
+      const rows = Math.floor((values.length - at) / columns);
+      if (column === 0 && rows > 0) {
+        const whole = values.subarray(at, at + rows * columns);
+        await LogicalTensor.fill(tensor, row, whole, 'F32', signal);
+        at += whole.length;
+        continue;
+      }
+      if (shared.row !== row) {
+        const own = shared.values.length === columns ? shared.values : new Float32Array(columns);
+        shared = { row: -1, values: own };
+        await LogicalTensor.fill(tensor, row, own, 'F32', signal);
+        shared.row = row;
+      }
+      const part = shared.values.subarray(column, column + values.length - at);
+      values.set(part, at);
+      at += part.length;
+    }
+    if (values.buffer !== target.buffer) target.set(new Uint8Array(values.buffer));
+    if (start + values.length < tensor.elementCount) return;
+    tensor = null;
+    shared = { row: -1, values: new Float32Array(0) };
+  };
+  return (target, begin) => {
+    const filled = last.then(() => fill(target, begin));
+    // A failure ends the writing; the pieces that were asked for before it are still filled.
+    last = filled.catch(() => {});
+    return filled;
+  };
+}
+
+/** The target as numbers; numbers of their own where it is not aligned. */
+function floatsOver({ buffer, byteOffset, byteLength }: Uint8Array): Float32Array {
+  const width = Float32Array.BYTES_PER_ELEMENT;
+  const isAligned = byteOffset % width === 0;
+  return isAligned
+    ? new Float32Array(buffer, byteOffset, byteLength / width)
+    : new Float32Array(byteLength / width);
+}

@@ -1,0 +1,129 @@
+/** Reads stored tensors for dequantizing, window by window: rows of a weight come one after the other. */
+
+import { constants } from 'node:buffer';
+import type { TensorEntry, TensorInfo } from '../../file/source/facts.js';
+import { DTYPES } from '../../header/dtype.js';
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import type { ReadableSource } from '../../quantized/source.js';
+import { planSlice, type SliceIndices } from '../../tensor/slice.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+
+/** A stored tensor. */
+export interface Stored {
+  readonly name: string;
+  readonly info: TensorInfo;
+}
+
+/** Where stored tensors are: files on this machine, or on another one. */
+export interface StoredBytes<Tensor extends Stored> {
+  /** The file or index, for errors. */
+  readonly path: string;
+  /** All tensors. */
+  readonly tensors: readonly Tensor[];
+  /** Bytes to read at once, at least. */
+  readonly windowByteLength: number;
+  /** Reads the bytes [begin, begin + length) of a tensor. */
+  read(
+    tensor: Tensor,
+    begin: number,
+    length: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Uint8Array<ArrayBuffer>>;
+  /** Reads a file of JSON beside the weights; undefined when there is none. */
+  readJson(name: string, signal: AbortSignal | undefined): Promise<unknown>;
+}
+
+/** Bytes of a tensor that were read last. */
+interface Window {
+  readonly begin: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** A call's options, which come last. */
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Stored tensors as `dequantized` takes them; nothing is kept but one window of each weight under way. */
+export class StoredReads<T extends Stored> implements ReadableSource {
+  readonly path: string;
+  readonly #source: StoredBytes<T>;
+  readonly #byName: ReadonlyMap<string, T>;
+  readonly #windows = new Map<string, Window>();
+
+  constructor(source: StoredBytes<T>) {
+    this.path = source.path;
+    this.#source = source;
+    this.#byName = new Map(source.tensors.map((tensor) => [tensor.name, tensor]));
+  }
+
+  async tensors(): Promise<TensorEntry[]> {
+    return this.#source.tensors.map(({ name, info }) => {
+      return { ...info, name, file: '', byteLength: tensorByteLength(info) };
+    });
+  }
+
+  async readTensors(
+    names: Iterable<string> = [],
+    options?: CallOptions,
+  ): Promise<Map<string, Tensor>> {
+    const found = new Map<string, Tensor>();
+    for (const name of names) found.set(name, await this.getTensor(name, options));
+    return found;
+  }
+
+  async getTensor(name: string, { signal }: CallOptions = {}): Promise<Tensor> {
+    const tensor = this.#find(name);
+    const { info } = tensor;
+    const bytes = await this.#source.read(tensor, 0, tensorByteLength(info), signal);
+    return this.#tensorOf(tensor, info.shape, bytes);
+  }
+
+  /** Reads a file of JSON beside the weights; undefined when there is none. */
+  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+    return await this.#source.readJson(name, signal);
+  }
+
+  /** Some rows: what lies together. The last item of `index` are the call's options. */
+  async getSlice(name: string, ...index: SliceIndices): Promise<Tensor> {
+    const rows = [...index] as unknown[];
+    const { signal } = rows.pop() as CallOptions;
+    const tensor = this.#find(name);
+    const { dtype, shape } = tensor.info;
+    const plan = planSlice(shape, rows as SliceIndices, DTYPES[dtype].bits, {
+      tensor: name,
+    });
+    const bytes = await this.#window(tensor, plan.byteOffset, plan.byteLength, signal);
+    return this.#tensorOf(tensor, plan.shape, bytes);
+  }
+
+  /** Returns the bytes from the window; reads the next one when they are not in it. */
+  async #window(
+    tensor: T,
+    begin: number,
+    byteLength: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const { name } = tensor;
+    const end = begin + byteLength;
+    const whole = tensorByteLength(tensor.info);
+    let window = this.#windows.get(name);
+    if (window === undefined || begin < window.begin || end > window.begin + window.bytes.length) {
+      const { windowByteLength } = this.#source;
+      const length = Math.min(Math.max(byteLength, windowByteLength), whole - begin);
+      window = { begin, bytes: await this.#source.read(tensor, begin, length, signal) };
+      this.#windows.set(name, window);
+    }
+    if (end === whole) this.#windows.delete(name);
+    return window.bytes.subarray(begin - window.begin, end - window.begin);
+  }
+
+  #tensorOf({ name, info }: T, shape: readonly number[], bytes: Uint8Array<ArrayBuffer>): Tensor {
+    const limits = { maxBufferByteLength: constants.MAX_LENGTH, path: this.path };
+    return TensorOf.ofBytes(name, info.dtype, shape, bytes, limits);
+  }
+
+  #find(name: string): T {
+    return this.#byName.get(name) as T;
+  }
+}

@@ -1,0 +1,118 @@
+/** Quantized checkpoints written as plain ones, by `reshard` and `convert`. */
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { convert } from '../../../src/convert.js';
+import {
+  fromFloat32,
+  loadCheckpoint,
+  loadFile,
+  openCheckpoint,
+  reshard,
+  type Tensor,
+} from '../../../src/index.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
+
+interface Fixture {
+  readonly id: string;
+  readonly expect: 'dequantize' | 'refuse';
+  readonly logical?: Readonly<Record<string, unknown>>;
+  readonly plain?: readonly string[];
+}
+
+const folder = join(root, 'test/fixtures/quantized');
+const { fixtures }: { fixtures: readonly Fixture[] } = JSON.parse(
+  readFileSync(join(folder, 'manifest.json'), 'utf8'),
+);
+const exact = fixtures.filter((fixture) => fixture.expect === 'dequantize');
+const refused = fixtures.filter((fixture) => fixture.expect === 'refuse');
+const fast = { durable: false };
+const DTYPES = ['BF16', 'F16', 'F32'] as const;
+const TORCH_DTYPES = { BF16: 'bfloat16', F16: 'float16', F32: 'float32' };
+
+/** A copy of a fixture's checkpoint, to write into. */
+function copyOf(id: string): string {
+  const target = temporaryPath(id);
+  cpSync(join(folder, id), target, {
+    recursive: true,
+    filter: (path) => !/expected|reference/.test(path),
+  });
+  return target;
+}
+
+function factsOf(tensor: Tensor | undefined): unknown {
+  return [tensor?.dtype, tensor?.shape, tensor?.bytes];
+}
+
+/** One sign for zeros, where the reference loses it. */
+function bits(values: Float32Array, isSignFree: boolean): Uint32Array {
+  return new Uint32Array(values.map((value) => (isSignFree && value === 0 ? 0 : value)).buffer);
+}
+
+describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id, fixture) => {
+  const expected = loadFile(join(folder, id, 'expected.safetensors'));
+  const isSignFree = id.startsWith('modelopt-nvfp4');
+  const logical = Object.keys(fixture.logical ?? {}).sort();
+
+  it.each(DTYPES)('has the values of the reference as %s', async (dtype) => {
+    for (const write of [reshard, convert]) {
+      const target = temporaryPath('plain');
+      const done = await write(join(folder, id), target, { ...fast, dequantize: dtype });
+      expect([...done.dequantized].sort()).toEqual(logical);
+      expect([done.cast, done.uncast, done.leftOut]).toEqual([[], [], []]);
+      const written = loadCheckpoint(target);
+      expect([...written.keys()].sort()).toEqual([...logical, ...(fixture.plain ?? [])].sort());
+      for (const name of logical) {
+        const [found, wanted] = [written.get(name) as Tensor, expected.get(name) as Tensor];
+        expect([found.dtype, found.shape]).toEqual([dtype, wanted.shape]);
+        const values = wanted.toFloat32();
+        if (dtype === 'F32') {
+          expect(bits(found.toFloat32(), isSignFree)).toEqual(bits(values, isSignFree));
+        } else if (!isSignFree) {
+          expect(found.data).toEqual(fromFloat32(values, dtype));
+        } else {
+          const rounded = fromFloat32(values, dtype).map((one) => (one === 0x8000 ? 0 : one));
+          expect((found.data as Uint16Array).map((one) => (one === 0x8000 ? 0 : one))).toEqual(
+            rounded,
+          );
+        }
+      }
+      for (const name of fixture.plain ?? []) {
+        expect(factsOf(written.get(name))).toEqual(factsOf(expected.get(name)));
+      }
+    }
+  });
+
+  it('leaves a config without quantization, and needs no second time', async () => {
+    const target = copyOf(id);
+    const before = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
+    writeFileSync(join(target, 'quantize_config.json'), '{}');
+    await reshard(target, target, { ...fast, dequantize: 'F16' });
+    const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
+    const { quantization_config, quantization, compression_config, ...rest } = before;
+    for (const key of ['dtype', 'torch_dtype']) if (key in rest) rest[key] = TORCH_DTYPES.F16;
+    expect(config).toEqual(rest);
+    expect(existsSync(join(target, 'quantize_config.json'))).toBe(false);
+    const names = openCheckpoint(target).keys();
+    const again = await reshard(target, target, { ...fast, dequantize: 'F32' });
+    expect(again.dequantized).toEqual([]);
+    expect(again.copied).toEqual([]);
+    expect(openCheckpoint(target).keys()).toEqual(names);
+  });
+});
+
+it.each(refused.map(({ id }) => id))(
+  '%s is refused, and the folder stays as it was',
+  async (id) => {
+    const target = copyOf(id);
+    const content = (): [string, Buffer][] =>
+      readdirSync(target).map((name) => [name, readFileSync(join(target, name))]);
+    const before = content();
+    for (const write of [reshard, convert]) {
+      const failed = write(target, target, { ...fast, dequantize: 'BF16' });
+      await expect(failed).rejects.toMatchObject({ code: 'SAFETENSORS_QUANTIZATION_INVALID' });
+    }
+    expect(content()).toEqual(before);
+  },
+);

@@ -67,6 +67,7 @@ const TABLE = `
   takeAsync | takeFloat32Async, 16 at once | rows.mjs takeAsync | ours
   rowsLoop | a loop over the mapped values, JavaScript | rows.mjs loop | ours
   rowsRead | a read a row, fs.readSync | rows.mjs read
+  rowServer | takeAsync behind node:http, 64 connections | row-server.mjs serve | ours
 
   received | safetensors-mmap | network.mjs own | ours
   receivedByFetch | safetensors-mmap, given a fetch | network.mjs fetch | ours

@@ -1,36 +1,54 @@
 /** Random rows of a table: from the disk, and from the page cache. */
 import { join } from 'node:path';
 import { pick } from '../contenders.mjs';
-import { tensor, writeModel } from '../models.mjs';
+import { tensor, writeModel, writeSparseModel } from '../models.mjs';
 
 const READERS = pick('take takeAsync rowsLoop rowsRead');
+/** The loop needs one buffer for the table, and engines have none of 100 GB. */
+const SPARSE_READERS = pick('take takeAsync rowsRead');
 const WIDTH = 4096;
 const HEIGHT = 120_000;
 /** Calls of 16 rows: few of them are in what the system reads ahead for another. */
 const COLD_CALLS = 100;
 const WARM_CALLS = 1000;
+const SPARSE_HEIGHT = 12_200_000;
+const REQUESTS = 30_000;
 
-/** Rows of 8 kB of a table of 1 GB. */
+/** Rows of 8 kB of a table of 1 GB, and of one of 100 GB that has no blocks on the disk. */
 export const rows = {
   name: 'rows',
   prepare: async ({ folder, signal, size }) => {
     const path = join(folder, 'table.safetensors');
     await writeModel(path, [tensor('table', 'BF16', size(HEIGHT, 200), WIDTH)], signal);
-    return { path };
+    const sparse = join(folder, 'sparse.safetensors');
+    await writeSparseModel(sparse, [tensor('table', 'BF16', size(SPARSE_HEIGHT, 200), WIDTH)]);
+    return { path, sparse };
   },
-  legs: ({ rounds, many }, { path }) => {
+  legs: ({ rounds, many, size }, { path, sparse }) => {
     const base = { contenders: READERS, path, rounds: Math.max(rounds, many(5)), compared: [] };
     return {
       cold: { ...base, cache: 'cold', args: [`${COLD_CALLS}`] },
       warm: { ...base, cache: 'warm', args: [`${WARM_CALLS}`] },
+      sparse: {
+        ...base,
+        ...{ contenders: SPARSE_READERS, path: sparse, cache: 'cold', args: [`${WARM_CALLS}`] },
+      },
+      server: {
+        ...base,
+        ...{ contenders: pick('rowServer'), path: sparse, cache: 'cold' },
+        args: [`${size(REQUESTS, 640)}`],
+      },
     };
   },
   page: `
     ## Random rows of 8 kB as float32, rows a second
-    | way | cold = cold:first # | warm, first pass = warm:first # | second = warm:second # | third = warm:third # |
+    | way | cold = cold:first # | warm, first pass = warm:first # | second = warm:second # | third = warm:third # | 100 GB, sparse = sparse:first # | requests by HTTP = server:perSecond # |
     - 16 rows a call of a table of 1 GB; the table of the loop is mapped, and its rows come by page faults
     - {reasons}
     > rows, cold: takeFloat32 against a read a row | at least 0.8 × | cold:take.first / cold:rowsRead.first | rows a second = cold:take.first # & by reads = cold:rowsRead.first #
     > rows, cold: takeFloat32Async against a read a row | at least 0.8 × | cold:takeAsync.first / cold:rowsRead.first | rows a second = cold:takeAsync.first # & by reads = cold:rowsRead.first #
-    > rows, warm, third pass: takeFloat32 against a read a row | at least 0.8 × | warm:take.third / warm:rowsRead.third | rows a second = warm:take.third # & by reads = warm:rowsRead.third #`,
+    > rows, warm, third pass: takeFloat32 against a read a row | at least 0.8 × | warm:take.third / warm:rowsRead.third | rows a second = warm:take.third # & by reads = warm:rowsRead.third #
+    > rows of 100 GB, sparse: takeFloat32 against a read a row | at least 0.8 × | sparse:take.first / sparse:rowsRead.first | rows a second = sparse:take.first # & by reads = sparse:rowsRead.first #
+    > rows of 100 GB by HTTP, requests a second | at least 8000 # | server:rowServer.perSecond | median = server:rowServer.p50 & private memory = server:rowServer.anonymous MB
+    > rows of 100 GB by HTTP, the 99th percentile | at most 10 ms | server:rowServer.p99`,
 };

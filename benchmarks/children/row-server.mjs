@@ -1,0 +1,75 @@
+/**
+ * A server of rows under load, as an embedding server is. Arguments: METHOD FILE REQUESTS. A second process, whose
+ * method is `load`, asks over 64 connections for random rows, one after the other on each. Prints the requests a second,
+ * the 50th and 99th percentile of their ms, and the server's private memory.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import { safeOpen } from 'safetensors-mmap';
+import { readMemory } from './memory.mjs';
+
+const CONNECTIONS = 64;
+const [method, path, count] = process.argv.slice(2);
+
+async function serve() {
+  const table = safeOpen(path).getTensor('table');
+  const server = createServer(async (request, response) => {
+    const { bytes } = await table.takeAsync([Number(request.url.slice(1))]);
+    response.end(bytes);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address();
+  const load = fork(import.meta.filename, ['load', String(port), count, String(table.shape[0])]);
+  const [figures] = await once(load, 'message');
+  console.log(JSON.stringify({ ...figures, anonymous: readMemory().anonymous }));
+  server.close();
+}
+
+/** Asks, and waits for as many bytes as the first answer has. */
+async function ask(port, requests, nextRow, times) {
+  const socket = connect(port, '127.0.0.1').setNoDelay();
+  await once(socket, 'connect');
+  let [length, received, start] = [Number.NaN, 0, 0];
+  let done;
+  socket.on('data', (bytes) => {
+    received += bytes.length;
+    if (Number.isNaN(length)) {
+      const head = bytes.indexOf('\r\n\r\n');
+      length = head + 4 + Number(/content-length: (\d+)/i.exec(bytes.latin1Slice(0, head))[1]);
+    }
+    if (received === length) done();
+  });
+  for (let i = 0; i < requests; i++) {
+    const answered = new Promise((resolve) => (done = resolve));
+    received = 0;
+    length = Number.NaN;
+    start = performance.now();
+    socket.write(`GET /${nextRow()} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
+    await answered;
+    times.push(performance.now() - start);
+  }
+  socket.destroy();
+}
+
+async function load() {
+  const [, port, requests, height] = process.argv.slice(2).map(Number);
+  let state = 1;
+  const nextRow = () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state % height;
+  };
+  const times = [];
+  const start = performance.now();
+  const each = Math.ceil(requests / CONNECTIONS);
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => ask(port, each, nextRow, times)));
+  const perSecond = Math.round((times.length * 1000) / (performance.now() - start));
+  const [p50, p99] = [0.5, 0.99].map(
+    (part) => times.sort((a, b) => a - b)[Math.floor(times.length * part)],
+  );
+  process.send({ perSecond, p50, p99 });
+  process.disconnect();
+}
+
+await (method === 'load' ? load() : serve());

@@ -114,6 +114,8 @@ export {
   type SavedCheckpoint,
   saveCheckpoint,
 } from './write/checkpoint/save.js';
+export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
+export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
 export type {
   InferredInput,
@@ -136,7 +138,7 @@ export {
   saveFile,
   saveFileSync,
 } from './write/save/save.js';
-export { serialize } from './write/save/serialize.js';
+export { serialize, serializeStream } from './write/save/serialize.js';
 export {
   createWriter,
   type SafetensorsWriter,

@@ -20,6 +20,7 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
+export type { NamedValues } from './errors/named-values.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export {
   type CheckpointCheck,
@@ -30,6 +31,8 @@ export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.j
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
+export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
+export type { TensorSpec } from './header/tensor-spec.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export { openRemote } from './remote/browser.js';
 export type { ByteSource } from './remote/byte-source.js';
@@ -52,3 +55,19 @@ export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export {
+  type SerializeStreamOptions,
+  serialize,
+  serializeStream,
+} from './write/input/serialize-in-memory.js';
+export type { SerializedStream } from './write/input/serialized.js';
+export type { TensorBytes } from './write/input/tensor-bytes.js';
+export type {
+  InferredInput,
+  NamedTensors,
+  NamedTensorsInMemory,
+  NewTensor,
+  NewTensorOf,
+  TensorInput,
+} from './write/input/tensor-input.js';
+export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';

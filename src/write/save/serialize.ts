@@ -1,15 +1,29 @@
-/** `serialize`: writes tensors and metadata to memory, as a whole file. */
+/** `serialize` and `serializeStream`: tensors and metadata as a whole file, in memory or as a stream. */
 
 import { constants } from 'node:buffer';
-import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
-import { allocate } from '../../errors/out-of-memory.js';
+import { requireOptions, requireSignal } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { runSync } from '../../platform/io/steps.js';
-import { memoryEntries, type NamedTensorsInMemory } from '../input/tensor-input.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
+import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
+import {
+  type Lenders,
+  SerializedStream,
+  serializedPieces,
+  serializeEntries,
+} from '../input/serialized.js';
+import {
+  type FilePayload,
+  memoryEntries,
+  type NamedTensors,
+  type NamedTensorsInMemory,
+  readTensorsAndStreams,
+} from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
+import { fillOf } from './tensor-writes.js';
 
 /**
  * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are
@@ -39,31 +53,53 @@ export function serialize<
 >(tensors: NamedTensorsInMemory<D, ByName>, options: HeaderOptions = {}): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
-  const { header, placed, byteLength } = layOut(
-    memoryEntries(tensors as NamedTensorsInMemory),
-    options,
-  );
-  if (byteLength > constants.MAX_LENGTH) {
-    const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;
-    throw argumentRangeError('the result', expected, byteLength);
-  }
-  const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
-  try {
-    const result = allocate(Uint8Array, byteLength, {});
-    result.set(header);
-    const data = result.subarray(header.byteLength);
-    for (const { spec, begin, end } of placed) {
-      const { payload } = spec;
-      if (payload.kind === 'memory') {
-        data.set(payload.window(0, spec.byteLength), begin);
-        continue;
-      }
+  const entries = memoryEntries(tensors as NamedTensorsInMemory);
+  return serializeEntries(entries, options, constants.MAX_LENGTH, (lending) => {
+    const sources = new BorrowedFiles(lending);
+    const fill = (payload: FilePayload) => (target: Uint8Array) => {
       const file = sources.fileOf(payload);
-      runSync(readFully(readBytesOf(file), data.subarray(begin, end), payload.position, file.path));
-    }
-    sources.verify();
-    return result;
-  } finally {
-    sources.end();
-  }
+      runSync(readFully(readBytesOf(file), target, payload.position, file.path));
+    };
+    return { fill, verify: () => sources.verify(), end: () => sources.end() };
+  });
+}
+
+/**
+ * As `serialize`, one piece after the other: for an answer by HTTP, an upload, an archive, or the standard output.
+ * Memory holds some pieces of 1 MiB, whatever the length; that is known before the first piece. Tensors may be of files,
+ * in memory, or streams, as for `saveFile`. What is wrong with them is thrown at once.
+ *
+ * Tensors of files are read while the stream is; their files must not change meanwhile, or the stream ends with an
+ * error.
+ *
+ * @throws As `serialize`; in the stream also as streams of tensors do, and `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * const stream = serializeStream(file, { metadata: { format: 'pt' } });
+ * const chunks: Uint8Array[] = [];
+ * for await (const piece of stream) chunks.push(piece);
+ * console.log(Buffer.concat(chunks).length === stream.byteLength); // → true
+ * ```
+ */
+export function serializeStream<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(tensors: NamedTensors<D, ByName>, options: SerializeStreamOptions = {}): SerializedStream {
+  requireLittleEndianHost();
+  requireOptions(options, STREAM_OPTIONS);
+  const { signal, ...header } = options;
+  requireSignal(signal);
+  const entries = readTensorsAndStreams(tensors as NamedTensors);
+  const layout = layOut(entries, header);
+  const lend = (): Lenders<AsyncFill> => {
+    const sources = new BorrowedFiles(entries);
+    return {
+      fill: (payload) => fillOf(payload, sources),
+      verify: () => sources.verify(),
+      end: () => sources.end(),
+    };
+  };
+  return SerializedStream.of(layout.byteLength, () => serializedPieces(layout, lend, signal));
 }

@@ -65,7 +65,8 @@ interface Step<Bytes = Payload> {
   readonly position: number;
 }
 
-function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
+/** Returns the function that fills buffers with a tensor's bytes. */
+export function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
   if (payload.kind === 'made') return payload.fill;
   if (payload.kind === 'memory') {
     return (target, begin) => target.set(payload.window(begin, begin + target.length));

@@ -1,0 +1,79 @@
+/** `serialize` and `serializeStream` where there are no files, such as in browsers. */
+
+import { type OptionNames, requireOptions, requireSignal } from '../../errors/arguments.js';
+import type { Dtype } from '../../header/dtype.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import {
+  type Lenders,
+  SerializedStream,
+  serializedPieces,
+  serializeEntries,
+} from './serialized.js';
+import {
+  memoryEntries,
+  type NamedTensors,
+  type NamedTensorsInMemory,
+  readTensorsAndStreams,
+} from './tensor-input.js';
+
+/** Options of {@link serializeStream}. */
+export interface SerializeStreamOptions extends HeaderOptions {
+  /** Ends the stream: its next piece is `signal.reason` as an error. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Names of the options. */
+export const STREAM_OPTIONS: OptionNames<SerializeStreamOptions> = {
+  ...HEADER_OPTIONS,
+  signal: true,
+};
+
+/** All bytes are in memory. */
+const NO_FILES: Lenders<(target: Uint8Array, begin?: number) => void> = {
+  fill:
+    ({ storage, position }) =>
+    (target, begin = 0) => {
+      const from = position + begin;
+      target.set(storage.window(from, from + target.length));
+    },
+  verify() {},
+  end() {},
+};
+
+/**
+ * Returns tensors and metadata as the bytes of a safetensors file, in one buffer: as `serialize` of the main entry.
+ *
+ * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE`; SafetensorsError
+ *   `SAFETENSORS_OUT_OF_MEMORY`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for unusable arguments
+ */
+export function serialize<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(tensors: NamedTensorsInMemory<D, ByName>, options: HeaderOptions = {}): Uint8Array<ArrayBuffer> {
+  requireLittleEndianHost();
+  requireOptions(options, HEADER_OPTIONS);
+  const entries = memoryEntries(tensors as NamedTensorsInMemory);
+  return serializeEntries(entries, options, Number.MAX_SAFE_INTEGER, () => NO_FILES);
+}
+
+/**
+ * As `serialize`, one piece after the other, of tensors in memory or of streams, such as functions that fetch: as
+ * `serializeStream` of the main entry. A page can save what it has opened by it.
+ *
+ * @throws As `serialize`; in the stream as streams of tensors do, and `signal.reason`
+ */
+export function serializeStream<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(tensors: NamedTensors<D, ByName>, options: SerializeStreamOptions = {}): SerializedStream {
+  requireLittleEndianHost();
+  requireOptions(options, STREAM_OPTIONS);
+  const { signal, ...header } = options;
+  requireSignal(signal);
+  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), header);
+  return SerializedStream.of(layout.byteLength, () =>
+    serializedPieces(layout, () => NO_FILES, signal),
+  );
+}

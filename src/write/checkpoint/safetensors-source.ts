@@ -10,6 +10,7 @@ import type { Dtype } from '../../header/dtype.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
+import { limit, Slots } from '../../tensor/pieces.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
@@ -19,6 +20,9 @@ import type { StoredBytes } from './stored-reads.js';
 
 /** Codes to read at once: several pieces of the new file. */
 const WINDOW_BYTE_LENGTH = 2 ** 22;
+
+/** As many as the thread pool has threads. */
+const READS_AT_ONCE = 4;
 
 /** Options of opening a source. */
 interface SafetensorsSourceOptions {
@@ -73,11 +77,16 @@ function storedBytes(
     path,
     tensors,
     windowByteLength: WINDOW_BYTE_LENGTH,
-    read: async ({ name, payload }, begin, length) => {
-      const { storage, position } = payload as FilePayload;
-      const bytes = allocate(Uint8Array, length, { path: storage.path, tensor: name });
-      await storageFill(storage, position)(bytes, begin);
-      return bytes;
+    read: async (parts) => {
+      const pieces = parts.map(({ tensor: { name, payload }, begin, byteLength }) => {
+        const { storage, position } = payload as FilePayload;
+        const bytes = allocate(Uint8Array, byteLength, { path: storage.path, tensor: name });
+        return { bytes, begin, fill: storageFill(storage, position) };
+      });
+      await limit(pieces, new Slots(READS_AT_ONCE), async ({ bytes, begin, fill }) => {
+        await fill(bytes, begin);
+      });
+      return pieces.map(({ bytes }) => bytes);
     },
     readJson: (name, signal) => runAsync(readJsonBeside(path, name), signal),
   };

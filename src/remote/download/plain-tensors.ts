@@ -6,6 +6,7 @@ import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { runAsync } from '../../platform/io/steps.js';
+import { parsedConfig } from '../../quantized/plan/plain-config.js';
 import { dequantizedSource } from '../../write/checkpoint/dequantized-source.js';
 import {
   changedConfig,
@@ -70,7 +71,7 @@ export class PlainTensors {
         const config = await fetchConfig(files, name, signal);
         if (config === undefined) return undefined;
         configs.set(name, config);
-        return parsed(config);
+        return parsedConfig(config.bytes);
       },
     };
     const source = await dequantizedSource(remote, { stored, dtype, signal });
@@ -140,13 +141,4 @@ function isAbsence({ code, status }: RemoteError): boolean {
   return (
     isRefused || code === 'SAFETENSORS_BAD_RESPONSE' || code === 'SAFETENSORS_REMOTE_NOT_FOUND'
   );
-}
-
-/** As of local files, a text that is not JSON says nothing. */
-function parsed({ bytes }: RemoteConfig): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
 }

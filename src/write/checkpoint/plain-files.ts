@@ -53,9 +53,13 @@ export function changedConfig(
   path: string,
   { selection: { dequantize, dtype = dequantize }, report }: PlainWeights,
 ): Uint8Array | null {
-  const isNew = report.dequantized.length > 0 && dtype !== undefined;
-  const contents = plainConfig(config, isNew ? TORCH_DTYPES[dtype] : null, path);
-  return Buffer.compare(config, contents) === 0 ? null : contents;
+  const isSame = (contents: Uint8Array): boolean => Buffer.compare(config, contents) === 0;
+  const undeclared = plainConfig(config, null, path);
+  // Plain weights beside such a configuration are of a call that was killed before it wrote this file.
+  const isNew = report.dequantized.length > 0 || !isSame(undeclared);
+  if (!isNew || dtype === undefined) return null;
+  const contents = plainConfig(config, TORCH_DTYPES[dtype], path);
+  return isSame(contents) ? null : contents;
 }
 
 /**

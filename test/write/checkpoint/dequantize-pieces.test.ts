@@ -189,6 +189,29 @@ describe('choices', () => {
     expect(contents(source)).toEqual(before);
   });
 
+  it('keep metadata and aliases, but no count of codes', async () => {
+    const folder = temporaryPath('counted');
+    const data = new Uint8Array(32);
+    const given = {
+      'a.weight': { dtype: 'F8_E5M2', shape: [4, 8], data },
+      'a.weight_scale_inv': { dtype: 'F32', shape: [1, 1], data: Float32Array.of(1) },
+      b: { dtype: 'U8', shape: [32], data },
+    } as const;
+    const metadata = { total_parameters: '33', 'tied.weight': 'a.weight', license: 'mit' };
+    await saveCheckpoint(folder, given, { ...fast, maxShardSize: 32, metadata });
+    const options = { ...fast, dequantize: 'F16', maxShardSize: 32 } as const;
+    await reshard(folder, folder, { ...options, rename: { 'a.weight': 'c' } });
+    using checkpoint = openCheckpoint(folder);
+    const { metadata: kept, shards } = checkpoint;
+    expect([...(kept ?? [])]).toEqual([
+      ['total_size', '96'],
+      ['tied.weight', 'c'],
+      ['license', 'mit'],
+    ]);
+    expect(shards.length).toBe(2);
+    expect(checkpoint.getTensor('tied.weight').dtype).toBe('F16');
+  });
+
   it('read a config.json as Python writes it', async () => {
     const rest = '"torch_dtype": "bfloat16", "limits": [0.0, Infinity, NaN], "theta": 1e4';
     const quantization = JSON.stringify({ ...fp8, weight_block_size: [2, 4] });

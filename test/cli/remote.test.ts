@@ -1,8 +1,8 @@
 /** Commands on remote sources. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { serialize } from '../../src/index.js';
+import { safeOpen, serialize } from '../../src/index.js';
 import { FileServer } from '../remote/download/file-server.js';
 import { filesOf, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
@@ -49,6 +49,27 @@ describe('of a server', () => {
     const there = await call(['diff', server.url(INDEX), path, '--quick']);
     expect(there.stdout).toBe(here.stdout);
     expect(there.stdout).toContain('- embed\n- a.weight\n- b.weight\n- b.bias\n');
+  });
+
+  it('download says how many tensors it dequantized, as convert does', async () => {
+    const bytes = serialize({
+      'a.weight': { dtype: 'F8_E5M2', shape: [1, 2], data: Uint8Array.of(0x3c, 0x7b) },
+      'a.weight_scale_inv': { dtype: 'F32', shape: [1, 1], data: Float32Array.of(2) },
+    });
+    server.files.set('quantized.safetensors', { bytes, tag: '"quantized"' });
+    const local = temporaryPath('quantized.safetensors');
+    writeFileSync(local, bytes);
+    for (const [command, source] of [
+      ['download', server.url('quantized.safetensors')],
+      ['convert', local],
+    ] as const) {
+      const target = temporaryPath(`${command}.safetensors`);
+      const text = await printed([command, source, target, '--dequantize', 'F16']);
+      const lines =
+        '1 tensor dequantized\nwarning: a.weight: 1 element too large for the new dtype\n';
+      expect(text.endsWith(lines), text).toBe(true);
+      expect(safeOpen(target).getTensor('a.weight').data).toEqual(Uint16Array.of(0x4000, 0x7c00));
+    }
   });
 
   it('download says how many elements are too large for the new dtype, as convert does', async () => {

@@ -27,6 +27,18 @@ export const NEW_STATES = [2, 3];
 
 const NEW_STATE = Number(process.env.FAULTS_STATE ?? NEW_STATES[0]);
 export const NEW = tensorsOf(NEW_STATE);
+
+/** A weight in blocks of FP8, and a plain tensor. */
+export const QUANTIZED = {
+  'a.weight': { dtype: 'F8_E4M3', shape: [100, 80], data: new Uint8Array(8000).fill(0x38) },
+  'a.weight_scale_inv': { dtype: 'F32', shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) },
+  b: OLD.b,
+};
+export const QUANTIZED_CONFIG = JSON.stringify({
+  torch_dtype: 'bfloat16',
+  quantization_config: { quant_method: 'fp8', weight_block_size: [64, 64] },
+});
+
 export const SHARD = { maxShardSize: 2 * BYTE_LENGTH };
 export const SMALL_SHARD = { maxShardSize: BYTE_LENGTH };
 

@@ -26,6 +26,8 @@ import {
   oldFile,
   pathIn,
   put,
+  QUANTIZED,
+  QUANTIZED_CONFIG,
   REPOSITORY,
   roomyFile,
   SHARD,
@@ -146,6 +148,19 @@ export const resharding = [
     (root) =>
       reshard(join(root, 'model'), join(root, 'model'), {
         dtype: 'BF16',
+        maxShardSize: BYTE_LENGTH,
+      }),
+  ],
+  [
+    'reshard into itself, dequantized',
+    both(
+      checkpoint('model', SHARD, QUANTIZED),
+      put('model/config.json', QUANTIZED_CONFIG),
+      put('model/quantize_config.json', '{}'),
+    ),
+    (root) =>
+      reshard(join(root, 'model'), join(root, 'model'), {
+        dequantize: 'F16',
         maxShardSize: BYTE_LENGTH,
       }),
   ],

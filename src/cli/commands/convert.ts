@@ -3,15 +3,7 @@
 import type { Command } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
-import {
-  convertLocal,
-  DEQUANTIZE,
-  DRY_RUN,
-  SELECTION,
-  SHARD_SIZE,
-  shardSizeOf,
-  write,
-} from './written.js';
+import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 export const convertCommand: Command = {
   summary: 'converts torch, NumPy or safetensors to safetensors',
@@ -23,7 +15,6 @@ export const convertCommand: Command = {
     'the source, and compares the written files with it.',
   options: {
     ...SELECTION,
-    ...DEQUANTIZE,
     ...SHARD_SIZE,
     ...OTHER_FILES,
     ...FOREIGN_OPTIONS,

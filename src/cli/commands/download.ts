@@ -98,8 +98,8 @@ export const downloadCommand: Command = {
   description:
     'Downloads a model from the Hub or any server, with the files beside it, to a path, into a folder, or into ' +
     "the Hub's cache (with the word cache as TARGET), and checks hashes. In an existing folder, such as `.`, a " +
-    'single file keeps its name. Run it again to continue a broken download. With --filter, --exclude or --dtype ' +
-    'it fetches only these tensors and writes new files.',
+    'single file keeps its name. Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
+    'or --dequantize it fetches only these tensors and writes new files.',
   options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {

@@ -3,15 +3,7 @@
 import { reshard } from '../../index.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
-import {
-  convertLocal,
-  DEQUANTIZE,
-  DRY_RUN,
-  SELECTION,
-  SHARD_SIZE,
-  shardSizeOf,
-  write,
-} from './written.js';
+import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 /** Files beside the weights. */
 export const OTHER_FILES: CommandOptions = {
@@ -23,7 +15,7 @@ export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError(
     'expected a local source; `safetensors-mmap download SOURCE TARGET` fetches safetensors, also with ' +
-      '--filter, --exclude, --dtype and --max-shard-size',
+      '--filter, --exclude, --dtype, --dequantize and --max-shard-size',
   );
 }
 
@@ -33,7 +25,7 @@ export const splitCommand: Command = {
   description:
     "Writes the tensors into a folder, in files of limited size and an index, as the Hub's libraries do. The " +
     "folder may be the source's: the new files replace the old ones.",
-  options: { ...SHARD_SIZE, ...SELECTION, ...DEQUANTIZE, ...OTHER_FILES, ...DRY_RUN },
+  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
@@ -52,7 +44,7 @@ export const mergeCommand: Command = {
   description:
     'Writes all tensors of a checkpoint into one file: TARGET is a path that ends in .safetensors, or a folder, ' +
     'which gets model.safetensors.',
-  options: { ...SELECTION, ...DEQUANTIZE, ...OTHER_FILES, ...DRY_RUN },
+  options: { ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);

@@ -52,9 +52,6 @@ export const SELECTION: CommandOptions = {
       'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2, but not the scales and code books of ' +
       'quantized weights',
   },
-};
-
-export const DEQUANTIZE: CommandOptions = {
   dequantize: {
     type: 'string',
     value: 'DTYPE',

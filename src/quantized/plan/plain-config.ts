@@ -60,23 +60,33 @@ export function plainConfig(config: Uint8Array, dtype: string | null, path: stri
   }
 }
 
+/** The parsed text of a configuration, with 1 for numbers that Python alone knows; undefined when it is not JSON. */
+export function parsedConfig(config: Uint8Array): unknown {
+  try {
+    return JSON.parse(standardText(config));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text with numbers that every JSON has; as long as before. */
+function standardText(config: Uint8Array): string {
+  const text = new TextDecoder().decode(config);
+  return text.replace(PYTHON_NUMBERS, (match) =>
+    match.startsWith('"') ? match : '1'.repeat(match.length),
+  );
+}
+
 class ConfigEdits {
   readonly #reader: JsonReader;
   readonly #dtype: string | null;
   readonly #edits: Edit[] = [];
 
   constructor(config: Uint8Array, dtype: string | null) {
-    // As long as before, so that places are the same.
-    const text = new TextDecoder().decode(config);
-    const standard = text.replace(PYTHON_NUMBERS, (match) =>
-      match.startsWith('"') ? match : '1'.repeat(match.length),
-    );
-    const isSame = standard === text;
-    this.#reader = new JsonReader(
-      isSame ? config : new TextEncoder().encode(standard),
-      {},
-      CONFIG_TEXT,
-    );
+    const standard = new TextEncoder().encode(standardText(config));
+    // Only a text that is not UTF-8 has another length, and is refused as it stands.
+    const text = standard.length === config.length ? standard : config;
+    this.#reader = new JsonReader(text, {}, CONFIG_TEXT);
     this.#dtype = dtype;
   }
 

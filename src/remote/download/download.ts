@@ -10,7 +10,6 @@ import {
 } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { parseByteSize } from '../../file/shards/sizes.js';
-import type { TensorInfo } from '../../file/source/facts.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
@@ -36,7 +35,7 @@ import { type DownloadPlan, type DownloadResult, runDownload } from './run-downl
 export interface DownloadOptions
   extends TransferOptions,
     LockOptions,
-    Omit<SelectionOptions, 'dequantize'>,
+    SelectionOptions,
     SourceChoice {
   /**
    * Sent to the server of `source` alone, and only over `https:` or to this machine. For the Hub `HF_TOKEN` or the
@@ -65,12 +64,10 @@ export interface DownloadOptions
   readonly dryRun?: false | undefined;
 }
 
-const { dequantize: _dequantize, ...CHOICES } = SELECTION_OPTIONS;
-
 const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
-  ...CHOICES,
+  ...SELECTION_OPTIONS,
   token: true,
   headers: true,
   fetch: true,
@@ -106,11 +103,12 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * With `names` or `select` fetches only these tensors and writes them with new headers, as `saveFile` and
  * `saveCheckpoint` do: to a path if the source is one file, else into a folder. `rename`, `dtype` and `select` rename
  * tensors, or cast them as they arrive. Files beside the weights come along unchanged if no tensor is left out.
- * `overflowed` counts the values received now. After an error only whole files are used again: a broken one begins
+ * `dequantize` writes plain weights and configuration, as `reshard` does, of which it fetches the codes as they are
+ * needed: up to 16 MiB at a time for each of three files. `overflowed` counts the values received now. After an error only whole files are used again: a broken one begins
  * anew. Buffers are of 48 MiB at most, and of as much more as the tensors had before a cast: 24 MiB from F32 to F16,
  * 96 MiB from F64 to F8.
  *
- * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
+ * @throws QuantizationError with `dequantize`; TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
  *   as `reshard`, for unknown names and impossible casts; FormatError for files that are not safetensors
  * @throws RemoteError whose code tells why a file is unavailable, such as `SAFETENSORS_XET_ONLY`, or
  *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two tries
@@ -183,7 +181,7 @@ export async function download(
   if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
   requireLockTimeout(options);
   requireTransferOptions(options);
-  const selection = readSelection<TensorInfo>(options);
+  const selection = readSelection(options);
   const { maxShardSize } = options;
   if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
   return await runDownload(

@@ -63,7 +63,7 @@ async function fillFolder(
   scope: DownloadScope,
   made: string[],
 ): Promise<DownloadedFolder> {
-  const { weights, others, index } = plan;
+  const { weights, others, index, obsolete } = plan;
   const { signal, transfer } = scope;
   const files = [...weights, ...others];
   const missing: WantedFile[] = [];
@@ -106,11 +106,12 @@ async function fillFolder(
       return bytes;
     });
     signal.throwIfAborted();
-    const stale = await replacement.commit({
+    const indexes = {
       index: index?.bytes ?? null,
-      interimIndex: (nameOf) =>
+      interimIndex: (nameOf: (name: string) => string) =>
         index?.interimIndex(nameOf) ?? encodeIndex(new Map(), renamed(shardOf, nameOf)),
-    });
+    };
+    const stale = await replacement.commit(indexes, obsolete);
     for (const name of stale.deleted) await forget(join(folder, name));
     received.presentByteLength += presentByteLength;
     return { ...received, ...stale };
@@ -166,13 +167,15 @@ export function patternOf({ index, weights }: WantedFiles): FilenamePattern {
 async function isFinished(
   folder: string,
   pattern: FilenamePattern,
-  { weights, index }: WantedFiles,
+  { weights, index, obsolete }: WantedFiles,
 ): Promise<boolean> {
   const names = await readdir(folder);
   const temporaryNames = new TemporaryNames(pattern.text);
   const planned = new Set([...weights, ...(index === null ? [] : [index])].map(({ name }) => name));
   const isStale = (name: string): boolean =>
-    (pattern.owns(name) && !planned.has(name)) || temporaryNames.isLeftOver(name);
+    (pattern.owns(name) && !planned.has(name)) ||
+    temporaryNames.isLeftOver(name) ||
+    obsolete.includes(name);
   if (names.some(isStale)) return false;
   if (index === null) return true;
   if (!names.includes(index.name)) return false;

@@ -2,15 +2,18 @@
 
 import { createHash } from 'node:crypto';
 import { runAsync } from '../../platform/io/steps.js';
+import type { DequantizedTensor } from '../../write/checkpoint/dequantized-source.js';
 import { type CheckpointLayout, layOutCheckpoint } from '../../write/checkpoint/layout.js';
+import { obsoleteNames } from '../../write/checkpoint/plain-files.js';
 import { selectTensors } from '../../write/checkpoint/selected-tensors.js';
 import type { WritableLayout } from '../../write/save/tensor-writes.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
+import { PlainTensors } from './plain-tensors.js';
 import { knownFile } from './receive.js';
 import { receiveLayout } from './receive-layout.js';
-import { type RemoteTensor, readRemoteTensors } from './remote-tensors.js';
+import { RemoteTensor, readRemoteTensors } from './remote-tensors.js';
 import type { SourceFiles } from './source-files.js';
 import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
@@ -31,29 +34,42 @@ export async function planTensors(
   signal: AbortSignal,
 ): Promise<WantedFiles> {
   const model = await findModel(source, placeOf, signal);
-  const remote = await readRemoteTensors(source, model, selection, signal);
+  const { dequantize } = selection;
+  // Companions are among the tensors that are not asked for.
+  const remote = await readRemoteTensors(
+    source,
+    model,
+    dequantize === undefined ? selection : {},
+    signal,
+  );
+  const plain =
+    dequantize === undefined ? null : await PlainTensors.of(source, remote, dequantize, signal);
   const choices = { selection, shared: 'copy', metadata: new Map() } as const;
-  const selected = await runAsync(selectTensors(remote, choices), signal);
+  const selected = await runAsync(selectTensors(plain?.source ?? remote, choices), signal);
   const layout = layOutCheckpoint(selected.table, { maxShardSize }, selected.metadataOf);
   const checkpoint = await runAsync(layout, signal);
-  const tensors = selected.tensors as readonly RemoteTensor[];
+  const tensors = selected.tensors as readonly (RemoteTensor | DequantizedTensor)[];
   const byName = new Map(tensors.map((tensor, number) => [selected.table.name(number), tensor]));
   const namesIn = new Map<string, readonly string[]>();
   const weights = checkpoint.files.map(({ name, layout }): WantedFile => {
     const names = Array.from(layout.placed, ({ spec }) => spec.name as string);
     namesIn.set(name, names);
-    return fileOf(
-      name,
-      layout,
-      names.map((each) => byName.get(each) as RemoteTensor),
-    );
+    const own = names.map((each) => byName.get(each) as RemoteTensor | DequantizedTensor);
+    return fileOf(name, layout, own, plain?.version ?? '');
   });
-  const isAll = remote.isAll(tensors);
+  const { report } = selected;
+  const isAll =
+    plain === null ? remote.isAll(tensors as readonly RemoteTensor[]) : report.leftOut.length === 0;
   const beside = isAll ? await otherFiles(source, placeOf, signal) : { others: [], skipped: [] };
+  const configs = (await plain?.configs(model.file.name, { selection, report }, signal)) ?? [];
+  const obsolete = obsoleteNames({ selection });
+  const replaced = new Set([...configs.map(({ name }) => name), ...obsolete]);
   return {
-    ...beside,
+    others: [...beside.others.filter(({ name }) => !replaced.has(name)), ...configs],
+    skipped: beside.skipped,
+    obsolete,
     commit: source.hub?.commit ?? null,
-    report: selected.report,
+    report,
     weights,
     index: plannedIndex(checkpoint),
     tensorsIn: async ({ name }) => namesIn.get(name) ?? null,
@@ -64,13 +80,17 @@ export async function planTensors(
 function fileOf(
   name: string,
   layout: WritableLayout,
-  tensors: readonly RemoteTensor[],
+  tensors: readonly (RemoteTensor | DequantizedTensor)[],
+  configVersion: string,
 ): WantedFile {
   const { byteLength } = layout;
-  const facts = { name, byteLength, hash: null, version: layoutVersion(layout, tensors) };
-  const ranges = tensors.map(({ range }) => range);
+  const version = layoutVersion(layout, tensors, configVersion);
+  const facts = { name, byteLength, hash: null, version };
+  // The others are fetched as their rows are asked for.
+  const received = tensors.filter((tensor) => tensor instanceof RemoteTensor);
+  const ranges = received.map(({ range }) => range);
   const takeFrom = (bytes: OrderedBytes): void => {
-    for (const tensor of tensors) tensor.bytes = bytes;
+    for (const tensor of received) tensor.bytes = bytes;
   };
   return {
     ...facts,
@@ -81,16 +101,21 @@ function fileOf(
 
 function plannedIndex({ pattern, index, interimIndex }: CheckpointLayout): WantedIndex | null {
   if (index === null) return null;
-  return knownFile({ name: pattern.indexFilename, hash: null, version: null }, index, interimIndex);
+  const file = knownFile({ name: pattern.indexFilename, hash: null, version: null }, index);
+  return { ...file, interimIndex };
 }
 
 /** Hashes all that determines the bytes of a file: its header, and the versions of the files with its tensors. */
 function layoutVersion(
   { header }: WritableLayout,
-  tensors: readonly RemoteTensor[],
+  tensors: readonly (RemoteTensor | DequantizedTensor)[],
+  configVersion: string,
 ): string | null {
-  const hash = createHash('sha256').update(header);
-  for (const { shard, range } of tensors) {
+  const hash = createHash('sha256').update(header).update(configVersion);
+  const parts = tensors.flatMap((tensor) =>
+    tensor instanceof RemoteTensor ? tensor : (tensor.parts as readonly RemoteTensor[]),
+  );
+  for (const { shard, range } of parts) {
     const { version } = shard.file;
     if (version === null) return null;
     hash.update(`${version} ${range.begin} ${range.end}\n`);

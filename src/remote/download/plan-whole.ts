@@ -42,7 +42,7 @@ export async function planWhole(
     return isNamed ? await tensorNamesIn(file, ends) : null;
   };
   const plan = { commit, weights, others, index: indexOf(model), skipped, tensorsIn };
-  return { ...plan, report: emptyReport() };
+  return { ...plan, obsolete: [], report: emptyReport() };
 }
 
 function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
@@ -80,5 +80,5 @@ function indexOf({ file, index }: ModelFile): WantedIndex | null {
   const interimIndex: WantedIndex['interimIndex'] = (nameOf) =>
     encodeIndex(new Map(parsed.metadata), weightMap(nameOf));
   const { name, hash, version } = file;
-  return knownFile({ name, hash, version }, bytes, interimIndex);
+  return { ...knownFile({ name, hash, version }, bytes), interimIndex };
 }

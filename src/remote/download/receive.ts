@@ -40,20 +40,14 @@ export async function receiveFile(
   throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: target.path });
 }
 
-/** An index whose bytes are known already. */
+/** A file whose bytes are known already. */
 export function knownFile(
   facts: Omit<WantedFacts, 'byteLength'>,
   given: Uint8Array,
-  interimIndex: WantedIndex['interimIndex'],
-): WantedIndex {
+): Omit<WantedIndex, 'interimIndex'> {
   const bytes = Uint8Array.from(given);
   const whole = { ...facts, byteLength: bytes.length, segments: [{ file: null, bytes }] };
-  return {
-    ...whole,
-    bytes,
-    interimIndex,
-    receive: (target, _, scope) => receiveFile(whole, target, scope),
-  };
+  return { ...whole, bytes, receive: (target, _, scope) => receiveFile(whole, target, scope) };
 }
 
 async function receive(

@@ -214,7 +214,7 @@ async function toFolder(
   requirePlannedNames(plan, source);
   if (options.dryRun === true) {
     const names = allFiles(plan).map(({ name }) => name);
-    const deleted = wouldDelete(folder, patternOf(plan), names);
+    const deleted = wouldDelete(folder, patternOf(plan), names, plan.obsolete);
     return await planOf(plan, folder, placeOf, deleted, scope.signal);
   }
   const files = [...plan.weights, ...plan.others];

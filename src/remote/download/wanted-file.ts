@@ -83,6 +83,8 @@ export interface WantedFiles {
   readonly others: readonly WantedFile[];
   /** The index; null for a single file. */
   readonly index: WantedIndex | null;
+  /** Names of files of the target that are wrong beside these, and deleted with the old checkpoint. */
+  readonly obsolete: readonly string[];
   /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
   /** Names of the tensors in one of the weights, in the order of their bytes; null for a file in another format. */

@@ -9,13 +9,9 @@ import { runSync } from '../../platform/io/steps.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { plainConfig } from '../../quantized/plan/plain-config.js';
 import type { CastTarget } from '../../tensor/float32/cast.js';
+import type { SelectionOptions } from '../selection/options.js';
+import type { SelectionReport } from '../selection/selection-report.js';
 import type { OtherFile, OtherFiles } from './other-files.js';
-
-/** The configuration that says, beside much else, how weights are quantized. */
-const CONFIG = 'config.json';
-
-/** That of Mistral's own files, `consolidated.safetensors` and the like. */
-const OWN_CONFIG = 'params.json';
 
 /** Torch's names of dtypes. */
 const TORCH_DTYPES: Readonly<Record<CastTarget, string>> = {
@@ -26,33 +22,71 @@ const TORCH_DTYPES: Readonly<Record<CastTarget, string>> = {
   F8_E5M2: 'float8_e5m2',
 };
 
+/** What decides about files beside the weights. */
+export interface PlainWeights {
+  readonly selection: Pick<SelectionOptions<never>, 'dtype' | 'dequantize'>;
+  readonly report: Pick<SelectionReport, 'dequantized'>;
+}
+
+/** Names of files about quantization alone. */
+export function obsoleteNames({ selection }: Pick<PlainWeights, 'selection'>): readonly string[] {
+  return selection.dequantize === undefined ? [] : OTHER_CONFIGS;
+}
+
+/**
+ * Names of configurations that say, beside much else, how weights are quantized. Mistral has one of its own beside
+ * `consolidated.safetensors` and the like.
+ *
+ * @param weights name of the index or the only file
+ */
+export function configNames(weights: string): readonly string[] {
+  return ['config.json', ...(weights.startsWith('consolidated') ? ['params.json'] : [])];
+}
+
+/**
+ * Returns the configuration of plain weights; null when it is the same.
+ *
+ * @throws QuantizationError for a text that is not an object of JSON
+ */
+export function changedConfig(
+  config: Uint8Array,
+  path: string,
+  { selection: { dequantize, dtype = dequantize }, report }: PlainWeights,
+): Uint8Array | null {
+  const isSame = (contents: Uint8Array): boolean => Buffer.compare(config, contents) === 0;
+  const undeclared = plainConfig(config, null, path);
+  // Plain weights beside such a configuration are of a call that was killed before it wrote this file.
+  const isNew = report.dequantized.length > 0 || !isSame(undeclared);
+  if (!isNew || dtype === undefined) return null;
+  const contents = plainConfig(config, TORCH_DTYPES[dtype], path);
+  return isSame(contents) ? null : contents;
+}
+
 /**
  * Returns the files to write beside plain weights: the configurations beside the source without what they say about
  * quantization, and of the found files those that are not about it alone.
  *
  * @param source the path of the index or the only file
- * @param dtype the new dtype of the dequantized weights; null without such weights
- * @throws QuantizationError for a configuration that is not an object of JSON; errors of the system
+ * @throws QuantizationError for a configuration that is not an object of JSON; FormatError
+ *   `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the system
  */
 export function plainFiles(
   { files, skipped }: OtherFiles,
   source: string,
-  dtype: CastTarget | null,
+  weights: PlainWeights,
 ): OtherFiles {
   const folder = dirname(source);
   const isInside = runSync(insideOf(folder));
-  const isOwn = basename(source).startsWith('consolidated');
-  const changed = [CONFIG, ...(isOwn ? [OWN_CONFIG] : [])].flatMap((name): OtherFile[] => {
+  const changed = configNames(basename(source)).flatMap((name): OtherFile[] => {
     const path = join(folder, name);
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats?.isFile() !== true || stats.size > MAX_CONFIG_BYTE_LENGTH) return [];
     if (!runSync(isInside(path))) refuseLink(folder, name);
-    const config = runSync(readSmallFile(path));
-    const contents = plainConfig(config, dtype && TORCH_DTYPES[dtype], path);
-    const isChanged = Buffer.compare(config, contents) !== 0;
-    return isChanged ? [{ name, path, byteLength: contents.byteLength, contents }] : [];
+    const contents = changedConfig(runSync(readSmallFile(path)), path, weights);
+    return contents === null ? [] : [{ name, path, byteLength: contents.byteLength, contents }];
   });
+  const obsolete = obsoleteNames(weights);
   const written = new Set(changed.map(({ name }) => name));
-  const kept = files.filter(({ name }) => !written.has(name) && !OTHER_CONFIGS.includes(name));
-  return { files: [...kept, ...changed], skipped, obsolete: OTHER_CONFIGS };
+  const kept = files.filter(({ name }) => !written.has(name) && !obsolete.includes(name));
+  return { files: [...kept, ...changed], skipped, obsolete };
 }

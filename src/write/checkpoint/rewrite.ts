@@ -5,7 +5,6 @@ import { basename, dirname } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../platform/io/steps.js';
-import type { CastTarget } from '../../tensor/float32/cast.js';
 import { identityOf } from '../replacement/exchange.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
@@ -78,7 +77,11 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         ? findOtherFiles(dirname(path), folder, basename(path))
         : NO_OTHER_FILES;
       const selected = await runAsync(selectTensors(source, options), signal);
-      const others = otherFilesOf(found, path, selected, options);
+      const { selection } = options;
+      const others =
+        selection.dequantize === undefined
+          ? found
+          : plainFiles(found, path, { selection, report: selected.report });
       const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
       const checkpoint = await runAsync(layout, signal);
       const facts = rewriteFacts(selected, checkpoint.metadata, others);
@@ -131,17 +134,6 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const written = { path, files: [name], index: null, totalSize, deleted: [], undeleted: [] };
     return { ...written, ...facts, overflowed: selected.report.overflowed };
   });
-}
-
-/** With `dequantize`, files that name the old quantization are written without it, or left out. */
-function otherFilesOf<Info extends SelectableInfo>(
-  found: OtherFiles,
-  source: string,
-  { report }: SelectedTensors<Info>,
-  { selection: { dequantize, dtype = dequantize } }: RewriteOptions<Info>,
-): OtherFiles {
-  if (dequantize === undefined) return found;
-  return plainFiles(found, source, report.dequantized.length === 0 ? null : (dtype as CastTarget));
 }
 
 async function withSource<Info extends SelectableInfo, Result>(

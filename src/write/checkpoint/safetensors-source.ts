@@ -1,15 +1,20 @@
 /** A local safetensors checkpoint as the source of a new one. */
 
+import { statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { allocate } from '../../errors/out-of-memory.js';
 import { openShards } from '../../file/checkpoint/open.js';
-import { readJsonBeside } from '../../file/json-beside.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { readSmallFile } from '../../platform/io/small-files.js';
+import { runAsync, type Steps } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
+import { parsedConfig } from '../../quantized/plan/plain-config.js';
+import { limit, Slots } from '../../tensor/pieces.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
@@ -19,6 +24,9 @@ import type { StoredBytes } from './stored-reads.js';
 
 /** Codes to read at once: several pieces of the new file. */
 const WINDOW_BYTE_LENGTH = 2 ** 22;
+
+/** As many as the thread pool has threads. */
+const READS_AT_ONCE = 4;
 
 /** Options of opening a source. */
 interface SafetensorsSourceOptions {
@@ -64,6 +72,12 @@ export async function openSafetensorsSource(
   }
 }
 
+/** Reads a configuration; undefined when there is none, or a very long one. Without it values may be others. */
+function* readConfig(path: string): Steps<unknown> {
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? Number.POSITIVE_INFINITY;
+  return size > MAX_CONFIG_BYTE_LENGTH ? undefined : parsedConfig(yield* readSmallFile(path));
+}
+
 /** Reads tensors by position, on the thread pool. */
 function storedBytes(
   path: string,
@@ -73,13 +87,18 @@ function storedBytes(
     path,
     tensors,
     windowByteLength: WINDOW_BYTE_LENGTH,
-    read: async ({ name, payload }, begin, length) => {
-      const { storage, position } = payload as FilePayload;
-      const bytes = allocate(Uint8Array, length, { path: storage.path, tensor: name });
-      await storageFill(storage, position)(bytes, begin);
-      return bytes;
+    read: async (parts) => {
+      const pieces = parts.map(({ tensor: { name, payload }, begin, byteLength }) => {
+        const { storage, position } = payload as FilePayload;
+        const bytes = allocate(Uint8Array, byteLength, { path: storage.path, tensor: name });
+        return { bytes, begin, fill: storageFill(storage, position) };
+      });
+      await limit(pieces, new Slots(READS_AT_ONCE), async ({ bytes, begin, fill }) => {
+        await fill(bytes, begin);
+      });
+      return pieces.map(({ bytes }) => bytes);
     },
-    readJson: (name, signal) => runAsync(readJsonBeside(path, name), signal),
+    readJson: (name, signal) => runAsync(readConfig(join(dirname(path), name)), signal),
   };
 }
 

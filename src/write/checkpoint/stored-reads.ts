@@ -14,6 +14,13 @@ export interface Stored {
   readonly info: TensorInfo;
 }
 
+/** Bytes of a tensor, from `begin` on. */
+export interface StoredPart<Tensor extends Stored> {
+  readonly tensor: Tensor;
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
 /** Where stored tensors are: files on this machine, or on another one. */
 export interface StoredBytes<Tensor extends Stored> {
   /** The file or index, for errors. */
@@ -22,13 +29,11 @@ export interface StoredBytes<Tensor extends Stored> {
   readonly tensors: readonly Tensor[];
   /** Bytes to read at once, at least. */
   readonly windowByteLength: number;
-  /** Reads the bytes [begin, begin + length) of a tensor. */
+  /** Reads parts of tensors, in the order given. */
   read(
-    tensor: Tensor,
-    begin: number,
-    length: number,
+    parts: readonly StoredPart<Tensor>[],
     signal: AbortSignal | undefined,
-  ): Promise<Uint8Array<ArrayBuffer>>;
+  ): Promise<readonly Uint8Array<ArrayBuffer>[]>;
   /** Reads a file of JSON beside the weights; undefined when there is none. */
   readJson(name: string, signal: AbortSignal | undefined): Promise<unknown>;
 }
@@ -65,18 +70,23 @@ export class StoredReads<T extends Stored> implements ReadableSource {
 
   async readTensors(
     names: Iterable<string> = [],
-    options?: CallOptions,
+    { signal }: CallOptions = {},
   ): Promise<Map<string, Tensor>> {
-    const found = new Map<string, Tensor>();
-    for (const name of names) found.set(name, await this.getTensor(name, options));
-    return found;
+    const tensors = Array.from(names, (name) => this.#find(name));
+    const parts = tensors.map((tensor) => {
+      return { tensor, begin: 0, byteLength: tensorByteLength(tensor.info) };
+    });
+    const read = await this.#source.read(parts, signal);
+    return new Map(
+      tensors.map((tensor, i) => [
+        tensor.name,
+        this.#tensorOf(tensor, tensor.info.shape, read[i] as Uint8Array<ArrayBuffer>),
+      ]),
+    );
   }
 
-  async getTensor(name: string, { signal }: CallOptions = {}): Promise<Tensor> {
-    const tensor = this.#find(name);
-    const { info } = tensor;
-    const bytes = await this.#source.read(tensor, 0, tensorByteLength(info), signal);
-    return this.#tensorOf(tensor, info.shape, bytes);
+  async getTensor(name: string, options?: CallOptions): Promise<Tensor> {
+    return (await this.readTensors([name], options)).get(name) as Tensor;
   }
 
   /** Reads a file of JSON beside the weights; undefined when there is none. */
@@ -111,7 +121,8 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     if (window === undefined || begin < window.begin || end > window.begin + window.bytes.length) {
       const { windowByteLength } = this.#source;
       const length = Math.min(Math.max(byteLength, windowByteLength), whole - begin);
-      window = { begin, bytes: await this.#source.read(tensor, begin, length, signal) };
+      const [bytes] = await this.#source.read([{ tensor, begin, byteLength: length }], signal);
+      window = { begin, bytes: bytes as Uint8Array<ArrayBuffer> };
       this.#windows.set(name, window);
     }
     if (end === whole) this.#windows.delete(name);

@@ -177,6 +177,56 @@ describe('choices', () => {
     expect([...done.overflowed]).toEqual([['a.weight', 2]]);
   });
 
+  it('finish what a killed call left: plain weights beside the old configuration', async () => {
+    const text = readFileSync(join(source, 'config.json'));
+    const options = { ...fast, dequantize: 'F16' } as const;
+    await reshard(source, source, options);
+    const before = contents(source);
+    writeFileSync(join(source, 'config.json'), text);
+    writeFileSync(join(source, 'quantize_config.json'), '{}');
+    const { deleted, dequantized } = await reshard(source, source, options);
+    expect([deleted, dequantized]).toEqual([['quantize_config.json'], []]);
+    expect(contents(source)).toEqual(before);
+  });
+
+  it('keep metadata and aliases, but no count of codes', async () => {
+    const folder = temporaryPath('counted');
+    const data = new Uint8Array(32);
+    const given = {
+      'a.weight': { dtype: 'F8_E5M2', shape: [4, 8], data },
+      'a.weight_scale_inv': { dtype: 'F32', shape: [1, 1], data: Float32Array.of(1) },
+      b: { dtype: 'U8', shape: [32], data },
+    } as const;
+    const metadata = { total_parameters: '33', 'tied.weight': 'a.weight', license: 'mit' };
+    await saveCheckpoint(folder, given, { ...fast, maxShardSize: 32, metadata });
+    const options = { ...fast, dequantize: 'F16', maxShardSize: 32 } as const;
+    await reshard(folder, folder, { ...options, rename: { 'a.weight': 'c' } });
+    using checkpoint = openCheckpoint(folder);
+    const { metadata: kept, shards } = checkpoint;
+    expect([...(kept ?? [])]).toEqual([
+      ['total_size', '96'],
+      ['tied.weight', 'c'],
+      ['license', 'mit'],
+    ]);
+    expect(shards.length).toBe(2);
+    expect(checkpoint.getTensor('tied.weight').dtype).toBe('F16');
+  });
+
+  it('read a config.json as Python writes it', async () => {
+    const rest = '"torch_dtype": "bfloat16", "limits": [0.0, Infinity, NaN], "theta": 1e4';
+    const quantization = JSON.stringify({ ...fp8, weight_block_size: [2, 4] });
+    const blocks = {
+      'a.weight': codes('F8_E5M2', [4, 8]),
+      'a.weight_scale_inv': scales('F32', [2, 2]),
+    };
+    const folder = await modelOf(fp8, blocks);
+    writeFileSync(join(folder, 'config.json'), `{"quantization_config": ${quantization}, ${rest}}`);
+    const done = await reshard(folder, folder, { ...fast, dequantize: 'F32' });
+    expect(done.dequantized).toEqual(['a.weight']);
+    const text = readFileSync(join(folder, 'config.json'), 'utf8');
+    expect(text).toBe(`{${rest.replace('bfloat16', 'float32')}}`);
+  });
+
   it('plan the same without writing', async () => {
     writeFileSync(join(source, 'hf_quant_config.json'), '{}');
     const options = { ...fast, dequantize: 'BF16', maxShardSize: 100 } as const;

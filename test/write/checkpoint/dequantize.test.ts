@@ -1,6 +1,16 @@
 /** Quantized checkpoints written as plain ones, by `reshard` and `convert`. */
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
 import { describe, expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
 import {
@@ -114,5 +124,34 @@ it.each(refused.map(({ id }) => id))(
       await expect(failed).rejects.toMatchObject({ code: 'SAFETENSORS_QUANTIZATION_INVALID' });
     }
     expect(content()).toEqual(before);
+  },
+);
+
+it.runIf(process.platform !== 'win32')(
+  'reads links of the cache, and leaves its blobs',
+  async () => {
+    const repository = temporaryPath('models--org--name');
+    const snapshot = join(repository, 'snapshots', 'c'.repeat(40));
+    mkdirSync(snapshot, { recursive: true });
+    const blobs = join(repository, 'blobs');
+    cpSync(copyOf('fp8-block-ragged'), blobs, { recursive: true });
+    for (const name of readdirSync(blobs)) symlinkSync(`../../blobs/${name}`, join(snapshot, name));
+    const target = temporaryPath('plain');
+    const { copied } = await reshard(snapshot, target, { ...fast, dequantize: 'F32' });
+    expect(copied).toEqual(['config.json']);
+    const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
+    expect([config.quantization_config, config.torch_dtype]).toEqual([undefined, 'float32']);
+    await expect(reshard(snapshot, snapshot, { ...fast, dequantize: 'F32' })).rejects.toMatchObject(
+      { code: 'SAFETENSORS_HUB_CACHE_BLOB' },
+    );
+    const blob = readFileSync(join(blobs, 'config.json'));
+    expect(blob).toEqual(readFileSync(join(folder, 'fp8-block-ragged', 'config.json')));
+    // Files in a folder of the cache that leads elsewhere are not read.
+    const elsewhere = copyOf('fp8-block-ragged');
+    rmSync(join(elsewhere, 'config.json'));
+    symlinkSync(join(blobs, 'config.json'), join(elsewhere, 'config.json'));
+    await expect(reshard(elsewhere, target, { ...fast, dequantize: 'F32' })).rejects.toMatchObject({
+      code: 'SAFETENSORS_UNSAFE_SHARD_NAME',
+    });
   },
 );

@@ -1,0 +1,144 @@
+/** Weights of a remote checkpoint that are dequantized on their way. */
+
+import { createHash } from 'node:crypto';
+import { RemoteError } from '../../errors/errors.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
+import type { TensorInfo } from '../../file/source/facts.js';
+import type { Dtype } from '../../header/dtype.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { parsedConfig } from '../../quantized/plan/plain-config.js';
+import { dequantizedSource } from '../../write/checkpoint/dequantized-source.js';
+import {
+  changedConfig,
+  configNames,
+  type PlainWeights,
+} from '../../write/checkpoint/plain-files.js';
+import type { CheckpointSource } from '../../write/checkpoint/source.js';
+import type { StoredPart } from '../../write/checkpoint/stored-reads.js';
+import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
+import { FetchQueue, LazyMemory } from '../fetch-queue.js';
+import { withScope } from '../scope.js';
+import { knownFile } from './receive.js';
+import type { RemoteTensor, RemoteTensors } from './remote-tensors.js';
+import type { SourceFiles } from './source-files.js';
+import type { WantedFile } from './wanted-file.js';
+
+/** Requests for codes and scales at a time, of all files. */
+const REQUESTS_AT_ONCE = 8;
+
+/** Codes to fetch at once: two requests. */
+const WINDOW_BYTE_LENGTH = 2 * FETCHED_PIECE_BYTE_LENGTH;
+
+/** A configuration of the source. */
+interface RemoteConfig {
+  readonly path: string;
+  readonly bytes: Uint8Array;
+}
+
+/** A remote checkpoint with logical tensors. */
+export class PlainTensors {
+  /** The tensors to select from. */
+  readonly source: CheckpointSource<TensorInfo>;
+  readonly #files: SourceFiles;
+  readonly #configs: ReadonlyMap<string, RemoteConfig>;
+
+  private constructor(
+    source: CheckpointSource<TensorInfo>,
+    files: SourceFiles,
+    configs: ReadonlyMap<string, RemoteConfig>,
+  ) {
+    this.source = source;
+    this.#files = files;
+    this.#configs = configs;
+  }
+
+  /** Requests the configuration and the few tensors that plans need. Throws as `dequantized`. */
+  static async of(
+    files: SourceFiles,
+    remote: RemoteTensors,
+    dtype: Dtype,
+    signal: AbortSignal,
+  ): Promise<PlainTensors> {
+    const { tensors } = await runAsync(remote.list(), signal);
+    const queue = new FetchQueue(REQUESTS_AT_ONCE);
+    const configs = new Map<string, RemoteConfig>();
+    const stored = {
+      path: remote.path,
+      tensors: tensors as readonly RemoteTensor[],
+      windowByteLength: WINDOW_BYTE_LENGTH,
+      read: (parts: readonly StoredPart<RemoteTensor>[]) => fetchParts(parts, queue, signal),
+      readJson: async (name: string) => {
+        const config = await fetchConfig(files, name, signal);
+        if (config === undefined) return undefined;
+        configs.set(name, config);
+        return parsedConfig(config.bytes);
+      },
+    };
+    const source = await dequantizedSource(remote, { stored, dtype, signal });
+    return new PlainTensors(source, files, configs);
+  }
+
+  /** What identifies the configurations, which decide about values. */
+  get version(): string {
+    const hash = createHash('sha256');
+    for (const [name, { bytes }] of this.#configs) hash.update(`${name}\n`).update(bytes);
+    return hash.digest('hex');
+  }
+
+  /** The configurations of the plain weights, where they differ. Throws as `changedConfig`. */
+  async configs(
+    modelName: string,
+    weights: PlainWeights,
+    signal: AbortSignal,
+  ): Promise<WantedFile[]> {
+    const found: WantedFile[] = [];
+    for (const name of configNames(modelName)) {
+      const config = this.#configs.get(name) ?? (await fetchConfig(this.#files, name, signal));
+      if (config === undefined) continue;
+      const contents = changedConfig(config.bytes, config.path, weights);
+      if (contents === null) continue;
+      const version = createHash('sha256').update(contents).digest('hex');
+      found.push(knownFile({ name, hash: null, version }, contents));
+    }
+    return found;
+  }
+}
+
+/** Fetches bytes of tensors; those that are asked for in one turn share requests. */
+async function fetchParts(
+  parts: readonly StoredPart<RemoteTensor>[],
+  queue: FetchQueue,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer>[]> {
+  const wanted = parts.map(({ tensor, begin, byteLength }) => {
+    const { file, begin: start } = tensor.range;
+    const copy = { byteLength, byteOffset: start + begin, runByteLength: byteLength, loops: [] };
+    return { file, copy, memory: new LazyMemory(tensor.name, byteLength, file.path) };
+  });
+  const limits = { onProgress: undefined, maxGapByteLength: DEFAULT_MAX_GAP_BYTE_LENGTH };
+  await withScope([signal], (scope) => queue.fetch(wanted, limits, scope));
+  return wanted.map(({ memory }) => memory.bytes);
+}
+
+/** A file beside the weights; undefined where there is none, or a web page in its place. */
+async function fetchConfig(
+  files: SourceFiles,
+  name: string,
+  signal: AbortSignal,
+): Promise<RemoteConfig | undefined> {
+  try {
+    const { file } = await files.find(name, signal);
+    const { bytes, fileByteLength } = await file.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
+    return fileByteLength > MAX_CONFIG_BYTE_LENGTH ? undefined : { path: file.path, bytes };
+  } catch (error) {
+    if (error instanceof RemoteError && isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
+function isAbsence({ code, status }: RemoteError): boolean {
+  const isRefused = status !== undefined && status >= 400 && status < 500;
+  return (
+    isRefused || code === 'SAFETENSORS_BAD_RESPONSE' || code === 'SAFETENSORS_REMOTE_NOT_FOUND'
+  );
+}

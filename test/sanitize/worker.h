@@ -222,6 +222,15 @@ class Worker {
     const size_t length = 1 + Below(kLength - offset);
     Call("populate", {mapped->handle, Number(offset), Number(length)});
     Call("residentBytes", {mapped->handle, Number(offset), Number(length)});
+    if (Below(8) == 0) AskForHugePages();
+  }
+
+  // For memory of its own, as a stream has it: of a few huge pages, or too short for one.
+  void AskForHugePages() {
+    const size_t length = 1 + Below(6 << 20);
+    const std::unique_ptr<uint8_t[]> memory(new uint8_t[length]);
+    Call("hugePages", {env_->TypedArray(napi_uint8_array, memory.get(), length)});
+    memory[length - 1] = 1;
   }
 
   void PopulateRanges() {

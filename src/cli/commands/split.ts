@@ -15,7 +15,7 @@ export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError(
     'expected a local source; `safetensors-mmap download SOURCE TARGET` fetches safetensors, also with ' +
-      '--filter, --exclude, --dtype, --dequantize and --max-shard-size',
+      '--filter, --exclude, --rename, --dtype, --dequantize and --max-shard-size',
   );
 }
 

@@ -13,6 +13,7 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
+import { RenameError, renamer } from '../sources/renames.js';
 import {
   type CommandContext,
   type CommandOptions,
@@ -44,6 +45,12 @@ export const SELECTION: CommandOptions = {
     multiple: true,
     value: 'GLOB',
     help: 'leaves out tensors with matching names; repeatable',
+  },
+  rename: {
+    type: 'string',
+    multiple: true,
+    value: 'RULE',
+    help: "new names, such as 'model.*=>*'; @FILE has a rule on each line; repeatable, and the first that matches counts",
   },
   dtype: {
     type: 'string',
@@ -176,15 +183,27 @@ const PLAIN_DTYPES = ['BF16', 'F16', 'F32'] as const;
 /** The chosen tensors and their new dtypes. */
 interface ChosenSelection {
   readonly names?: (name: string) => boolean;
+  readonly rename?: (name: string) => string;
   readonly dtype?: CastTarget;
   readonly dequantize?: (typeof PLAIN_DTYPES)[number];
 }
 
+/** Throws a UsageError for a rule that cannot be used. */
+function renameOf(options: OptionValues): ChosenSelection['rename'] {
+  try {
+    return renamer(optionTexts(options, 'rename'));
+  } catch (error) {
+    throw error instanceof RenameError ? new UsageError(`--rename: ${error.message}`) : error;
+  }
+}
+
 function selectionOf(options: OptionValues): ChosenSelection {
   const { dtype, dequantize } = options;
+  const rename = renameOf(options);
   const names = namesTest(optionTexts(options, 'filter'), optionTexts(options, 'exclude'));
   return {
     ...(names === undefined ? {} : { names }),
+    ...(rename === undefined ? {} : { rename }),
     ...(dtype === undefined ? {} : { dtype: requireChoice('dtype', dtype, CAST_TARGETS) }),
     ...(dequantize === undefined
       ? {}

@@ -34,6 +34,22 @@ describe('split and merge', () => {
     expect((await call(['merge', folder, path, '--copy-other-files'])).code).toBe(2);
   });
 
+  it.each(['split', 'merge', 'convert'])('%s renames', async (command) => {
+    const path = writeTemporary([
+      { name: 'model.0.w', dtype: 'U8', shape: [2] },
+      { name: 'model.1.w', dtype: 'U8', shape: [3] },
+      { name: 'head', dtype: 'U8', shape: [1] },
+    ]);
+    const target = join(dirname(path), command === 'split' ? 'parts' : 'renamed.safetensors');
+    const rules = ['--rename', 'model.*.w=>layers.*.weight', '--rename', '*=>lm_*'];
+    await printed([command, path, target, '--exclude', '*.1.*', ...rules]);
+    expect(await names(target)).toEqual(['layers.0.weight', 'lm_head']);
+    const clash = await call([command, path, target, '--rename', '*=>same']);
+    expect([clash.code, clash.stderr]).toEqual([1, expect.stringContaining('same')]);
+    const wrong = await call([command, path, target, '--rename', 'a']);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('PATTERN=>NEW')]);
+  });
+
   it('select and cast, and copy other files', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     writeBelow(folder, 'config.json', '{}');

@@ -3,6 +3,7 @@
 import { reshard } from '../../index.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
+import { DUPLICATES, mergeSeveral } from './merge-several.js';
 import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 /** Files beside the weights. */
@@ -39,15 +40,21 @@ export const splitCommand: Command = {
 };
 
 export const mergeCommand: Command = {
-  summary: 'writes a checkpoint in one file',
+  summary: 'writes checkpoints in one file',
   usage: 'merge SOURCE TARGET',
   description:
-    'Writes all tensors of a checkpoint into one file: TARGET is a path that ends in .safetensors, or a folder, ' +
-    'which gets model.safetensors.',
-  options: { ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
-  positionals: [2, 2],
-  async run(context, [from = '', target = ''], options) {
-    const source = requireHere(from);
+    'Writes all tensors of a checkpoint, or of several (merge A B C TARGET), into one file: TARGET is a path that ' +
+    'ends in .safetensors, or a folder, which gets model.safetensors.',
+  options: { ...SELECTION, ...DUPLICATES, ...OTHER_FILES, ...DRY_RUN },
+  positionals: [2, Number.POSITIVE_INFINITY],
+  async run(context, arguments_, options) {
+    const sources = arguments_.slice(0, -1).map(requireHere);
+    const target = arguments_.at(-1) ?? '';
+    const [source = ''] = sources;
+    if (sources.length > 1) {
+      await mergeSeveral(context, sources, target, options);
+      return 'done';
+    }
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     const maxShardSize = Number.POSITIVE_INFINITY;

@@ -211,6 +211,15 @@ function selectionOf(options: OptionValues): ChosenSelection {
   };
 }
 
+/** The names to take, and their new forms. */
+export function chosenTensors(options: OptionValues): {
+  takes(name: string): boolean;
+  renames(name: string): string;
+} {
+  const { names = () => true, rename = (name) => name } = selectionOf(options);
+  return { takes: names, renames: rename };
+}
+
 /** The options that choose tensors, as on the command line: `--filter a* --exclude *.bias`. */
 function choiceText(options: OptionValues): string {
   return ['filter', 'exclude']
@@ -341,7 +350,11 @@ function tensorFiles(files: WrittenOutcome['files']): string[] {
   });
 }
 
-function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
+export function printWritten(
+  context: CommandContext,
+  options: OptionValues,
+  result: WrittenResult,
+): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted } = written;
     const { copied, leftOut, root = [], dropped = {} } = written;

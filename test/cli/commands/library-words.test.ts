@@ -14,8 +14,8 @@ import { call } from '../call.js';
 
 const TORCH = join(root, 'test/fixtures/torch');
 
-/** `--filter` takes a glob, `names` a list. */
-const GLOBS = ['filter', 'exclude'];
+/** `--filter` takes a glob, `names` a list; no function takes several sources, as `--duplicates` is for. */
+const OWN = ['filter', 'exclude', 'duplicates'];
 
 /** The options of a function, from its error for an unknown one. */
 async function optionsOf(call: (options: object) => Promise<unknown>): Promise<string[]> {
@@ -32,7 +32,7 @@ test.each<[command: string, (options: object) => Promise<unknown>]>([
   ['merge', (options) => reshard('x', 'y', options)],
   ['download', (options) => download('x', 'y', options)],
 ])('%s has options of its function', async (name, work) => {
-  const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !GLOBS.includes(one));
+  const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !OWN.includes(one));
   expect(options.length).toBeGreaterThan(2);
   expect(await optionsOf(work)).toEqual(expect.arrayContaining(options.map(functionOptionOf)));
 });

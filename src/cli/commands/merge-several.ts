@@ -1,0 +1,128 @@
+/** `merge` of several sources: all their tensors in one file, or in one folder. */
+
+import { basename } from 'node:path';
+import { saveCheckpoint, saveFile, type Tensor } from '../../index.js';
+import { progressOn } from '../output/progress.js';
+import {
+  closeSource,
+  foreignSource,
+  type OpenedSource,
+  openSource,
+} from '../sources/open-source.js';
+import {
+  type CommandContext,
+  type CommandOptions,
+  type OptionValues,
+  requireChoice,
+  UsageError,
+} from './command.js';
+import { foreignChoices } from './foreign-options.js';
+import { chosenTensors, isDryRun, nothingChosen, printWritten } from './written.js';
+
+const RULES = ['refuse', 'first', 'last'] as const;
+
+/** The option for names that several sources have. */
+export const DUPLICATES: CommandOptions = {
+  duplicates: {
+    type: 'string',
+    value: 'RULE',
+    help: 'of a name in several sources: refuse (the default), or take the first or the last',
+  },
+};
+
+/** Options of one source, which the writer has and this has not. */
+const OF_ONE = ['dtype', 'dequantize', 'copy-other-files'];
+
+/** The tensors of all sources, under their new names. */
+class Gathered {
+  readonly tensors = new Map<string, Tensor>();
+  readonly metadata = new Map<string, string>();
+  readonly leftOut: string[] = [];
+  readonly #sources = new Map<string, string>();
+  readonly #rule: (typeof RULES)[number];
+
+  constructor(rule: (typeof RULES)[number]) {
+    this.#rule = rule;
+  }
+
+  /** Throws an Error for a name that is there, unless the rule says which to take. */
+  add(source: string, name: string, tensor: Tensor): void {
+    const other = this.#sources.get(name);
+    if (other !== undefined && this.#rule === 'refuse') {
+      throw new Error(
+        `${JSON.stringify(name)} is in ${other} and in ${source}: pass --duplicates first or last, or --rename`,
+      );
+    }
+    if (other !== undefined && this.#rule === 'first') return;
+    this.#sources.set(name, source);
+    this.tensors.set(name, tensor);
+  }
+
+  /** Of a key in several sources, the first value counts. */
+  addMetadata(metadata: ReadonlyMap<string, string> | null): void {
+    for (const [key, value] of metadata ?? []) {
+      if (key !== 'total_size' && !this.metadata.has(key)) this.metadata.set(key, value);
+    }
+  }
+}
+
+/** Merges local sources of any format; throws a UsageError for options of one source. */
+export async function mergeSeveral(
+  context: CommandContext,
+  sources: readonly string[],
+  target: string,
+  options: OptionValues,
+): Promise<void> {
+  const given = OF_ONE.find((name) => options[name] !== undefined);
+  if (given !== undefined)
+    throw new UsageError(`--${given} is for one source: convert each before`);
+  const rule = requireChoice('duplicates', options['duplicates'] ?? 'refuse', RULES);
+  const { takes, renames } = chosenTensors(options);
+  const { signal } = context;
+  const opened: OpenedSource[] = [];
+  const progress = progressOn(context.stderr, 'writing');
+  try {
+    const gathered = new Gathered(rule);
+    for (const source of sources) {
+      const one = await openSource(source, {
+        ...{ signal, storage: undefined },
+        foreign: foreignChoices({}),
+      });
+      opened.push(one);
+      if (!('checkpoint' in one) || one.kind === 'remote') {
+        if (one.kind === 'remote') throw new UsageError('expected local sources');
+        throw foreignSource(one, 'a file or checkpoint whose tensors can be read');
+      }
+      const { checkpoint } = one;
+      for (const name of checkpoint.offsetKeys()) {
+        if (takes(name)) gathered.add(source, renames(name), checkpoint.getTensor(name));
+        else gathered.leftOut.push(name);
+      }
+      gathered.addMetadata(checkpoint.metadata);
+    }
+    const { tensors, metadata, leftOut } = gathered;
+    if (tensors.size === 0) throw new Error(nothingChosen(options));
+    const dryRun = isDryRun(options);
+    const choices = { metadata, signal, onProgress: progress.onProgress };
+    const byteLength = [...tensors.values()].reduce((sum, one) => sum + one.byteLength, 0);
+    const result = {
+      ...{ source: sources.join(' '), target, dryRun, byteLength, copied: [], leftOut },
+      ...{ castCount: 0, dequantizedCount: 0, uncast: [], overflowed: dryRun ? null : {} },
+    };
+    if (target.endsWith('.safetensors')) {
+      if (!dryRun) await saveFile(target, tensors, choices);
+      progress.end();
+      const files = { files: [basename(target)], index: null, deleted: [] };
+      return printWritten(context, options, { ...result, ...files });
+    }
+    const maxShardSize = Number.POSITIVE_INFINITY;
+    const written = await saveCheckpoint(target, tensors, { ...choices, maxShardSize, dryRun });
+    progress.end();
+    const files = written.files.map((file) => (typeof file === 'string' ? file : file.name));
+    const { index, deleted } = written;
+    printWritten(context, options, { ...result, files, index, deleted });
+  } finally {
+    progress.end();
+    for (const one of opened) closeSource(one);
+  }
+}

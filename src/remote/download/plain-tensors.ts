@@ -26,8 +26,8 @@ import type { WantedFile } from './wanted-file.js';
 /** Requests for codes and scales at a time, of all files. */
 const REQUESTS_AT_ONCE = 8;
 
-/** Codes to fetch at once: two requests. */
-const WINDOW_BYTE_LENGTH = 2 * FETCHED_PIECE_BYTE_LENGTH;
+/** Codes to fetch at once, in one request. As many are fetched ahead. */
+const WINDOW_BYTE_LENGTH = FETCHED_PIECE_BYTE_LENGTH;
 
 /** A configuration of the source. */
 interface RemoteConfig {

@@ -22,8 +22,8 @@ import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js'
 import { SourceTensors } from './source-tensors.js';
 import type { StoredBytes } from './stored-reads.js';
 
-/** Codes to read at once: several pieces of the new file. */
-const WINDOW_BYTE_LENGTH = 2 ** 22;
+/** Codes to read at once, and as many ahead: those of some pieces of the new file. */
+const WINDOW_BYTE_LENGTH = 2 ** 21;
 
 /** As many as the thread pool has threads. */
 const READS_AT_ONCE = 4;

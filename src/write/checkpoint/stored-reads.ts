@@ -38,10 +38,11 @@ export interface StoredBytes<Tensor extends Stored> {
   readJson(name: string, signal: AbortSignal | undefined): Promise<unknown>;
 }
 
-/** Bytes of a tensor that were read last. */
+/** Bytes of a tensor that are being read, or were. */
 interface Window {
   readonly begin: number;
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly end: number;
+  readonly bytes: Promise<Uint8Array<ArrayBuffer>>;
 }
 
 /** A call's options, which come last. */
@@ -49,12 +50,12 @@ interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Stored tensors as `dequantized` takes them; nothing is kept but one window of each weight under way. */
+/** Stored tensors as `dequantized` takes them. Of each weight under way a window is kept, and the next one read ahead. */
 export class StoredReads<T extends Stored> implements ReadableSource {
   readonly path: string;
   readonly #source: StoredBytes<T>;
   readonly #byName: ReadonlyMap<string, T>;
-  readonly #windows = new Map<string, Window>();
+  readonly #windows = new Map<string, readonly Window[]>();
 
   constructor(source: StoredBytes<T>) {
     this.path = source.path;
@@ -107,26 +108,47 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     return this.#tensorOf(tensor, plan.shape, bytes);
   }
 
-  /** Returns the bytes from the window; reads the next one when they are not in it. */
+  /** Returns bytes from the windows. Those asked for next begin at or behind these. */
   async #window(
     tensor: T,
     begin: number,
     byteLength: number,
     signal: AbortSignal | undefined,
   ): Promise<Uint8Array<ArrayBuffer>> {
-    const { name } = tensor;
+    const { name, info } = tensor;
     const end = begin + byteLength;
-    const whole = tensorByteLength(tensor.info);
-    let window = this.#windows.get(name);
-    if (window === undefined || begin < window.begin || end > window.begin + window.bytes.length) {
-      const { windowByteLength } = this.#source;
-      const length = Math.min(Math.max(byteLength, windowByteLength), whole - begin);
-      const [bytes] = await this.#source.read([{ tensor, begin, byteLength: length }], signal);
-      window = { begin, bytes: bytes as Uint8Array<ArrayBuffer> };
-      this.#windows.set(name, window);
-    }
+    const whole = tensorByteLength(info);
+    const kept = this.#windows.get(name) ?? [];
+    const isAhead = kept.some((window) => window.begin <= begin && begin < window.end);
+    const windows = isAhead ? kept.filter((window) => window.end > begin) : [];
+    const read = (from: number, least: number): void => {
+      const length = Math.min(Math.max(least, this.#source.windowByteLength), whole - from);
+      windows.push(this.#read(tensor, from, length, signal));
+    };
+    const last = windows.at(-1)?.end ?? begin;
+    if (last < end) read(last, end - last);
+    const [first] = windows as [Window];
+    if (windows.length === 1 && first.end < whole) read(first.end, 0);
     if (end === whole) this.#windows.delete(name);
-    return window.bytes.subarray(begin - window.begin, end - window.begin);
+    else this.#windows.set(name, windows);
+    const bytes = await first.bytes;
+    if (end <= first.end) return bytes.subarray(begin - first.begin, end - first.begin);
+    const joined = new Uint8Array(byteLength);
+    for (const window of windows) {
+      const [from, to] = [Math.max(begin, window.begin), Math.min(end, window.end)];
+      if (from >= to) break;
+      const part = (await window.bytes).subarray(from - window.begin, to - window.begin);
+      joined.set(part, from - begin);
+    }
+    return joined;
+  }
+
+  #read(tensor: T, begin: number, byteLength: number, signal: AbortSignal | undefined): Window {
+    const read = this.#source.read([{ tensor, begin, byteLength }], signal);
+    const bytes = read.then(([only]) => only as Uint8Array<ArrayBuffer>);
+    // A failure of what is read ahead counts when it is needed.
+    bytes.catch(() => {});
+    return { begin, end: begin + byteLength, bytes };
   }
 
   #tensorOf({ name, info }: T, shape: readonly number[], bytes: Uint8Array<ArrayBuffer>): Tensor {

@@ -1,0 +1,90 @@
+/** Rows one after the other come from windows, each byte of which is read once. */
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { type Stored, StoredReads } from '../../../src/write/checkpoint/stored-reads.js';
+
+const bytesOf = (length: number): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from({ length }, (_, i) => (i * 7 + (i >> 8)) & 255);
+
+function readsOf(
+  rows: number,
+  columns: number,
+  windowByteLength: number,
+): { reads: StoredReads<Stored>; bytes: Uint8Array; asked: [number, number][] } {
+  const bytes = bytesOf(rows * columns);
+  const asked: [number, number][] = [];
+  const info = { dtype: 'U8', shape: [rows, columns], dataOffsets: [0, bytes.length] } as const;
+  const reads = new StoredReads<Stored>({
+    path: 'model.safetensors',
+    tensors: [{ name: 't', info }],
+    windowByteLength,
+    read: async (parts) =>
+      parts.map(({ begin, byteLength }) => {
+        asked.push([begin, byteLength]);
+        return bytes.slice(begin, begin + byteLength);
+      }),
+    readJson: async () => undefined,
+  });
+  return { reads, bytes, asked };
+}
+
+const slice = (reads: StoredReads<Stored>, first: number, last: number): Promise<Uint8Array> =>
+  reads.getSlice('t', ...([[first, last], {}] as never as [null])).then((tensor) => tensor.bytes);
+
+it('gives all bytes, and reads each once', async () => {
+  const size = fc.integer({ min: 1, max: 40 });
+  await fc.assert(
+    fc.asyncProperty(
+      size,
+      size,
+      size,
+      fc.array(size, { minLength: 1 }),
+      async (rows, columns, window, steps) => {
+        const { reads, bytes, asked } = readsOf(rows, columns, window);
+        for (let row = 0, step = 0; row < rows; step++) {
+          const last = Math.min(rows, row + (steps[step % steps.length] as number));
+          const found = await slice(reads, row, last);
+          expect(found).toEqual(bytes.subarray(row * columns, last * columns));
+          row = last;
+        }
+        let end = 0;
+        for (const [begin, length] of asked) {
+          expect(begin).toBe(end);
+          end += length;
+        }
+        expect(end).toBe(bytes.length);
+      },
+    ),
+  );
+});
+
+it('gives rows anywhere', async () => {
+  const { reads, bytes } = readsOf(100, 10, 64);
+  for (const [first, last] of [
+    [50, 60],
+    [0, 10],
+    [10, 90],
+    [99, 100],
+    [5, 6],
+  ] as const) {
+    expect(await slice(reads, first, last)).toEqual(bytes.subarray(first * 10, last * 10));
+  }
+});
+
+it('fails where bytes are needed, not where they are read ahead', async () => {
+  let count = 0;
+  const info = { dtype: 'U8', shape: [4, 8], dataOffsets: [0, 32] } as const;
+  const reads = new StoredReads<Stored>({
+    path: 'model.safetensors',
+    tensors: [{ name: 't', info }],
+    windowByteLength: 8,
+    read: async (parts) => {
+      if (++count === 2) throw new Error('the disk is gone');
+      return parts.map(({ byteLength }) => bytesOf(byteLength));
+    },
+    readJson: async () => undefined,
+  });
+  expect((await slice(reads, 0, 1)).length).toBe(8);
+  await new Promise((resolve) => setImmediate(resolve));
+  await expect(slice(reads, 1, 2)).rejects.toThrow('the disk is gone');
+});

@@ -77,7 +77,6 @@ const LATE = {
   'write/checkpoint/reshard': 'reshard',
   'write/checkpoint/save': 'saveCheckpoint',
   'write/convert/convert': 'convert',
-  'write/save/edit-metadata': 'editMetadata',
   'write/save/writer': 'createWriter',
 };
 

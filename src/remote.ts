@@ -31,6 +31,8 @@ export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.j
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
+export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
+export type { TensorSpec } from './header/tensor-spec.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export type { ByteSource } from './remote/byte-source.js';
 export type {
@@ -63,7 +65,20 @@ export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
 export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
+export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
+export type { SerializedStream } from './write/input/serialized.js';
+export type { TensorBytes } from './write/input/tensor-bytes.js';
+export type {
+  InferredInput,
+  NamedTensors,
+  NamedTensorsInMemory,
+  NewTensor,
+  NewTensorOf,
+  TensorInput,
+} from './write/input/tensor-input.js';
+export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
 export type { LockOptions } from './write/replacement/locks.js';
+export { serialize, serializeStream } from './write/save/serialize.js';
 export type {
   SelectableInfo,
   SelectedAs,

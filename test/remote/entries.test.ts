@@ -18,7 +18,6 @@ const TYPES = [
   'DryRun',
   'MaybeDryRun',
   'LockOptions',
-  'NamedValues',
   'PlannedDownload',
   'PlannedFile',
   'RequestEvent',

@@ -69,7 +69,7 @@ const addonLocation = {
 
 /**
  * Functions of entries that load their code at the first call, by their modules: programs that only read then parse a
- * fifth less at import. All of them are asynchronous; what is called synchronously stays where it is.
+ * sixth less at import. All of them are asynchronous; what is called synchronously stays where it is.
  */
 const LATE = {
   'file/verification/verify-checkpoint': 'verifyCheckpoint',

@@ -86,8 +86,11 @@ const MAX_RANGES = 1024;
 /** Most rows of a window, so that the rows cut at its two ends stay within the number of ranges. */
 const MAX_ROWS = MAX_RANGES - 2;
 
-/** Most windows kept for later calls: one is filled from while the next is read. */
-const MAX_SPARES = 2;
+/** Most memory of windows kept for later calls: a call fills from one window while it reads the next. */
+const MAX_SPARE_BYTE_LENGTH = 2 * ROWS_WINDOW_BYTE_LENGTH;
+
+/** Most windows kept, so that a fitting one is found at once. */
+const MAX_SPARES = 64;
 
 /** Rows to convert are collected in a block of this length, short enough for the processor's cache. */
 const ROWS_BLOCK_BYTE_LENGTH = 3 << 16;
@@ -100,6 +103,7 @@ let block: Uint8Array<ArrayBuffer> | undefined;
 
 /** Memory of windows that no call uses now. It is never handed out, so the pool may write to it. */
 const spares: Uint8Array<ArrayBuffer>[] = [];
+let spareByteLength = 0;
 
 /**
  * Prepares taking the bytes of rows. Checks everything that the caller gives.
@@ -215,16 +219,32 @@ async function rowsInMemory(
     return { rows: storedRows(table, plan), giveBack: () => {} };
   }
   const { begin, end } = window;
-  const memory = spares.pop() ?? source.allocate(ROWS_WINDOW_BYTE_LENGTH);
+  const memory = takeSpare(end - begin) ?? source.allocate(end - begin);
   const bytes = memory.subarray(0, end - begin);
   await source.readRangesAsync(rowRanges(table, plan, window), bytes);
   const together = (from: number, to: number) => bytes.subarray(from - begin, to - begin);
   return {
     rows: { together, copy: (from, target) => target.set(together(from, from + target.length)) },
-    giveBack: () => {
-      if (spares.length < MAX_SPARES) spares.push(memory);
-    },
+    giveBack: () => keepSpare(memory),
   };
+}
+
+/** Returns memory of at least that length that was kept, if there is any. */
+function takeSpare(byteLength: number): Uint8Array<ArrayBuffer> | undefined {
+  const index = spares.findIndex((spare) => spare.length >= byteLength);
+  if (index === -1) return undefined;
+  const [spare] = spares.splice(index, 1) as [Uint8Array<ArrayBuffer>];
+  spareByteLength -= spare.length;
+  return spare;
+}
+
+/** Keeps memory for later calls, and drops what was kept longest where that is too much. */
+function keepSpare(memory: Uint8Array<ArrayBuffer>): void {
+  spares.push(memory);
+  spareByteLength += memory.length;
+  while (spares.length > MAX_SPARES || spareByteLength > MAX_SPARE_BYTE_LENGTH) {
+    spareByteLength -= spares.shift()?.length ?? 0;
+  }
 }
 
 function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange): void {
@@ -302,7 +322,8 @@ function packedRows(rows: RowBytes, begin: number, end: number): Uint8Array {
 
 /** Returns begin and length of each run of a part of the rows. */
 function rowRanges(table: RowTable, plan: RowPlan, { begin, end }: ByteRange): Float64Array {
-  const ranges = new Float64Array(2 * MAX_RANGES);
+  const rowCount = Math.ceil((end - begin) / plan.rowByteLength) + 1;
+  const ranges = new Float64Array(2 * rowCount);
   let count = 0;
   for (let position = begin; position < end; ) {
     const next = runEnd(plan, position, end);

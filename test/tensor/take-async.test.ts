@@ -239,3 +239,20 @@ test.each(takers)('taking rows hands out no memory of the mapping: %s', async (_
   // Saving copies its bytes from file to file then.
   expect(TensorOf.sourceOf(table).untouchedFile !== undefined).toBe(file.storage === 'mmap');
 });
+
+test('calls at once take memory for their rows alone, of any number', async () => {
+  using file = safeOpen(writeTemporary(entries));
+  const table = file.getTensor('t');
+  const calls = Array.from({ length: 64 }, (_, i) => {
+    const rows = Array.from({ length: (i * 7) % 64 }, (_, row) => (row * 37 + i) % 1000);
+    return { rows, expected: table.takeFloat32(rows) };
+  });
+  for (let pass = 0; pass < 3; pass++) {
+    const before = process.memoryUsage().arrayBuffers;
+    const takings = calls.map(({ rows }) => table.takeFloat32Async(rows));
+    // The results have twice the bytes of the rows.
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(4 * 64 * 64 * 1000);
+    const results = await Promise.all(takings);
+    for (const [i, { expected }] of calls.entries()) expect(results[i]).toEqual(expected);
+  }
+});

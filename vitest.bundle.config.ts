@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
 import base from './vitest.config.js';
 
 const root: string = fileURLToPath(new URL('.', import.meta.url));
-const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|quantized)\.js'/;
+const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|inspect|quantized)\.js'/;
 const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
 
 const publicTests: string[] = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })

@@ -12,6 +12,7 @@ export default defineConfig({
       { find: /^safetensors-mmap$/, replacement: source('index') },
       { find: /^safetensors-mmap\/remote$/, replacement: source('remote') },
       { find: /^safetensors-mmap\/quantized$/, replacement: source('quantized') },
+      { find: /^safetensors-mmap\/inspect$/, replacement: source('inspect') },
       { find: /^safetensors-mmap\/convert$/, replacement: source('convert') },
     ],
   },

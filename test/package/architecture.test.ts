@@ -243,7 +243,12 @@ describe('source files', () => {
         visit(targetOf(path, found) ?? found.module);
       }
     };
-    for (const path of ['src/remote-browser.ts', 'src/hub-browser.ts', 'src/quantized-browser.ts'])
+    for (const path of [
+      'src/remote-browser.ts',
+      'src/hub-browser.ts',
+      'src/quantized-browser.ts',
+      'src/inspect-browser.ts',
+    ])
       visit(path);
     expect(reached.size).toBeGreaterThan(30);
     expect([...reached].filter((path) => path.startsWith('node:'))).toEqual([]);

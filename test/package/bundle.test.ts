@@ -107,7 +107,7 @@ test('a program that reads loads no file that writes; what writes comes with the
   expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'writing.js']);
 });
 
-test.each(['remote', 'hub', 'convert', 'quantized'])(
+test.each(['remote', 'hub', 'convert', 'inspect', 'quantized'])(
   'entries share their classes: %s and the core',
   async (name) => {
     const [core, other] = await Promise.all(
@@ -117,13 +117,13 @@ test.each(['remote', 'hub', 'convert', 'quantized'])(
     );
     const shared = [...(core?.keys() ?? [])].filter((key) => other?.has(key));
     expect(shared.filter((key) => key.endsWith('Error')).length).toBeGreaterThan(
-      name === 'hub' ? 2 : name === 'quantized' ? 1 : 4,
+      { hub: 2, quantized: 1, inspect: 0 }[name] ?? 4,
     );
     for (const key of shared) expect(other?.get(key), key).toBe(core?.get(key));
   },
 );
 
-test.each(['remote', 'hub', 'quantized'])(
+test.each(['remote', 'hub', 'inspect', 'quantized'])(
   'the bundle of %s for browsers has nothing of Node',
   (name) => {
     const text = readFileSync(join(root, `lib/${name}-browser.js`), 'utf8');

@@ -40,7 +40,7 @@ describe('pages', () => {
 
 describe('docstrings', () => {
   it('of all exported functions and classes have an example', () => {
-    const entries = ['index', 'remote', 'convert', 'quantized'].flatMap((entry) => [
+    const entries = ['index', 'remote', 'convert', 'inspect', 'quantized'].flatMap((entry) => [
       ...publicNames(entry),
     ]);
     const exported = entries.flatMap(

@@ -76,11 +76,12 @@ describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
       ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].flatMap(withMap),
-      ...['dequantizing', 'cli'].flatMap(withMap),
+      ...['dequantizing', 'inspect', 'cli'].flatMap(withMap),
       'lib/licences/get-east-asian-width.txt',
       ...['index', 'remote', 'hub', 'convert', 'quantized'].map((name) => `lib/${name}.js`),
       'lib/remote-browser.js',
       'lib/hub-browser.js',
+      'lib/inspect-browser.js',
       'lib/quantized-browser.js',
       ...filesBelow('docs'),
       ...filesBelow('benchmarks/results'),

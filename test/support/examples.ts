@@ -130,6 +130,7 @@ export function withImport(example: Example): Example {
     ['hub', 'safetensors-mmap/hub'],
     ['convert', 'safetensors-mmap/convert'],
     ['quantized', 'safetensors-mmap/quantized'],
+    ['inspect', 'safetensors-mmap/inspect'],
   ].map(([entry, module]) => {
     const names = [...publicNames(entry).keys()].filter(
       (name) => isUsed(name) && !imported.has(name),

@@ -1,15 +1,14 @@
 /** `diff`: the differences of two files or checkpoints. */
 
-import type { TensorEntry } from '../../index.js';
+import type { TensorEntry, TransferOptions } from '../../index.js';
+import type { TensorDifference } from '../../inspect.js';
 import type { DequantizedCheckpoint } from '../../quantized.js';
 import { groupedText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { compareValues, type ValueDifference } from '../sources/compare.js';
 import { findTensor, tensorsByName } from '../sources/get-tensor.js';
-import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
 import {
   logicalModels,
@@ -39,7 +38,7 @@ interface ChangedTensor {
   readonly shape: readonly [readonly number[], readonly number[]];
   /** With `--values`, for tensors of one shape. */
   readonly values?: {
-    readonly [Key in keyof ValueDifference]: number | string | null;
+    readonly [Key in keyof TensorDifference]: number | string | null;
   };
 }
 
@@ -84,15 +83,15 @@ async function comparePair(
   { name, a, b, changed, isRead }: Pair,
   reader: PairReader,
   { hasValues }: Comparison,
-  work: LongWork,
+  options: TransferOptions,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
   if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
   const both = await reader.next(name);
-  if (changed === undefined && (await both.haveSameBytes(work))) return undefined;
+  if (changed === undefined && (await both.haveSameBytes(options))) return undefined;
   const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
   if (!hasValues) return entry;
-  const found = await compareValues(both.values(work));
+  const found = await both.compare(options);
   const { elements, differing, maxError, relative, cosine } = found;
   if (both.areComputed && changed === undefined && differing === 0) return undefined;
   const values = {
@@ -122,11 +121,11 @@ async function compareCommon(
       const length = lengthOf(pair);
       let own = 0;
       // When the bytes differ, comparing values reads the tensor again from its start.
-      const work = new LongWork(signal, (more) => {
-        own = Math.min(length, own + more);
+      const onProgress = ({ bytes }: { readonly bytes: number }): void => {
+        own = Math.max(own, bytes);
         progress.onProgress({ bytes: before + own, totalBytes });
-      });
-      const change = await comparePair(pair, reader, comparison, work);
+      };
+      const change = await comparePair(pair, reader, comparison, { signal, onProgress });
       if (change !== undefined) changed.push(change);
       before += length;
     }
@@ -167,7 +166,7 @@ async function sidesOf(
     return {
       named: [logicalFacts(models[0], inA), logicalFacts(models[1], inB)],
       refuse: async (side, name) => models[side].info(name),
-      read: () => readLogicalPairs(models, signal),
+      read: () => readLogicalPairs(models),
     };
   }
   const only = (named: Named<TensorEntry>, names: readonly string[]): TensorEntry[] =>

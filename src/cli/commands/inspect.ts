@@ -5,11 +5,11 @@
  */
 
 import { SafetensorsError } from '../../index.js';
+import { type TreeNode, treeOf } from '../../inspect.js';
 import { bar } from '../output/bar.js';
 import { bytesText, countText, groupedText, plural } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';
-import { type TreeNode, treeOf } from '../output/tree.js';
 import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { namesTest } from '../sources/glob.js';

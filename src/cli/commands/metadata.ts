@@ -1,7 +1,7 @@
 /** `metadata`: reads and changes the metadata of files. */
 
 import { readFileSync } from 'node:fs';
-import { strippedAs } from '../metadata/training-data.js';
+import { strippedAs } from '../../inspect/training-data.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible, visibleJson } from '../output/visible.js';
 import { cutLines } from '../output/width.js';

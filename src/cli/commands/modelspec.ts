@@ -7,7 +7,7 @@ import {
   MODELSPEC_VERSION,
   type ModelspecProblem,
   thumbnailOf,
-} from '../metadata/modelspec.js';
+} from '../../inspect/modelspec.js';
 import { bytesText } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';

@@ -1,7 +1,18 @@
 /** `show`: the values of a tensor. */
 
 import { elementCountOf } from '../../header/tensor-spec.js';
-import { DTYPES, type SliceIndices, type Tensor } from '../../index.js';
+import { DTYPES, type SliceIndices, type Tensor, type TransferProgress } from '../../index.js';
+import { isByteSized } from '../../inspect/values/numbers.js';
+import {
+  type Histogram,
+  histogramOf,
+  type Statistics,
+  statisticsOf,
+  tensorValues,
+  type ValuedTensor,
+  type ValueWindows,
+  valueTexts,
+} from '../../inspect.js';
 import type { LogicalInfo, LogicalTensor } from '../../quantized.js';
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
@@ -12,16 +23,7 @@ import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
 import { foundWeight, kindText, logicalModel, quantizedWeight } from '../sources/logical.js';
-import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
-import {
-  type Histogram,
-  histogramOf,
-  type Statistics,
-  statisticsOf,
-  type ValueWindows,
-} from '../sources/statistics.js';
-import { isByteSized, numberWindows, valueTexts } from '../sources/values.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { RAW } from './raw.js';
@@ -108,7 +110,7 @@ function statisticText(value: number | null): string {
 }
 
 function statisticsLines(stats: Statistics, style: Style): string[] {
-  const { min, max, mean, std, nan, infinite, zero, elements } = stats;
+  const { min, max, mean, std, nan, infinite, zero, subnormal, elements } = stats;
   const counted = (count: number): string =>
     count === 0 ? '0' : `${groupedText(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
   return factLines(
@@ -120,6 +122,7 @@ function statisticsLines(stats: Statistics, style: Style): string[] {
       ['NaN', counted(nan)],
       ['infinite', counted(infinite)],
       ['zero', counted(zero)],
+      ['subnormal', counted(subnormal)],
     ],
     style.dim,
   );
@@ -150,30 +153,26 @@ function showLines(result: ShowResult, style: Style): readonly string[] {
   ];
 }
 
-/** Values that are gone through once or twice. */
-interface Values {
-  readonly byteLength: number;
-  windows(work: LongWork): ValueWindows;
-}
-
 /** The statistics of values, and their histogram, which needs a second pass. */
 async function statsAndHistogram(
-  { byteLength, windows }: Values,
+  tensor: ValuedTensor,
   hasHistogram: boolean,
   { stderr, signal }: CommandContext,
 ): Promise<{ stats: Statistics; histogram?: Histogram | null }> {
-  const totalBytes = byteLength * (hasHistogram ? 2 : 1);
+  const passes = hasHistogram ? 2 : 1;
   const progress = progressOn(stderr, 'reading');
-  let bytes = 0;
-  const work = new LongWork(signal, (more) => {
-    bytes += more;
-    progress.onProgress({ bytes, totalBytes });
-  });
+  const pass = (before: number): ValueWindows => {
+    const onProgress = ({ bytes, totalBytes }: TransferProgress): void =>
+      progress.onProgress({
+        bytes: before * totalBytes + bytes,
+        totalBytes: passes * totalBytes,
+      });
+    return tensorValues(tensor, { signal, onProgress });
+  };
+  const dtype = 'dtype' in tensor ? tensor.dtype : 'F32';
   try {
-    const stats = await statisticsOf(windows(work));
-    return hasHistogram
-      ? { stats, histogram: await histogramOf(windows(work), stats, BINS) }
-      : { stats };
+    const stats = await statisticsOf(pass(0), dtype);
+    return hasHistogram ? { stats, histogram: await histogramOf(pass(1), stats, BINS) } : { stats };
   } finally {
     progress.end();
   }
@@ -194,24 +193,6 @@ function sliceable(tensor: Tensor): FoundTensor {
   const slice = async (ranges: SliceIndices): Promise<Tensor> =>
     ranges.length === 0 ? tensor : (tensor.slice(...ranges) as Tensor);
   return { dtype, shape, slice };
-}
-
-function tensorValues(tensor: Tensor): Values {
-  return { byteLength: tensor.byteLength, windows: (work) => numberWindows(tensor, work) };
-}
-
-/** Progress counts bytes of codes. */
-function weightValues(weight: LogicalTensor, signal: AbortSignal): Values {
-  const { byteLength } = weight.info;
-  return {
-    byteLength,
-    async *windows(work) {
-      for await (const { values } of weight.rowBlocks({ signal })) {
-        await work.did((byteLength * values.length) / weight.elementCount);
-        yield values;
-      }
-    },
-  };
 }
 
 function schemeOf({ scheme, bits, block }: LogicalInfo): ShowResult['quantized'] & object {
@@ -235,7 +216,10 @@ export const showCommand: Command = {
       value: 'INDEX',
       help: "a part of the tensor, such as '0:2, :8' or -1",
     },
-    stats: { type: 'boolean', help: 'min, max, mean, std; counts of NaN, infinities, zeros' },
+    stats: {
+      type: 'boolean',
+      help: 'min, max, mean, std; counts of NaN, infinities, zeros, subnormals',
+    },
     histogram: { type: 'boolean', help: 'counts of values in 20 ranges' },
     ...RAW,
     ...FOREIGN_OPTIONS,
@@ -264,7 +248,7 @@ export const showCommand: Command = {
         : undefined;
       const part = all === undefined ? tensor : sliceable(all);
       const text = await valuesText(part, () => part.slice([]));
-      const values = isWhole ? weightValues(weight, signal) : all && tensorValues(all);
+      const values = isWhole ? weight : all;
       const found =
         values !== undefined && (hasStats || hasHistogram)
           ? await statsAndHistogram(values, hasHistogram, context)

@@ -1,12 +1,17 @@
 /** Tensors of two sources, pair by pair: as they are stored, or as the models mean them. */
 
-import type { Tensor, TensorEntry } from '../../index.js';
+import { Buffer } from 'node:buffer';
+import { turnWhenDue } from '../../header/json/turns.js';
+import type { Tensor, TensorEntry, TransferOptions } from '../../index.js';
+import { compareTensors, type TensorDifference } from '../../inspect.js';
+import { Transfer } from '../../platform/transfer/transfer.js';
 import type { DequantizedCheckpoint, LogicalTensor } from '../../quantized.js';
-import { haveSameBytes, logicalPairs, tensorPairs, type ValuePairs } from './compare.js';
 import { tensorsInTurn } from './get-tensor.js';
 import { logicalModel } from './logical.js';
-import type { LongWork } from './long-work.js';
 import type { OpenedSource } from './open-source.js';
+
+/** Bytes to compare at a time. */
+const WINDOW = 2 ** 22;
 
 /** The facts of a tensor that are compared before values are. */
 export interface TensorFacts {
@@ -22,14 +27,28 @@ export interface Both {
   /** Whether values are all that can be compared: quantized weights can have the same in other bytes. */
   readonly areComputed: boolean;
   /** Whether they are the same without looking at values. */
-  haveSameBytes(work: LongWork): Promise<boolean>;
-  values(work: LongWork): AsyncIterable<ValuePairs>;
+  haveSameBytes(options: TransferOptions): Promise<boolean>;
+  compare(options: TransferOptions): Promise<TensorDifference>;
 }
 
 /** Reads pairs of tensors, in the order in which their names were given. */
 export interface PairReader {
   next(name: string): Promise<Both>;
   end(): Promise<void>;
+}
+
+/** Whether two tensors of one dtype and shape have the same bytes. */
+async function haveSameBytes(a: Tensor, b: Tensor, options: TransferOptions): Promise<boolean> {
+  const transfer = new Transfer(a.byteLength, options);
+  const others = b.chunks({ maxByteLength: WINDOW });
+  for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
+    const { value } = others.next();
+    if (Buffer.compare(chunk, value as Uint8Array) !== 0) return false;
+    transfer.advance(chunk.length);
+    await turnWhenDue();
+    options.signal?.throwIfAborted();
+  }
+  return true;
 }
 
 /** Reads tensors of both sources as they are stored. */
@@ -48,8 +67,8 @@ export function storedPairs(
       const [a, b] = found as [Tensor, Tensor];
       return {
         areComputed: false,
-        haveSameBytes: (work) => haveSameBytes(a, b, work),
-        values: (work) => tensorPairs(a, b, work),
+        haveSameBytes: (options) => haveSameBytes(a, b, options),
+        compare: (options) => compareTensors(a, b, options),
       };
     },
     async end() {
@@ -83,7 +102,7 @@ export async function logicalModels(
 }
 
 /** Reads logical tensors of both sources. */
-export function readLogicalPairs([first, second]: LogicalModels, signal: AbortSignal): PairReader {
+export function readLogicalPairs([first, second]: LogicalModels): PairReader {
   return {
     async next(name) {
       const [a, b] = [first.getTensor(name), second.getTensor(name)];
@@ -91,8 +110,8 @@ export function readLogicalPairs([first, second]: LogicalModels, signal: AbortSi
       const arePlain = x !== null && y !== null;
       return {
         areComputed: !arePlain,
-        haveSameBytes: async (work) => arePlain && (await haveSameBytes(x, y, work)),
-        values: (work) => (arePlain ? tensorPairs(x, y, work) : logicalPairs(a, b, signal, work)),
+        haveSameBytes: async (options) => arePlain && (await haveSameBytes(x, y, options)),
+        compare: (options) => compareTensors(a, b, options),
       };
     },
     async end() {},

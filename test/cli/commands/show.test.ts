@@ -56,7 +56,7 @@ describe('show', () => {
     expect(result).toMatchObject({ source: path, name: 'w', dtype: 'F32', byteLength: 24 });
     expect(result.stats).toEqual({
       ...{ elements: 6, min: 0, max: 3, mean: 1.625, std: Math.sqrt(1.421875) },
-      ...{ nan: 1, infinite: 1, zero: 1 },
+      ...{ nan: 1, infinite: 1, zero: 1, subnormal: 0 },
     });
     expect(result.histogram.counts).toHaveLength(20);
     expect(result.histogram.counts.reduce((a: number, b: number) => a + b)).toBe(4);

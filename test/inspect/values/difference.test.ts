@@ -1,20 +1,15 @@
 /** Differences of values: usual and unusual values and their part of the sums. */
 import { describe, expect, it } from 'vitest';
-import { compareValues, tensorPairs } from '../../../src/cli/sources/compare.js';
-import { LongWork } from '../../../src/cli/sources/long-work.js';
 import { parse, serialize, type Tensor } from '../../../src/index.js';
+import { compareTensors, type TensorDifference } from '../../../src/inspect/values/difference.js';
 
 function tensorOf(values: readonly number[]): Tensor {
   const data = Float32Array.from(values);
   return parse(serialize({ t: { dtype: 'F32', shape: [data.length], data } })).getTensor('t');
 }
 
-async function compare(
-  a: readonly number[],
-  b: readonly number[],
-): ReturnType<typeof compareValues> {
-  const work = new LongWork(new AbortController().signal, () => {});
-  return await compareValues(tensorPairs(tensorOf(a), tensorOf(b), work));
+async function compare(a: readonly number[], b: readonly number[]): Promise<TensorDifference> {
+  return await compareTensors(tensorOf(a), tensorOf(b));
 }
 
 const { NaN: NAN, POSITIVE_INFINITY: INFINITE } = Number;
@@ -59,5 +54,30 @@ describe('the difference of values', () => {
         12,
       ),
     });
+  });
+
+  it('is of values, whatever the dtypes', async () => {
+    const data = Uint8Array.of(1, 2, 3);
+    const bytes = serialize({ t: { dtype: 'U8', shape: [3], data } });
+    const integers: Tensor = parse(bytes).getTensor('t');
+    expect(await compareTensors(integers, tensorOf([1, 2, 5]))).toMatchObject({
+      differing: 1,
+      maxError: 2,
+    });
+  });
+
+  it('finds integers of 64 bits that are equal as doubles', async () => {
+    const big = (values: readonly bigint[]): Tensor => {
+      const data = BigInt64Array.from(values);
+      return parse(serialize({ t: { dtype: 'I64', shape: [2], data } })).getTensor('t');
+    };
+    const [a, b] = [big([2n ** 60n, 1n]), big([2n ** 60n + 1n, 1n])];
+    expect(await compareTensors(a, b)).toMatchObject({ differing: 1, maxError: 0 });
+  });
+
+  it('needs one shape', async () => {
+    await expect(compareTensors(tensorOf([1]), tensorOf([1, 2]))).rejects.toThrow(
+      'shape of b must be [1], as of a, but is',
+    );
   });
 });

@@ -1,20 +1,17 @@
 /** Compares the values of two tensors of one shape. */
 
-import { Buffer } from 'node:buffer';
-import type { Tensor } from '../../index.js';
-import type { LogicalTensor, RowBlock } from '../../quantized.js';
+import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
+import type { LogicalTensor } from '../../quantized/logical-tensor.js';
 import { cut } from '../../tensor/pieces.js';
-import type { LongWork } from './long-work.js';
-import { valueNumbers, valueWindows } from './values.js';
-
-/** Bytes to compare at a time. */
-const WINDOW = 2 ** 22;
+import type { Tensor } from '../../tensor/tensor.js';
+import { alikeWindows, type SliceableTensor } from './tensor-values.js';
 
 /** Elements to add up at a time: one NaN or infinity among them slows all of them. */
 const BLOCK = 2 ** 12;
 
 /** Differences of two tensors; C64 counts real and imaginary parts separately. */
-export interface ValueDifference {
+export interface TensorDifference {
   readonly elements: number;
   /** Number of different values. Two NaN are equal, and so are 0 and -0. */
   readonly differing: number;
@@ -24,21 +21,6 @@ export interface ValueDifference {
   readonly relative: number | null;
   /** Cosine similarity of the values that are finite in both; null if one side has only zeros. */
   readonly cosine: number | null;
-}
-
-/** Whether two tensors of one dtype and shape have the same bytes. */
-export async function haveSameBytes(a: Tensor, b: Tensor, work: LongWork): Promise<boolean> {
-  const others = b.chunks({ maxByteLength: WINDOW });
-  for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
-    const { value } = others.next();
-    if (Buffer.compare(chunk, value as Uint8Array) !== 0) return false;
-    await work.did(chunk.length);
-  }
-  return true;
-}
-
-function isBigInteger({ dtype }: Tensor): boolean {
-  return dtype === 'I64' || dtype === 'U64';
 }
 
 /** Sums over pairs of values. */
@@ -53,12 +35,8 @@ interface Sums {
   squaresB: number;
 }
 
-/** Values of both tensors at the same places. */
-export interface ValuePairs {
-  readonly x: ArrayLike<number>;
-  readonly y: ArrayLike<number>;
-  /** How many that are equal as numbers differ all the same. */
-  readonly hidden: number;
+function isBigInteger({ dtype }: Tensor): boolean {
+  return dtype === 'I64' || dtype === 'U64';
 }
 
 /** Adds the pairs [begin, end). */
@@ -124,51 +102,44 @@ function addUnusualPairs(
   }
 }
 
-/** The values of two tensors of any dtypes. */
-export async function* tensorPairs(
-  a: Tensor,
-  b: Tensor,
-  work: LongWork,
-): AsyncGenerator<ValuePairs> {
-  const areBig = isBigInteger(a) && isBigInteger(b);
-  for (const [partA, partB] of valueWindows(a, b)) {
-    const [x, y] = [valueNumbers(partA), valueNumbers(partB)];
-    // Rounded to doubles, different integers of 64 bits can be equal.
-    yield { x, y, hidden: areBig ? hiddenDifferences(partA, partB, x, y) : 0 };
-    await work.did(partA.byteLength);
+/**
+ * Compares the values of two tensors of one shape, of any dtypes: both stored ones, or both logical ones. As numbers:
+ * equal values of different dtypes are the same.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for different shapes
+ * @throws As {@link tensorValues}
+ *
+ * @example
+ * ```ts
+ * const embed = safeOpen('model.safetensors').getTensor('embed.weight');
+ * const { differing, maxError } = await compareTensors(embed.slice(0), embed.slice(1));
+ * console.log(differing, maxError); // → 4 1
+ * ```
+ */
+export async function compareTensors<Kind extends SliceableTensor | LogicalTensor>(
+  a: Kind,
+  b: Kind,
+  options: TransferOptions = {},
+): Promise<TensorDifference> {
+  requireOptions(options, TRANSFER_OPTIONS);
+  if (a.shape.join() !== b.shape.join()) {
+    throw argumentRangeError(
+      'shape of b',
+      `[${a.shape.join(', ')}], as of a`,
+      `[${b.shape.join(', ')}]`,
+    );
   }
-}
-
-/** The values of two logical tensors, as float32. */
-export async function* logicalPairs(
-  a: LogicalTensor,
-  b: LogicalTensor,
-  signal: AbortSignal,
-  work: LongWork,
-): AsyncGenerator<ValuePairs> {
-  const others = b.rowBlocks({ signal });
-  try {
-    for await (const { values } of a.rowBlocks({ signal })) {
-      const { value } = await others.next();
-      yield { x: values, y: (value as RowBlock).values, hidden: 0 };
-      await work.did((a.info.byteLength * values.length) / a.elementCount);
-    }
-  } finally {
-    await others.return();
-  }
-}
-
-/** Compares values. */
-export async function compareValues(pairs: AsyncIterable<ValuePairs>): Promise<ValueDifference> {
   const sums: Sums = {
     ...{ differing: 0, compared: 0, maxError: 0 },
     ...{ squares: 0, dot: 0, squaresA: 0, squaresB: 0 },
   };
   let elements = 0;
-  for await (const { x, y, hidden } of pairs) {
+  for await (const { values, parts } of alikeWindows([a, b], options)) {
+    const [x, y] = values as [ArrayLike<number>, ArrayLike<number>];
     elements += x.length;
     for (const { begin, end } of cut(0, x.length, BLOCK)) addPairs(sums, x, y, begin, end);
-    sums.differing += hidden;
+    // Rounded to doubles, different integers of 64 bits can be equal.
+    if (parts?.every(isBigInteger)) sums.differing += hiddenDifferences(parts, x, y);
   }
   const { differing, compared, maxError, squares, dot, squaresA, squaresB } = sums;
   const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
@@ -179,13 +150,16 @@ export async function compareValues(pairs: AsyncIterable<ValuePairs>): Promise<V
   };
 }
 
+/** How many integers differ that are equal as doubles. */
 function hiddenDifferences(
-  a: Tensor,
-  b: Tensor,
+  parts: readonly Tensor[],
   x: ArrayLike<number>,
   y: ArrayLike<number>,
 ): number {
-  const [exactA, exactB] = [a.data, b.data] as unknown as [BigInt64Array, BigInt64Array];
+  const [exactA, exactB] = parts.map(({ data }) => data) as unknown as [
+    BigInt64Array,
+    BigInt64Array,
+  ];
   let count = 0;
   for (let i = 0; i < x.length; i++) {
     if (x[i] === y[i] && exactA[i] !== exactB[i]) count++;

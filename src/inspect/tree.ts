@@ -147,7 +147,16 @@ function nodeOf(start: FoldedBranch, outer: number): TreeNode {
   };
 }
 
-/** The outermost branches, in the order of the entries. */
+/**
+ * The outermost branches, in the order of the entries. Numbered branches with the same contents are one: `0-31`.
+ *
+ * @example
+ * ```ts
+ * const tensors = await safeOpen('model.safetensors').tensors();
+ * console.log(treeOf(tensors).map(({ label, byteLength }) => `${label} ${byteLength}`));
+ * // → [ 'norm.weight 16', 'embed.weight 64' ]
+ * ```
+ */
 export function treeOf(entries: readonly TreeEntry[]): TreeNode[] {
   const root = grow(entries);
   setForms(root, new Map());

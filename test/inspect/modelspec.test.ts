@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkModelspec, thumbnailOf } from '../../../src/cli/metadata/modelspec.js';
+import { checkModelspec, thumbnailOf } from '../../src/inspect/modelspec.js';
 
 const BASE = {
   sai_model_spec: '1.0.0',

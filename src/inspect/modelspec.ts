@@ -92,7 +92,16 @@ function rulesFor(architecture: string): Readonly<Record<string, KeyRule>> {
   return { ...COMMON, ...IMAGE, resolution: { ...(IMAGE['resolution'] as KeyRule), level } };
 }
 
-/** The problems of metadata by the specification: missing keys, then malformed ones. */
+/**
+ * The problems of metadata by the specification: missing keys, then malformed ones.
+ *
+ * @example
+ * ```ts
+ * const problems = checkModelspec(new Map([['modelspec.date', 'today']]));
+ * console.log(problems.find(({ key }) => key === 'modelspec.date')?.message);
+ * // → must be a date of ISO 8601, such as 2024-06-30
+ * ```
+ */
 export function checkModelspec(metadata: ReadonlyMap<string, string>): ModelspecProblem[] {
   const specified = (key: string): string | undefined => metadata.get(MODELSPEC_PREFIX + key);
   const rules = rulesFor(specified('architecture') ?? '');
@@ -130,7 +139,14 @@ function valueProblem(
     : { level: 'error', message: 'must be 0x and hexadecimal digits in lower case' };
 }
 
-/** A thumbnail's image; null unless the value is a data URL with base64. */
+/**
+ * A thumbnail's image; null unless the value is a data URL with base64. Its bytes can be anything.
+ *
+ * @example
+ * ```ts
+ * console.log(thumbnailOf('data:image/png;base64,iVBORw==')); // → { type: 'image/png', bytes: Uint8Array(4) [ 137, 80, 78, 71 ] }
+ * ```
+ */
 export function thumbnailOf(value: string): { type: string; bytes: Uint8Array } | null {
   const [prefix, type] = /^data:(image\/[\w.+-]+);base64,/.exec(value) ?? [];
   if (prefix === undefined || type === undefined) return null;

@@ -1,11 +1,15 @@
 /** Statistics and histogram of values, in one pass each over windows of them. */
 
-/** The values of a tensor, window by window. */
-export type ValueWindows = AsyncIterable<ArrayLike<number>>;
+import { requireInteger } from '../../errors/arguments.js';
+import type { Dtype } from '../../header/dtype.js';
 
-/** Counts NaN and infinities, and leaves them out of min, max, mean and std, which are null without finite values. */
+/** Values window by window, as `tensorValues` gives them, or arrays of a caller's own. */
+export type ValueWindows = AsyncIterable<ArrayLike<number>> | Iterable<ArrayLike<number>>;
+
+/** Of real numbers. NaN and infinities are counted, and left out of min, max, mean and std. */
 export interface Statistics {
   readonly elements: number;
+  /** Null, as the next three, without finite values. */
   readonly min: number | null;
   readonly max: number | null;
   readonly mean: number | null;
@@ -14,7 +18,11 @@ export interface Statistics {
   readonly nan: number;
   readonly infinite: number;
   readonly zero: number;
+  /** Values nearer to zero than the least normal number of their dtype, and not zero. */
+  readonly subnormal: number;
 }
+
+const MOST_BINS = 65_536;
 
 /** Counts of values in ranges of one width. */
 export interface Histogram {
@@ -23,9 +31,36 @@ export interface Histogram {
   readonly counts: readonly number[];
 }
 
-/** One pass; the variance by Welford's method for groups, which does not cancel. */
-export async function statisticsOf(windows: ValueWindows): Promise<Statistics> {
-  let [elements, finite, nan, zero, mean, squares] = [0, 0, 0, 0, 0, 0];
+/** The least positive normal number of each dtype that has subnormal ones. */
+const LEAST_NORMAL: Readonly<Partial<Record<Dtype, number>>> = {
+  F64: 2 ** -1022,
+  F32: 2 ** -126,
+  BF16: 2 ** -126,
+  F16: 2 ** -14,
+  F8_E5M2: 2 ** -14,
+  F8_E5M2FNUZ: 2 ** -15,
+  F8_E4M3: 2 ** -6,
+  F8_E4M3FNUZ: 2 ** -7,
+  F6_E3M2: 2 ** -2,
+  F6_E2M3: 1,
+  F4: 1,
+};
+
+/**
+ * Statistics in one pass; the variance by Welford's method for groups, which does not cancel.
+ *
+ * @param dtype of the values, to count subnormal ones; F32 for logical tensors
+ *
+ * @example
+ * ```ts
+ * const embed = safeOpen('model.safetensors').getTensor('embed.weight');
+ * const { min, max, mean, zero } = await statisticsOf(tensorValues(embed), embed.dtype);
+ * console.log(min, max, mean, zero); // → 0 7.75 3.875 1
+ * ```
+ */
+export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise<Statistics> {
+  const leastNormal = LEAST_NORMAL[dtype] ?? 0;
+  let [elements, finite, nan, zero, subnormal, mean, squares] = [0, 0, 0, 0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for await (const values of windows) {
     let count = 0;
@@ -33,6 +68,7 @@ export async function statisticsOf(windows: ValueWindows): Promise<Statistics> {
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
       if (value === 0) zero++;
+      else if (value < leastNormal && value > -leastNormal) subnormal++;
       if (Number.isFinite(value)) {
         count++;
         sum += value;
@@ -60,16 +96,28 @@ export async function statisticsOf(windows: ValueWindows): Promise<Statistics> {
     max: known ? max : null,
     mean: known ? mean : null,
     std: known ? Math.sqrt(squares / finite) : null,
-    ...{ nan, infinite: elements - finite - nan, zero },
+    ...{ nan, infinite: elements - finite - nan, zero, subnormal },
   };
 }
 
-/** Counts finite values in `bins` ranges; null without finite values. */
+/**
+ * Counts finite values in `bins` ranges of one width from `min` to `max`; null without finite values.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` unless `bins` is an integer from 1 to 65 536
+ *
+ * @example
+ * ```ts
+ * const embed = safeOpen('model.safetensors').getTensor('embed.weight');
+ * const stats = await statisticsOf(tensorValues(embed), embed.dtype);
+ * console.log((await histogramOf(tensorValues(embed), stats, 4))?.counts); // → [ 8, 8, 8, 8 ]
+ * ```
+ */
 export async function histogramOf(
   windows: ValueWindows,
   { min, max }: Pick<Statistics, 'min' | 'max'>,
   bins: number,
 ): Promise<Histogram | null> {
+  requireInteger('bins', bins, 1, MOST_BINS);
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
   const scale = bins / (max - min);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type TreeNode, treeOf } from '../../../src/cli/output/tree.js';
+import { type TreeNode, treeOf } from '../../src/inspect/tree.js';
 
 function entry(name: string, byteLength = 1, shape: readonly number[] = [byteLength]) {
   return { name, dtype: 'U8', shape, byteLength };

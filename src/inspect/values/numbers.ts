@@ -1,0 +1,34 @@
+/** Values of a tensor as numbers of JavaScript. */
+
+import { DTYPES, type Dtype } from '../../header/dtype.js';
+import type { Tensor } from '../../tensor/tensor.js';
+
+const INTEGER_DTYPES: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
+
+/** Whether its elements are whole numbers. */
+export function isInteger(dtype: Dtype): boolean {
+  return INTEGER_DTYPES.includes(dtype);
+}
+
+/**
+ * The values as numbers, in the order of their bytes: a view where JavaScript has the dtype, else new memory. Of C64 real
+ * and imaginary parts in turn; integers of 64 bits are rounded.
+ *
+ * @example
+ * ```ts
+ * const embed = safeOpen('model.safetensors').getTensor('embed.weight'); // BF16
+ * console.log(valueNumbers(embed.slice(0))); // → Float32Array(4) [ 0, 0.25, 0.5, 0.75 ]
+ * ```
+ */
+export function valueNumbers(tensor: Tensor): ArrayLike<number> {
+  const { dtype } = tensor;
+  if (dtype === 'I64' || dtype === 'U64') return Float64Array.from(tensor.data as never, Number);
+  const isPlain = isInteger(dtype) || dtype === 'BOOL' || dtype === 'F64';
+  if (isPlain || dtype === 'F32' || dtype === 'C64') return tensor.data as ArrayLike<number>;
+  return tensor.toFloat32();
+}
+
+/** Whether a slice may begin at any element: packed elements may begin inside a byte. */
+export function isByteSized(dtype: Dtype): boolean {
+  return DTYPES[dtype].bits % 8 === 0;
+}

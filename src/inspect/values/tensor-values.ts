@@ -1,0 +1,155 @@
+/** The values of a tensor of any length, window by window. */
+
+import type { Dtype } from '../../header/dtype.js';
+import { turnWhenDue } from '../../header/json/turns.js';
+import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
+import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import type { LogicalTensor } from '../../quantized/logical-tensor.js';
+import type { SliceIndices } from '../../tensor/slice.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { boxesOf } from './boxes.js';
+import { isByteSized, valueNumbers } from './numbers.js';
+
+/** Elements of a window. */
+const WINDOW_ELEMENTS = 2 ** 22;
+
+/**
+ * A tensor whose parts can be had. A `Tensor` is one; of a remote checkpoint it is `{ dtype, shape, slice: (...index) =>
+ * checkpoint.getSlice(name, ...index) }`, whose parts are fetched when their turn comes.
+ */
+export interface SliceableTensor {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  /** A part, by the rules of `Tensor.slice`. */
+  slice(...index: SliceIndices): Tensor | Promise<Tensor>;
+}
+
+/** A tensor whose values can be gone through: as it is stored, or as the model means it. */
+export type ValuedTensor = SliceableTensor | LogicalTensor;
+
+/** Values of tensors at the same places, one array a tensor. */
+interface ValueWindow {
+  readonly values: readonly ArrayLike<number>[];
+  /** The stored parts; undefined when the values are computed. */
+  readonly parts?: readonly Tensor[];
+}
+
+/**
+ * The values of a tensor in the order of its bytes, some millions at a time: views or new arrays, valid until the next.
+ * Of C64 real and imaginary parts in turn; integers of 64 bits are rounded. Lets other events run in between.
+ *
+ * @throws As `slice` of the tensor, or `LogicalTensor.toFloat32Async`; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const checkpoint = await openRemote('https://models.example/model.safetensors');
+ * const { dtype, shape } = await checkpoint.info('embed.weight');
+ * const slice: SliceableTensor['slice'] = (...index) => checkpoint.getSlice('embed.weight', ...index);
+ * let sum = 0;
+ * for await (const values of tensorValues({ dtype, shape, slice })) {
+ *   for (let i = 0; i < values.length; i++) sum += values[i] ?? 0;
+ * }
+ * console.log(sum); // → 124
+ * ```
+ */
+export async function* tensorValues(
+  tensor: ValuedTensor,
+  options: TransferOptions = {},
+): AsyncGenerator<ArrayLike<number>, void, void> {
+  for await (const { values } of alikeWindows([tensor], options)) {
+    yield values[0] as ArrayLike<number>;
+  }
+}
+
+/** The values of tensors of one shape, cut alike. Progress counts bytes of the first. */
+export async function* alikeWindows(
+  tensors: readonly ValuedTensor[],
+  options: TransferOptions,
+): AsyncGenerator<ValueWindow, void, void> {
+  const { signal } = options;
+  const [first] = tensors as readonly [ValuedTensor];
+  const { byteLength, valueCount } = extentOf(first);
+  const transfer = new Transfer(byteLength, options);
+  signal?.throwIfAborted();
+  for await (const window of windowsOf(tensors, signal)) {
+    yield window;
+    const { length } = window.values[0] as ArrayLike<number>;
+    transfer.advance((byteLength * length) / valueCount);
+    await turnWhenDue();
+    signal?.throwIfAborted();
+  }
+  transfer.finish();
+}
+
+function isLogical(tensor: ValuedTensor): tensor is LogicalTensor {
+  return 'rowBlocks' in tensor;
+}
+
+function extentOf(tensor: ValuedTensor): { byteLength: number; valueCount: number } {
+  const valueCount = elementCountOf(tensor.shape);
+  if (isLogical(tensor)) return { byteLength: tensor.info.byteLength, valueCount };
+  return {
+    byteLength: tensorByteLength(tensor),
+    valueCount: tensor.dtype === 'C64' ? 2 * valueCount : valueCount,
+  };
+}
+
+/** Stored parts where all tensors are at hand as they are stored; else all of them are computed. */
+function windowsOf(
+  tensors: readonly ValuedTensor[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ValueWindow, void, void> {
+  const stored: SliceableTensor[] = [];
+  for (const tensor of tensors) {
+    const found = isLogical(tensor) ? tensor.tensor : tensor;
+    if (found !== null) stored.push(found);
+  }
+  return stored.length === tensors.length
+    ? storedWindows(stored)
+    : computedWindows(tensors as readonly LogicalTensor[], signal);
+}
+
+/** While one window is used the next is under way: of a remote tensor it has to be fetched. */
+async function* storedWindows(
+  tensors: readonly SliceableTensor[],
+): AsyncGenerator<ValueWindow, void, void> {
+  const [{ shape }] = tensors as readonly [SliceableTensor];
+  const count = elementCountOf(shape);
+  if (count === 0) return;
+  const isWhole = count <= WINDOW_ELEMENTS || !tensors.every(({ dtype }) => isByteSized(dtype));
+  const boxes: Iterable<SliceIndices> = isWhole ? [[]] : boxesOf(shape, WINDOW_ELEMENTS);
+  let ahead: Promise<readonly Tensor[]> | undefined;
+  try {
+    for (const box of boxes) {
+      const next = Promise.all(tensors.map(async (tensor) => await tensor.slice(...box)));
+      // Its error is thrown when its turn comes.
+      next.catch(() => {});
+      const window = ahead;
+      ahead = next;
+      if (window !== undefined) yield valued(await window);
+    }
+    if (ahead !== undefined) yield valued(await ahead);
+  } finally {
+    await ahead?.catch(() => {});
+  }
+}
+
+function valued(parts: readonly Tensor[]): ValueWindow {
+  return { values: parts.map(valueNumbers), parts };
+}
+
+async function* computedWindows(
+  tensors: readonly LogicalTensor[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ValueWindow, void, void> {
+  const [first, ...others] = tensors.map((tensor) => tensor.rowBlocks({ signal }));
+  try {
+    for await (const { values } of first as NonNullable<typeof first>) {
+      const all: ArrayLike<number>[] = [values];
+      for (const other of others) all.push((await other.next()).value?.values ?? []);
+      yield { values: all };
+    }
+  } finally {
+    for (const other of others) await other.return();
+  }
+}

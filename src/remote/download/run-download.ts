@@ -186,9 +186,11 @@ async function toFile(
 ): Promise<DownloadResult | DownloadPlan> {
   const path = filePath(target, source);
   const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
-  const plan = isWhole(options)
+  const planned = isWhole(options)
     ? await planWhole(source, () => path, scope.signal)
     : await planTensors(source, oneFile, () => path, scope.signal);
+  // The configuration of plain weights has no place beside a file that may lie in any folder.
+  const plan = { ...planned, others: [] };
   if (options.dryRun === true) {
     requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);

@@ -108,9 +108,8 @@ function* selectedEntries(
   overflowed: Map<string, number>,
 ): Slices<AnyEntry[]> {
   const memory = new CastMemory();
-  const entryOf = ({ tensor, name, cast }: Selected<SourceTensor>): AnyEntry => {
+  const entryOf = ({ tensor, name, dtype, cast }: Selected<SourceTensor>): AnyEntry => {
     const { shape } = tensor.info;
-    const dtype = cast?.to ?? tensor.info.dtype;
     const byteLength = tensorByteLength({ dtype, shape });
     const payload = tensor.payload;
     if (cast === null) return { name, dtype, shape, byteLength, payload };

@@ -87,7 +87,9 @@ export interface Selected<Tensor> {
   readonly tensor: Tensor;
   /** Its new name. */
   readonly name: string;
-  /** Null keeps its dtype. */
+  /** The dtype that is written. */
+  readonly dtype: Dtype;
+  /** From the dtype of its values to that; null when they are the same. */
   readonly cast: Cast | null;
   /** Whether the option `dtype` spares it because it belongs to a quantized weight. */
   readonly isUncast: boolean;
@@ -171,8 +173,8 @@ export class Selection<Info extends SelectableInfo> {
       if (problem !== undefined) problems.push(this.#problem(problem, name));
       const isUncast = this.castsAll && cast != null && isPacked(name);
       const isDequantized = tensor.valueDtype !== undefined;
-      const made = { cast: isUncast ? null : (cast ?? null), isUncast, isDequantized };
-      selected.push({ tensor, name: newName, ...made });
+      const made = isUncast ? { dtype: info.dtype, cast: null } : { dtype, cast: cast ?? null };
+      selected.push({ tensor, name: newName, ...made, isUncast, isDequantized });
     });
     throwTogether(problems, this.#source.path);
     this.#asked = tensors;

@@ -1,5 +1,5 @@
 /** Quantized weights that become plain ones while they arrive. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { loadCheckpoint, openCheckpoint, reshard } from '../../../src/index.js';
@@ -147,7 +147,15 @@ describe('weights of several windows', () => {
       rename: { 'a.weight': 'w' },
     } as const;
     await local(options);
-    await downloadFrom(hub(), 'hf://org/large/model.safetensors', path, options);
+    const source = 'hf://org/large/model.safetensors';
+    const plan = await downloadFrom(hub(), source, path, { ...options, dryRun: true } as never);
+    const done = await downloadFrom(hub(), source, path, options);
+    const { size } = statSync(path);
+    for (const { files, byteLength } of [plan, done]) {
+      expect(files.map((file) => [file.path, file.byteLength])).toEqual([[path, size]]);
+      expect(byteLength).toBe(size);
+    }
+    expect(done.receivedByteLength).toBe(size);
     expect(readFileSync(path).equals(readFileSync(join(expected, 'model.safetensors')))).toBe(true);
     expect(namesIn(folder)).toEqual(['one.safetensors']);
     await downloadFrom(hub(), 'hf://org/large', folder, options);

@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
 import {
   type Dtype,
+  fromFloat32,
   loadCheckpoint,
   openCheckpoint,
   reshard,
@@ -166,6 +167,26 @@ describe('choices', () => {
     expect(written.get('a.weight')?.data).toEqual(await view.getTensor('a.weight').cast('F16'));
     const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
     expect(config).toEqual({ torch_dtype: 'float16' });
+  });
+
+  it('take another dtype than that of dequantize, F32 too', async () => {
+    const view = await dequantized(openCheckpoint(source));
+    const values = view.getTensor('a.weight').toFloat32();
+    const dtypes = ['F32', 'F16'] as const;
+    for (const [i, dtype] of dtypes.entries()) {
+      const target = temporaryPath('plain');
+      const options = { ...fast, dequantize: dtypes[1 - i], dtype };
+      const done = await reshard(source, target, options);
+      expect(done.dequantized).toEqual(['a.weight', 'b.weight']);
+      const selected = temporaryPath('selected');
+      const select = (name: string) => name === 'a.weight' && { dtype };
+      await reshard(source, selected, { ...fast, dequantize: dtypes[1 - i], select } as never);
+      for (const folder of [target, selected]) {
+        const { dtype: found, data } = loadCheckpoint(folder).get('a.weight') as Tensor;
+        expect(found).toBe(dtype);
+        expect(data).toEqual(dtype === 'F32' ? values : fromFloat32(values, dtype));
+      }
+    }
   });
 
   it('count what is too large for F16', async () => {

@@ -77,6 +77,7 @@ const LATE = {
   'write/checkpoint/reshard': 'reshard',
   'write/checkpoint/save': 'saveCheckpoint',
   'write/convert/convert': 'convert',
+  'write/convert/convert-stream': 'convertStream',
   'write/save/writer': 'createWriter',
 };
 

@@ -90,8 +90,14 @@ export {
   type ConvertedCheckpoint,
   convert,
 } from './write/convert/convert.js';
+export {
+  type ConversionStreamOptions,
+  convertStream,
+  type StreamedConversion,
+} from './write/convert/convert-stream.js';
 export { type DetectedFormat, detectFormat } from './write/convert/detect-format.js';
 export type { SourceTensorInfo } from './write/convert/source.js';
+export type { SerializedStream } from './write/input/serialized.js';
 export type { LockOptions } from './write/replacement/locks.js';
 export type { SaveSyncOptions } from './write/save/save.js';
 export type {

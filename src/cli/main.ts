@@ -2,7 +2,8 @@
 /** The program: builds a context from argv, streams and signals, and sets the exit code. */
 
 import { Buffer } from 'node:buffer';
-import { fstatSync, writeSync } from 'node:fs';
+import { fstatSync, write, writeSync } from 'node:fs';
+import { promisify } from 'node:util';
 import type { Output } from './output/output.js';
 import { run } from './run.js';
 
@@ -70,6 +71,24 @@ function outputOf(fd: 1 | 2): Output {
   };
 }
 
+const writeAsync = promisify(write);
+
+/** Writes bytes to a file or a pipe, on the thread pool: a reader that stops must not keep signals from being heard. */
+async function writeBytes(bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    try {
+      const { bytesWritten } = await writeAsync(1, bytes, at, bytes.length - at, null);
+      at += bytesWritten;
+    } catch (error) {
+      if (!isSystemError(error, 'EAGAIN')) endQuietly(error as NodeJS.ErrnoException);
+      // The pipe is full and non-blocking: the stream waits until it has room.
+      const rest = bytes.subarray(at);
+      await new Promise((resolve) => standardStream(1).write(rest, resolve));
+      return;
+    }
+  }
+}
+
 const interruption = new AbortController();
 let signalCode: number | undefined;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -83,6 +102,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const code = await run(process.argv.slice(2), {
   stdout: outputOf(1),
   stderr: outputOf(2),
+  writeBytes,
   signal: interruption.signal,
 });
 process.exitCode = signalCode ?? code;

@@ -81,12 +81,12 @@ function unknownCommand(name: string): UsageError {
   return new UsageError(`${what}: ${JSON.stringify(name)}${hint}`);
 }
 
-function withoutColors({ stdout, stderr, signal }: CommandContext): CommandContext {
+function withoutColors(context: CommandContext): CommandContext {
   const plain = (output: Output): Output => {
     const { isTerminal, columns } = output;
     return { write: (text) => output.write(text), isTerminal, columns, hasColors: false };
   };
-  return { stdout: plain(stdout), stderr: plain(stderr), signal };
+  return { ...context, stdout: plain(context.stdout), stderr: plain(context.stderr) };
 }
 
 /** A message in one line; several problems get a line each. */

@@ -14,6 +14,8 @@ export interface Called {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
+  /** Bytes that are not text, on the standard output, if any. */
+  readonly bytes?: Buffer;
 }
 
 class Collected implements Output {
@@ -41,9 +43,12 @@ export async function call(
 ): Promise<Called> {
   const stdout = new Collected(terminal);
   const stderr = new Collected(terminal);
-  const context: CommandContext = { stdout, stderr, signal };
+  const pieces: Uint8Array[] = [];
+  const writeBytes = async (bytes: Uint8Array): Promise<void> => void pieces.push(bytes.slice());
+  const context: CommandContext = { stdout, stderr, writeBytes, signal };
   const code = await run(args, context);
-  return { code, stdout: stdout.text, stderr: stderr.text };
+  const texts = { code, stdout: stdout.text, stderr: stderr.text };
+  return pieces.length === 0 ? texts : { ...texts, bytes: Buffer.concat(pieces) };
 }
 
 /** The output of a call, which must succeed. */

@@ -1,6 +1,14 @@
 /** The program as processes see it. */
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, existsSync, openSync, readdirSync, readSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -49,6 +57,50 @@ describe('the program', () => {
     child.stdout.once('data', () => child.stdout.destroy());
     expect(await stderr).toBe('');
     expect(await code).toBe(141);
+  });
+});
+
+describe('convert SOURCE -', () => {
+  it('writes the bytes of a file to a pipe', () => {
+    const path = writeTemporary(MANY);
+    const target = join(dirname(path), 'converted.safetensors');
+    expect(runProgram(['convert', path, target]).code).toBe(0);
+    const args = [PROGRAM, 'convert', path, '-'];
+    const { status, stdout } = spawnSync(process.execPath, args, { maxBuffer: 1 << 26 });
+    expect(status).toBe(0);
+    expect(Buffer.compare(stdout, readFileSync(target))).toBe(0);
+  });
+
+  it('ends quietly when nobody reads on', async () => {
+    const path = writeSparse(256 * 2 ** 20);
+    const child = spawn(process.execPath, [PROGRAM, 'convert', path, '-']);
+    const code = new Promise((resolve) => child.on('close', resolve));
+    const stderr = text(child.stderr);
+    child.stdout.once('data', () => child.stdout.destroy());
+    expect(await stderr).toBe('');
+    expect(await code).toBe(141);
+  });
+
+  it.skipIf(process.platform === 'win32')('hears SIGINT while nobody reads', async () => {
+    const path = writeSparse(256 * 2 ** 20);
+    const child = spawn(process.execPath, [PROGRAM, 'convert', path, '-']);
+    const code = new Promise((resolve) => child.on('close', resolve));
+    child.stdout.once('readable', () => {
+      child.kill('SIGINT');
+      child.stdout.resume();
+    });
+    expect(await code).toBe(130);
+  });
+
+  it.runIf(process.platform === 'linux')('says that the disk is full', () => {
+    const path = writeTemporary(MANY);
+    const full = openSync('/dev/full', 'w');
+    const { status, stderr } = spawnSync(process.execPath, [PROGRAM, 'convert', path, '-'], {
+      encoding: 'utf8',
+      stdio: ['ignore', full, 'pipe'],
+    });
+    closeSync(full);
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/ENOSPC/)]);
   });
 });
 

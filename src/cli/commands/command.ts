@@ -9,6 +9,8 @@ import { visibleJson } from '../output/visible.js';
 export interface CommandContext {
   readonly stdout: Output;
   readonly stderr: Output;
+  /** Writes bytes to the standard output. They may be overwritten when the promise resolves. */
+  writeBytes(bytes: Uint8Array): Promise<void>;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
 }

@@ -1,9 +1,57 @@
-/** `convert`: torch checkpoints and NumPy arrays to safetensors. */
+/** `convert`: torch checkpoints and NumPy arrays to safetensors, also on the standard output. */
 
-import type { Command } from './command.js';
+import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
-import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
+import {
+  convertLocal,
+  DRY_RUN,
+  isDryRun,
+  SELECTION,
+  SHARD_SIZE,
+  shardSizeOf,
+  write,
+} from './written.js';
+
+/** The target that stands for the standard output. */
+const STANDARD_OUTPUT = '-';
+
+/** Options of a target that is a folder. */
+const OF_FOLDERS = ['max-shard-size', 'copy-other-files'];
+
+/** Writes one file to the standard output, and its report to the other one. */
+async function convertToOutput(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+): Promise<void> {
+  const { stdout, stderr } = context;
+  const given = OF_FOLDERS.find((name) => options[name] !== undefined);
+  if (given !== undefined) throw new UsageError(`--${given} is for folders; - is one file`);
+  const isDry = isDryRun(options);
+  if (stdout.isTerminal && !isDry) {
+    throw new UsageError('expected the standard output to be a file or a pipe, found a terminal');
+  }
+  const { convertStream } = await import('../../convert.js');
+  const reporting = isDry ? context : { ...context, stdout: stderr };
+  const target = { source, target: STANDARD_OUTPUT, label: 'converting' };
+  await write(reporting, options, target, async ({ dryRun, onProgress, ...selected }) => {
+    const made = await convertStream(source, { ...foreignChoices(options), ...selected });
+    const { stream, close, overflowed, ...facts } = made;
+    const outcome = { ...facts, files: [STANDARD_OUTPUT], index: null, deleted: [], copied: [] };
+    if (dryRun) {
+      close();
+      return outcome;
+    }
+    let bytes = 0;
+    for await (const piece of stream) {
+      await context.writeBytes(piece);
+      bytes += piece.length;
+      onProgress({ bytes, totalBytes: stream.byteLength });
+    }
+    return { ...outcome, overflowed };
+  });
+}
 
 export const convertCommand: Command = {
   summary: 'converts torch, NumPy or safetensors to safetensors',
@@ -11,8 +59,8 @@ export const convertCommand: Command = {
     'convert SOURCE TARGET [--dtype DTYPE] [--dequantize DTYPE] [--root KEYS] [--unknown-globals placeholder]',
   description:
     'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
-    '.safetensors, or a folder, which gets shards and an index if the checkpoint is large. Never runs code from ' +
-    'the source, and compares the written files with it.',
+    '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
+    'output. Never runs code from the source, and compares the written files with it.',
   options: {
     ...SELECTION,
     ...SHARD_SIZE,
@@ -23,6 +71,10 @@ export const convertCommand: Command = {
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
+    if (target === STANDARD_OUTPUT) {
+      await convertToOutput(context, options, source);
+      return 'done';
+    }
     const maxShardSize = shardSizeOf(options);
     const foreign = foreignChoices(options);
     const copyOtherFiles = options['copy-other-files'] === true;

@@ -1,13 +1,15 @@
-/** Writes the tensors of a source anew, into a folder or a file, for `reshard` and `convert`. */
+/** Writes the tensors of a source anew, into a folder, a file or a stream, for `reshard` and `convert`. */
 
 import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../platform/io/steps.js';
+import { SerializedStream, serializedPieces } from '../input/serialized.js';
 import { identityOf } from '../replacement/exchange.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
+import { lendersOf } from '../save/serialize.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import {
@@ -134,6 +136,51 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const written = { path, files: [name], index: null, totalSize, deleted: [], undeleted: [] };
     return { ...written, ...facts, overflowed: selected.report.overflowed };
   });
+}
+
+/** A file that is made while it is read, and the facts known before. */
+export interface RewriteStream
+  extends RewriteFacts,
+    Pick<SelectionReport, 'overflowed'>,
+    Pick<WrittenCheckpoint, 'totalSize'> {
+  readonly stream: SerializedStream;
+  /** Closes the source. The stream does so when its reading ends. */
+  close(): void;
+}
+
+/**
+ * Makes one file of all tensors, as a stream.
+ *
+ * @throws As `selectTensors` and `layOutFile`; what `open` throws. The stream as `serializeStream`
+ */
+export async function rewriteStream<Info extends SelectableInfo>(
+  open: OpenCheckpointSource<Info>,
+  options: Choices<Info> & Pick<WriteOrPlanOptions, 'signal'>,
+): Promise<RewriteStream> {
+  const { signal } = options;
+  const source = await open();
+  try {
+    const selected = await runAsync(selectTensors(source, options), signal);
+    const { layout, totalSize, samples, metadata } = layOutFile(
+      selected.table,
+      selected.metadataOf,
+    );
+    await source.verify?.(selected.tensors, signal);
+    async function* pieces(): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
+      try {
+        yield* serializedPieces(layout, () => lendersOf(samples), signal);
+      } finally {
+        source.close();
+      }
+    }
+    const stream = SerializedStream.of(layout.byteLength, pieces);
+    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES);
+    const { overflowed } = selected.report;
+    return { stream, totalSize, ...facts, overflowed, close: () => source.close() };
+  } catch (error) {
+    source.close();
+    throw error;
+  }
 }
 
 async function withSource<Info extends SelectableInfo, Result>(

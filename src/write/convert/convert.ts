@@ -71,7 +71,7 @@ const {
   ...SOURCE_OPTIONS
 } = { ...OPEN_TORCH_OPTIONS, ...OPEN_NUMPY_OPTIONS };
 
-const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
+export const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   ...SOURCE_OPTIONS,
   ...SELECTION_OPTIONS,
   ...LAYOUT_OPTIONS,
@@ -215,7 +215,7 @@ function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions
 }
 
 /** Checked here, because an index accepts more types than a header. */
-function givenMetadata({
+export function givenMetadata({
   metadata,
 }: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> {
   if (metadata === null || metadata === undefined) return new Map();

@@ -20,6 +20,7 @@ import {
   memoryEntries,
   type NamedTensors,
   type NamedTensorsInMemory,
+  type Payload,
   readTensorsAndStreams,
 } from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
@@ -93,13 +94,16 @@ export function serializeStream<
   requireSignal(signal);
   const entries = readTensorsAndStreams(tensors as NamedTensors);
   const layout = layOut(entries, header);
-  const lend = (): Lenders<AsyncFill> => {
-    const sources = new BorrowedFiles(entries);
-    return {
-      fill: (payload) => fillOf(payload, sources),
-      verify: () => sources.verify(),
-      end: () => sources.end(),
-    };
-  };
+  const lend = (): Lenders<AsyncFill> => lendersOf(entries);
   return SerializedStream.of(layout.byteLength, () => serializedPieces(layout, lend, signal));
+}
+
+/** The files of these tensors, for a stream. */
+export function lendersOf(tensors: Iterable<{ readonly payload: Payload }>): Lenders<AsyncFill> {
+  const sources = new BorrowedFiles(tensors);
+  return {
+    fill: (payload) => fillOf(payload, sources),
+    verify: () => sources.verify(),
+    end: () => sources.end(),
+  };
 }

@@ -68,6 +68,34 @@ describe('split and merge', () => {
   });
 });
 
+describe('convert SOURCE -', () => {
+  it('writes one file to the standard output, and its report to the other one', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    const target = temporaryPath('one.safetensors');
+    await printed(['convert', folder, target, '--dtype', 'F32']);
+    const { code, stdout, stderr, bytes } = await call(['convert', folder, '-', '--dtype', 'F32']);
+    expect([code, stdout]).toEqual([0, '']);
+    expect(Buffer.compare(bytes as Buffer, readFileSync(target))).toBe(0);
+    expect(stderr).toMatch(/^-: 1 file, .* of tensors\n/);
+    const dry = await call(['convert', folder, '-', '--dry-run', '--json'], { columns: 80 });
+    expect([dry.code, dry.stderr, dry.bytes]).toEqual([0, '', undefined]);
+    expect(JSON.parse(dry.stdout)).toMatchObject({ target: '-', files: ['-'], overflowed: null });
+  });
+
+  it('refuses a terminal, options of folders, and wrong sources', async () => {
+    const path = writeTemporary(LAYERED);
+    const onTerminal = await call(['convert', path, '-'], { columns: 80 });
+    expect([onTerminal.code, onTerminal.bytes]).toEqual([2, undefined]);
+    expect(onTerminal.stderr).toContain('found a terminal');
+    for (const option of ['--max-shard-size=1KB', '--copy-other-files']) {
+      const { code, stderr } = await call(['convert', path, '-', option]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining('is one file')]);
+    }
+    const none = await call(['convert', path, '-', '--filter', 'nothing']);
+    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no name matches')]);
+  });
+});
+
 it.each(['merge', 'convert', 'split'])('%s makes the folders it needs', async (command) => {
   const above = temporaryPath('new');
   const name = command === 'split' ? 'parts' : 'model.safetensors';

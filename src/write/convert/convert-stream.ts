@@ -1,0 +1,94 @@
+/** `convertStream`: `convert` into a stream of one file's bytes. */
+
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import { requireLimits } from '../../foreign/limits.js';
+import { TORCH_LIMITS } from '../../foreign/torch/open.js';
+import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { requireTransferOptions } from '../../platform/transfer/transfer.js';
+import { WRITE_OPTIONS, type WriteCheckpointOptions } from '../checkpoint/execute-plan.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
+import type { OtherFilesOptions } from '../checkpoint/other-files.js';
+import { rewriteStream } from '../checkpoint/rewrite.js';
+import type { CheckpointSource } from '../checkpoint/source.js';
+import type { SerializedStream } from '../input/serialized.js';
+import { readSelection } from '../selection/options.js';
+import {
+  CONVERT_OPTIONS,
+  type ConversionOptions,
+  type ConversionPlan,
+  type ConvertedCheckpoint,
+  givenMetadata,
+} from './convert.js';
+import { openConversionSource } from './open-source.js';
+import type { SourceTensorInfo } from './source.js';
+
+/** Options of {@link convertStream}: those of {@link convert} that do not concern files to be written. */
+export interface ConversionStreamOptions
+  extends Omit<
+    ConversionOptions,
+    keyof WriteCheckpointOptions | keyof CheckpointLayoutOptions | keyof OtherFilesOptions
+  > {
+  /** Ends the opening, and the stream: its next piece is `signal.reason` as an error. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const STREAM_OPTIONS: OptionNames<ConversionStreamOptions> = optionsOfStream();
+
+function optionsOfStream(): OptionNames<ConversionStreamOptions> {
+  const ofFiles = { ...WRITE_OPTIONS, ...LAYOUT_OPTIONS, copyOtherFiles: true };
+  const names = Object.entries(CONVERT_OPTIONS).filter(([name]) => !Object.hasOwn(ofFiles, name));
+  return { ...Object.fromEntries(names), signal: true } as OptionNames<ConversionStreamOptions>;
+}
+
+/** Result of {@link convertStream}. */
+export interface StreamedConversion
+  extends Omit<ConversionPlan, 'path' | 'files' | 'index' | 'deleted' | 'copied' | 'skipped'>,
+    Pick<ConvertedCheckpoint, 'totalSize'> {
+  /** The bytes of the safetensors file; `byteLength` is its length. */
+  readonly stream: SerializedStream;
+  /** As in the result of `convert`; filled while the stream is read. */
+  readonly overflowed: ReadonlyMap<string, number>;
+  /** Closes the source. A stream that is read to its end, or left, closes it by itself. */
+  close(): void;
+}
+
+/**
+ * As `convert`, into a stream of one file's bytes: for the standard output, an upload, or an answer by HTTP. The
+ * length is known before the first piece, and memory holds some pieces of 1 MiB.
+ *
+ * Names, dtypes and shapes are checked before the promise resolves. With `verify` the checksums of an archive are
+ * compared: those that go with a tensor's bytes while the stream is read, the others before. Nothing can be read back.
+ *
+ * @throws As `convert`; in the stream as `serializeStream`, and `SAFETENSORS_CHECKSUM_MISMATCH`
+ *
+ * @example
+ * ```ts
+ * const { stream, root } = await convertStream('model.ckpt', { dtype: 'BF16' });
+ * const response = new Response(stream.readable());
+ * console.log(stream.byteLength === (await response.arrayBuffer()).byteLength, root); // → true [ 'state_dict' ]
+ * ```
+ */
+export async function convertStream(
+  source: string | URL,
+  options: ConversionStreamOptions = {},
+): Promise<StreamedConversion> {
+  requireLittleEndianHost();
+  requireOptions(options, STREAM_OPTIONS);
+  const selection = readSelection(options);
+  const { verify = true, shared = 'dedupe', signal } = options;
+  requireTransferOptions({ signal });
+  requireLimits(options.limits, TORCH_LIMITS);
+  requireBoolean('verify', verify);
+  const metadata = givenMetadata(options);
+  let root: RootKeys = [];
+  const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
+    const { dequantize } = selection;
+    const opened = await openConversionSource(source, options, { verify, dequantize, signal });
+    root = opened.root ?? [];
+    return opened;
+  };
+  const made = await rewriteStream(open, { selection, shared, metadata, signal });
+  const { conflicts, copied, skipped, ...streamed } = made;
+  return { ...streamed, root };
+}

@@ -1,0 +1,36 @@
+// Reads a large file from `serializeStream`, one way or another, and prints by how much the private memory of the
+// process grew meanwhile, in bytes, and how many bytes came.
+import { openNumpy } from '../../../../lib/convert.js';
+import { safeOpen, serializeStream } from '../../../../lib/index.js';
+import { processStatus } from '../../../support/process-memory.mjs';
+
+const [way, source, size] = process.argv.slice(2);
+const count = Number(size);
+
+async function* produce() {
+  const piece = new Uint8Array(2 ** 20);
+  for (let left = count; left > 0; left -= piece.length) {
+    yield piece.fill(left % 251).subarray(0, Math.min(left, piece.length));
+  }
+}
+
+function tensorsOf() {
+  if (way === 'streamed') return { x: { dtype: 'U8', shape: [count], data: produce } };
+  if (way === 'swapped' || way === 'turned') return openNumpy(source);
+  const file = safeOpen(source, { storage: 'mmap' });
+  if (way === 'mapped') file.getTensor('x').bytes;
+  return file;
+}
+
+const stream = serializeStream(tensorsOf());
+globalThis.gc();
+const before = processStatus('RssAnon');
+let [anonymous, byteLength] = [0, 0];
+let pieces = 0;
+for await (const piece of stream) {
+  byteLength += piece.length;
+  // By itself V8 collects used pieces when some 32 MB of them have piled up.
+  if (++pieces % 4 === 0) globalThis.gc();
+  anonymous = Math.max(anonymous, processStatus('RssAnon') - before);
+}
+console.log(JSON.stringify({ anonymous, byteLength, announced: stream.byteLength }));

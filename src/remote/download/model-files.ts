@@ -73,7 +73,7 @@ export async function otherFiles(
 }
 
 /** The bytes of an index: of the file that an earlier download left, else of the source. */
-async function indexBytesOf(
+export async function indexBytesOf(
   { file, hash, ...planned }: SourceFile,
   place: string,
   signal: AbortSignal,

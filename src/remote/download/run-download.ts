@@ -15,7 +15,7 @@ import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
 import type { RemoteSettings } from '../receiver.js';
 import { ofEach, withScope } from '../scope.js';
-import { type SessionSettings, sourceSession } from '../source.js';
+import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
 import { downloadToFolder, groupsOf, wouldDeleteIn } from './folder-target.js';
@@ -47,6 +47,7 @@ export interface RunOptions
     TargetOptions,
     SessionSettings,
     IdentityOptions,
+    SourceChoice,
     FilePatterns,
     TensorsOptions {}
 

@@ -1,7 +1,13 @@
 /** Addresses on the Hub: parses pages copied from a browser, makes URLs of files and lists. */
 
 import { argumentRangeError } from '../errors/arguments.js';
-import { FILE_NAME, type HubId, isRepositoryName, REPOSITORY_KINDS } from '../file/hub/ids.js';
+import {
+  FILE_NAME,
+  type HubId,
+  isRepositoryName,
+  kindObjection,
+  takeKind,
+} from '../file/hub/ids.js';
 import { DEFAULT_ENDPOINT } from '../file/hub/settings.js';
 import { pathObjection } from '../file/shards/shard-paths.js';
 
@@ -49,7 +55,12 @@ export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
   if (found === undefined) return null;
   const parts = decodedParts(pathBelow(url, found) ?? '');
   if (parts[0] === 'api' || parts[0] === 'resolve-cache') return null;
-  const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
+  const objection = kindObjection(parts[0]);
+  if (objection !== undefined) {
+    if (FILE_NAME.test(url.pathname)) return null;
+    refuse(url.pathname, `the address ${objection}`);
+  }
+  const kind = takeKind(parts);
   // The oldest models have no organisation.
   const pages = [...FOLDER_PAGES, ...FILE_PAGES];
   const isBare = parts.length === 1 || pages.includes(parts[1] ?? '');
@@ -66,8 +77,10 @@ export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
 }
 
 /** Leaves out the query, which may have secrets. */
-function refuse(pathname: string): never {
-  const expected = 'the address of a model, a folder or a file on the Hub';
+function refuse(
+  pathname: string,
+  expected = 'the address of a model, a folder or a file on the Hub',
+): never {
   throw argumentRangeError('source', expected, pathname);
 }
 

@@ -36,10 +36,14 @@ export interface RepositoryEntry {
 
 const HASH = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
+/** A mirror may leave the type of files out. */
+const KNOWN_TYPES: readonly unknown[] = ['file', 'directory', undefined];
+
 /** The facts of an entry in the list; undefined for anything else. */
 function repositoryEntry(entry: unknown): RepositoryEntry | undefined {
   const { path, type, size, oid, lfs, xetHash } = Object(entry);
-  if (typeof path !== 'string') return undefined;
+  // Other types, as of submodules, have no contents here.
+  if (typeof path !== 'string' || !KNOWN_TYPES.includes(type)) return undefined;
   const hash = Object(lfs).oid ?? oid;
   return {
     path,
@@ -101,10 +105,11 @@ export class HubRepository {
     return new HttpFile(this.#session, address);
   }
 
-  /** The entries of a folder. One request per thousand entries. */
-  async list(folder: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
+  /** The entries of a folder; with `isDeep` also of all folders below it. One request per thousand entries. */
+  async list(folder: string, signal: AbortSignal, isDeep = false): Promise<RepositoryEntry[]> {
     const entries: RepositoryEntry[] = [];
     let url: URL | undefined = this.#url('tree', folder);
+    if (isDeep) url.search = '?recursive=true';
     for (let pages = 0; url !== undefined; pages++) {
       const asked: URL = url;
       const path = shownUrl(asked);

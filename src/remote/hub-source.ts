@@ -68,7 +68,7 @@ export async function hubSource(
     if (!isNotFound(error)) throw error;
     const names = await namesInFolder(repository, path, signal);
     if (names !== null) {
-      return await open(chooseAmong(names, repository.pageOf(path), variant, first));
+      return await open(chooseAmong(names, repository.pageOf(path), variant, { missing: first }));
     }
     // The server has no lists of files.
     for (const name of usualFileNames(variant)) {
@@ -151,7 +151,7 @@ export function namesAmong(entries: readonly RepositoryEntry[], folder: string):
 
 /**
  * Chooses the model's file or index by variant and the names in a folder, whose page is `path`. The file `missing` is
- * listed but doesn't exist.
+ * listed but doesn't exist. `advice` is for a folder without a checkpoint.
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
  */
@@ -159,7 +159,7 @@ export function chooseAmong(
   { files, folders }: Names,
   path: string,
   variant: string | undefined,
-  missing?: string,
+  { missing, advice = '' }: { readonly missing?: string; readonly advice?: string } = {},
 ): string {
   const ofVariant = files.filter((name) => isOfVariant(name, variant));
   const { indexes, single } = chooseFiles(ofVariant, variant);
@@ -176,7 +176,7 @@ export function chooseAmong(
   const wanted = variant === undefined ? '' : ` of the variant ${variant}`;
   const message =
     weights.length === 0
-      ? `expected a checkpoint${wanted}, found no safetensors file or index; the folder has ${quoteNames([...files, ...folders]) || 'nothing'}`
+      ? `expected a checkpoint${wanted}, found no safetensors file or index; the folder has ${quoteNames([...files, ...folders]) || 'nothing'}${advice}`
       : `expected one checkpoint${wanted}, found several files to choose from: ${quoteNames(weights)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }

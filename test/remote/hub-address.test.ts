@@ -81,6 +81,7 @@ describe('an address copied from a browser', () => {
       'https://huggingface.co/api/models/org/name',
       'https://huggingface.co/files/m.safetensors',
       'https://huggingface.co/a/b/c/d/index.json',
+      'https://huggingface.co/buckets/org/name/resolve/model.safetensors',
     ]) {
       expect(meaningOf(url), url).toBeNull();
     }
@@ -96,6 +97,15 @@ describe('an address copied from a browser', () => {
   ])('of another page is refused: %s', (url) => {
     expect(() => meaningOf(url)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' }));
     expect(() => meaningOf(`${url}?X-Signature=secret`)).not.toThrow(/secret/);
+  });
+
+  it.each([
+    ['https://huggingface.co/buckets/org', 'single files of a bucket'],
+    ['https://huggingface.co/buckets/org/name/tree/folder', 'single files of a bucket'],
+    ['https://huggingface.co/kernels/org/name', 'kernels are programs'],
+    ['https://huggingface.co/kernels/org/name/tree/main', 'kernels are programs'],
+  ])('of a bucket or a kernel is refused: %s', (url, expected) => {
+    expect(() => meaningOf(url)).toThrow(expected);
   });
 
   it('of another page is shown without its query', () => {

@@ -111,16 +111,30 @@ function* piecesOf({ start }: StoredFile, begin: number, end: number): Generator
   }
 }
 
-/** The entries of a folder itself: what is in the folders below it stands for these. */
-function withFolders(entries: readonly { readonly path: string }[], folder: string): object[] {
+/** The entries of a folder itself, folders among them; with `isDeep` those of the folders below it, too. */
+function withFolders(
+  entries: readonly { readonly path: string }[],
+  folder: string,
+  isDeep: boolean,
+): object[] {
   const found = new Map<string, object>();
   for (const entry of entries) {
-    const end = entry.path.indexOf('/', folder.length);
-    const path = end === -1 ? entry.path : entry.path.slice(0, end);
-    const oid = hashOf('sha1', path);
-    found.set(path, end === -1 ? entry : { type: 'directory', oid, size: 0, path });
+    let end = entry.path.indexOf('/', folder.length);
+    if (end === -1 || isDeep) found.set(entry.path, entry);
+    for (; end !== -1; end = isDeep ? entry.path.indexOf('/', end + 1) : -1) {
+      const path = entry.path.slice(0, end);
+      found.set(path, { type: 'directory', oid: hashOf('sha1', path), size: 0, path });
+    }
   }
   return [...found.values()];
+}
+
+/** Kinds of repositories that have a prefix in front of their names. */
+const PREFIXED_KINDS: readonly string[] = ['datasets', 'spaces'];
+
+/** The name with its kind, as the Hub's API has it. */
+function apiName(name: string): string {
+  return PREFIXED_KINDS.some((kind) => name.startsWith(`${kind}/`)) ? name : `models/${name}`;
 }
 
 function listen(server: Server): Promise<string> {
@@ -232,7 +246,9 @@ export class HubServer {
     const parts = pathname.slice(1).split('/').map(decodeURIComponent);
     const isApi = parts[0] === 'api';
     const isCached = isApi && parts[1] === 'resolve-cache';
-    const [name, rest] = this.#takeName(parts.slice(isCached ? 3 : isApi ? 2 : 0));
+    const place = isCached ? 2 : isApi ? 1 : 0;
+    const isModel = isApi && parts[place] === 'models';
+    const [name, rest] = this.#takeName(parts.slice(isModel ? place + 1 : place));
     const newName = this.#newNames.get(name);
     if (newName !== undefined) {
       const target = `${pathname.replace(name, newName)}${search}`;
@@ -249,9 +265,10 @@ export class HubServer {
     else await this.#answerFile(name, rest, request, response);
   }
 
-  /** A repository without organisation has a name of one part. */
+  /** A repository without organisation has a name of one part; a dataset is stored as `datasets/org/name`. */
   #takeName(parts: string[]): [name: string, rest: string[]] {
-    const [first = '', second = ''] = parts;
+    const [first = '', second = '', third] = parts;
+    if (PREFIXED_KINDS.includes(first)) return [`${first}/${second}/${third}`, parts.slice(3)];
     if (this.#repositories.has(first)) return [first, parts.slice(1)];
     return [`${first}/${second}`, parts.slice(2)];
   }
@@ -305,7 +322,7 @@ export class HubServer {
     const below = path.map(encodeURIComponent).join('/');
     const target = file.isLarge
       ? `${this.#networkUrl}/blobs/${file.hash}?X-Amz-Expires=3600&X-Amz-Signature=${commit}`
-      : `/api/resolve-cache/models/${name}/${commit}/${below}?etag=%22${file.hash}%22`;
+      : `/api/resolve-cache/${apiName(name)}/${commit}/${below}?etag=%22${file.hash}%22`;
     response.writeHead(file.isLarge ? 302 : 307, { Location: target }).end();
   }
 
@@ -346,11 +363,13 @@ export class HubServer {
     if (kind !== 'tree') return void response.end(JSON.stringify(facts));
     const below = tree.filter((entry) => entry.path.startsWith(folder));
     if (below.length === 0) throw new Refusal(404, 'EntryNotFound', `${folder} does not exist`);
-    const listed = query.has('recursive') ? below : withFolders(below, folder);
+    const isDeep = /^true$/i.test(query.get('recursive') ?? '');
+    const listed = withFolders(below, folder, isDeep);
     const begin = Number(query.get('cursor') ?? 0);
     const end = begin + this.entriesPerPage;
     if (end < listed.length) {
-      const next = `${this.#url}/api/models/${name}/tree/${[revision, ...path].join('/')}?cursor=${end}`;
+      const address = `${this.#url}/api/${apiName(name)}/tree/${[revision, ...path].join('/')}`;
+      const next = `${address}?${isDeep ? 'recursive=true&' : ''}cursor=${end}`;
       response.setHeader('Link', `<${next}>; rel="next"`);
     }
     response.end(JSON.stringify(listed.slice(begin, end)));

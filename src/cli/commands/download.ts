@@ -2,12 +2,21 @@
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import type { DownloadOptions } from '../../remote.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { isRemote } from '../sources/open-source.js';
-import { type Command, InterruptedError, printResult, UsageError } from './command.js';
+import {
+  type Command,
+  type CommandOptions,
+  InterruptedError,
+  type OptionValues,
+  optionTexts,
+  printResult,
+  UsageError,
+} from './command.js';
 import {
   type CastResult,
   castLines,
@@ -37,6 +46,29 @@ interface DownloadCommandResult extends CastResult {
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
+}
+
+/** Patterns of the paths of files. */
+const FILES: CommandOptions = {
+  files: {
+    type: 'string',
+    multiple: true,
+    value: 'PATTERN',
+    help: "any files with matching paths, such as '*.json', 'onnx/*' or '*' for all; repeatable",
+  },
+  ignore: {
+    type: 'string',
+    multiple: true,
+    value: 'PATTERN',
+    help: 'all files, or those of --files, but not these; repeatable',
+  },
+};
+
+/** The patterns of `--files` and `--ignore`. */
+function patternsOf(options: OptionValues): Pick<DownloadOptions, 'files' | 'ignore'> {
+  const given = (name: string): string[] | undefined =>
+    options[name] === undefined ? undefined : optionTexts(options, name);
+  return { files: given('files'), ignore: given('ignore') };
 }
 
 /** A dry run receives nothing. */
@@ -99,8 +131,9 @@ export const downloadCommand: Command = {
     'Downloads a model from the Hub or any server, with the files beside it, to a path, into a folder, or into ' +
     "the Hub's cache (with the word cache as TARGET), and checks hashes. In an existing folder, such as `.`, a " +
     'single file keeps its name. Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
-    'or --dequantize it fetches only these tensors and writes new files.',
-  options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
+    'or --dequantize it fetches only these tensors and writes new files. With --files and --ignore it takes any files ' +
+    'of a repository, of a dataset (hf://datasets/org/name) or of a Space.',
+  options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
     if (!isRemote(source)) {
@@ -112,7 +145,7 @@ export const downloadCommand: Command = {
     const remote = await import('../../remote.js');
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
-    const choices = { maxShardSize, signal, onProgress, dryRun };
+    const choices = { ...patternsOf(options), maxShardSize, signal, onProgress, dryRun };
     const downloaded = await selecting(options, (selection) =>
       remote.download(source, target, { ...selection, ...choices }),
     )

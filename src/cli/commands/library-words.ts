@@ -56,6 +56,11 @@ const ADVICE: readonly Advice[] = [
     elsewhere: 'an address begins with https:// or hf://',
   },
   { said: ', or an object with byteLength and read', elsewhere: '' },
+  {
+    said: '; `files` of download takes any files',
+    here: ['files', '; --files takes any files'],
+    elsewhere: '',
+  },
   { said: 'pass a token or headers', elsewhere: 'set HF_TOKEN' },
   { said: 'pass a token', elsewhere: 'set HF_TOKEN' },
   // The calls that open the models of a pipeline.

@@ -1,6 +1,6 @@
 /**
  * Ids of repositories on the Hub: `name`, `org/name`, `org/name@revision`,
- * `hf://org/name@revision/path`; and the names of their folders in a cache.
+ * `hf://org/name@revision/path`, `hf://datasets/org/name`; and the names of their folders in a cache.
  */
 
 import { argumentRangeError, requireString } from '../../errors/arguments.js';
@@ -25,7 +25,14 @@ const HUB_SCHEME = 'hf://';
 export const URL_TEXT: RegExp = /^[a-z][a-z\d+.-]+:/i;
 
 /** Kinds of repositories. */
-export const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
+const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
+/** What addresses of the Hub begin with that are not read, and what is expected in their place. */
+const REFUSED_KINDS: Readonly<Record<string, string>> = {
+  kernels: 'of a model, a dataset or a space, since kernels are programs, without weights',
+  buckets: 'of a model, a dataset or a space; pass the URLs of single files of a bucket',
+};
+/** Kinds as the Hub's API spells them elsewhere, which no id begins with. */
+const SINGULAR_KIND = /^(?:model|dataset|space)$/;
 /** Letters, digits, `-`, `_`, `.`; neither `--` nor `..`; `-` and `.` at neither end. */
 const NAME = /^(?!.*(?:--|\.\.))\w(?:[\w.-]*\w)?$/;
 /**
@@ -55,6 +62,18 @@ export function isRepositoryFolder(name: string): boolean {
   );
 }
 
+/** Removes the kind from the parts of an id or a page, and returns it: `models` by default. */
+export function takeKind(parts: string[]): string {
+  return REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
+}
+
+/** The objection to the first part of an address on the Hub, as what is expected; undefined without one. */
+export function kindObjection(first: string | undefined): string | undefined {
+  return first !== undefined && Object.hasOwn(REFUSED_KINDS, first)
+    ? REFUSED_KINDS[first]
+    : undefined;
+}
+
 /** Whether the scheme of a text says that it is an id, not a path. */
 export function isHubUri(text: string): boolean {
   return text.startsWith(HUB_SCHEME);
@@ -64,7 +83,8 @@ export function isHubUri(text: string): boolean {
  * Parses an id; null for any other text, such as a longer path or the name of a file. Errors call it
  * `argument`.
  *
- * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed or would leave its folder
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed, would leave its folder, has an empty
+ *   revision, or names a bucket; a kernel as `source`
  */
 export function parseHubId(text: string, argument: 'path' | 'source' = 'path'): HubId | null {
   if (isHubUri(text)) return parseUri(text, argument);
@@ -78,14 +98,21 @@ export function parseHubId(text: string, argument: 'path' | 'source' = 'path'): 
 }
 
 function parseUri(text: string, argument: string): HubId {
-  const refuse = (): never => {
-    const expected = 'hf://org/name[@revision][/path], with the name of the organisation';
+  const refuse = (
+    expected = 'hf://org/name[@revision][/path], with the name of the organisation',
+  ): never => {
     throw argumentRangeError(argument, expected, text);
   };
   // A part with a lone surrogate cannot be in a URL.
   if (!text.isWellFormed()) refuse();
   const parts = text.slice(HUB_SCHEME.length).split('/');
-  const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
+  const [first = ''] = parts;
+  const objection = kindObjection(first);
+  // A cache may have kernels.
+  const isRead = first === 'kernels' && argument === 'path';
+  if (objection !== undefined && !isRead) refuse(`an id ${objection}`);
+  if (SINGULAR_KIND.test(first)) refuse(`hf://${first}s/org/name[@revision][/path]`);
+  const kind = takeKind(parts);
   const [organisation = '', named = '', ...rest] = parts;
   const at = named.indexOf('@');
   const name = at === -1 ? named : named.slice(0, at);
@@ -105,6 +132,7 @@ function parseUri(text: string, argument: string): HubId {
     path = ref === undefined ? tail.slice(slash + 1) : below;
   }
   if (path !== '' && pathObjection(path) !== null) refuse();
+  if (revision !== undefined) requireRevision(revision);
   return { cacheName, revision, path };
 }
 

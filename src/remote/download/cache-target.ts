@@ -24,7 +24,7 @@ import { missingByteLength, requireFreeSpace } from './free-space.js';
 import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
-import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
+import { allFiles, type DownloadScope, type WantedFile, type WantedFiles } from './wanted-file.js';
 
 /** Tells backup programs that the folder's contents can be downloaded again. */
 const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
@@ -73,11 +73,11 @@ export class CacheFolder {
    *   that are links; RemoteError; errors of the system
    */
   async fill(
-    { weights, others, index }: WantedFiles,
+    plan: WantedFiles,
     options: TargetOptions,
     scope: DownloadScope,
   ): Promise<ReceivedBytes> {
-    const files = [...weights, ...others, ...(index === null ? [] : [index])];
+    const files = allFiles(plan);
     const blobs = join(this.#repository, 'blobs');
     // Touch nothing then: the cache may be read-only and filled by others.
     if (files.every((file) => this.#isLinked(file))) {

@@ -58,6 +58,15 @@ export interface DownloadOptions
    * a source that is one file.
    */
   readonly maxShardSize?: number | string | undefined;
+  /**
+   * Downloads the files of a repository on the Hub, or of a folder in one, whose paths match one of these patterns,
+   * whatever is in them; `'*'` all of them. As of Python's `fnmatch`, and as the Hub's Python library reads
+   * `allow_patterns`: `*` stands for any characters, also `/`, `?` for one, `[a-z]` and `[!a-z]` for one of a set; a
+   * pattern that ends with `/` means all that is in the folder.
+   */
+  readonly files?: string | readonly string[] | undefined;
+  /** As `files`, without the files whose paths match one of these patterns; of all files without `files`. */
+  readonly ignore?: string | readonly string[] | undefined;
   /** False skips syncing: a loss of power may leave files without their contents. True by default. */
   readonly durable?: boolean | undefined;
   /** True returns the plan, a {@link DryRun}, and writes nothing. */
@@ -73,6 +82,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   fetch: true,
   identity: true,
   maxShardSize: true,
+  files: true,
+  ignore: true,
   durable: true,
   dryRun: true,
   variant: true,
@@ -100,6 +111,10 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * are kept. Files that are already right are not fetched. Up to three files are under way at a time, in pieces of 4
  * MiB, three of each: buffers of 36 MiB at most.
  *
+ * With `files` or `ignore` downloads the files of a repository, or of a folder in one, that these patterns choose, into a
+ * folder or the cache, also data sets and Spaces (`hf://datasets/org/name`, `hf://spaces/org/name`). Deletes nothing
+ * then. An index whose shards are all among the files takes its place with them in one step.
+ *
  * With `names` or `select` fetches only these tensors and writes them with new headers, as `saveFile` and
  * `saveCheckpoint` do: to a path if the source is one file, else into a folder. `rename`, `dtype` and `select` rename
  * tensors, or cast them as they arrive. Files beside the weights come along unchanged if no tensor is left out.
@@ -111,6 +126,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * @throws QuantizationError with `dequantize`; TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
  *   as `reshard`, for unknown names and impossible casts; FormatError for files that are not safetensors
  * @throws RemoteError whose code tells why a file is unavailable, such as `SAFETENSORS_XET_ONLY`, or
+ *   `SAFETENSORS_REMOTE_NOT_FOUND` also if no file matches the patterns, or
  *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two tries
  * @throws FileChangedError when a file changes on the server meanwhile
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
@@ -184,10 +200,29 @@ export async function download(
   const selection = readSelection(options);
   const { maxShardSize } = options;
   if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
+  requirePatterns(options);
   return await runDownload(
     source,
     target,
     { ...options, ...selection, durable, dryRun },
     remoteSettings(),
   );
+}
+
+/** Throws for patterns that are no texts, and for options that choose something else. */
+function requirePatterns(options: Omit<DownloadOptions, 'dryRun'>): void {
+  const { files, ignore, names, select, rename, dtype, dequantize, maxShardSize, variant } =
+    options;
+  const patterns = Object.entries({ files, ignore }).filter(([, given]) => given !== undefined);
+  for (const [name, given] of patterns) {
+    if ([given].flat().some((pattern) => typeof pattern !== 'string')) {
+      throw argumentTypeError(name, 'a pattern of paths, or an array of them', given);
+    }
+  }
+  const others = { names, select, rename, dtype, dequantize, maxShardSize, variant };
+  for (const [name, given] of Object.entries(others)) {
+    if (given === undefined || patterns.length === 0) continue;
+    const expected = `left out beside ${patterns.map(([each]) => each).join(' and ')}`;
+    throw argumentRangeError(name, `${expected}, which choose whole files`, given);
+  }
 }

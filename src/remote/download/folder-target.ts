@@ -1,4 +1,4 @@
-/** Downloads the files of a plan into a folder and makes them its checkpoint in one step. */
+/** Downloads the files of a plan into a folder; each model gets its place in one step. */
 
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,6 +11,8 @@ import { runAsync, runSync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { TemporaryNames } from '../../platform/io/temporary-names.js';
 import { FolderReplacement, type StaleFiles } from '../../write/checkpoint/folder-replacement.js';
+import { inLockedFolder } from '../../write/checkpoint/locked-folder.js';
+import { wouldDelete } from '../../write/checkpoint/old-files.js';
 import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths.js';
 import { waitForLock } from '../../write/replacement/locks.js';
 import { removeEmpty } from '../../write/replacement/made-folders.js';
@@ -25,18 +27,89 @@ import {
 } from './partial-files.js';
 import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { TargetOptions } from './target-options.js';
-import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
+import {
+  allFiles,
+  type DownloadScope,
+  type ReceivedFile,
+  type WantedFile,
+  type WantedFiles,
+  type WantedIndex,
+  type WantedModel,
+} from './wanted-file.js';
 
 /** The name of an index, or of the only file: its stem, and the variant that an index may have. */
 const INDEX_OR_FILE = /^(.*)\.safetensors(?:\.index(?:\.([^.]+))?\.json)?$/;
 
+/** For files beside no model: no file has such a name. */
+const NO_MODEL = new FilenamePattern(`.safetensors-mmap-files{suffix}${SHARD_EXTENSION}`);
+
 /** Received and deleted files. */
 export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
 
+/** Files of one folder that get their places together: those of a model, and files beside it. */
+export interface FileGroup {
+  /** The path of the folder. */
+  readonly folder: string;
+  /** The folder below the target's, with a slash at its end; empty for the target's own. */
+  readonly prefix: string;
+  /** Of the names of weights and index: finds files of an earlier model. */
+  readonly pattern: FilenamePattern;
+  readonly weights: readonly WantedFile[];
+  readonly index: WantedIndex | null;
+  readonly obsolete: readonly string[];
+  /** Whether files of an earlier model stay. */
+  readonly isAddition: boolean;
+  /** Files beside the model, and those of folders without a model for the target's own. */
+  readonly others: WantedFile[];
+}
+
+/** Path of a file below the folder of its group. */
+function nameIn({ prefix }: FileGroup, { name }: Pick<WantedFile, 'name'>): string {
+  return name.slice(prefix.length);
+}
+
+/** Groups the files of a plan by models; that of the target's own folder is the last. */
+export function groupsOf(
+  { models, others, isAddition }: WantedFiles,
+  folder: string,
+): readonly FileGroup[] {
+  const groups = models.map((model): FileGroup => {
+    const path = join(folder, model.prefix);
+    return { ...model, folder: path, pattern: patternOf(model), isAddition, others: [] };
+  });
+  const byPrefix = new Map(groups.map((group) => [group.prefix, group]));
+  let own = byPrefix.get('');
+  for (const file of others) {
+    const prefix = file.name.slice(0, file.name.lastIndexOf('/') + 1);
+    let group = byPrefix.get(prefix) ?? own;
+    if (group === undefined) {
+      const none = { weights: [], index: null, obsolete: [], isAddition: true };
+      group = own = { ...none, folder, prefix: '', pattern: NO_MODEL, others: [] };
+      groups.push(group);
+    }
+    group.others.push(file);
+  }
+  // The file that makes a pipeline of its folders comes last.
+  return groups.sort((a, b) => b.prefix.length - a.prefix.length || (a.prefix < b.prefix ? -1 : 1));
+}
+
+/**
+ * Names of files of earlier models that the files of a group would delete, below the target's folder. Deletes nothing.
+ *
+ * @throws As `downloadToFolder` for files that must not be replaced
+ */
+export function wouldDeleteIn(group: FileGroup): string[] {
+  const { folder, prefix, pattern, weights, index, others, obsolete, isAddition } = group;
+  const files = [...weights, ...others, ...(index === null ? [] : [index])];
+  const names = files.map((file) => nameIn(group, file));
+  const deleted = wouldDelete(folder, pattern, names, obsolete);
+  return isAddition ? [] : deleted.map((name) => prefix + name);
+}
+
 /**
  * Downloads into a folder that is locked. Right files stay; if all are right, touches nothing. Follows no links in
- * the folder: replaces a link in place of a file, refuses one in place of a folder. The folder has its old checkpoint
- * until all files of the new one are complete.
+ * the folder: replaces a link in place of a file, refuses one in place of a folder. Every model has its old files
+ * until all files of the plan are complete.
  *
  * @throws As `saveCheckpoint`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for such a link
  */
@@ -46,77 +119,170 @@ export async function downloadToFolder(
   options: TargetOptions,
   scope: DownloadScope,
 ): Promise<DownloadedFolder> {
+  // Check this before creating folders.
+  for (const { name } of allFiles(plan)) innerPath(folder, name);
   const made: string[] = [];
+  const groups = groupsOf(plan, folder);
+  const prefixes = new Set(groups.map(({ prefix }) => prefix).filter(Boolean));
   try {
-    return await fillFolder(plan, folder, options, scope, made);
+    for (const prefix of prefixes) makeInnerFolders(folder, `${prefix}any`, made);
+    const folders = [...prefixes].sort().map((prefix) => join(folder, prefix));
+    return await inLockedFolders(folders, { ...options, signal: scope.signal }, () =>
+      fillFolder(groups, folder, options, scope, made),
+    );
   } catch (error) {
     for (const each of made.reverse()) removeEmpty(each);
     throw error;
   }
 }
 
-/** Downloads into a locked folder; adds created subfolders to `made`. */
+/** Runs work while no other save is under way in these folders, which are sorted. */
+async function inLockedFolders<Result>(
+  [first, ...more]: readonly string[],
+  options: TargetOptions & { readonly signal: AbortSignal },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  if (first === undefined) return await work();
+  return await inLockedFolder(first, options, () => inLockedFolders(more, options, work));
+}
+
+/** Downloads into locked folders; adds created subfolders to `made`. */
 async function fillFolder(
-  plan: WantedFiles,
+  groups: readonly FileGroup[],
   folder: string,
-  { durable, lockTimeout }: TargetOptions,
+  options: TargetOptions,
   scope: DownloadScope,
   made: string[],
 ): Promise<DownloadedFolder> {
-  const { weights, others, index, obsolete } = plan;
   const { signal, transfer } = scope;
-  const files = [...weights, ...others];
-  const missing: WantedFile[] = [];
+  const missing = new Map<WantedFile, FileGroup>();
+  const unfinished: FileGroup[] = [];
   let presentByteLength = 0;
-  // Check this before creating folders.
-  for (const { name } of files) innerPath(folder, name);
-  for (const file of files) {
-    const path = innerPath(folder, file.name);
-    if (!(await isLink(path)) && (await isAlreadyThere(path, file, signal))) {
-      presentByteLength += file.byteLength;
-      transfer.advance(file.byteLength);
-    } else {
-      missing.push(file);
-      makeInnerFolders(folder, file.name, made);
-      await deleteOtherPartials(folder, memberName(file), file);
+  for (const group of groups) {
+    const before = missing.size;
+    for (const file of [...group.weights, ...group.others]) {
+      const path = innerPath(folder, file.name);
+      if (!(await isLink(path)) && (await isAlreadyThere(path, file, signal))) {
+        presentByteLength += file.byteLength;
+        transfer.advance(file.byteLength);
+      } else {
+        missing.set(file, group);
+        makeInnerFolders(folder, file.name, made);
+        await deleteOtherPartials(group.folder, memberName(group, file), file);
+      }
     }
+    if (missing.size > before || !(await isFinished(group))) unfinished.push(group);
   }
-  const pattern = patternOf(plan);
-  if (missing.length === 0 && (await isFinished(folder, pattern, plan))) {
+  if (unfinished.length === 0) {
     transfer.finish();
     return { receivedByteLength: 0, presentByteLength, deleted: [], undeleted: [] };
   }
-  await requireFreeSpace(folder, bytesToReceive(folder, missing), folder);
-  const names = [...files, ...(index === null ? [] : [index])].map(({ name }) => name);
-  const replacement = await FolderReplacement.open(folder, pattern, names, { durable });
-  const shardOf = new Map<string, string>();
+  await requireFreeSpace(folder, bytesToReceive(missing), folder);
+  const replacements = new Map<FileGroup, ModelReplacement>();
   try {
-    for (const file of weights) if (!missing.includes(file)) replacement.keep(file.name);
-    const received = await receiveAll(missing, scope, async (file) => {
-      const path = join(folder, file.name);
-      const target = await createIn(replacement, file, !weights.includes(file));
-      // Without locks on folders another download may use this very folder.
-      await waitForLock(target.fd, path, { lockTimeout, signal });
-      const { hash, ...bytes } = await file.receive(target, path, scope);
-      if (index === null && weights.includes(file)) {
-        for (const name of tensorNamesOf(target, file)) shardOf.set(name, file.name);
-      }
-      await note(innerPath(folder, file.name), file, hash);
-      await target.finish(signal);
-      return bytes;
+    for (const group of unfinished) {
+      replacements.set(group, await ModelReplacement.open(group, missing, options));
+    }
+    const received = await receiveAll([...missing.keys()], scope, async (file) => {
+      const group = missing.get(file) as FileGroup;
+      return await (replacements.get(group) as ModelReplacement).receive(file, options, scope);
     });
     signal.throwIfAborted();
-    const indexes = {
-      index: index?.bytes ?? null,
-      interimIndex: (nameOf: (name: string) => string) =>
-        index?.interimIndex(nameOf) ?? encodeIndex(new Map(), renamed(shardOf, nameOf)),
-    };
-    const stale = await replacement.commit(indexes, obsolete);
-    for (const name of stale.deleted) await forget(join(folder, name));
+    const stale: StaleFiles = { deleted: [], undeleted: [] };
+    for (const [group, replacement] of replacements) {
+      // The folder may have become a link meanwhile.
+      innerPath(folder, `${group.prefix}any`);
+      const { deleted, undeleted } = await replacement.commit();
+      stale.deleted.push(...deleted);
+      stale.undeleted.push(...undeleted);
+    }
     received.presentByteLength += presentByteLength;
     return { ...received, ...stale };
   } finally {
-    await replacement.discard();
+    for (const replacement of replacements.values()) await replacement.discard();
+  }
+}
+
+/** The replacement of the files of one group. */
+class ModelReplacement {
+  readonly #group: FileGroup;
+  readonly #replacement: FolderReplacement;
+  readonly #weights: ReadonlySet<WantedFile>;
+  /** For a model without index: the file of each tensor. */
+  readonly #shardOf = new Map<string, string>();
+
+  private constructor(group: FileGroup, replacement: FolderReplacement) {
+    this.#group = group;
+    this.#replacement = replacement;
+    this.#weights = new Set(group.weights);
+  }
+
+  static async open(
+    group: FileGroup,
+    missing: ReadonlyMap<WantedFile, FileGroup>,
+    { durable }: TargetOptions,
+  ): Promise<ModelReplacement> {
+    const { folder, pattern } = group;
+    const files = [
+      ...group.weights,
+      ...group.others,
+      ...(group.index === null ? [] : [group.index]),
+    ];
+    const names = files.map((file) => nameIn(group, file));
+    const replacement = await FolderReplacement.open(folder, pattern, names, { durable });
+    for (const file of group.weights) {
+      if (!missing.has(file)) replacement.keep(nameIn(group, file));
+    }
+    if (group.isAddition) for (const name of await readdir(folder)) replacement.keep(name);
+    return new ModelReplacement(group, replacement);
+  }
+
+  /** Receives a file into a temporary one. */
+  async receive(
+    file: WantedFile,
+    { lockTimeout }: TargetOptions,
+    scope: DownloadScope,
+  ): Promise<Omit<ReceivedFile, 'hash'>> {
+    const { signal } = scope;
+    const { folder, index } = this.#group;
+    const name = nameIn(this.#group, file);
+    const path = join(folder, name);
+    const target = await this.#create(name, file);
+    // Without locks on folders another download may use this very folder.
+    await waitForLock(target.fd, path, { lockTimeout, signal });
+    const { hash, ...bytes } = await file.receive(target, path, scope);
+    if (index === null && this.#weights.has(file)) {
+      for (const tensor of tensorNamesOf(target, file)) this.#shardOf.set(tensor, name);
+    }
+    await note(innerPath(folder, name), file, hash);
+    await target.finish(signal);
+    return bytes;
+  }
+
+  async #create(name: string, file: WantedFile): Promise<Replacement> {
+    const { byteLength } = file;
+    const keptName = partialNameOf(memberName(this.#group, file), file);
+    return this.#weights.has(file)
+      ? await this.#replacement.create(name, byteLength, keptName)
+      : await this.#replacement.createOther(name, byteLength, keptName);
+  }
+
+  /** Puts the files into their places; returns the stale ones by their paths below the target's folder. */
+  async commit(): Promise<StaleFiles> {
+    const { index, obsolete, folder, prefix } = this.#group;
+    const indexes = {
+      index: index?.bytes ?? null,
+      interimIndex: (nameOf: (name: string) => string) =>
+        index?.interimIndex(nameOf) ?? encodeIndex(new Map(), renamed(this.#shardOf, nameOf)),
+    };
+    const { deleted, undeleted } = await this.#replacement.commit(indexes, obsolete);
+    for (const name of deleted) await forget(join(folder, name));
+    const below = (name: string): string => prefix + name;
+    return { deleted: deleted.map(below), undeleted: undeleted.map(below) };
+  }
+
+  async discard(): Promise<void> {
+    await this.#replacement.discard();
   }
 }
 
@@ -124,20 +290,8 @@ async function fillFolder(
  * Salt for the names of the folder's partial files. A download of the same file by itself uses another salt: each
  * moves its own partial file into place, so neither has to wait.
  */
-function memberName({ name }: WantedFile): string {
-  return `./${name}`;
-}
-
-async function createIn(
-  replacement: FolderReplacement,
-  file: WantedFile,
-  isOther: boolean,
-): Promise<Replacement> {
-  const { name, byteLength } = file;
-  const keptName = partialNameOf(memberName(file), file);
-  return isOther
-    ? await replacement.createOther(name, byteLength, keptName)
-    : await replacement.create(name, byteLength, keptName);
+function memberName(group: FileGroup, file: WantedFile): string {
+  return `./${nameIn(group, file)}`;
 }
 
 /** Names of the tensors in the only received file, which has no index. */
@@ -153,33 +307,42 @@ function* renamed(
   for (const [name, shard] of shardOf) yield [name, nameOf(shard)];
 }
 
-/** Pattern of the names of weights and index: finds files of an earlier checkpoint. */
-export function patternOf({ index, weights }: WantedFiles): FilenamePattern {
-  const name = index?.name ?? (weights[0] as WantedFile).name;
+/** Whether the name of an index gives the names of the files that it replaces. */
+export function hasPattern(model: WantedModel): boolean {
+  try {
+    return patternOf(model).indexFilename === model.index?.name.slice(model.prefix.length);
+  } catch {
+    return false;
+  }
+}
+
+/** Pattern of the names of a model's weights and index. */
+function patternOf({ prefix, index, weights }: WantedModel): FilenamePattern {
+  const name = (index ?? (weights[0] as WantedFile)).name.slice(prefix.length);
   const [, stem = '', variant] = INDEX_OR_FILE.exec(name) ?? [];
   return new FilenamePattern(`${stem}{suffix}${SHARD_EXTENSION}`, variant);
 }
 
 /**
- * Whether the folder already is the plan's checkpoint, given that all files are there: it has the index, and no files
- * of an earlier checkpoint, which a killed download may leave.
+ * Whether the folder already has the model, given that all files are there: it has the index, and no files of an
+ * earlier model, which a killed download may leave.
  */
-async function isFinished(
-  folder: string,
-  pattern: FilenamePattern,
-  { weights, index, obsolete }: WantedFiles,
-): Promise<boolean> {
+async function isFinished(group: FileGroup): Promise<boolean> {
+  const { folder, pattern, weights, index, obsolete, isAddition } = group;
   const names = await readdir(folder);
   const temporaryNames = new TemporaryNames(pattern.text);
-  const planned = new Set([...weights, ...(index === null ? [] : [index])].map(({ name }) => name));
+  const planned = new Set(
+    [...weights, ...(index === null ? [] : [index])].map((file) => nameIn(group, file)),
+  );
   const isStale = (name: string): boolean =>
-    (pattern.owns(name) && !planned.has(name)) ||
+    (!isAddition && pattern.owns(name) && !planned.has(name)) ||
     temporaryNames.isLeftOver(name) ||
     obsolete.includes(name);
   if (names.some(isStale)) return false;
   if (index === null) return true;
-  if (!names.includes(index.name)) return false;
-  const path = join(folder, index.name);
+  const name = nameIn(group, index);
+  if (!names.includes(name)) return false;
+  const path = join(folder, name);
   const stats = await lstat(path);
   if (!stats.isFile() || stats.size !== index.byteLength) return false;
   return Buffer.from(index.bytes).equals(await runAsync(readSmallFile(path), undefined));
@@ -196,9 +359,11 @@ async function isLink(path: string): Promise<boolean> {
 }
 
 /** Bytes that the disk must still take. */
-function bytesToReceive(folder: string, files: readonly WantedFile[]): number {
-  return files.reduce((sum, file) => {
-    const partial = partialNameOf(memberName(file), file);
-    return sum + missingByteLength(file.byteLength, partial && join(folder, partial));
-  }, 0);
+function bytesToReceive(files: ReadonlyMap<WantedFile, FileGroup>): number {
+  let sum = 0;
+  for (const [file, group] of files) {
+    const partial = partialNameOf(memberName(group, file), file);
+    sum += missingByteLength(file.byteLength, partial && join(group.folder, partial));
+  }
+  return sum;
 }

@@ -42,7 +42,7 @@ const FOLDING: readonly string[] = ['win32', 'darwin'];
 
 /**
  * Throws unless one folder can hold files of all these paths, which differ. Except on Windows and macOS only the
- * length matters.
+ * length matters, and that no file has the name of a folder.
  *
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; `path` is that of the source
  */
@@ -55,7 +55,13 @@ export function requireLocalNames(
     throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
   };
   const seen = new Map<string, string>();
-  for (const name of names) {
+  const all = new Set(names);
+  for (const name of all) {
+    for (let end = name.indexOf('/'); end !== -1; end = name.indexOf('/', end + 1)) {
+      const folder = name.slice(0, end);
+      if (!all.has(folder)) continue;
+      fail(`expected a file or a folder of a name, found both: ${quoteName(folder)}`);
+    }
     if (isTooLong(name, platform)) {
       fail(`expected names of at most ${MAX_NAME_LENGTH} bytes, found ${quoteName(name)}`);
     }

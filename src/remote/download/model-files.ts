@@ -18,6 +18,9 @@ import { isAlreadyThere } from './partial-files.js';
 import { isIndexName, type SourceFile, type SourceFiles } from './source-files.js';
 import type { WantedFile } from './wanted-file.js';
 
+/** For a repository that is not a model. */
+const ADVICE = '; `files` of download takes any files';
+
 /** Finds the path of a file that an earlier download left. */
 export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
 
@@ -44,7 +47,7 @@ export async function findModel(
 ): Promise<ModelFile> {
   const folder = source.hub?.prefix.slice(0, -1) ?? '';
   const names = namesAmong(source.entries ?? [], folder);
-  const name = source.name ?? chooseAmong(names, source.path, source.variant);
+  const name = source.name ?? chooseAmong(names, source.path, source.variant, { advice: ADVICE });
   const file = await source.find(name, signal);
   if (!isIndexName(name)) return { file, index: null };
   const bytes = await indexBytesOf(file, placeOf(file), signal);
@@ -73,7 +76,7 @@ export async function otherFiles(
 }
 
 /** The bytes of an index: of the file that an earlier download left, else of the source. */
-async function indexBytesOf(
+export async function indexBytesOf(
   { file, hash, ...planned }: SourceFile,
   place: string,
   signal: AbortSignal,

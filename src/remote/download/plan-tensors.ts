@@ -67,11 +67,10 @@ export async function planTensors(
   return {
     others: [...beside.others.filter(({ name }) => !replaced.has(name)), ...configs],
     skipped: beside.skipped,
-    obsolete,
+    isAddition: false,
     commit: source.hub?.commit ?? null,
     report,
-    weights,
-    index: plannedIndex(checkpoint),
+    models: [{ prefix: '', weights, index: plannedIndex(checkpoint), obsolete }],
     tensorsIn: async ({ name }) => namesIn.get(name) ?? null,
   };
 }

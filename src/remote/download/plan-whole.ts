@@ -11,7 +11,7 @@ import { ofEach } from '../scope.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
-import type { WantedFiles, WantedIndex } from './wanted-file.js';
+import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
 /**
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
@@ -30,19 +30,41 @@ export async function planWhole(
   // Ask servers without lists about several files at a time.
   const find = (name: string, ends: AbortSignal): Promise<SourceFile> => source.find(name, ends);
   const weights = shards ? await ofEach(shards, QUESTIONS_AT_ONCE, find, signal) : [model.file];
-  for (const file of weights) {
-    requireHttp(file);
-    requireStart(file, placeOf(file));
-  }
+  for (const file of weights) requireReceivable(file, placeOf(file));
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
-  const tensorsIn: WantedFiles['tensorsIn'] = async (wanted, ends) => {
-    const { file, name } = weights.find((each) => each === wanted) as SourceFile;
-    const isNamed = [name, placeOf(wanted)].some((path) => path.endsWith(SHARD_EXTENSION));
-    return isNamed ? await tensorNamesIn(file, ends) : null;
+  const models = [{ prefix: '', weights, index: indexOf(model), obsolete: [] }];
+  const plan = { commit, models, others, isAddition: false, skipped };
+  return { ...plan, tensorsIn: tensorsAmong(weights, placeOf), report: emptyReport() };
+}
+
+/** Reads the names of tensors from the headers of files that have the name of a safetensors file, here or there. */
+export function tensorsAmong(
+  files: readonly SourceFile[],
+  placeOf: PlaceOf,
+): WantedFiles['tensorsIn'] {
+  const known = new Map<WantedFile, SourceFile>(files.map((file) => [file, file]));
+  return async (wanted, signal) => {
+    const found = known.get(wanted);
+    return found !== undefined && isNamed(found, placeOf(wanted))
+      ? await tensorNamesIn(found.file, signal)
+      : null;
   };
-  const plan = { commit, weights, others, index: indexOf(model), skipped, tensorsIn };
-  return { ...plan, obsolete: [], report: emptyReport() };
+}
+
+/** Whether a file has the name of a safetensors file, at its source or at its place. */
+function isNamed({ name }: SourceFile, place: string): boolean {
+  return [name, place].some((path) => path.endsWith(SHARD_EXTENSION));
+}
+
+/**
+ * Throws for a file that cannot be received, or that is not what its name says.
+ *
+ * @throws RemoteError `SAFETENSORS_XET_ONLY`; FormatError
+ */
+export function requireReceivable(file: SourceFile, place: string): void {
+  requireHttp(file);
+  requireStart(file, place);
 }
 
 function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
@@ -54,8 +76,9 @@ function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
 }
 
 /** Checks the first bytes of files named as safetensors: servers also report errors with status 200. */
-function requireStart({ file, name, start, byteLength }: SourceFile, place: string): void {
-  if (start === null || ![name, place].some((path) => path.endsWith(SHARD_EXTENSION))) return;
+function requireStart(found: SourceFile, place: string): void {
+  const { file, start, byteLength } = found;
+  if (start === null || !isNamed(found, place)) return;
   checkFileStart(start, byteLength, { path: file.path });
 }
 
@@ -69,7 +92,8 @@ async function tensorNamesIn(file: HttpFile, signal: AbortSignal): Promise<strin
   }
 }
 
-function indexOf({ file, index }: ModelFile): WantedIndex | null {
+/** The index of a model, if it has one. */
+export function indexOf({ file, index }: ModelFile): WantedIndex | null {
   if (index === null) return null;
   const { bytes, parsed } = index;
   function* weightMap(nameOf: (name: string) => string): Generator<[string, string], void, void> {

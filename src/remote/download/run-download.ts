@@ -3,11 +3,11 @@
 import { lstatSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
+import type { FilePatterns } from '../../file/hub/file-patterns.js';
 import { pathObjection } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
 import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
 import { inLockedFolder, inMadeFolder } from '../../write/checkpoint/locked-folder.js';
-import { wouldDelete } from '../../write/checkpoint/old-files.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
 import { isFolderAt, requireMakeableFolder } from '../../write/replacement/made-folders.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
@@ -15,12 +15,13 @@ import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
 import type { RemoteSettings } from '../receiver.js';
 import { ofEach, withScope } from '../scope.js';
-import { type SessionSettings, sourceSession } from '../source.js';
+import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
-import { downloadToFolder, patternOf } from './folder-target.js';
+import { downloadToFolder, groupsOf, wouldDeleteIn } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
+import { planFiles } from './plan-files.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { ReceivedBytes } from './receive-all.js';
@@ -32,7 +33,13 @@ import {
   type SourceFiles,
 } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
-import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
+import {
+  allFiles,
+  type DownloadScope,
+  receivedFiles,
+  type WantedFile,
+  type WantedFiles,
+} from './wanted-file.js';
 
 /** Options of one download. */
 export interface RunOptions
@@ -40,6 +47,8 @@ export interface RunOptions
     TargetOptions,
     SessionSettings,
     IdentityOptions,
+    SourceChoice,
+    FilePatterns,
     TensorsOptions {}
 
 /** Options of a download that may be a dry run. */
@@ -117,8 +126,7 @@ export async function runDownload(
     return await withScope([options.signal], async (scope) => {
       const found = await findSourceFiles(opened, options, scope.signal);
       if (target === CACHE) return await toCache(found, options, scope);
-      const isOneFile = found.name !== null && !isIndexName(found.name);
-      if (isOneFile && options.maxShardSize === undefined) {
+      if (isOneFile(found) && options.maxShardSize === undefined) {
         return await toFile(found, path, options, scope);
       }
       return await inLockedFolder(path, { ...options, signal: scope.signal }, (folder) =>
@@ -146,14 +154,35 @@ async function toCache(
   }
   const cache = new CacheFolder(source.hub);
   const placeOf: PlaceOf = (file) => cache.pathOf(file);
-  const plan = await planWhole(source, placeOf, scope.signal);
+  const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
-  const [only] = plan.weights;
-  const isFile = source.name !== null && only !== undefined && plan.index === null;
-  const path = isFile ? placeOf(only) : cache.snapshot;
+  const path = isOneFile(source) ? placeOf({ name: source.name }) : cache.snapshot;
   if (options.dryRun === true) return await planOf(plan, path, placeOf, [], scope.signal);
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   return resultOf(plan, path, placeOf, received);
+}
+
+/** Whether a source is one file, which is no index. */
+function isOneFile(source: SourceFiles): source is SourceFiles & { readonly name: string } {
+  return source.name !== null && !isIndexName(source.name);
+}
+
+/** The plan for chosen files, for a whole model, or for chosen tensors. */
+async function planFor(
+  source: SourceFiles,
+  options: RunOptions,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<WantedFiles> {
+  if (choosesFiles(options)) return await planFiles(source, options, placeOf, signal);
+  return isWhole(options)
+    ? await planWhole(source, placeOf, signal)
+    : await planTensors(source, options, placeOf, signal);
+}
+
+/** Whether files are chosen by patterns. */
+function choosesFiles({ files, ignore }: FilePatterns): boolean {
+  return files !== undefined || ignore !== undefined;
 }
 
 /**
@@ -185,10 +214,8 @@ async function toFile(
   scope: AbortController,
 ): Promise<DownloadResult | DownloadPlan> {
   const path = filePath(target, source);
-  const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
-  const planned = isWhole(options)
-    ? await planWhole(source, () => path, scope.signal)
-    : await planTensors(source, oneFile, () => path, scope.signal);
+  const limit = isWhole(options) ? {} : { maxShardSize: Number.POSITIVE_INFINITY };
+  const planned = await planFor(source, { ...options, ...limit }, () => path, scope.signal);
   // The configuration of plain weights has no place beside a file that may lie in any folder.
   const plan = { ...planned, others: [] };
   if (options.dryRun === true) {
@@ -196,7 +223,7 @@ async function toFile(
     requireReplaceableFile(path);
     return await planOf(plan, path, () => path, [], scope.signal);
   }
-  const file = plan.weights[0] as WantedFile;
+  const [file] = receivedFiles(plan) as [WantedFile];
   const received = await inMadeFolder(dirname(path), options.durable, () =>
     downloadToFile(file, path, options, scopeOf([file], options, scope)),
   );
@@ -210,17 +237,14 @@ async function toFolder(
   scope: AbortController,
 ): Promise<DownloadResult | DownloadPlan> {
   const placeOf: PlaceOf = ({ name }) => join(folder, name);
-  const plan = isWhole(options)
-    ? await planWhole(source, placeOf, scope.signal)
-    : await planTensors(source, options, placeOf, scope.signal);
+  const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
   if (options.dryRun === true) {
-    const names = allFiles(plan).map(({ name }) => name);
-    const deleted = wouldDelete(folder, patternOf(plan), names, plan.obsolete);
+    const deleted = groupsOf(plan, folder).flatMap(wouldDeleteIn);
     return await planOf(plan, folder, placeOf, deleted, scope.signal);
   }
-  const files = [...plan.weights, ...plan.others];
-  const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
+  const inTransfer = scopeOf(receivedFiles(plan), options, scope);
+  const received = await downloadToFolder(plan, folder, options, inTransfer);
   return resultOf(plan, folder, placeOf, received);
 }
 
@@ -234,10 +258,6 @@ function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
 /** Whether files are copied unchanged. */
 function isWhole(options: TensorsOptions): boolean {
   return selectsAll(options) && options.maxShardSize === undefined;
-}
-
-function allFiles({ weights, others, index }: WantedFiles): WantedFile[] {
-  return [...weights, ...(index === null ? [] : [index]), ...others];
 }
 
 function scopeOf(
@@ -262,16 +282,17 @@ async function planOf(
   deleted: readonly string[],
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
-  const { commit, index, skipped, report, weights } = plan;
+  const { commit, models, skipped, report } = plan;
   const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
-    const tensors = weights.includes(file) ? await plan.tensorsIn(file, ends) : null;
+    const tensors = await plan.tensorsIn(file, ends);
     return { name, path: placeOf(file), byteLength, tensors };
   };
   const files = await ofEach(allFiles(plan), QUESTIONS_AT_ONCE, planned, signal);
   const { overflowed, ...known } = report;
   const byteLength = lengthOf(allFiles(plan));
-  const facts = { path, commit, index: index?.name ?? null, byteLength };
+  const index = models.length === 1 ? (models[0]?.index?.name ?? null) : null;
+  const facts = { path, commit, index, byteLength };
   return { ...facts, files, deleted, skipped, ...known };
 }
 

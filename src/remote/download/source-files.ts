@@ -1,6 +1,6 @@
 /** The files of a source: a file, an index with its shards, or a listed folder of a repository. */
 
-import { RemoteError } from '../../errors/errors.js';
+import { quoteName, RemoteError } from '../../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
 import { pathObjection } from '../../file/shards/shard-paths.js';
@@ -43,6 +43,12 @@ export interface SourceFiles {
   readonly variant: string | undefined;
   /** The direct entries of the folder; null without a list. */
   readonly entries: readonly RepositoryEntry[] | null;
+  /**
+   * The files in the folder and in all folders below it, which are then found without a request; null without a list.
+   *
+   * @throws RemoteError
+   */
+  listAll(signal: AbortSignal): Promise<readonly RepositoryEntry[] | null>;
   /** The place on the Hub; null for other sources. */
   readonly hub: {
     readonly address: HubAddress;
@@ -118,6 +124,7 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
     variant: undefined,
     entries: null,
     hub: null,
+    listAll: async () => null,
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
       const { bytes, fileByteLength } = await firstBytesOf(found, wanted, signal);
@@ -173,6 +180,7 @@ async function hubFiles(
     variant,
     entries: isFolder ? [...(await folders.list(prefix, signal)).values()] : null,
     hub: { address, commit, prefix },
+    listAll: async (signal) => (isFolder ? await folders.listAll(prefix, signal) : null),
     find: async (name, signal) => {
       requireInside(name, shown);
       const [below, last] = splitPath(prefix + name);
@@ -212,6 +220,31 @@ class FolderLists {
     const listed = this.#lists.get(prefix) ?? this.#ask(prefix, signal);
     this.#lists.set(prefix, listed);
     return await listed;
+  }
+
+  /** The files in a folder and in those below it, whose lists are then known. */
+  async listAll(prefix: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
+    const listed = await this.#repository.list(prefix.slice(0, -1), signal, true);
+    const lists = new Map<string, Map<string, RepositoryEntry>>([[prefix, new Map()]]);
+    const listAt = (folder: string): Map<string, RepositoryEntry> => {
+      const list = lists.get(folder) ?? new Map<string, RepositoryEntry>();
+      lists.set(folder, list);
+      return list;
+    };
+    for (const entry of listed) {
+      const [above] = splitPath(entry.path);
+      if (above.startsWith(prefix)) listAt(above).set(entry.path, entry);
+    }
+    const known = Array.from(lists.values(), (list) => [...list.values()]).flat();
+    // A server that does not list what is below would make part of a repository look like all of it.
+    const unlisted = known.find(({ path, isFolder }) => isFolder && !lists.has(`${path}/`));
+    if (unlisted !== undefined) {
+      const message = `expected the files of all folders, found none of ${quoteName(unlisted.path)}`;
+      const path = this.#repository.pageOf(prefix.slice(0, -1));
+      throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path });
+    }
+    for (const [folder, list] of lists) this.#lists.set(folder, Promise.resolve(list));
+    return known.filter(({ isFolder }) => !isFolder);
   }
 
   /** A file or folder; throws RemoteError `SAFETENSORS_REMOTE_NOT_FOUND`. */

@@ -71,29 +71,52 @@ export interface WantedFile extends WantedFacts {
   ): Promise<ReceivedFile>;
 }
 
+/** A model of the plan: its files, which replace those of an earlier one in their folder in one step. */
+export interface WantedModel {
+  /** Its folder below the target's, with a slash at its end; empty for the target's own. */
+  readonly prefix: string;
+  /** Files with tensors. */
+  readonly weights: readonly WantedFile[];
+  /** The index; null for a single file. */
+  readonly index: WantedIndex | null;
+  /** Names of files in its folder that are wrong beside these, and deleted with the old model. */
+  readonly obsolete: readonly string[];
+}
+
 /** The plan for a folder. */
 export interface WantedFiles {
   /** Filled while the files are received. */
   readonly report: SelectionReport;
   /** The files' commit on the Hub; null for other sources. */
   readonly commit: string | null;
-  /** Files with tensors. */
-  readonly weights: readonly WantedFile[];
+  readonly models: readonly WantedModel[];
   /** Files beside them, such as a config. */
   readonly others: readonly WantedFile[];
-  /** The index; null for a single file. */
-  readonly index: WantedIndex | null;
-  /** Names of files of the target that are wrong beside these, and deleted with the old checkpoint. */
-  readonly obsolete: readonly string[];
+  /** Whether files of earlier models in the folders of the models stay: the caller has chosen single files. */
+  readonly isAddition: boolean;
   /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
-  /** Names of the tensors in one of the weights, in the order of their bytes; null for a file in another format. */
+  /** Names of the tensors in a file, in the order of their bytes; null for one that is not of safetensors. */
   tensorsIn(file: WantedFile, signal: AbortSignal): Promise<readonly string[] | null>;
+}
+
+/** All files of a plan: those with tensors, the indexes, and others. */
+export function allFiles({ models, others }: Pick<WantedFiles, 'models' | 'others'>): WantedFile[] {
+  const indexes = models.flatMap(({ index }) => index ?? []);
+  return [...models.flatMap(({ weights }) => weights), ...indexes, ...others];
+}
+
+/** The files of a plan whose bytes are received: all but the indexes, which planning has read. */
+export function receivedFiles({
+  models,
+  others,
+}: Pick<WantedFiles, 'models' | 'others'>): WantedFile[] {
+  return [...models.flatMap(({ weights }) => weights), ...others];
 }
 
 /** An index, which is small enough for memory. */
 export interface WantedIndex extends WantedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The index while shards have temporary names. */
+  /** The index while shards have temporary names, from names in the folder of the index to such names. */
   interimIndex(nameOf: (name: string) => string): Uint8Array;
 }

@@ -13,6 +13,7 @@ describe('parseHubId', () => {
       'v1.0',
       'a/b.safetensors',
     ],
+    ['hf://spaces/org/name/assets', 'spaces--org--name', undefined, 'assets'],
     ['hf://org/name/unet', 'models--org--name', undefined, 'unet'],
     ['hf://org/name@refs/pr/7', 'models--org--name', 'refs/pr/7', ''],
     ['hf://org/name@refs/convert/x/f.json', 'models--org--name', 'refs/convert/x', 'f.json'],
@@ -53,10 +54,28 @@ describe('parseHubId', () => {
     'hf://org/name//x',
     'hf://org/name@main/../../x',
     'hf://org/name@%zz',
+    'hf://org/name@',
+    'hf://org/name@/model.safetensors',
+    'hf://datasets/name',
     `hf://org/${'n'.repeat(100)}`,
   ])('refuses %s', (text) => {
     expect(() => parseHubId(text)).toThrow(RangeError);
   });
+});
+
+it.each([
+  ['hf://buckets/org/name', 'single files of a bucket'],
+  ['hf://buckets/org', 'single files of a bucket'],
+  ['hf://dataset/org/name', 'hf://datasets/org/name'],
+  ['hf://space/org/name', 'hf://spaces/org/name'],
+  ['hf://model/org/name', 'hf://models/org/name'],
+])('is not read as that of an organisation: %s', (text, expected) => {
+  expect(() => parseHubId(text)).toThrow(expected);
+});
+
+it('names a kernel in a cache, not one on the Hub', () => {
+  expect(parseHubId('hf://kernels/org/name')?.cacheName).toBe('kernels--org--name');
+  expect(() => parseHubId('hf://kernels/org/name', 'source')).toThrow('kernels are programs');
 });
 
 describe('isRepositoryFolder', () => {

@@ -28,6 +28,14 @@ describe('names of files in a repository', () => {
     for (const platform of ['linux', 'darwin']) expect(check([name], platform)).not.toThrow();
   });
 
+  it('are refused where one is a folder of another', () => {
+    for (const platform of ['linux', 'darwin', 'win32']) {
+      expect(check(['a/b', 'a'], platform)).toThrow('found both: "a"');
+      expect(check(['a', 'a/b/c'], platform)).toThrow('found both: "a"');
+      expect(check(['a', 'ab/c', 'b/a'], platform)).not.toThrow();
+    }
+  });
+
   it.each([
     ['README.md', 'readme.md'],
     ['unet/config.json', 'UNet/config.json'],

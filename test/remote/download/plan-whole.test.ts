@@ -117,7 +117,8 @@ it('ends the questions under way when a shard is missing, and waits for their en
     ended++;
     throw signal.reason;
   };
-  const source = { path: name, name, variant: undefined, entries: null, hub: null, find };
+  const listAll = async (): Promise<null> => null;
+  const source = { path: name, name, variant: undefined, entries: null, hub: null, listAll, find };
   const plan = planWhole(source, (file) => file.name, new AbortController().signal);
   await expect(plan).rejects.toThrow('missing');
   expect(begun).toBeLessThan(40);

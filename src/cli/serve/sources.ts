@@ -7,7 +7,8 @@ import { type CheckpointFiles, insideOf, namedFiles } from '../../file/checkpoin
 import { findCheckpoint, findFolder } from '../../file/checkpoint/open.js';
 import { modelsOf } from '../../file/checkpoint/pipeline.js';
 import { isHubUri } from '../../file/hub/ids.js';
-import { NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
+import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
+import { openRegularFile } from '../../platform/io/opened-file.js';
 import { runAsync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
@@ -35,10 +36,10 @@ export interface ServedSource {
 
 /**
  * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each
- * model of a pipeline. Reads indexes, but no file of weights.
+ * model of a pipeline. Reads indexes, and opens files of weights without reading them.
  *
- * @throws As `openCheckpoint`, but not for missing shards; FormatError for files of other formats; RangeError
- *   `ERR_OUT_OF_RANGE` for the URL of a server
+ * @throws As `openCheckpoint`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
+ *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
  */
 export async function servedSources(source: string, signal: AbortSignal): Promise<ServedSource[]> {
   if (isRemote(source) && !isHubUri(source)) {
@@ -76,25 +77,32 @@ function* findModels(name: string, path: string, variant?: string): Steps<Served
   return sources;
 }
 
-function* servedModel(name: string, { path, index, shards }: CheckpointFiles): Steps<ServedSource> {
-  const folder = dirname(path);
+function* servedModel(name: string, found: CheckpointFiles): Steps<ServedSource> {
+  const { path, index, shards } = found;
   const files: ServedFile[] = [];
   const missing: string[] = [];
-  if (index !== null) files.push({ name: basename(path), path: yield* realPath(path) });
+  if (index !== null) files.push(yield* servedFile(basename(path), path));
   for (const shard of shards) {
     try {
-      files.push({ name: shard.name, path: yield* realPath(shard.path) });
+      files.push(yield* servedFile(shard.name, shard.path));
     } catch (error) {
-      if (!hasCode(error, NOTHING_THERE)) throw error;
+      if (index === null || !hasCode(error, NOTHING_THERE)) throw error;
       missing.push(shard.name);
     }
   }
+  const folder = dirname(path);
   const isInside = yield* insideOf(folder);
   for (const config of CONFIGS) {
     const beside = join(folder, config);
     const isFile = (yield* statAnything(beside))?.isFile() === true;
-    if (!isFile || !(yield* isInside(beside))) continue;
-    files.push({ name: config, path: yield* realPath(beside) });
+    if (isFile && (yield* isInside(beside))) files.push(yield* servedFile(config, beside));
   }
   return { name, files, missing };
+}
+
+/** Throws now for a file that cannot be read, which requests would not find. */
+function* servedFile(name: string, path: string): Steps<ServedFile> {
+  const { fd } = yield* openRegularFile(path, path);
+  yield* closeFile(fd);
+  return { name, path: yield* realPath(path) };
 }

@@ -56,13 +56,13 @@ module.exports = Object.create(new Proxy({}, { get }));`;
   },
 };
 
-/** A bundle in lib/ is one folder below the package's root, the module that names the addon three. */
-const addonLocation = {
-  name: 'addon-location',
+/** A bundle in lib/ is one folder below the package's root, the modules that name the addon and the page three. */
+const locations = {
+  name: 'locations',
   transform(source, id) {
-    if (!/addon[\\/]location\.ts$/.test(id)) return null;
+    if (!/(?:addon[\\/]location|serve[\\/]page)\.ts$/.test(id)) return null;
     const code = source.replaceAll('../../../', '../');
-    if (code === source) throw new Error(`${id}: the addon is not where it was`);
+    if (code === source) throw new Error(`${id}: the addon or the page is not where it was`);
     return { code, map: null };
   },
 };
@@ -221,7 +221,7 @@ await write(
   { core: index, ...others },
   {
     ...forNode,
-    plugins: [lateFunctions, lateBuiltins, addonLocation],
+    plugins: [lateFunctions, lateBuiltins, locations],
     // The core gets exports for the other files. The entries have no code of their own, and get none.
     preserveEntrySignatures: 'allow-extension',
   },
@@ -253,7 +253,7 @@ for (const name of entryNames(targets.map((target) => target.browser?.default ??
 }
 await write(
   { cli: 'src/cli/main.ts' },
-  { ...forNode, plugins: [lateBuiltins, addonLocation, entriesOfPackage] },
+  { ...forNode, plugins: [lateBuiltins, locations, entriesOfPackage] },
   { codeSplitting: false },
 );
 chmodSync(join(lib, 'cli.js'), 0o755);

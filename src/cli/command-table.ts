@@ -9,7 +9,9 @@ import { hashCommand } from './commands/hash.js';
 import { headerCommand } from './commands/header.js';
 import { inspectCommand } from './commands/inspect.js';
 import { metadataCommand } from './commands/metadata.js';
+import { pageCommand } from './commands/page.js';
 import { scanCommand } from './commands/scan.js';
+import { serveCommand } from './commands/serve.js';
 import { showCommand } from './commands/show.js';
 import { mergeCommand, splitCommand } from './commands/split.js';
 import { verifyCommand } from './commands/verify.js';
@@ -27,5 +29,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   merge: mergeCommand,
   download: downloadCommand,
   scan: scanCommand,
+  serve: serveCommand,
+  page: pageCommand,
   doctor: doctorCommand,
 };

@@ -174,8 +174,9 @@ describe('golden', () => {
 
   it('there is one of every command', () => {
     const called = new Set(Object.values(CALLS).map((line) => line.split(' ')[0]));
-    // It says what the machine is: see its own test.
-    expect(Object.keys(COMMANDS).filter((name) => !called.has(name))).toEqual(['doctor']);
+    // What they print depends on the machine, the port and the build: they have tests of their own.
+    const others = ['serve', 'page', 'doctor'];
+    expect(Object.keys(COMMANDS).filter((name) => !called.has(name))).toEqual(others);
   });
 });
 

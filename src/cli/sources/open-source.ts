@@ -99,7 +99,7 @@ const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>>
 
 /** The error for a source of a kind that the command cannot use. */
 export function foreignSource(
-  opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
+  opened: Extract<OpenedSource | FoundAt, { readonly kind: keyof typeof FOREIGN }>,
   expected: string,
 ): FormatError {
   const path = 'checkpoint' in opened ? opened.checkpoint.path : opened.path;

@@ -1,0 +1,43 @@
+/** `page`: the page that shows checkpoints, as a file. */
+
+import { existsSync } from 'node:fs';
+import { writeViews } from '../../platform/io/file-writes.js';
+import { Replacement } from '../../write/replacement/replacement.js';
+import { bytesText } from '../output/numbers.js';
+import { visible } from '../output/visible.js';
+import { readPage } from '../serve/page.js';
+import { type Command, printResult, UsageError } from './command.js';
+
+/** The written file, for `--json`. */
+interface PageResult {
+  readonly path: string;
+  readonly byteLength: number;
+}
+
+export const pageCommand: Command = {
+  summary: 'writes the page that shows checkpoints to a file',
+  usage: 'page FILE.html',
+  description:
+    'Writes the page that `serve` shows as one file, with everything in it. It opens files, folders and addresses from ' +
+    'wherever it is: from file:// or on any static host.',
+  options: { force: { type: 'boolean', help: 'replaces an existing file' } },
+  positionals: [1, 1],
+  async run(context, [path = ''], options) {
+    const bytes = readPage();
+    if (options['force'] !== true && existsSync(path)) {
+      throw new UsageError(`${path} exists; --force replaces it`);
+    }
+    const { byteLength } = bytes;
+    const replacement = await Replacement.open(path, path, { byteLength, durable: false });
+    try {
+      await writeViews(replacement, [bytes], 0);
+      await replacement.commit(context.signal);
+    } finally {
+      replacement.discard();
+    }
+    printResult<PageResult>(context, options, { path, byteLength }, (result) => [
+      `${visible(result.path)}  ${bytesText(result.byteLength)}`,
+    ]);
+    return 'done';
+  },
+};

@@ -1,0 +1,88 @@
+/** `serve`: the page that shows checkpoints, for those on this machine. */
+
+import { plural } from '../output/numbers.js';
+import type { Style } from '../output/style.js';
+import { factLines } from '../output/table.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
+import { openBrowser } from '../serve/open-browser.js';
+import { servedPage } from '../serve/page.js';
+import { PageServer } from '../serve/server.js';
+import { type ServedSource, servedSources } from '../serve/sources.js';
+import { type Command, type OptionValues, printResult, UsageError } from './command.js';
+
+const MAX_PORT = 65_535;
+
+/** What is served, for `--json`. */
+interface ServeResult {
+  /** The address of the page, with the token. */
+  readonly address: string;
+  readonly sources: readonly {
+    readonly name: string;
+    readonly files: readonly string[];
+    /** Shards that the index names, and that are missing. */
+    readonly missing: readonly string[];
+  }[];
+}
+
+/** The port; 0, which takes a free one, without the option. */
+function portOf({ port = '0' }: OptionValues): number {
+  const number = typeof port === 'string' && /^\d{1,5}$/.test(port) ? Number(port) : Number.NaN;
+  if (number <= MAX_PORT) return number;
+  throw new UsageError(`--port takes a number from 0 to ${MAX_PORT}`);
+}
+
+function serveLines({ address, sources }: ServeResult, style: Style): string[] {
+  const facts = sources.map(({ name, files, missing }) => {
+    const count = plural(files.length, 'file');
+    const text = missing.length === 0 ? '' : `, ${plural(missing.length, 'shard')} missing`;
+    return [visible(name, SHOWN_NAME_LENGTH), count + style.warning(text)] as const;
+  });
+  const lines = factLines(facts, style.dim);
+  return [style.bold(address), '', ...lines, '', 'Ctrl-C ends the server.'];
+}
+
+/** Resolves when the signal is aborted. */
+function abortOf(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+export const serveCommand: Command = {
+  summary: 'shows checkpoints of this machine in a browser',
+  usage: 'serve SOURCE…',
+  description:
+    'Serves the page that shows checkpoints, and the bytes of these files, folders and repositories of the cache, to ' +
+    'browsers on this machine, until Ctrl-C. It prints the address to open, whose token keeps others out; nothing is ' +
+    'uploaded or written.',
+  options: {
+    open: { type: 'boolean', help: 'opens the page in the browser' },
+    port: { type: 'string', value: 'PORT', help: 'the port; a free one by default' },
+  },
+  positionals: [1, Number.POSITIVE_INFINITY],
+  async run(context, given, options) {
+    const { signal, stderr } = context;
+    const port = portOf(options);
+    const page = servedPage();
+    const sources: ServedSource[] = [];
+    for (const source of given) sources.push(...(await servedSources(source, signal)));
+    const server = await PageServer.start({ page, sources }, port);
+    try {
+      const result: ServeResult = {
+        address: server.address,
+        sources: sources.map(({ name, files, missing }) => {
+          return { name, files: files.map((file) => file.name), missing };
+        }),
+      };
+      printResult(context, options, result, serveLines);
+      const failure =
+        options['open'] === true ? await openBrowser(server.addressForOpening()) : null;
+      if (failure !== null) stderr.write(`no browser was started: ${visible(failure)}\n`);
+      await abortOf(signal);
+    } finally {
+      await server.close();
+    }
+    return 'done';
+  },
+};

@@ -1,0 +1,70 @@
+/** Opens the files that are served, each request anew, and tells their versions. */
+
+import { constants } from 'node:fs';
+import { lstat } from 'node:fs/promises';
+import { closeFile, NOTHING_THERE, realPath, statOpened } from '../../platform/io/file-calls.js';
+import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import type { ServedFile } from './sources.js';
+
+/** Errors when the file is not what it was: gone, a link, another kind of file, or no longer readable. */
+const NOT_THERE: readonly string[] = [
+  ...NOTHING_THERE,
+  ...['ELOOP', 'EMLINK', 'EACCES', 'EPERM', 'SAFETENSORS_NOT_A_REGULAR_FILE'],
+];
+
+/** A file that is saved anew between two looks at it is opened again so often. */
+const MAX_TRIES = 3;
+
+/** An open file. The caller closes it by `closeFile(fd)`. */
+export interface OpenedVersion {
+  readonly fd: number;
+  /** Its path, for messages. */
+  readonly path: string;
+  readonly byteLength: number;
+  /** A strong ETag: another size, time of modification or file is another version. */
+  readonly tag: string;
+  /** Throws a FileChangedError once the file is another version. */
+  readonly requireSame: () => void;
+}
+
+/**
+ * Opens a file; null when it is not there any more. The answer comes from this descriptor alone, whatever happens to the
+ * path meanwhile.
+ *
+ * The path had no links when the server began. One that stands there now, at its end or as a folder in it, leads to a
+ * file that nobody named, and is refused: the descriptor must be of the file that the path leads to without links.
+ *
+ * @throws Other errors of the system, such as `EMFILE` and `EIO`
+ */
+export async function openVersion({ path }: ServedFile): Promise<OpenedVersion | null> {
+  try {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const file = await openOnce(path);
+      if (file !== null) return file;
+    }
+    return null;
+  } catch (error) {
+    if (hasCode(error, NOT_THERE)) return null;
+    throw error;
+  }
+}
+
+/** Null when the path leads to another file than that which was opened. */
+async function openOnce(path: string): Promise<OpenedVersion | null> {
+  const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
+  const { fd } = await runAsync(openRegularFile(path, path, flags), undefined);
+  let isNamed = false;
+  try {
+    const requireSame = changeCheck({ fd, path });
+    const { dev, ino, size, mtimeNs } = await runAsync(statOpened({ fd, path }), undefined);
+    const isReal = (await runAsync(realPath(path), undefined)) === path;
+    const now = await lstat(path, { bigint: true });
+    isNamed = isReal && now.dev === dev && now.ino === ino;
+    const tag = `"${[size, mtimeNs, ino].map((fact) => fact.toString(36)).join('-')}"`;
+    return isNamed ? { fd, path, byteLength: Number(size), tag, requireSame } : null;
+  } finally {
+    if (!isNamed) await runAsync(closeFile(fd), undefined);
+  }
+}

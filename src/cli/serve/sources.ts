@@ -1,0 +1,108 @@
+/** The files of a local source that are served: weights, index, configuration. */
+
+import { basename, dirname, join, resolve } from 'node:path';
+import { argumentRangeError } from '../../errors/arguments.js';
+import { SafetensorsError } from '../../errors/errors.js';
+import { type CheckpointFiles, insideOf, namedFiles } from '../../file/checkpoint/find-files.js';
+import { findCheckpoint, findFolder } from '../../file/checkpoint/open.js';
+import { modelsOf } from '../../file/checkpoint/pipeline.js';
+import { isHubUri } from '../../file/hub/ids.js';
+import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
+import { openRegularFile } from '../../platform/io/opened-file.js';
+import { runAsync, type Steps } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
+import { foreignSource, formatAt, isRemote, localPath } from '../sources/open-source.js';
+
+/** Files beside the weights that readers ask for: they say how weights are quantized, and how to count parameters. */
+const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
+
+/** One file. */
+export interface ServedFile {
+  /** Its path below the folder of the source, with slashes. */
+  readonly name: string;
+  /** Its path with all links followed. */
+  readonly path: string;
+}
+
+/** A model: a file, or the files of a checkpoint. */
+export interface ServedSource {
+  /** Names it for people. */
+  readonly name: string;
+  readonly files: readonly ServedFile[];
+  /** Shards that the index names, and that are missing. */
+  readonly missing: readonly string[];
+}
+
+/**
+ * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each
+ * model of a pipeline. Reads indexes, and opens files of weights without reading them.
+ *
+ * @throws As `openCheckpoint`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
+ *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
+ */
+export async function servedSources(source: string, signal: AbortSignal): Promise<ServedSource[]> {
+  if (isRemote(source) && !isHubUri(source)) {
+    const expected = 'a path or the id of a cached repository: the page itself opens addresses';
+    // A signed address has its secret there.
+    throw argumentRangeError('SOURCE', expected, source.replace(/[?#].*/s, ''));
+  }
+  const path = isHubUri(source) ? source : localPath(source);
+  const found = await formatAt(path, {});
+  if (found.kind !== 'safetensors') {
+    throw foreignSource(found, 'a safetensors file or checkpoint');
+  }
+  const isId = isHubUri(path) || (await runAsync(statAnything(path), signal)) === undefined;
+  const name = isHubUri(path) ? path.slice('hf://'.length) : isId ? path : basename(resolve(path));
+  return await runAsync(findModels(name, path), signal);
+}
+
+function* findModels(name: string, path: string, variant?: string): Steps<ServedSource[]> {
+  try {
+    return [yield* servedModel(name, yield* findCheckpoint(path, { variant }))];
+  } catch (error) {
+    if (!(error instanceof SafetensorsError)) throw error;
+    if (error.code === 'SAFETENSORS_MISSING_SHARDS' && error.path !== undefined) {
+      return [yield* servedModel(name, yield* namedFiles(error.path, {}))];
+    }
+    if (error.code !== 'SAFETENSORS_DIFFUSERS_PIPELINE') throw error;
+  }
+  const pipeline = yield* findFolder(path, undefined);
+  const sources: ServedSource[] = [];
+  for (const model of yield* modelsOf(pipeline)) {
+    const [folder = ''] = model.path.split('/');
+    const of = yield* findModels(`${name}/${folder}`, join(pipeline, model.path), model.variant);
+    sources.push(...of);
+  }
+  return sources;
+}
+
+function* servedModel(name: string, found: CheckpointFiles): Steps<ServedSource> {
+  const { path, index, shards } = found;
+  const files: ServedFile[] = [];
+  const missing: string[] = [];
+  if (index !== null) files.push(yield* servedFile(basename(path), path));
+  for (const shard of shards) {
+    try {
+      files.push(yield* servedFile(shard.name, shard.path));
+    } catch (error) {
+      if (index === null || !hasCode(error, NOTHING_THERE)) throw error;
+      missing.push(shard.name);
+    }
+  }
+  const folder = dirname(path);
+  const isInside = yield* insideOf(folder);
+  for (const config of CONFIGS) {
+    const beside = join(folder, config);
+    const isFile = (yield* statAnything(beside))?.isFile() === true;
+    if (isFile && (yield* isInside(beside))) files.push(yield* servedFile(config, beside));
+  }
+  return { name, files, missing };
+}
+
+/** Throws now for a file that cannot be read, which requests would not find. */
+function* servedFile(name: string, path: string): Steps<ServedFile> {
+  const { fd } = yield* openRegularFile(path, path);
+  yield* closeFile(fd);
+  return { name, path: yield* realPath(path) };
+}

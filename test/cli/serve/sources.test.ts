@@ -1,0 +1,167 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import process from 'node:process';
+import { pathToFileURL } from 'node:url';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { type ServedSource, servedSources } from '../../../src/cli/serve/sources.js';
+import { HubCache } from '../../support/hub-cache.js';
+import { filesOf, TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
+
+const SHARDS = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'];
+const INDEX = 'model.safetensors.index.json';
+const FILE = fileBytes([{ name: 'a', dtype: 'U8', shape: [4] }]);
+
+function find(source: string): Promise<ServedSource[]> {
+  return servedSources(source, new AbortController().signal);
+}
+
+/** The names of a source, and of its files. */
+async function namesOf(source: string): Promise<[string, readonly string[]][]> {
+  return (await find(source)).map(({ name, files }) => [name, files.map((file) => file.name)]);
+}
+
+describe('a source', () => {
+  it('that is a file has no other file', async () => {
+    const folder = temporaryPath('folder');
+    const path = writeBelow(folder, 'model.safetensors', FILE);
+    writeBelow(folder, 'other.safetensors', FILE);
+    writeBelow(folder, 'tokenizer.json', '{}');
+    const expected = {
+      name: 'model.safetensors',
+      files: [{ name: 'model.safetensors', path: realpathSync(path) }],
+      missing: [],
+    };
+    expect(await find(path)).toEqual([expected]);
+    expect(await find(pathToFileURL(path).href)).toEqual([expected]);
+  });
+
+  it('that is a folder or an index has the index, its shards, and what says how weights are quantized', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    for (const name of ['config.json', 'hf_quant_config.json', 'tokenizer.json', 'README.md']) {
+      writeBelow(folder, name, '{}');
+    }
+    writeBelow(folder, 'other-00001-of-00001.safetensors', FILE);
+    mkdirSync(join(folder, 'quantize_config.json'));
+    const files = [INDEX, ...SHARDS, 'config.json', 'hf_quant_config.json'];
+    expect(await namesOf(folder)).toEqual([[basename(folder), files]]);
+    expect(await namesOf(join(folder, INDEX))).toEqual([[INDEX, files]]);
+    expect(await namesOf(`${folder}/../${basename(folder)}/.`)).toEqual([
+      [basename(folder), files],
+    ]);
+  });
+
+  it('with shards in folders names them as its index does', async () => {
+    const folder = writeCheckpoint({
+      shards: { 'a/b.safetensors': [{ name: 'a', dtype: 'U8', shape: [1] }] },
+    });
+    expect(await namesOf(folder)).toEqual([[basename(folder), [INDEX, 'a/b.safetensors']]]);
+  });
+
+  it('without some of its shards has the others', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    rmSync(join(folder, SHARDS[0] as string));
+    const [found] = await find(folder);
+    expect(found?.files.map(({ name }) => name)).toEqual([INDEX, SHARDS[1]]);
+    expect(found?.missing).toEqual([SHARDS[0]]);
+  });
+
+  it('that is a pipeline is a source for each of its models', async () => {
+    const folder = temporaryPath('pipeline');
+    writeBelow(folder, 'model_index.json', '{}');
+    writeBelow(folder, 'vae/diffusion_pytorch_model.safetensors', FILE);
+    writeBelow(folder, 'vae/config.json', '{}');
+    writeBelow(folder, 'unet/diffusion_pytorch_model.fp16.safetensors', FILE);
+    writeBelow(folder, 'scheduler/config.json', '{}');
+    expect(await namesOf(folder)).toEqual([
+      [`${basename(folder)}/unet`, ['diffusion_pytorch_model.fp16.safetensors']],
+      [`${basename(folder)}/vae`, ['diffusion_pytorch_model.safetensors', 'config.json']],
+    ]);
+  });
+});
+
+describe('a repository in the cache', () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  it('has the blobs of its files', async () => {
+    const cache = new HubCache();
+    vi.stubEnv('HF_HUB_CACHE', cache.folder);
+    for (const [name, bytes] of filesOf(TWO_SHARDS)) cache.addShared(name, bytes);
+    cache.addPlain('config.json', '{}');
+    for (const id of ['hf://org/name', 'org/name', 'hf://org/name@main']) {
+      const [found, ...others] = await find(id);
+      expect(others).toEqual([]);
+      expect(found?.name).toBe(id.replace('hf://', ''));
+      expect(found?.files.map(({ name }) => name)).toEqual([INDEX, ...SHARDS, 'config.json']);
+      for (const { path } of found?.files ?? []) expect(path).toContain('/blobs/');
+    }
+  });
+
+  it('that is not there is not fetched', async () => {
+    vi.stubEnv('HF_HUB_CACHE', temporaryPath('cache'));
+    await expect(find('hf://org/lost')).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_IN_CACHE' });
+  });
+});
+
+describe.skipIf(process.platform === 'win32')('special files', () => {
+  it('are refused at the start', async () => {
+    const folder = temporaryPath('folder');
+    mkdirSync(folder);
+    const fifo = join(folder, 'model.safetensors');
+    execFileSync('mkfifo', [fifo]);
+    for (const path of [fifo, '/dev/zero']) {
+      await expect(find(path)).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_A_REGULAR_FILE' });
+    }
+    const index = writeCheckpoint(TWO_SHARDS);
+    rmSync(join(index, SHARDS[0] as string));
+    mkdirSync(join(index, SHARDS[0] as string));
+    await expect(find(index)).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_A_REGULAR_FILE' });
+  });
+});
+
+describe.skipIf(process.platform === 'win32')('links', () => {
+  it('out of the folder are refused for shards, and left out for what is beside them', async () => {
+    const outside = writeBelow(temporaryPath('outside'), 'secret', FILE);
+    const folder = writeCheckpoint(TWO_SHARDS);
+    symlinkSync(outside, join(folder, 'config.json'));
+    expect(await namesOf(folder)).toEqual([[basename(folder), [INDEX, ...SHARDS]]]);
+    const shard = join(folder, SHARDS[0] as string);
+    rmSync(shard);
+    symlinkSync(outside, shard);
+    await expect(find(folder)).rejects.toMatchObject({ code: 'SAFETENSORS_UNSAFE_SHARD_NAME' });
+  });
+
+  it('that are named lead to the file, for good', async () => {
+    const path = writeBelow(temporaryPath('folder'), 'model.safetensors', FILE);
+    const link = join(dirname(path), 'link.safetensors');
+    symlinkSync(basename(path), link);
+    expect((await find(link))[0]?.files).toEqual([
+      { name: 'link.safetensors', path: realpathSync(path) },
+    ]);
+  });
+});
+
+describe('refused', () => {
+  it('are addresses: the page opens them itself, and their secrets are not printed', async () => {
+    const error = await find('https://host/model.safetensors?signature=secret').catch(String);
+    expect(error).toContain('the page itself opens addresses');
+    expect(error).not.toContain('secret');
+  });
+
+  it('are files of other formats, and what is not there', async () => {
+    const torch = join(root, 'test/fixtures/torch/zip-state-dict.pt');
+    await expect(find(torch)).rejects.toMatchObject({ code: 'SAFETENSORS_FOREIGN_FORMAT' });
+    await expect(find(temporaryPath('lost.safetensors'))).rejects.toMatchObject({ code: 'ENOENT' });
+    const folder = temporaryPath('empty');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'config.json'), '{}');
+    expect(readdirSync(folder)).toEqual(['config.json']);
+    await expect(find(relative('.', folder))).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+    });
+  });
+});

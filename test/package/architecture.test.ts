@@ -304,6 +304,7 @@ describe('files', () => {
       'package',
       'benchmarks',
       'deploy',
+      'examples',
       'soak',
       'fuzz',
       'sanitize',
@@ -318,7 +319,7 @@ describe('files', () => {
   });
 
   it(`stay below ${MAXIMUM_LINES} lines, or say why not`, () => {
-    const code = ['src', 'native', 'test', 'benchmarks', 'scripts']
+    const code = ['src', 'native', 'test', 'benchmarks', 'examples', 'scripts']
       .flatMap(filesBelow)
       .filter((path) => !path.startsWith('test/fixtures/'))
       .filter((path) => /\.(?:[cm]?[jt]s|py|cc|c|h|sh)$/.test(path));

@@ -309,6 +309,7 @@ describe('files', () => {
       'package',
       'benchmarks',
       'deploy',
+      'examples',
       'soak',
       'fuzz',
       'sanitize',
@@ -323,7 +324,7 @@ describe('files', () => {
   });
 
   it(`stay below ${MAXIMUM_LINES} lines, or say why not`, () => {
-    const code = ['src', 'native', 'test', 'benchmarks', 'scripts']
+    const code = ['src', 'native', 'test', 'benchmarks', 'examples', 'scripts']
       .flatMap(filesBelow)
       .filter((path) => !path.startsWith('test/fixtures/'))
       .filter((path) => /\.(?:[cm]?[jt]s|py|cc|c|h|sh)$/.test(path));

@@ -1,0 +1,49 @@
+/**
+ * The calls from the page to its worker: arguments, results and progress of each, which `postMessage` copies. Every
+ * call has a number, by which its progress and its result come back and by which it is cancelled.
+ */
+
+import type { Overview, TensorList } from './worker/facts.js';
+import type { Order } from './worker/find.js';
+import type { Place } from './worker/sources.js';
+
+/** An open source, as the page names it. */
+export type SourceId = number;
+
+/** All calls. */
+export interface Calls {
+  open: {
+    args: { place: Place; token: string | null };
+    result: { id: SourceId; overview: Overview };
+  };
+  close: { args: { id: SourceId }; result: null };
+  list: { args: { id: SourceId }; result: TensorList };
+  find: { args: { id: SourceId; text: string; order: Order }; result: Uint32Array };
+}
+
+export type CallName = keyof Calls;
+export type ArgsOf<Name extends CallName> = Calls[Name]['args'];
+export type ResultOf<Name extends CallName> = Calls[Name]['result'];
+export type ProgressOf<Name extends CallName> = Calls[Name] extends { progress: infer P }
+  ? P
+  : never;
+
+/** From the page to the worker. */
+export type Request =
+  | { readonly call: number; readonly name: CallName; readonly args: unknown }
+  | { readonly cancel: number };
+
+/** An error, as text: objects of classes don't survive `postMessage`. */
+export interface Failure {
+  /** The library's code; null for others. */
+  readonly code: string | null;
+  readonly message: string;
+  /** What to do about it; null when the message says it. */
+  readonly advice: string | null;
+}
+
+/** From the worker to the page. */
+export type Reply =
+  | { readonly call: number; readonly result: unknown }
+  | { readonly call: number; readonly progress: unknown }
+  | { readonly call: number; readonly failure: Failure };

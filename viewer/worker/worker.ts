@@ -1,0 +1,72 @@
+/** The worker: reads and computes what the page asks for, each call until it is done or cancelled. */
+
+import type {
+  ArgsOf,
+  CallName,
+  Failure,
+  ProgressOf,
+  Reply,
+  Request,
+  ResultOf,
+} from '../protocol.js';
+import { adviceFor } from './advice.js';
+import { find } from './find.js';
+import { closeSource, openSource, sourceOf } from './sources.js';
+
+/** What a call gets besides its arguments. */
+interface Context<Name extends CallName> {
+  readonly signal: AbortSignal;
+  onProgress(progress: ProgressOf<Name>): void;
+}
+
+type Handlers = {
+  readonly [Name in CallName]: (
+    args: ArgsOf<Name>,
+    context: Context<Name>,
+  ) => ResultOf<Name> | Promise<ResultOf<Name>>;
+};
+
+const HANDLERS: Handlers = {
+  open: ({ place, token }, { signal }) => openSource(place, token, signal),
+  close: ({ id }) => closeSource(id),
+  list: ({ id }) => sourceOf(id).list,
+  find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
+};
+
+const scope = globalThis as unknown as {
+  onmessage: (event: MessageEvent<Request>) => void;
+  postMessage(reply: Reply): void;
+};
+
+const running = new Map<number, AbortController>();
+
+function failureOf(error: unknown): Failure {
+  const { code, message } = Object(error) as { code?: unknown; message?: unknown };
+  return {
+    code: typeof code === 'string' ? code : null,
+    message: typeof message === 'string' ? message : String(error),
+    advice: adviceFor(error),
+  };
+}
+
+async function answer(call: number, name: CallName, args: unknown): Promise<void> {
+  const controller = new AbortController();
+  running.set(call, controller);
+  try {
+    const handle = HANDLERS[name] as (args: unknown, context: Context<CallName>) => unknown;
+    const result = await handle(args, {
+      signal: controller.signal,
+      onProgress: (progress) => scope.postMessage({ call, progress }),
+    });
+    scope.postMessage({ call, result });
+  } catch (error) {
+    scope.postMessage({ call, failure: failureOf(error) });
+  } finally {
+    running.delete(call);
+  }
+}
+
+scope.onmessage = ({ data }) => {
+  if ('cancel' in data) running.get(data.cancel)?.abort();
+  else void answer(data.call, data.name, data.args);
+};

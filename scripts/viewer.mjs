@@ -109,8 +109,8 @@ const policy = [
 
 const html = readFileSync(join(viewer, 'index.html'), 'utf8')
   .replace('POLICY', () => policy)
-  .replace('STYLE', () => css)
-  .replace('SCRIPT', () => script);
+  .replace('/* STYLE */', () => css)
+  .replace('/* SCRIPT */', () => script);
 mkdirSync(join(root, 'lib/viewer'), { recursive: true });
 writeFileSync(join(root, 'lib/viewer/index.html'), html);
 copyLicences([...worker.modules, ...page.modules]);

@@ -2,6 +2,12 @@
 
 import type { DequantizedCheckpoint } from 'safetensors-mmap/quantized';
 import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap/remote';
+import {
+  checkModelspec,
+  type ModelspecProblem,
+  thumbnailOf,
+} from '../../src/cli/metadata/modelspec.js';
+import { lackingDtypes } from '../../src/cli/sources/torch-dtypes.js';
 
 /** Tensors in columns: 100 000 objects would take the page half a second to receive. */
 export interface TensorList {
@@ -45,6 +51,9 @@ export interface Overview {
   readonly method: string | null;
   readonly kinds: readonly KindCounts[];
   readonly metadata: readonly (readonly [key: string, value: string])[];
+  /** What the specification says of `modelspec.` keys; empty without such keys. */
+  readonly modelspecProblems: readonly ModelspecProblem[];
+  readonly thumbnail: { readonly type: string; readonly bytes: Uint8Array } | null;
   readonly warnings: readonly string[];
 }
 
@@ -141,6 +150,14 @@ function kindCounts({ kinds, kind, elements, byteLength }: TensorList): KindCoun
   return counts.sort((a, b) => b.byteLength - a.byteLength);
 }
 
+/** The metadata of the index or the only file; without any those of the first shard. */
+function metadataOf(
+  { metadata }: RemoteCheckpoint,
+  headers: readonly ShardHeader[],
+): ReadonlyMap<string, string> {
+  return new Map([...(headers[0]?.metadata ?? []), ...(metadata ?? [])]);
+}
+
 /** Tells what an opened source is. */
 export async function overviewOf(
   checkpoint: RemoteCheckpoint,
@@ -150,6 +167,7 @@ export async function overviewOf(
   signal: AbortSignal,
 ): Promise<Overview> {
   const warnings = model.problems.map(({ message }) => message);
+  warnings.push(...lackingDtypes(list.kinds));
   await checkpoint.verify({ signal }).catch((error: { problems?: { message: string }[] }) => {
     signal.throwIfAborted();
     warnings.push(...(error.problems?.map(({ message }) => message) ?? [String(error)]));
@@ -163,12 +181,16 @@ export async function overviewOf(
     tensors: tensors.length,
   }));
   const { parameters } = await checkpoint.summary({ signal });
+  const metadata = metadataOf(checkpoint, headers);
+  const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {
     path: checkpoint.path,
     ...{ files, parameters, warnings, method: model.method },
     byteLength: files.reduce((sum, { byteLength }) => sum + byteLength, 0),
     tensors: list.names.length,
     kinds: kindCounts(list),
-    metadata: [...(checkpoint.metadata ?? [])],
+    metadata: [...metadata],
+    modelspecProblems: isSpecified ? checkModelspec(metadata) : [],
+    thumbnail: thumbnailOf(metadata.get('modelspec.thumbnail') ?? ''),
   };
 }

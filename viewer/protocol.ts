@@ -6,6 +6,7 @@
 import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
 import type { Place } from './worker/sources.js';
+import type { TreeRow } from './worker/tree.js';
 
 /** An open source, as the page names it. */
 export type SourceId = number;
@@ -19,6 +20,8 @@ export interface Calls {
   close: { args: { id: SourceId }; result: null };
   list: { args: { id: SourceId }; result: TensorList };
   find: { args: { id: SourceId; text: string; order: Order }; result: Uint32Array };
+  /** The lines below a node; below null the outermost. */
+  tree: { args: { id: SourceId; node: number | null }; result: TreeRow[] };
 }
 
 export type CallName = keyof Calls;

@@ -12,6 +12,7 @@ import type {
 import { adviceFor } from './advice.js';
 import { find } from './find.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
+import { treeRows } from './tree.js';
 
 /** What a call gets besides its arguments. */
 interface Context<Name extends CallName> {
@@ -31,6 +32,7 @@ const HANDLERS: Handlers = {
   close: ({ id }) => closeSource(id),
   list: ({ id }) => sourceOf(id).list,
   find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
+  tree: ({ id, node }) => treeRows(sourceOf(id).list, node),
 };
 
 const scope = globalThis as unknown as {

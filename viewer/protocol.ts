@@ -3,13 +3,21 @@
  * call has a number, by which its progress and its result come back and by which it is cancelled.
  */
 
+import type { Axis } from './selection.js';
 import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
 import type { Place } from './worker/sources.js';
 import type { TreeRow } from './worker/tree.js';
+import type { Cells, TensorFacts } from './worker/values.js';
 
 /** An open source, as the page names it. */
 export type SourceId = number;
+
+/** A tensor of a source. */
+export interface OneTensor {
+  readonly id: SourceId;
+  readonly tensor: string;
+}
 
 /** All calls. */
 export interface Calls {
@@ -22,6 +30,11 @@ export interface Calls {
   find: { args: { id: SourceId; text: string; order: Order }; result: Uint32Array };
   /** The lines below a node; below null the outermost. */
   tree: { args: { id: SourceId; node: number | null }; result: TreeRow[] };
+  tensor: { args: OneTensor; result: TensorFacts };
+  /** A part of a tensor for the grid. */
+  cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };
+  /** A part of a tensor to copy. */
+  table: { args: OneTensor & { axes: readonly Axis[]; form: 'csv' | 'text' }; result: string };
 }
 
 export type CallName = keyof Calls;

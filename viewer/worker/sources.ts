@@ -1,7 +1,12 @@
 /** Opens what people drop, choose or type, and keeps it open under a number. */
 
 import { type DequantizedCheckpoint, dequantized } from 'safetensors-mmap/quantized';
-import { openRemote, type RemoteCheckpoint, type RemoteOptions } from 'safetensors-mmap/remote';
+import {
+  openRemote,
+  type RemoteCheckpoint,
+  type RemoteOptions,
+  type TensorEntry,
+} from 'safetensors-mmap/remote';
 import type { SourceId } from '../protocol.js';
 import { listOf, type Overview, overviewOf, type TensorList } from './facts.js';
 
@@ -19,6 +24,10 @@ export interface Source {
   readonly checkpoint: RemoteCheckpoint;
   readonly model: DequantizedCheckpoint;
   readonly list: TensorList;
+  /** The stored tensors by name. */
+  readonly stored: ReadonlyMap<string, TensorEntry>;
+  /** Where the data of each file begins. */
+  readonly starts: ReadonlyMap<string, number>;
   /** Whether reading costs transfers. */
   readonly isRemote: boolean;
 }
@@ -48,7 +57,9 @@ export async function openSource(
     const list = listOf(headers, entries, model);
     const overview = await overviewOf(checkpoint, model, headers, list, signal);
     const id = ++lastId;
-    sources.set(id, { checkpoint, model, list, isRemote: place.kind === 'url' });
+    const stored = new Map(entries.map((entry) => [entry.name, entry]));
+    const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
+    sources.set(id, { checkpoint, model, list, stored, starts, isRemote: place.kind === 'url' });
     return { id, overview };
   } catch (error) {
     checkpoint.close();

@@ -13,6 +13,7 @@ import { adviceFor } from './advice.js';
 import { find } from './find.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { treeRows } from './tree.js';
+import { cells, tableText, tensorFacts } from './values.js';
 
 /** What a call gets besides its arguments. */
 interface Context<Name extends CallName> {
@@ -33,6 +34,11 @@ const HANDLERS: Handlers = {
   list: ({ id }) => sourceOf(id).list,
   find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
   tree: ({ id, node }) => treeRows(sourceOf(id).list, node),
+  tensor: ({ id, tensor }) => tensorFacts(sourceOf(id), tensor),
+  cells: ({ id, tensor, axes, form }, { signal }) =>
+    cells(sourceOf(id), tensor, axes, form, signal),
+  table: ({ id, tensor, axes, form }, { signal }) =>
+    tableText(sourceOf(id), tensor, axes, form, signal),
 };
 
 const scope = globalThis as unknown as {

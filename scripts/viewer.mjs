@@ -85,6 +85,8 @@ function copyLicences(modules) {
   }
 }
 
+if (!entries['safetensors-mmap/inspect'])
+  entries['safetensors-mmap/inspect'] = join(root, 'src/inspect-browser.ts');
 const worker = await bundled('worker/worker.ts');
 const page = await bundled('main.tsx', {
   jsx: 'automatic',

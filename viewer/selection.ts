@@ -45,7 +45,9 @@ function axisOf(text: string, size: number, position: number): Axis {
   const start = bound(parts['start'], step > 0 ? 0 : size - 1);
   const stop = bound(parts['stop'], step > 0 ? size : -1);
   const count = Math.ceil((stop - start) / step);
-  return count > 0 ? { start, step, count, kept: true } : { start: 0, step: 1, count: 0, kept: true };
+  return count > 0
+    ? { start, step, count, kept: true }
+    : { start: 0, step: 1, count: 0, kept: true };
 }
 
 /**

@@ -5,9 +5,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-
-/** Tallest element that browsers place exactly. */
-const MAX_HEIGHT = 8_000_000;
+import { MAX_EXTENT, scrollScale } from './scaled.js';
 
 const ROW = 28;
 
@@ -49,8 +47,7 @@ export function Rows({
   const [height, setHeight] = useState(600);
   const [active, setActive] = useState(Math.max(0, mark));
   const total = count * ROW;
-  // A longer list than browsers can place scrolls by parts: its rows move faster than the bar.
-  const scale = total > MAX_HEIGHT ? (total - height) / (MAX_HEIGHT - height) : 1;
+  const scale = scrollScale(total, height);
   const begin = Math.max(0, Math.floor((top * scale) / ROW) - MARGIN);
   const end = Math.min(count, Math.ceil((top * scale + height) / ROW) + MARGIN);
 
@@ -119,12 +116,10 @@ export function Rows({
         act();
       }}
     >
-      <div role="presentation" style={{ height: `${Math.min(total, MAX_HEIGHT)}px` }}>
+      <div role="presentation" style={{ height: `${Math.min(total, MAX_EXTENT)}px` }}>
         {shown.map((at) => {
           const { level, isOpen, content } = row(at);
           return (
-            // biome-ignore lint/a11y/useFocusableInteractive: the tree has the focus
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the tree has the keys
             <div
               key={at}
               id={`row-${at}`}

@@ -14,6 +14,7 @@ import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
 import { Open, openServed, useDrop } from './open.js';
 import { Overview } from './overview.js';
+import { Tensor } from './tensor.js';
 import { Tensors } from './tensors.js';
 
 /** The views with a place in the bar. */
@@ -90,8 +91,22 @@ function Bar({ source, view }: { source: OpenSource | null; view: string }) {
   );
 }
 
-function View({ source, view }: { source: OpenSource; view: string }) {
+function View({
+  source,
+  view,
+  tensor,
+}: {
+  source: OpenSource;
+  view: string;
+  tensor: string | undefined;
+}) {
   switch (view) {
+    case 'tensor':
+      return tensor === undefined ? (
+        <Overview source={source} />
+      ) : (
+        <Tensor source={source} name={tensor} />
+      );
     default:
       return <Overview source={source} />;
   }
@@ -122,7 +137,11 @@ export function App() {
         </aside>
       )}
       <main class="view" tabIndex={-1}>
-        {source === null ? <Open slot="first" /> : <View source={source} view={view} />}
+        {source === null ? (
+          <Open slot="first" />
+        ) : (
+          <View source={source} view={view} tensor={address.tensor} />
+        )}
       </main>
     </div>
   );

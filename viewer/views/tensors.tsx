@@ -18,6 +18,9 @@ const ORDERS: readonly { order: Order; label: string }[] = [
   { order: 'size', label: 'By size' },
 ];
 
+/** Letters at the end of a name that are not left out: names differ there. */
+const TAIL = 20;
+
 function showTensor(name: string): void {
   go(viewAddress('tensor', { tensor: name }));
 }
@@ -37,7 +40,8 @@ function Line({
     <>
       {colour !== null && <span class="swatch" style={{ background: colour }} />}
       <span class="name" title={label}>
-        {label}
+        <span>{label.slice(0, -TAIL)}</span>
+        <span>{label.slice(-TAIL)}</span>
       </span>
       <span class="note">{note}</span>
       <span class="bytes">{bytesText(bytes)}</span>

@@ -1,6 +1,6 @@
 /** The tree of names, of which the page asks for the children of one node at a time. */
 
-import { type TreeNode, treeOf, unfold } from '../../src/cli/output/tree.js';
+import { type TreeNode, treeOf, unfold } from 'safetensors-mmap/inspect';
 import type { TensorList } from './facts.js';
 
 /** A line of the tree. */

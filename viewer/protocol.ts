@@ -7,6 +7,7 @@ import type { Axis } from './selection.js';
 import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
 import type { Place } from './worker/sources.js';
+import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { TreeRow } from './worker/tree.js';
 import type { Cells, TensorFacts } from './worker/values.js';
 
@@ -33,6 +34,11 @@ export interface Calls {
   tensor: { args: OneTensor; result: TensorFacts };
   /** A part of a tensor for the grid. */
   cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };
+  statistics: {
+    args: OneTensor & { whole: boolean };
+    result: TensorStatistics;
+    progress: Progress;
+  };
   /** A part of a tensor to copy. */
   table: { args: OneTensor & { axes: readonly Axis[]; form: 'csv' | 'text' }; result: string };
 }

@@ -13,6 +13,7 @@ import { type Axis, parseSelection, planeOf, selectionText } from '../selection.
 import type { TensorFacts } from '../worker/values.js';
 import { Grid } from './grid.js';
 import { SelectionField } from './selection-field.js';
+import { Statistics } from './statistics.js';
 
 function Facts({ facts }: { facts: TensorFacts }) {
   const { kind, shape, elements, byteLength, offset, file, scheme, bits, block, storedAs } = facts;
@@ -160,6 +161,7 @@ function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
       />
       {problem !== null && <Failure error={problem} />}
       <Values id={source.id} facts={facts} axes={axes} />
+      <Statistics id={source.id} facts={facts} />
     </>
   );
 }

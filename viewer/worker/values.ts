@@ -85,7 +85,8 @@ export function tensorFacts(source: Source, name: string): TensorFacts {
   };
 }
 
-async function part(
+/** Reads a part of a tensor. */
+export async function part(
   source: Source,
   name: string,
   axes: readonly Axis[],

@@ -12,6 +12,7 @@ import type {
 import { adviceFor } from './advice.js';
 import { find } from './find.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
+import { tensorStatistics } from './statistics.js';
 import { treeRows } from './tree.js';
 import { cells, tableText, tensorFacts } from './values.js';
 
@@ -37,6 +38,8 @@ const HANDLERS: Handlers = {
   tensor: ({ id, tensor }) => tensorFacts(sourceOf(id), tensor),
   cells: ({ id, tensor, axes, form }, { signal }) =>
     cells(sourceOf(id), tensor, axes, form, signal),
+  statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
+    tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>
     tableText(sourceOf(id), tensor, axes, form, signal),
 };

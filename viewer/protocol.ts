@@ -6,6 +6,7 @@
 import type { Axis } from './selection.js';
 import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
+import type { Heat, HeatWindow } from './worker/heat.js';
 import type { Place } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { TreeRow } from './worker/tree.js';
@@ -34,6 +35,8 @@ export interface Calls {
   tensor: { args: OneTensor; result: TensorFacts };
   /** A part of a tensor for the grid. */
   cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };
+  /** A picture of a part of a selection that keeps two axes. */
+  heat: { args: OneTensor & { axes: readonly Axis[]; window: HeatWindow }; result: Heat };
   statistics: {
     args: OneTensor & { whole: boolean };
     result: TensorStatistics;

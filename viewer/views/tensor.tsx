@@ -5,13 +5,14 @@ import { call } from '../client.js';
 import { bytesText, countText, groupedText } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
-import { planeTable } from '../parts/plane.js';
+import { type Plane, planeTable } from '../parts/plane.js';
 import { saveBlob } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { type Axis, parseSelection, planeOf, selectionText } from '../selection.js';
+import { type Axis, keptAxes, parseSelection, planeOf, selectionText } from '../selection.js';
 import type { TensorFacts } from '../worker/values.js';
 import { Grid } from './grid.js';
+import { HeatMap } from './heat-map.js';
 import { SelectionField } from './selection-field.js';
 import { Statistics } from './statistics.js';
 
@@ -62,12 +63,21 @@ function Facts({ facts }: { facts: TensorFacts }) {
   );
 }
 
-function Values({ id, facts, axes }: { id: number; facts: TensorFacts; axes: readonly Axis[] }) {
+function Values({
+  id,
+  facts,
+  axes,
+  plane,
+}: {
+  id: number;
+  facts: TensorFacts;
+  axes: readonly Axis[];
+  plane: Plane;
+}) {
   const { name, kind, shape, scheme, bits } = facts;
   const [form, setForm] = useState<'values' | 'bits'>('values');
   const [note, setNote] = useState<{ message: string } | null>(null);
   const [copied, setCopied] = useState('');
-  const plane = useMemo(() => planeTable(axes), [JSON.stringify(axes)]);
   const one = { id, tensor: name };
   const table = async (
     wanted: 'csv' | 'text',
@@ -147,10 +157,12 @@ function selectionOf(
 function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
   const { slice = '' } = useAddress();
   const { name, shape } = facts;
-  const { axes, problem } = selectionOf(slice, shape);
+  const { axes, problem } = useMemo(() => selectionOf(slice, shape), [slice, name]);
+  const plane = useMemo(() => planeTable(axes), [axes]);
   return (
     <>
       <Facts facts={facts} />
+      <Statistics id={source.id} facts={facts} />
       <SelectionField
         text={slice}
         axes={axes}
@@ -160,8 +172,16 @@ function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
         }
       />
       {problem !== null && <Failure error={problem} />}
-      <Values id={source.id} facts={facts} axes={axes} />
-      <Statistics id={source.id} facts={facts} />
+      {keptAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
+        <HeatMap
+          key={selectionText(axes, shape)}
+          id={source.id}
+          tensor={name}
+          axes={axes}
+          plane={plane}
+        />
+      )}
+      <Values id={source.id} facts={facts} axes={axes} plane={plane} />
     </>
   );
 }

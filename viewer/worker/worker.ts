@@ -11,6 +11,7 @@ import type {
 } from '../protocol.js';
 import { adviceFor } from './advice.js';
 import { find } from './find.js';
+import { heat } from './heat.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
 import { treeRows } from './tree.js';
@@ -38,6 +39,8 @@ const HANDLERS: Handlers = {
   tensor: ({ id, tensor }) => tensorFacts(sourceOf(id), tensor),
   cells: ({ id, tensor, axes, form }, { signal }) =>
     cells(sourceOf(id), tensor, axes, form, signal),
+  heat: ({ id, tensor, axes, window }, { signal }) =>
+    heat(sourceOf(id), tensor, axes, window, signal),
   statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
     tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>

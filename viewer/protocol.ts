@@ -7,6 +7,7 @@ import type { Axis } from './selection.js';
 import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
+import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { Place } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { TreeRow } from './worker/tree.js';
@@ -37,6 +38,12 @@ export interface Calls {
   cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };
   /** A picture of a part of a selection that keeps two axes. */
   heat: { args: OneTensor & { axes: readonly Axis[]; window: HeatWindow }; result: Heat };
+  /** Statistics of all tensors. */
+  layers: {
+    args: { id: SourceId; whole: boolean };
+    result: LayerStatistics;
+    progress: LayersProgress;
+  };
   statistics: {
     args: OneTensor & { whole: boolean };
     result: TensorStatistics;

@@ -21,3 +21,17 @@ export function kindColour(kind: string, kinds: readonly string[]): string {
   const at = usual === -1 ? USUAL.length + others.indexOf(kind) : usual;
   return CATEGORIES[at % CATEGORIES.length] as string;
 }
+
+/** Dashes of lines: with them two lines of one lightness differ for everybody. */
+const DASHES: readonly (readonly number[])[] = [[], [8, 4], [2, 3]];
+
+/** Colours of lines, which are seen on light and on dark ground. */
+const LINES = ['#2f7fc1', '#d0660a', '#119a77', '#c264a0', '#8a8a8a'];
+
+/** The colour and the dash of a line by its number. */
+export function lineStyle(at: number): { colour: string; dash: readonly number[] } {
+  return {
+    colour: LINES[at % LINES.length] as string,
+    dash: DASHES[at % DASHES.length] as readonly number[],
+  };
+}

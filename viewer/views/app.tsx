@@ -12,6 +12,7 @@ import {
 import { servedSources, serverToken } from '../parts/served.js';
 import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
+import { Layers } from './layers.js';
 import { Open, openServed, useDrop } from './open.js';
 import { Overview } from './overview.js';
 import { Tensor } from './tensor.js';
@@ -21,6 +22,7 @@ import { Tensors } from './tensors.js';
 const VIEWS = [
   { view: 'overview', label: 'Overview' },
   { view: 'tensors', label: 'Tensors' },
+  { view: 'layers', label: 'Layers' },
 ] as const;
 
 /** Opens what the address names: a name of the page's server, or an address. */
@@ -107,6 +109,8 @@ function View({
       ) : (
         <Tensor source={source} name={tensor} />
       );
+    case 'layers':
+      return <Layers key={source.id} source={source} />;
     default:
       return <Overview source={source} />;
   }

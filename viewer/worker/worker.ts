@@ -12,6 +12,7 @@ import type {
 import { adviceFor } from './advice.js';
 import { find } from './find.js';
 import { heat } from './heat.js';
+import { layerStatistics } from './layers.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
 import { treeRows } from './tree.js';
@@ -41,6 +42,8 @@ const HANDLERS: Handlers = {
     cells(sourceOf(id), tensor, axes, form, signal),
   heat: ({ id, tensor, axes, window }, { signal }) =>
     heat(sourceOf(id), tensor, axes, window, signal),
+  layers: ({ id, whole }, { signal, onProgress }) =>
+    layerStatistics(sourceOf(id), whole, signal, onProgress),
   statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
     tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>

@@ -11,6 +11,7 @@ import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { Place } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { TreeRow } from './worker/tree.js';
+import type { ByteMap, MapArgs } from './worker/treemap.js';
 import type { Cells, TensorFacts } from './worker/values.js';
 
 /** An open source, as the page names it. */
@@ -44,6 +45,8 @@ export interface Calls {
     result: LayerStatistics;
     progress: LayersProgress;
   };
+  /** The map of bytes. */
+  map: { args: { id: SourceId; map: MapArgs }; result: ByteMap };
   statistics: {
     args: OneTensor & { whole: boolean };
     result: TensorStatistics;

@@ -13,6 +13,7 @@ import { servedSources, serverToken } from '../parts/served.js';
 import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
 import { Layers } from './layers.js';
+import { ByteMapView } from './map.js';
 import { Open, openServed, useDrop } from './open.js';
 import { Overview } from './overview.js';
 import { Tensor } from './tensor.js';
@@ -22,6 +23,7 @@ import { Tensors } from './tensors.js';
 const VIEWS = [
   { view: 'overview', label: 'Overview' },
   { view: 'tensors', label: 'Tensors' },
+  { view: 'map', label: 'Map' },
   { view: 'layers', label: 'Layers' },
 ] as const;
 
@@ -109,6 +111,8 @@ function View({
       ) : (
         <Tensor source={source} name={tensor} />
       );
+    case 'map':
+      return <ByteMapView key={source.id} source={source} difference={null} />;
     case 'layers':
       return <Layers key={source.id} source={source} />;
     default:

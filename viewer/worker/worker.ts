@@ -16,6 +16,7 @@ import { layerStatistics } from './layers.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
 import { treeRows } from './tree.js';
+import { byteMap } from './treemap.js';
 import { cells, tableText, tensorFacts } from './values.js';
 
 /** What a call gets besides its arguments. */
@@ -44,6 +45,7 @@ const HANDLERS: Handlers = {
     heat(sourceOf(id), tensor, axes, window, signal),
   layers: ({ id, whole }, { signal, onProgress }) =>
     layerStatistics(sourceOf(id), whole, signal, onProgress),
+  map: ({ id, map }) => byteMap(sourceOf(id).list, map),
   statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
     tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>

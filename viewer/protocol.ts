@@ -4,10 +4,12 @@
  */
 
 import type { Axis } from './selection.js';
+import type { DifferProgress, NameDifference, ValueDifferences } from './worker/compare.js';
 import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
+import type { LoraPair } from './worker/lora.js';
 import type { Place } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { TreeRow } from './worker/tree.js';
@@ -47,6 +49,16 @@ export interface Calls {
   };
   /** The map of bytes. */
   map: { args: { id: SourceId; map: MapArgs }; result: ByteMap };
+  /** Names of two sources side by side. */
+  names: { args: { id: SourceId; other: SourceId }; result: NameDifference };
+  /** Differences of values of two sources. */
+  differ: {
+    args: { id: SourceId; other: SourceId; whole: boolean };
+    result: ValueDifferences;
+    progress: DifferProgress;
+  };
+  /** The pairs of a LoRA adapter, beside its base if there is one. */
+  lora: { args: { id: SourceId; base: SourceId | null }; result: LoraPair[] };
   statistics: {
     args: OneTensor & { whole: boolean };
     result: TensorStatistics;

@@ -12,6 +12,7 @@ import {
 import { servedSources, serverToken } from '../parts/served.js';
 import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
+import { Compare } from './compare.js';
 import { Layers } from './layers.js';
 import { ByteMapView } from './map.js';
 import { Open, openServed, useDrop } from './open.js';
@@ -25,6 +26,7 @@ const VIEWS = [
   { view: 'tensors', label: 'Tensors' },
   { view: 'map', label: 'Map' },
   { view: 'layers', label: 'Layers' },
+  { view: 'compare', label: 'Compare' },
 ] as const;
 
 /** Opens what the address names: a name of the page's server, or an address. */
@@ -112,7 +114,9 @@ function View({
         <Tensor source={source} name={tensor} />
       );
     case 'map':
-      return <ByteMapView key={source.id} source={source} difference={null} />;
+      return <ByteMapView key={source.id} source={source} />;
+    case 'compare':
+      return <Compare key={source.id} source={source} />;
     case 'layers':
       return <Layers key={source.id} source={source} />;
     default:

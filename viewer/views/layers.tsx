@@ -2,11 +2,11 @@
 
 import { useEffect, useMemo } from 'preact/hooks';
 import { againstMedians, layerTable, tableValues } from '../layers.js';
+import { start, stop, workOf } from '../parts/background.js';
 import { isDark } from '../parts/canvas.js';
 import { divergingMap, sequentialMap } from '../parts/colour-maps.js';
 import { bytesText, percentText, plural, shortNumber } from '../parts/format.js';
 import { LayerPlot } from '../parts/layer-plot.js';
-import { layerWork, startLayerWork, stopLayerWork } from '../parts/layer-work.js';
 import { Matrix } from '../parts/matrix.js';
 import { Failure, Working } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
@@ -113,13 +113,14 @@ function Shown({
 
 /** The view of a model by layer. */
 export function Layers({ source }: { source: OpenSource }) {
-  const work = useSignal(layerWork(source));
+  const work = useSignal(workOf('layers', source));
   const { by } = useAddress();
-  const { statistics, isRunning, isWhole, progress, failure } = work;
+  const { result: statistics, isRunning, isWhole, progress, failure } = work;
+  const begin = (whole: boolean) => start('layers', source, { id: source.id, whole });
   const isRemote = source.place.kind === 'url';
   useEffect(() => {
     // Files are at hand; of a server people decide what is fetched.
-    if (statistics === null && !isRunning && !isRemote) void startLayerWork(source, false);
+    if (statistics === null && !isRunning && !isRemote) void begin(false);
   }, [source]);
   const total = source.list.byteLength.reduce((sum, one) => sum + one, 0);
   return (
@@ -142,7 +143,7 @@ export function Layers({ source }: { source: OpenSource }) {
       </header>
       <div class="row">
         {isRunning ? (
-          <Working label="Computing" progress={progress} stop={() => stopLayerWork(source)} />
+          <Working label="Computing" progress={progress} stop={() => stop('layers', source)} />
         ) : (
           <>
             {statistics !== null && (
@@ -151,12 +152,12 @@ export function Layers({ source }: { source: OpenSource }) {
               </span>
             )}
             {statistics === null && (
-              <button type="button" class="main" onClick={() => void startLayerWork(source, false)}>
+              <button type="button" class="main" onClick={() => void begin(false)}>
                 Compute from samples
               </button>
             )}
             {!(isWhole && statistics !== null) && (
-              <button type="button" onClick={() => void startLayerWork(source, true)}>
+              <button type="button" onClick={() => void begin(true)}>
                 Compute from all {bytesText(total)}
               </button>
             )}

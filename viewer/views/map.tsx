@@ -2,13 +2,13 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { againstMedians, layerPlace } from '../layers.js';
+import { pairOf, workOf } from '../parts/background.js';
 import { isDark, themeColour, useCanvas } from '../parts/canvas.js';
 import { cssColour, divergingMap, sequentialMap } from '../parts/colour-maps.js';
 import { kindColour } from '../parts/colours.js';
 import { bytesText, shortNumber } from '../parts/format.js';
-import { layerWork } from '../parts/layer-work.js';
 import { Failure } from '../parts/messages.js';
-import type { OpenSource } from '../parts/open-sources.js';
+import { type OpenSource, slots } from '../parts/open-sources.js';
 import { SavePicture } from '../parts/save.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
@@ -45,8 +45,11 @@ function relativeValues(names: readonly string[], values: Float64Array): Float64
   return result;
 }
 
-function useColourings(source: OpenSource, difference: Float64Array | null): readonly Colouring[] {
-  const { statistics } = useSignal(layerWork(source));
+function useColourings(source: OpenSource): readonly Colouring[] {
+  const { result: statistics } = useSignal(workOf('layers', source));
+  const { open: second } = useSignal(slots.second);
+  // Without a second source the work of the first with itself, which never begins.
+  const { result: differences } = useSignal(workOf('differ', pairOf(source, second ?? source)));
   return useMemo(
     () => [
       { key: 'dtype', label: 'Dtype', values: null, isRelative: false },
@@ -56,11 +59,18 @@ function useColourings(source: OpenSource, difference: Float64Array | null): rea
         isRelative,
         values: statistics?.[key],
       })),
-      ...(difference === null
+      ...(second === null
         ? []
-        : [{ key: 'difference', label: 'Difference', values: difference, isRelative: false }]),
+        : [
+            {
+              key: 'difference',
+              label: 'Difference',
+              values: differences?.relative,
+              isRelative: false,
+            },
+          ]),
     ],
-    [statistics, difference],
+    [statistics, differences, second],
   );
 }
 
@@ -92,7 +102,7 @@ function useTensorColours(
   { values, isRelative, key }: Colouring,
 ): (tensor: number) => string {
   const dark = isDark();
-  return useMemo(() => {
+  return useMemo<(tensor: number) => string>(() => {
     const { list } = source;
     if (values === null)
       return (tensor) => kindColour(list.kinds[list.kind[tensor] as number] as string, list.kinds);
@@ -106,19 +116,13 @@ function useTensorColours(
   }, [source, values, isRelative, key, dark]);
 }
 
-/** The view of a model by bytes. `difference` are relative differences from a second source. */
-export function ByteMapView({
-  source,
-  difference,
-}: {
-  source: OpenSource;
-  difference: Float64Array | null;
-}) {
+/** The view of a model by bytes. */
+export function ByteMapView({ source }: { source: OpenSource }) {
   const { list } = source;
   const { by } = useAddress();
   const [prefix, setPrefix] = useState('');
   const [active, setActive] = useState<number | null>(null);
-  const colourings = useColourings(source, difference);
+  const colourings = useColourings(source);
   const colouring = colourings.find(({ key }) => key === by) ?? (colourings[0] as Colouring);
   const colourOf = useTensorColours(source, colouring);
   const [size, setSize] = useState(0);
@@ -223,8 +227,14 @@ export function ByteMapView({
       {colouring.values === undefined && (
         <p class="message">
           This is not computed yet.{' '}
-          <a href={viewAddress('layers', { by: colouring.key })}>Compute it by layer</a>, and come
-          back.
+          <a
+            href={viewAddress(colouring.key === 'difference' ? 'compare' : 'layers', {
+              by: colouring.key,
+            })}
+          >
+            Compute it
+          </a>
+          , and come back.
         </p>
       )}
       {failure !== null && <Failure error={failure} />}

@@ -21,7 +21,7 @@ export interface LayerStatistics {
 
 /** What is known so far. */
 export interface LayersProgress extends Progress {
-  readonly statistics: LayerStatistics;
+  readonly partial: LayerStatistics;
 }
 
 /** Tensors at a time: of a remote source waiting is most of the work. */
@@ -71,7 +71,7 @@ export async function layerStatistics(
   };
   const total = source.list.byteLength.reduce((sum, byteLength) => sum + byteLength, 0);
   let done = 0;
-  const report = seldom(() => onProgress({ done, total, statistics }));
+  const report = seldom(() => onProgress({ done, total, partial: statistics }));
   await forEachAt(names.length, source.isRemote, async (at) => {
     const name = names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(source, name);

@@ -10,9 +10,11 @@ import type {
   ResultOf,
 } from '../protocol.js';
 import { adviceFor } from './advice.js';
+import { nameDifference, valueDifferences } from './compare.js';
 import { find } from './find.js';
 import { heat } from './heat.js';
 import { layerStatistics } from './layers.js';
+import { loraPairs } from './lora.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
 import { treeRows } from './tree.js';
@@ -46,6 +48,11 @@ const HANDLERS: Handlers = {
   layers: ({ id, whole }, { signal, onProgress }) =>
     layerStatistics(sourceOf(id), whole, signal, onProgress),
   map: ({ id, map }) => byteMap(sourceOf(id).list, map),
+  names: ({ id, other }) => nameDifference(sourceOf(id).list, sourceOf(other).list),
+  differ: ({ id, other, whole }, { signal, onProgress }) =>
+    valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
+  lora: ({ id, base }, { signal }) =>
+    loraPairs(sourceOf(id), base === null ? null : sourceOf(base), signal),
   statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
     tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>

@@ -12,7 +12,7 @@ import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { LoraPair } from './worker/lora.js';
 import type { Place } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
-import type { TreeRow } from './worker/tree.js';
+import type { Branches, TreeRow } from './worker/tree.js';
 import type { ByteMap, MapArgs } from './worker/treemap.js';
 import type { Cells, TensorFacts } from './worker/values.js';
 
@@ -35,7 +35,9 @@ export interface Calls {
   list: { args: { id: SourceId }; result: TensorList };
   find: { args: { id: SourceId; text: string; order: Order }; result: Uint32Array };
   /** The lines below a node; below null the outermost. */
-  tree: { args: { id: SourceId; node: number | null }; result: TreeRow[] };
+  tree: { args: { id: SourceId; node: number | null }; result: readonly TreeRow[] };
+  /** The lines that lead to a tensor. */
+  branches: { args: OneTensor; result: Branches };
   tensor: { args: OneTensor; result: TensorFacts };
   /** A part of a tensor for the grid. */
   cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };

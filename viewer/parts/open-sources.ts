@@ -54,7 +54,7 @@ export async function openIn(
   token: string | null = null,
 ): Promise<void> {
   const state = slots[slot];
-  close(slot);
+  end(slot);
   const controller = new AbortController();
   controllers[slot] = controller;
   state.value = { open: null, opening: { ...what, failure: null } };
@@ -71,8 +71,15 @@ export async function openIn(
   }
 }
 
-/** Closes what is in a place, or gives up opening it. */
+/** Closes what is in a place, or gives up opening it, and takes it from the address. */
 export function close(slot: Slot): void {
+  end(slot);
+  const gone = { tensor: undefined, slice: undefined, find: undefined, view: undefined };
+  const changes = { [ADDRESS_NAMES[slot]]: undefined, ...(slot === 'first' ? gone : {}) };
+  go(addressWith(changes), { replace: true });
+}
+
+function end(slot: Slot): void {
   controllers[slot]?.abort();
   const { open } = slots[slot].value;
   if (open !== null) void call('close', { id: open.id });

@@ -10,7 +10,7 @@ export function currentAddress(): Address {
 
 /** The address with changes; undefined leaves a name out. */
 export function addressWith(
-  changes: { readonly [Name in keyof Address]: string | undefined },
+  changes: { readonly [Name in keyof Address]?: string | undefined },
 ): string {
   return addressText({ ...currentAddress(), ...changes } as Address);
 }

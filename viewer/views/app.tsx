@@ -56,7 +56,7 @@ function Bar({ source, view }: { source: OpenSource | null; view: string }) {
         <span class="mark" aria-hidden="true">
           ▦
         </span>{' '}
-        safetensors viewer
+        <span class={source === null ? undefined : 'words'}>safetensors viewer</span>
       </a>
       {source !== null && (
         <nav aria-label="Views">

@@ -89,6 +89,14 @@ function Tree({ source, tensor }: { source: OpenSource; tensor: string | undefin
       if (tensors > source.list.names.length / 2 && tensors > 1) void open(node);
     }
   }, [top]);
+  useEffect(() => {
+    if (tensor === undefined || top === null) return;
+    void call('branches', { id: source.id, tensor }).then((branches) => {
+      const opened = new Set(branches.map(([node]) => node));
+      setBelow((before) => new Map([...before, ...branches]));
+      setClosed((before) => new Set([...before].filter((node) => !opened.has(node))));
+    });
+  }, [top, tensor]);
   const rows = useMemo(() => placedRows(top ?? [], below, closed), [top, below, closed]);
   const isOpen = ({ node, hasChildren }: TreeRow) =>
     hasChildren ? below.has(node) && !closed.has(node) : null;

@@ -58,6 +58,11 @@ export function shapeText(shape: readonly number[]): string {
   return shape.length === 0 ? 'scalar' : shape.join(' × ');
 }
 
+/** The dimensions in such a text. */
+export function dimensions(text: string): number[] {
+  return text === 'scalar' ? [] : text.split(' × ').map(Number);
+}
+
 function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }

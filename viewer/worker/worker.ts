@@ -17,7 +17,7 @@ import { layerStatistics } from './layers.js';
 import { loraPairs } from './lora.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
-import { treeRows } from './tree.js';
+import { branchesTo, treeRows } from './tree.js';
 import { byteMap } from './treemap.js';
 import { cells, tableText, tensorFacts } from './values.js';
 
@@ -40,6 +40,7 @@ const HANDLERS: Handlers = {
   list: ({ id }) => sourceOf(id).list,
   find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
   tree: ({ id, node }) => treeRows(sourceOf(id).list, node),
+  branches: ({ id, tensor }) => branchesTo(sourceOf(id).list, tensor),
   tensor: ({ id, tensor }) => tensorFacts(sourceOf(id), tensor),
   cells: ({ id, tensor, axes, form }, { signal }) =>
     cells(sourceOf(id), tensor, axes, form, signal),

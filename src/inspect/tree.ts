@@ -21,8 +21,8 @@ export interface TreeNode {
   readonly tensors: number;
   /** Their bytes. */
   readonly byteLength: number;
-  /** The tensor, for a leaf. */
-  readonly leaf: Pick<TreeEntry, 'dtype' | 'shape'> | null;
+  /** The tensor, for a leaf; of a folded one the first. */
+  readonly leaf: TreeEntry | null;
   readonly children: readonly TreeNode[];
 }
 
@@ -86,20 +86,21 @@ function setForms(branch: Branch, known: Map<string, number>): void {
 /** A branch, or several equal ones with consecutive numbers. */
 interface FoldedBranch {
   readonly label: string;
-  readonly count: number;
   readonly first: Branch;
+  /** All of them, each with its key. */
+  readonly all: readonly (readonly [key: string, branch: Branch])[];
 }
 
 /** Children with labels: joins consecutive numbers of one form. */
 function foldedChildren(branch: Branch): FoldedBranch[] {
-  const folded: { label: string; count: number; first: Branch; next: number }[] = [];
+  const folded: { label: string; first: Branch; all: [string, Branch][]; next: number }[] = [];
   const numbered = [...branch.children]
     .filter(([key]) => NUMBERED_SEGMENT.test(key))
     .sort(([a], [b]) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
   let isNumbered = false;
   for (const [key, child] of branch.children) {
     if (!NUMBERED_SEGMENT.test(key)) {
-      folded.push({ label: key, count: 1, first: child, next: Number.NaN });
+      folded.push({ label: key, first: child, all: [[key, child]], next: Number.NaN });
       continue;
     }
     // All numbered children follow the first of them.
@@ -109,42 +110,68 @@ function foldedChildren(branch: Branch): FoldedBranch[] {
       const number = Number.parseInt(label, 10);
       const last = folded.at(-1);
       if (last?.next === number && last.first.form === one.form) {
-        last.count++;
+        last.all.push([label, one]);
         last.next++;
       } else {
-        folded.push({ label, count: 1, first: one, next: number + 1 });
+        folded.push({ label, first: one, all: [[label, one]], next: number + 1 });
       }
     }
   }
-  return folded.map(({ label, count, first, next }) => ({
+  return folded.map(({ label, first, all, next }) => ({
     label:
-      count === 1 ? label : `${Number.parseInt(label, 10)}-${next - 1}${label.replace(/^\d+/, '')}`,
-    count,
-    first,
+      all.length === 1
+        ? label
+        : `${Number.parseInt(label, 10)}-${next - 1}${label.replace(/^\d+/, '')}`,
+    ...{ first, all },
   }));
 }
 
-function nodeOf(start: FoldedBranch, outer: number): TreeNode {
-  let { label, first } = start;
-  let times = outer * start.count;
+/** What folded nodes stand for, made when it is asked for. */
+const unfoldings = new WeakMap<TreeNode, () => TreeNode[]>();
+
+/**
+ * A node for branches whose place in the tree is known.
+ *
+ * @param before the parts of the name that are joined with its own
+ */
+function nodeOf(start: FoldedBranch, outer: number, before = ''): TreeNode {
+  let [label, first, times] = [before + start.label, start.first, outer * start.all.length];
+  let unfold = start.all.length > 1 ? () => oneByOne(start, outer, before) : null;
   let below = foldedChildren(first);
   // Join parts of names without siblings.
   while (first.leaf === null && below.length === 1) {
     const [only] = below as [FoldedBranch];
+    if (only.all.length > 1 && unfold === null) {
+      const [joined, joinedTimes] = [label, times];
+      unfold = () => oneByOne(only, joinedTimes, joined);
+    }
     label += only.label;
-    times *= only.count;
+    times *= only.all.length;
     first = only.first;
     below = foldedChildren(first);
   }
   const { leaf, tensors, byteLength } = first;
-  return {
+  const node = {
     label: below.length === 0 ? label : label.replace(/[./]$/, ''),
     times,
     tensors: tensors * times,
     byteLength: byteLength * times,
-    leaf: leaf === null ? null : { dtype: leaf.dtype, shape: leaf.shape },
+    leaf,
     children: below.map((child) => nodeOf(child, times)),
   };
+  if (unfold !== null) unfoldings.set(node, unfold);
+  return node;
+}
+
+function oneByOne({ all }: FoldedBranch, outer: number, before: string): TreeNode[] {
+  return all.map(([label, first]) =>
+    nodeOf({ label, first, all: [[label, first]] }, outer, before),
+  );
+}
+
+/** The nodes that a folded one stands for, one for each of its branches; empty for one that is not folded. */
+export function unfold(node: TreeNode): TreeNode[] {
+  return unfoldings.get(node)?.() ?? [];
 }
 
 /**

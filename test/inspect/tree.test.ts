@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type TreeNode, treeOf } from '../../src/inspect/tree.js';
+import { type TreeNode, treeOf, unfold } from '../../src/inspect/tree.js';
 
 function entry(name: string, byteLength = 1, shape: readonly number[] = [byteLength]) {
   return { name, dtype: 'U8', shape, byteLength };
@@ -12,6 +12,41 @@ function labels(nodes: readonly TreeNode[]): unknown[] {
     children.length === 0 ? [label] : [label, labels(children)],
   );
 }
+
+/** The names of the tensors of nodes, with all that is folded unfolded. */
+function leafNames(nodes: readonly TreeNode[]): string[] {
+  return nodes.flatMap((node) => {
+    const members = unfold(node);
+    if (members.length > 0) return leafNames(members);
+    expect(node.times).toBe(1);
+    return [...(node.leaf === null ? [] : [node.leaf.name]), ...leafNames(node.children)];
+  });
+}
+
+describe('unfold', () => {
+  it('gives what a folded node stands for, fold by fold', () => {
+    const entries = [0, 1, 2].flatMap((i) => [0, 1].map((j) => entry(`l.${i}.e.${j}.w`, 5)));
+    const [folded] = treeOf(entries) as [TreeNode];
+    const layers = unfold(folded);
+    expect(labels(layers)).toEqual(['l.0.e.0-1.w', 'l.1.e.0-1.w', 'l.2.e.0-1.w']);
+    expect(layers.map(({ times, byteLength }) => [times, byteLength])).toEqual(
+      Array(3).fill([2, 10]),
+    );
+    expect(labels(unfold(layers[1] as TreeNode))).toEqual(['l.1.e.0.w', 'l.1.e.1.w']);
+    expect(unfold(unfold(layers[0] as TreeNode)[0] as TreeNode)).toEqual([]);
+  });
+
+  it('leads to every tensor once, whatever the names', () => {
+    const part = fc.constantFrom('a', 'b', '0', '1', '2', '');
+    const name = fc.array(part, { maxLength: 6 }).map((parts) => parts.join('.'));
+    fc.assert(
+      fc.property(fc.uniqueArray(name), (names) => {
+        const found = leafNames(treeOf(names.map((one) => entry(one, 3))));
+        expect(found.sort()).toEqual([...names].sort());
+      }),
+    );
+  });
+});
 
 describe('treeOf', () => {
   it('folds numbered branches that hold the same, and joins parts that nothing shares', () => {
@@ -36,7 +71,7 @@ describe('treeOf', () => {
         times: 6,
         tensors: 6,
         byteLength: 30,
-        leaf: { dtype: 'U8', shape: [5] },
+        leaf: { name: 'l.0.e.0.w', dtype: 'U8', shape: [5], byteLength: 5 },
         children: [],
       },
     ]);

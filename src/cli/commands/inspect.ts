@@ -141,7 +141,7 @@ function chosen(tensors: readonly ListedTensor[], view: View): ListedTensor[] {
 function treeResult({ label, leaf, children, ...counts }: TreeNode): TreeResult {
   return {
     ...{ name: label, ...counts },
-    ...(leaf === null ? {} : leaf),
+    ...(leaf === null ? {} : { dtype: leaf.dtype, shape: leaf.shape }),
     ...(children.length === 0 ? {} : { children: children.map(treeResult) }),
   };
 }

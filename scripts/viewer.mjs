@@ -1,0 +1,118 @@
+// Bundles viewer/ into lib/viewer/index.html: one file with its script, its style and its worker, that works from any
+// static host and from `file://`.
+//
+// The package's browser entries are bundled from their sources, so that the modules they share are there once. The
+// worker is a text inside the script, which starts it from a `blob:` URL. The Content-Security-Policy names script and
+// style by their hashes; it lets the page connect to what people type, and load nothing else.
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const viewer = join(root, 'viewer');
+
+/** The entries that the page is built on: what package.json gives to browsers, as sources. */
+const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const entries = Object.fromEntries(
+  Object.entries(exports).flatMap(([path, target]) => {
+    const [, name] = /^\.\/lib\/(.+)\.js$/.exec(target.browser?.default ?? '') ?? [];
+    return name === undefined
+      ? []
+      : [[path.replace('.', 'safetensors-mmap'), join(root, `src/${name}.ts`)]];
+  }),
+);
+
+/** Bundles a file and returns the text, and the modules that it is made of. */
+async function bundled(file, more = {}) {
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: [join(viewer, file)],
+    alias: entries,
+    bundle: true,
+    format: 'iife',
+    target: ['chrome120', 'firefox120', 'safari17'],
+    charset: 'utf8',
+    legalComments: 'none',
+    minify: true,
+    // Errors are told apart by the names of their classes.
+    keepNames: file.startsWith('worker'),
+    metafile: true,
+    write: false,
+    logLevel: 'warning',
+    ...more,
+  });
+  return { text: outputFiles[0].text.trim(), modules: Object.keys(metafile.inputs) };
+}
+
+/** A module whose default export is the text of the worker. */
+function workerText(text) {
+  return {
+    name: 'worker-text',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^worker-text$/ }, () => ({ path: 'worker-text', namespace: 'text' }));
+      onLoad({ filter: /.*/, namespace: 'text' }, () => ({ contents: text, loader: 'text' }));
+    },
+  };
+}
+
+/** Nothing inside an element of raw text may end it, or begin a comment that hides its end. */
+function inlined(text) {
+  return text.replaceAll(/<(?=\/(?:script|style)|!--|script)/gi, '\\x3c');
+}
+
+function hashOf(text) {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+/** Appends the licence of a bundled package to those that the package ships. */
+function copyLicences(modules) {
+  const names = new Set(
+    modules.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []),
+  );
+  const folder = join(root, 'lib/licences');
+  mkdirSync(folder, { recursive: true });
+  for (const name of names) {
+    const from = join(root, 'node_modules', name);
+    const licence = readdirSync(from).find((file) => /^licen[cs]e/i.test(file));
+    if (licence === undefined) throw new Error(`${name} is bundled, and has no licence text`);
+    writeFileSync(
+      join(folder, `${name.replaceAll('/', '-')}.txt`),
+      readFileSync(join(from, licence)),
+    );
+  }
+}
+
+if (!entries['safetensors-mmap/inspect'])
+  entries['safetensors-mmap/inspect'] = join(root, 'src/inspect-browser.ts');
+const worker = await bundled('worker/worker.ts');
+const page = await bundled('main.tsx', {
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  plugins: [workerText(worker.text)],
+});
+const style = await bundled('styles/page.css');
+const [script, css] = [inlined(page.text), style.text];
+
+const policy = [
+  "default-src 'none'",
+  `script-src ${hashOf(script)}`,
+  `style-src ${hashOf(css)}`,
+  'worker-src blob:',
+  'img-src blob:',
+  "connect-src 'self' https: http:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "require-trusted-types-for 'script'",
+  'trusted-types worker',
+].join('; ');
+
+const html = readFileSync(join(viewer, 'index.html'), 'utf8')
+  .replace('POLICY', () => policy)
+  .replace('/* STYLE */', () => css)
+  .replace('/* SCRIPT */', () => script);
+mkdirSync(join(root, 'lib/viewer'), { recursive: true });
+writeFileSync(join(root, 'lib/viewer/index.html'), html);
+copyLicences([...worker.modules, ...page.modules]);

@@ -1,0 +1,47 @@
+/** Failures, and how far long work is. */
+
+import { bytesText } from './format.js';
+
+/** An error of the library, and what to do about it. */
+export function Failure({
+  error,
+}: {
+  error: { message: string; code?: string | null; advice?: string | null };
+}) {
+  const { message, code, advice } = error;
+  return (
+    <div class="message failure" role="alert">
+      <p>{message}</p>
+      {advice && <p>{advice}</p>}
+      {code && <p class="code">{code}</p>}
+    </div>
+  );
+}
+
+/** A bar for work of a known length, with a way to stop it. */
+export function Working({
+  label,
+  progress,
+  stop,
+}: {
+  label: string;
+  progress: { done: number; total: number } | null;
+  stop: () => void;
+}) {
+  return (
+    <div class="row" role="status">
+      <span>{label}</span>
+      {progress !== null && (
+        <>
+          <progress aria-label={label} value={progress.done} max={progress.total} />
+          <span class="muted">
+            {bytesText(progress.done)} of {bytesText(progress.total)}
+          </span>
+        </>
+      )}
+      <button type="button" onClick={stop}>
+        Stop
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,93 @@
+/** What is open: up to two sources, each from its address or from files, with its state for the page. */
+
+import { type CallError, call } from '../client.js';
+import type { SourceId } from '../protocol.js';
+import type { Overview, TensorList } from '../worker/facts.js';
+import type { Place } from '../worker/sources.js';
+import { signal } from './signal.js';
+import { addressWith, go } from './use-address.js';
+
+/** The place of a source: the first, or the one to compare it with. */
+export type Slot = 'first' | 'second';
+
+/** An open source. */
+export interface OpenSource {
+  readonly id: SourceId;
+  /** What people call it. */
+  readonly label: string;
+  readonly place: Place;
+  /** What it is in an address; null for files, which no address can name. */
+  readonly address: string | null;
+  readonly overview: Overview;
+  readonly list: TensorList;
+  /** Positions in the list. */
+  readonly at: ReadonlyMap<string, number>;
+}
+
+/** A source that is being opened, or failed to open. */
+export interface Opening {
+  readonly label: string;
+  readonly place: Place;
+  readonly address: string | null;
+  readonly failure: CallError | null;
+}
+
+/** The state of a place. */
+export interface SlotState {
+  readonly open: OpenSource | null;
+  readonly opening: Opening | null;
+}
+
+export const slots = {
+  first: signal<SlotState>({ open: null, opening: null }),
+  second: signal<SlotState>({ open: null, opening: null }),
+};
+
+const ADDRESS_NAMES = { first: 'open', second: 'with' } as const;
+
+const controllers: Partial<Record<Slot, AbortController>> = {};
+
+/** Opens a source in a place, instead of what is there. The token is for the Hub, and is not kept. */
+export async function openIn(
+  slot: Slot,
+  what: Omit<Opening, 'failure'>,
+  token: string | null = null,
+): Promise<void> {
+  const state = slots[slot];
+  end(slot);
+  const controller = new AbortController();
+  controllers[slot] = controller;
+  state.value = { open: null, opening: { ...what, failure: null } };
+  go(addressWith({ [ADDRESS_NAMES[slot]]: what.address ?? undefined }), { replace: true });
+  try {
+    const { signal: own } = controller;
+    const { id, overview } = await call('open', { place: what.place, token }, { signal: own });
+    const list = await call('list', { id }, { signal: own });
+    const at = new Map(list.names.map((name, position) => [name, position]));
+    state.value = { open: { id, ...what, overview, list, at }, opening: null };
+  } catch (error) {
+    if (controller.signal.aborted) return;
+    state.value = { open: null, opening: { ...what, failure: error as CallError } };
+  }
+}
+
+/** Closes what is in a place, or gives up opening it, and takes it from the address. */
+export function close(slot: Slot): void {
+  end(slot);
+  const gone = { tensor: undefined, slice: undefined, find: undefined, view: undefined };
+  const changes = { [ADDRESS_NAMES[slot]]: undefined, ...(slot === 'first' ? gone : {}) };
+  go(addressWith(changes), { replace: true });
+}
+
+function end(slot: Slot): void {
+  controllers[slot]?.abort();
+  const { open } = slots[slot].value;
+  if (open !== null) void call('close', { id: open.id });
+  slots[slot].value = { open: null, opening: null };
+}
+
+/** What an address of people means as a source. */
+export function typedPlace(text: string): Omit<Opening, 'failure'> {
+  const url = text.trim();
+  return { label: url, address: url, place: { kind: 'url', url } };
+}

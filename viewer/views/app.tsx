@@ -1,0 +1,160 @@
+/** The page: a bar with the views, the tensors at the side, and the view that the address names. */
+
+import { useEffect, useState } from 'preact/hooks';
+import {
+  close,
+  type OpenSource,
+  openIn,
+  type Slot,
+  slots,
+  typedPlace,
+} from '../parts/open-sources.js';
+import { servedSources, serverToken } from '../parts/served.js';
+import { useSignal } from '../parts/signal.js';
+import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
+import { Compare } from './compare.js';
+import { Layers } from './layers.js';
+import { ByteMapView } from './map.js';
+import { Open, openServed, useDrop } from './open.js';
+import { Overview } from './overview.js';
+import { Tensor } from './tensor.js';
+import { Tensors } from './tensors.js';
+
+/** The views with a place in the bar. */
+const VIEWS = [
+  { view: 'overview', label: 'Overview' },
+  { view: 'tensors', label: 'Tensors' },
+  { view: 'map', label: 'Map' },
+  { view: 'layers', label: 'Layers' },
+  { view: 'compare', label: 'Compare' },
+] as const;
+
+/** Opens what the address names: a name of the page's server, or an address. */
+async function openNamed(slot: Slot, name: string): Promise<void> {
+  const served = serverToken === null ? [] : await servedSources().catch(() => []);
+  const found = served.find((source) => source.name === name);
+  if (found !== undefined) openServed(slot, found);
+  else void openIn(slot, typedPlace(name));
+}
+
+/** Makes the page light or dark, whatever the system is; no choice is the system's. */
+function useTheme(): [theme: string, next: () => void] {
+  const [theme, setTheme] = useState('system');
+  useEffect(() => {
+    document.documentElement.style.colorScheme = theme === 'system' ? '' : theme;
+    dispatchEvent(new Event('themechange'));
+  }, [theme]);
+  const order = ['system', 'light', 'dark'];
+  return [theme, () => setTheme(order[(order.indexOf(theme) + 1) % order.length] as string)];
+}
+
+function Bar({ source, view }: { source: OpenSource | null; view: string }) {
+  const [theme, nextTheme] = useTheme();
+  return (
+    <header class="bar">
+      <a class="brand" href={viewAddress('overview')}>
+        <span class="mark" aria-hidden="true">
+          ▦
+        </span>{' '}
+        <span class={source === null ? undefined : 'words'}>safetensors viewer</span>
+      </a>
+      {source !== null && (
+        <nav aria-label="Views">
+          {VIEWS.map(({ view: name, label }) => (
+            <a
+              key={name}
+              class={name === 'tensors' ? 'only-narrow' : undefined}
+              href={viewAddress(name)}
+              aria-current={name === view ? 'page' : undefined}
+            >
+              {label}
+            </a>
+          ))}
+        </nav>
+      )}
+      <div class="end">
+        {source !== null && (
+          <>
+            <span class="muted source-name" title={source.label}>
+              {source.label}
+            </span>
+            <button type="button" onClick={() => close('first')}>
+              Close
+            </button>
+          </>
+        )}
+        <button
+          type="button"
+          class="quiet"
+          onClick={nextTheme}
+          aria-label={`Colours: ${theme}`}
+          title={`Colours: ${theme}`}
+        >
+          ◐
+        </button>
+      </div>
+    </header>
+  );
+}
+
+function View({
+  source,
+  view,
+  tensor,
+}: {
+  source: OpenSource;
+  view: string;
+  tensor: string | undefined;
+}) {
+  switch (view) {
+    case 'tensor':
+      return tensor === undefined ? (
+        <Overview source={source} />
+      ) : (
+        <Tensor source={source} name={tensor} />
+      );
+    case 'map':
+      return <ByteMapView key={source.id} source={source} />;
+    case 'compare':
+      return <Compare key={source.id} source={source} />;
+    case 'layers':
+      return <Layers key={source.id} source={source} />;
+    default:
+      return <Overview source={source} />;
+  }
+}
+
+/** The whole page. */
+export function App() {
+  const address = useAddress();
+  const { open: source } = useSignal(slots.first);
+  useDrop();
+  useEffect(() => {
+    const { open, with: second } = currentAddress();
+    if (open !== undefined) void openNamed('first', open);
+    if (second !== undefined) void openNamed('second', second);
+  }, []);
+  const view = address.view ?? (address.tensor === undefined ? 'overview' : 'tensor');
+  useEffect(() => {
+    document.title =
+      source === null ? 'safetensors viewer' : `${address.tensor ?? view} – ${source.label}`;
+  }, [source, view, address.tensor]);
+  const classes = ['page', source === null && 'single', view === 'tensors' && 'listing'];
+  return (
+    <div class={classes.filter(Boolean).join(' ')}>
+      <Bar source={source} view={view} />
+      {source !== null && (
+        <aside class="side" aria-label="Tensors">
+          <Tensors source={source} />
+        </aside>
+      )}
+      <main class="view" tabIndex={-1}>
+        {source === null ? (
+          <Open slot="first" />
+        ) : (
+          <View source={source} view={view} tensor={address.tensor} />
+        )}
+      </main>
+    </div>
+  );
+}

@@ -1,0 +1,252 @@
+/** Two models side by side: names that differ, and how much values do, by layer. */
+
+import { useEffect, useMemo } from 'preact/hooks';
+import { layerTable, tableValues } from '../layers.js';
+import { pairOf, start, stop, workOf } from '../parts/background.js';
+import { sequentialMap } from '../parts/colour-maps.js';
+import { bytesText, groupedText, percentText, plural, shortNumber } from '../parts/format.js';
+import { LayerPlot } from '../parts/layer-plot.js';
+import { Matrix } from '../parts/matrix.js';
+import { Failure, Working } from '../parts/messages.js';
+import { close, type OpenSource, slots } from '../parts/open-sources.js';
+import { SaveTable } from '../parts/save.js';
+import { useSignal } from '../parts/signal.js';
+import { go, viewAddress } from '../parts/use-address.js';
+import { useCall } from '../parts/use-call.js';
+import type { NameDifference, ValueDifferences } from '../worker/compare.js';
+import { Lora } from './lora.js';
+import { Open } from './open.js';
+
+/** Rows of a list that are shown; all are saved. */
+const SHOWN = 200;
+
+function Names({ names: { added, removed, changed, comparable } }: { names: NameDifference }) {
+  const rows = [
+    ...added.map((name) => ['added', name, '', ''] as const),
+    ...removed.map((name) => ['removed', name, '', ''] as const),
+    ...changed.map(({ name, before, after }) => ['changed', name, before, after] as const),
+  ];
+  return (
+    <section class="card">
+      <div class="row">
+        <h2 class="grow">Tensors</h2>
+        <SaveTable
+          name="differences of tensors"
+          columns={['difference', 'name', 'before', 'after']}
+          rows={() => rows}
+        />
+      </div>
+      <dl class="facts">
+        {(
+          [
+            ['In both, of one shape', comparable],
+            ['Added', added.length],
+            ['Removed', removed.length],
+            ['Other shape or dtype', changed.length],
+          ] as const
+        ).map(([label, count]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{groupedText(count)}</dd>
+          </div>
+        ))}
+      </dl>
+      {rows.length > 0 && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached by the keyboard
+        <section class="scroll long" tabIndex={0} aria-label="Tensors that differ">
+          <table>
+            <thead>
+              <tr>
+                <th>Difference</th>
+                <th>Name</th>
+                <th>Before</th>
+                <th>After</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.slice(0, SHOWN).map(([difference, name, before, after]) => (
+                <tr key={difference + name}>
+                  <td>{difference}</td>
+                  <td class="text mono">{name}</td>
+                  <td>{before}</td>
+                  <td>{after}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+      {rows.length > SHOWN && (
+        <p class="muted small">
+          The first {SHOWN} of {plural(rows.length, 'row')}; CSV and JSON have all.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Values({ source, result }: { source: OpenSource; result: ValueDifferences }) {
+  const { relative, differing, maxError } = result;
+  const { list } = source;
+  const table = useMemo(() => layerTable(list.names), [source]);
+  const values = useMemo(() => tableValues(table, relative), [table, relative]);
+  const most = values.reduce((top, value) => Math.max(top, Number.isNaN(value) ? 0 : value), 0);
+  const colourOf = useMemo(() => sequentialMap(0, most), [most]);
+  const order = useMemo(
+    () =>
+      [...list.names.keys()]
+        .filter((at) => (relative[at] as number) > 0)
+        .sort((a, b) => (relative[b] as number) - (relative[a] as number)),
+    [relative],
+  );
+  const rows = () =>
+    order.map((at) => [
+      list.names[at] as string,
+      relative[at] as number,
+      differing[at] as number,
+      maxError[at] as number,
+    ]);
+  return (
+    <>
+      {table.roles.length > 0 && (
+        <section class="card">
+          <h2>Relative difference by role and layer</h2>
+          <p class="muted small">
+            ‖a − b‖ / ‖a‖, from 0 in dark blue to {shortNumber(most)} in yellow.
+          </p>
+          <Matrix
+            name="relative difference by layer"
+            table={table}
+            values={values}
+            shown={values}
+            colourOf={colourOf}
+            text={shortNumber}
+            onChoose={(at) => go(viewAddress('tensor', { tensor: list.names[at] as string }))}
+          />
+          <p>
+            <a href={viewAddress('map', { by: 'difference' })}>Show it on the map of bytes</a>
+          </p>
+        </section>
+      )}
+      {table.roles.length > 0 && (
+        <LayerPlot name="Relative difference" table={table} values={values} source={source} />
+      )}
+      <section class="card">
+        <div class="row">
+          <h2 class="grow">{plural(order.length, 'tensor')} with other values</h2>
+          <SaveTable
+            name="differences of values"
+            columns={['name', 'relative', 'differing', 'max_error']}
+            rows={rows}
+          />
+        </div>
+        <div class="scroll">
+          <table>
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th class="number">‖a − b‖ / ‖a‖</th>
+                <th class="number">Other values</th>
+                <th class="number">Greatest error</th>
+              </tr>
+            </thead>
+            <tbody>
+              {order.slice(0, 50).map((at) => (
+                <tr key={at}>
+                  <td class="text mono">
+                    <a href={viewAddress('tensor', { tensor: list.names[at] as string })}>
+                      {list.names[at]}
+                    </a>
+                  </td>
+                  <td class="number">{shortNumber(relative[at] as number)}</td>
+                  <td class="number">{percentText(differing[at] as number, 1)}</td>
+                  <td class="number">{shortNumber(maxError[at] as number)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+    </>
+  );
+}
+
+function Differences({
+  source,
+  second,
+  bytes,
+}: {
+  source: OpenSource;
+  second: OpenSource;
+  bytes: number;
+}) {
+  const pair = pairOf(source, second);
+  const { result, isRunning, isWhole, progress, failure } = useSignal(workOf('differ', pair));
+  const isRemote = source.place.kind === 'url' || second.place.kind === 'url';
+  const begin = (whole: boolean) =>
+    void start('differ', pair, { id: source.id, other: second.id, whole });
+  useEffect(() => {
+    if (result === null && !isRunning && !isRemote) begin(false);
+  }, [pair]);
+  return (
+    <>
+      <div class="row">
+        {isRunning ? (
+          <Working label="Comparing values" progress={progress} stop={() => stop('differ', pair)} />
+        ) : (
+          <>
+            {result !== null && (
+              <span class="muted">
+                {isWhole ? 'Of all values.' : 'Of samples: some rows of every tensor.'}
+              </span>
+            )}
+            {result === null && (
+              <button type="button" class="main" onClick={() => begin(false)}>
+                Compare samples
+              </button>
+            )}
+            {!(isWhole && result !== null) && (
+              <button type="button" onClick={() => begin(true)}>
+                Compare all {bytesText(bytes)}
+              </button>
+            )}
+          </>
+        )}
+      </div>
+      {failure !== null && <Failure error={failure} />}
+      {result !== null && <Values source={source} result={result} />}
+    </>
+  );
+}
+
+function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
+  const { result: names, failure } = useCall('names', { id: source.id, other: second.id });
+  const bytes = source.list.byteLength.reduce((sum, one) => sum + one, 0);
+  return (
+    <div class="content">
+      <header class="row">
+        <div class="grow">
+          <h1>Two models</h1>
+          <p class="muted">
+            {source.label} and {second.label}
+          </p>
+        </div>
+        <button type="button" onClick={() => close('second')}>
+          Close the second
+        </button>
+      </header>
+      {failure !== null && <Failure error={failure} />}
+      <Lora source={source} second={second} />
+      {names !== null && <Names names={names} />}
+      {names !== null && names.comparable > 0 && (
+        <Differences source={source} second={second} bytes={bytes} />
+      )}
+    </div>
+  );
+}
+
+/** The view of two sources; without a second one the ways to open it. */
+export function Compare({ source }: { source: OpenSource }) {
+  const { open: second } = useSignal(slots.second);
+  return second === null ? <Open slot="second" /> : <Both source={source} second={second} />;
+}

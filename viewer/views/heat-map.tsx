@@ -1,0 +1,268 @@
+/** A heat map of two axes, which is dragged and zoomed: sampled from afar, exact from near. */
+
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { isDark, themeColour, useCanvas } from '../parts/canvas.js';
+import { cssColour, divergingMap } from '../parts/colour-maps.js';
+import { shortNumber } from '../parts/format.js';
+import { Failure } from '../parts/messages.js';
+import type { Plane } from '../parts/plane.js';
+import { SavePicture } from '../parts/save.js';
+import { useCall } from '../parts/use-call.js';
+import { type Axis, keptAxes } from '../selection.js';
+import type { Heat, HeatWindow } from '../worker/heat.js';
+
+const HEIGHT = 420;
+
+/** Cells of the picture: of more elements one of several is shown. */
+const MAX_CELLS = 400;
+
+/** Zoomed in furthest, an element is this many pixels wide. */
+const MAX_CELL = 24;
+
+/** The part of the plane that is in sight; positions need not be whole. */
+interface Sight {
+  readonly row: number;
+  readonly column: number;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** A picture of values, with the part of the plane that it is of. */
+interface Picture {
+  readonly heat: Heat;
+  readonly window: HeatWindow;
+}
+
+/** The size of values from which on the colour is the strongest: few values are larger. */
+function limitOf(values: Float32Array): number {
+  const sizes = values.filter(Number.isFinite).map(Math.abs).sort();
+  return sizes[Math.floor((sizes.length - 1) * 0.995)] || sizes.at(-1) || 1;
+}
+
+/** Draws values into an image of one pixel each. */
+function imageOf({ values, rows, columns }: Heat, limit: number): HTMLCanvasElement {
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [columns, rows];
+  const image = new ImageData(columns, rows);
+  const colour = divergingMap(limit, isDark());
+  for (const [at, value] of values.entries()) {
+    const [red, green, blue] = colour(value);
+    image.data.set([red, green, blue, 255], at * 4);
+  }
+  canvas.getContext('2d')?.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function clampedSight(sight: Sight, { rows, columns }: Plane, width: number): Sight {
+  const shownRows = Math.min(rows, Math.max(sight.rows, Math.min(rows, HEIGHT / MAX_CELL)));
+  const shownColumns = Math.min(
+    columns,
+    Math.max(sight.columns, Math.min(columns, width / MAX_CELL)),
+  );
+  return {
+    rows: shownRows,
+    columns: shownColumns,
+    row: Math.min(rows - shownRows, Math.max(0, sight.row)),
+    column: Math.min(columns - shownColumns, Math.max(0, sight.column)),
+  };
+}
+
+function windowOf({ row, column, rows, columns }: Sight, plane: Plane): HeatWindow {
+  return {
+    rows: [Math.floor(row), Math.min(plane.rows, Math.ceil(row + rows))],
+    columns: [Math.floor(column), Math.min(plane.columns, Math.ceil(column + columns))],
+    maxRows: MAX_CELLS,
+    maxColumns: MAX_CELLS,
+  };
+}
+
+function Legend({ limit }: { limit: number }) {
+  const colour = divergingMap(limit, isDark());
+  const stops = Array.from({ length: 21 }, (_, at) => cssColour(colour(((at - 10) / 10) * limit)));
+  return (
+    <span class="row small mono legend">
+      {shortNumber(-limit)}
+      <span class="ramp" style={{ background: `linear-gradient(90deg, ${stops.join(', ')})` }} />
+      {shortNumber(limit)}
+    </span>
+  );
+}
+
+/** Shows a selection of two axes. */
+export function HeatMap({
+  id,
+  tensor,
+  axes,
+  plane,
+}: {
+  id: number;
+  tensor: string;
+  axes: readonly Axis[];
+  plane: Plane;
+}) {
+  const whole: Sight = { row: 0, column: 0, rows: plane.rows, columns: plane.columns };
+  const [sight, setSight] = useState(whole);
+  const [pointed, setPointed] = useState<{ row: number; column: number } | null>(null);
+  const drag = useRef<{ x: number; y: number; from: Sight } | null>(null);
+  const window = windowOf(sight, plane);
+  const { result, failure, isRunning } = useCall(
+    'heat',
+    { id, tensor, axes, window },
+    { delay: 60, keep: true },
+  );
+  const [picture, setPicture] = useState<Picture | null>(null);
+  const [limit, setLimit] = useState<number | null>(null);
+  useEffect(() => {
+    if (result === null) return;
+    setPicture({ heat: result, window });
+    // Colours must not change their meaning while people zoom.
+    setLimit((before) => before ?? limitOf(result.values));
+  }, [result]);
+  const dark = isDark();
+  const image = useMemo(
+    () => (picture === null ? null : imageOf(picture.heat, limit ?? 1)),
+    [picture, limit, dark],
+  );
+
+  const draw = (context: CanvasRenderingContext2D, width: number) => {
+    if (picture === null || image === null) return;
+    const { rows, columns } = picture.window;
+    const { rowStep, columnStep } = picture.heat;
+    context.imageSmoothingEnabled = false;
+    const [x, y] = [width / sight.columns, HEIGHT / sight.rows];
+    context.drawImage(
+      image,
+      (columns[0] - sight.column) * x,
+      (rows[0] - sight.row) * y,
+      image.width * columnStep * x,
+      image.height * rowStep * y,
+    );
+    if (pointed === null) return;
+    context.strokeStyle = themeColour('text');
+    context.lineWidth = 2;
+    const [left, top] = [(pointed.column - sight.column) * x, (pointed.row - sight.row) * y];
+    context.strokeRect(left - 1, top - 1, Math.max(4, x) + 2, Math.max(4, y) + 2);
+  };
+  const { ref, width } = useCanvas(draw, HEIGHT, [image, sight, pointed]);
+  const look = (next: Sight) => setSight(clampedSight(next, plane, width));
+  const zoom = (factor: number, x = 0.5, y = 0.5) => {
+    const next = clampedSight(
+      { ...sight, rows: sight.rows * factor, columns: sight.columns * factor },
+      plane,
+      width,
+    );
+    look({
+      ...next,
+      row: sight.row + (sight.rows - next.rows) * y,
+      column: sight.column + (sight.columns - next.columns) * x,
+    });
+  };
+  const shift = (rows: number, columns: number) =>
+    look({
+      ...sight,
+      row: sight.row + rows * sight.rows,
+      column: sight.column + columns * sight.columns,
+    });
+  const keys: Readonly<Record<string, () => void>> = {
+    ArrowDown: () => shift(0.1, 0),
+    ArrowUp: () => shift(-0.1, 0),
+    ArrowRight: () => shift(0, 0.1),
+    ArrowLeft: () => shift(0, -0.1),
+    '+': () => zoom(0.5),
+    '=': () => zoom(0.5),
+    '-': () => zoom(2),
+    '0': () => setSight(whole),
+  };
+  const cellAt = ({ offsetX, offsetY }: { offsetX: number; offsetY: number }) => ({
+    row: Math.floor(sight.row + (offsetY / HEIGHT) * sight.rows),
+    column: Math.floor(sight.column + (offsetX / width) * sight.columns),
+  });
+  const valueAt = (at: { row: number; column: number }): string => {
+    if (picture === null) return '';
+    const { heat, window: of } = picture;
+    const row = Math.floor((at.row - of.rows[0]) / heat.rowStep);
+    const column = Math.floor((at.column - of.columns[0]) / heat.columnStep);
+    if (row < 0 || column < 0 || row >= heat.rows || column >= heat.columns) return '';
+    const isExact = heat.rowStep === 1 && heat.columnStep === 1;
+    return `${isExact ? '' : 'near '}${plane.indexText(at.row, at.column)} ${isExact ? '=' : '≈'} ${shortNumber(heat.values[row * heat.columns + column] ?? null)}`;
+  };
+  const isSampled = picture !== null && (picture.heat.rowStep > 1 || picture.heat.columnStep > 1);
+  const [down, across] = keptAxes(axes) as [number, number];
+  return (
+    <section class="card">
+      <div class="row">
+        <h2>Heat map</h2>
+        <span class="grow muted small" role="status">
+          {isSampled
+            ? `Sampled: one of ${picture.heat.rowStep} rows, one of ${picture.heat.columnStep} columns. Zoom in for all values.`
+            : picture !== null && 'Exact: every value is shown.'}
+          {isRunning && ' Reading …'}
+        </span>
+        <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>
+          +
+        </button>
+        <button type="button" aria-label="Zoom out" onClick={() => zoom(2)}>
+          −
+        </button>
+        <button type="button" onClick={() => setSight(whole)}>
+          Whole
+        </button>
+        <SavePicture name={`heat map of ${tensor}`} canvas={() => ref.current} />
+      </div>
+      {failure !== null && <Failure error={failure} />}
+      <div class="heat">
+        <canvas
+          ref={ref}
+          role="application"
+          tabIndex={0}
+          aria-label={`Heat map: axis ${down} down, axis ${across} across. Arrow keys move, plus and minus zoom, 0 shows all.`}
+          onKeyDown={(event) => {
+            const act = keys[event.key];
+            if (act === undefined || event.ctrlKey || event.metaKey) return;
+            event.preventDefault();
+            act();
+          }}
+          onWheel={(event) => {
+            // Without a key the wheel scrolls the page.
+            if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
+            event.preventDefault();
+            zoom(
+              event.deltaY + event.deltaX > 0 ? 1.25 : 0.8,
+              event.offsetX / width,
+              event.offsetY / HEIGHT,
+            );
+          }}
+          onDblClick={({ offsetX, offsetY }) => zoom(0.5, offsetX / width, offsetY / HEIGHT)}
+          onPointerDown={(event) => {
+            event.currentTarget.setPointerCapture(event.pointerId);
+            drag.current = { x: event.offsetX, y: event.offsetY, from: sight };
+          }}
+          onPointerMove={(event) => {
+            const { current } = drag;
+            if (current === null) {
+              setPointed(cellAt(event));
+              return;
+            }
+            look({
+              ...sight,
+              row: current.from.row - ((event.offsetY - current.y) / HEIGHT) * sight.rows,
+              column: current.from.column - ((event.offsetX - current.x) / width) * sight.columns,
+            });
+          }}
+          onPointerUp={() => {
+            drag.current = null;
+          }}
+          onPointerLeave={() => setPointed(null)}
+        />
+      </div>
+      <div class="row small">
+        <span class="grow mono" role="status">
+          {pointed === null
+            ? 'Drag to move; Ctrl or Shift and the wheel, or a double click, to zoom.'
+            : valueAt(pointed)}
+        </span>
+        {limit !== null && <Legend limit={limit} />}
+      </div>
+    </section>
+  );
+}

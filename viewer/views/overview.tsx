@@ -1,0 +1,160 @@
+/** The overview of a source: sizes, dtypes, metadata, files and warnings. */
+
+import { useEffect, useState } from 'preact/hooks';
+import { kindColour } from '../parts/colours.js';
+import { bytesText, countText, groupedText, percentText, plural } from '../parts/format.js';
+import type { OpenSource } from '../parts/open-sources.js';
+import { SaveTable } from '../parts/save.js';
+import type { KindCounts, Overview as OverviewFacts } from '../worker/facts.js';
+import { Metadata } from './metadata.js';
+
+function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number }) {
+  const names = kinds.map(({ kind }) => kind);
+  const rows = kinds.map(({ kind, tensors, elements, byteLength }) => [
+    kind,
+    tensors,
+    elements,
+    byteLength,
+  ]);
+  return (
+    <section class="card">
+      <div class="row">
+        <h2 class="grow">Dtypes</h2>
+        <SaveTable
+          name="dtypes"
+          columns={['dtype', 'tensors', 'elements', 'bytes']}
+          rows={() => rows}
+        />
+      </div>
+      <div class="dtype-bar" aria-hidden="true">
+        {kinds.map(({ kind, byteLength }) => (
+          <span
+            key={kind}
+            style={{ flex: `${byteLength} 0 0`, background: kindColour(kind, names) }}
+          />
+        ))}
+      </div>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th>Dtype</th>
+              <th class="number">Tensors</th>
+              <th class="number">Elements</th>
+              <th class="number">Bytes</th>
+              <th class="number">Share</th>
+            </tr>
+          </thead>
+          <tbody>
+            {kinds.map(({ kind, tensors, elements, byteLength }) => (
+              <tr key={kind}>
+                <td>
+                  <span class="swatch" style={{ background: kindColour(kind, names) }} />{' '}
+                  <code>{kind}</code>
+                </td>
+                <td class="number">{groupedText(tensors)}</td>
+                <td class="number">{groupedText(elements)}</td>
+                <td class="number">{bytesText(byteLength)}</td>
+                <td class="number">{percentText(byteLength, total)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Files({ files }: { files: OverviewFacts['files'] }) {
+  return (
+    <section class="card">
+      <h2>{plural(files.length, 'file')}</h2>
+      <div class="scroll long">
+        <table>
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th class="number">Tensors</th>
+              <th class="number">Bytes</th>
+            </tr>
+          </thead>
+          <tbody>
+            {files.map(({ name, tensors, byteLength }) => (
+              <tr key={name}>
+                <td class="text">
+                  <code>{name}</code>
+                </td>
+                <td class="number">{groupedText(tensors)}</td>
+                <td class="number">{bytesText(byteLength)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+/** An image of the metadata, as a blob: it is decoded as an image or not shown. */
+function Thumbnail({ image: { type, bytes } }: { image: { type: string; bytes: Uint8Array } }) {
+  const [url, setUrl] = useState<string | null>(null);
+  useEffect(() => {
+    const made = URL.createObjectURL(new Blob([bytes as Uint8Array<ArrayBuffer>], { type }));
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [bytes]);
+  return url === null ? null : <img class="thumbnail" src={url} alt="Thumbnail of the model" />;
+}
+
+/** The first view of a source. */
+export function Overview({ source }: { source: OpenSource }) {
+  const { overview } = source;
+  const { byteLength, tensors, parameters, method, kinds, metadata, warnings, files, thumbnail } =
+    overview;
+  const title = metadata.find(([key]) => key === 'modelspec.title')?.[1];
+  return (
+    <div class="content">
+      <header class="row">
+        <div class="grow">
+          <h1>{title ?? source.label}</h1>
+          {title !== undefined && <p class="muted">{source.label}</p>}
+        </div>
+        {thumbnail !== null && <Thumbnail image={thumbnail} />}
+      </header>
+      {warnings.map((warning) => (
+        <p key={warning} class="message">
+          {warning}
+        </p>
+      ))}
+      <dl class="facts card">
+        <div>
+          <dt>Bytes</dt>
+          <dd>
+            {bytesText(byteLength)} <small>{groupedText(byteLength)}</small>
+          </dd>
+        </div>
+        <div>
+          <dt>Parameters</dt>
+          <dd>{countText(parameters)}</dd>
+        </div>
+        <div>
+          <dt>Tensors</dt>
+          <dd>{groupedText(tensors)}</dd>
+        </div>
+        <div>
+          <dt>Files</dt>
+          <dd>{groupedText(files.length)}</dd>
+        </div>
+        {method !== null && (
+          <div>
+            <dt>Quantized by</dt>
+            <dd>{method}</dd>
+          </div>
+        )}
+      </dl>
+      <Dtypes kinds={kinds} total={kinds.reduce((sum, one) => sum + one.byteLength, 0)} />
+      <Metadata overview={overview} />
+      <Files files={files} />
+    </div>
+  );
+}

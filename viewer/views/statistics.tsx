@@ -1,0 +1,170 @@
+/** Statistics of a tensor: numbers, histogram, and the norms of rows and columns. */
+
+import { useState } from 'preact/hooks';
+import { bytesText, groupedText, percentText, shortNumber } from '../parts/format.js';
+import { Failure, Working } from '../parts/messages.js';
+import { Plot } from '../parts/plot.js';
+import { SaveTable } from '../parts/save.js';
+import { linearScale } from '../parts/scale.js';
+import { useCall } from '../parts/use-call.js';
+import type { TensorStatistics } from '../worker/statistics.js';
+import type { TensorFacts } from '../worker/values.js';
+
+function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] }) {
+  const { elements, min, max, mean, std, zero, nan, infinite, subnormal } = statistics;
+  const shares = [
+    ['Zeros', zero],
+    ['NaN', nan],
+    ['Infinite', infinite],
+    ['Subnormal', subnormal],
+  ] as const;
+  return (
+    <dl class="facts">
+      {(
+        [
+          ['Minimum', min],
+          ['Maximum', max],
+          ['Mean', mean],
+          ['Standard deviation', std],
+        ] as const
+      ).map(([label, value]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{shortNumber(value)}</dd>
+        </div>
+      ))}
+      {shares.map(([label, count]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>
+            {groupedText(count)} {count > 0 && <small>{percentText(count, elements)}</small>}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Histogram({
+  name,
+  histogram,
+}: {
+  name: string;
+  histogram: NonNullable<TensorStatistics['histogram']>;
+}) {
+  const [isLog, setLog] = useState(false);
+  const { min, max, counts } = histogram;
+  const width = (max - min) / counts.length;
+  return (
+    <section class="card">
+      <div class="row">
+        <h2 class="grow">Histogram</h2>
+        <fieldset class="tabs">
+          <legend class="hidden">Scale of counts</legend>
+          <button type="button" aria-pressed={!isLog} onClick={() => setLog(false)}>
+            Linear
+          </button>
+          <button type="button" aria-pressed={isLog} onClick={() => setLog(true)}>
+            Log
+          </button>
+        </fieldset>
+      </div>
+      <Plot
+        name={`histogram of ${name}`}
+        series={[{ name: 'count', values: counts, colour: '#3b82c4' }]}
+        kind="bars"
+        isLog={isLog}
+        xScale={linearScale(min, max, 7)}
+        xTitle="value"
+        xText={(at) => `${shortNumber(min + at * width)} to ${shortNumber(min + (at + 1) * width)}`}
+      />
+    </section>
+  );
+}
+
+function Norms({
+  name,
+  norms: { rows, columns },
+}: {
+  name: string;
+  norms: NonNullable<TensorStatistics['norms']>;
+}) {
+  return (
+    <div class="pair">
+      {(
+        [
+          ['rows', 'row', rows],
+          ['columns', 'column', columns],
+        ] as const
+      ).map(([title, one, values]) => (
+        <section key={title} class="card">
+          <h2>Norms of {title}</h2>
+          <Plot
+            name={`norms of ${title} of ${name}`}
+            series={[{ name: 'norm', values, colour: one === 'row' ? '#3b82c4' : '#d55e00' }]}
+            kind="lines"
+            xTitle={one}
+            xText={(at) => `${one} ${at}`}
+            height={180}
+          />
+        </section>
+      ))}
+    </div>
+  );
+}
+
+/** The statistics of a tensor: of all values when it is small or people ask for it, else of a sample. */
+export function Statistics({ id, facts }: { id: number; facts: TensorFacts }) {
+  const { name, elements, byteLength } = facts;
+  const [isWhole, setWhole] = useState(false);
+  const { result, progress, failure, isRunning, stop } = useCall(
+    'statistics',
+    { id, tensor: name, whole: isWhole },
+    { keep: true },
+  );
+  if (elements === 0) return null;
+  const table = Object.entries(result?.statistics ?? {});
+  return (
+    <>
+      <section class="card">
+        <div class="row">
+          <h2 class="grow">Statistics</h2>
+          {result !== null && (
+            <SaveTable
+              name={`statistics of ${name}`}
+              columns={['statistic', 'value']}
+              rows={() => table}
+            />
+          )}
+        </div>
+        {result?.isSample && (
+          <p class="message row">
+            <span class="grow">
+              Of a sample: {groupedText(result.statistics.elements)} of {groupedText(elements)}{' '}
+              values.
+            </span>
+            {!isRunning && (
+              <button type="button" onClick={() => setWhole(true)}>
+                Read all {bytesText(byteLength)}
+              </button>
+            )}
+          </p>
+        )}
+        {isRunning && (
+          <Working
+            label="Reading values"
+            progress={progress}
+            stop={() => {
+              stop();
+              setWhole(false);
+            }}
+          />
+        )}
+        {failure !== null && <Failure error={failure} />}
+        {result !== null && <Numbers statistics={result.statistics} />}
+      </section>
+      {result?.histogram && <Histogram name={name} histogram={result.histogram} />}
+      {result?.norms && <Norms name={name} norms={result.norms} />}
+    </>
+  );
+}

@@ -1,0 +1,208 @@
+/** A tensor: how it is stored, and its values. */
+
+import { useMemo, useState } from 'preact/hooks';
+import { call } from '../client.js';
+import { bytesText, countText, groupedText } from '../parts/format.js';
+import { Failure } from '../parts/messages.js';
+import type { OpenSource } from '../parts/open-sources.js';
+import { type Plane, planeTable } from '../parts/plane.js';
+import { saveBlob } from '../parts/save.js';
+import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
+import { useCall } from '../parts/use-call.js';
+import { type Axis, keptAxes, parseSelection, planeOf, selectionText } from '../selection.js';
+import type { TensorFacts } from '../worker/values.js';
+import { Grid } from './grid.js';
+import { HeatMap } from './heat-map.js';
+import { SelectionField } from './selection-field.js';
+import { Statistics } from './statistics.js';
+
+function Facts({ facts }: { facts: TensorFacts }) {
+  const { kind, shape, elements, byteLength, offset, file, scheme, bits, block, storedAs } = facts;
+  return (
+    <dl class="facts card">
+      <div>
+        <dt>{scheme === null ? 'Dtype' : 'Scheme'}</dt>
+        <dd>
+          {kind}{' '}
+          {scheme !== null && (
+            <small>
+              {bits} bits{block !== null && `, blocks of ${block.join(' × ')}`}
+            </small>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Shape</dt>
+        <dd>{shape.length === 0 ? 'scalar' : shape.join(' × ')}</dd>
+      </div>
+      <div>
+        <dt>Elements</dt>
+        <dd>{countText(elements)}</dd>
+      </div>
+      <div>
+        <dt>Bytes</dt>
+        <dd>
+          {bytesText(byteLength)} <small>{groupedText(byteLength)}</small>
+        </dd>
+      </div>
+      <div>
+        <dt>Place</dt>
+        <dd>
+          {groupedText(offset)} <small>in {file}</small>
+        </dd>
+      </div>
+      {storedAs.map(([part, name]) => (
+        <div key={part}>
+          <dt>{part}</dt>
+          <dd>
+            <small>{name}</small>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Values({
+  id,
+  facts,
+  axes,
+  plane,
+}: {
+  id: number;
+  facts: TensorFacts;
+  axes: readonly Axis[];
+  plane: Plane;
+}) {
+  const { name, kind, shape, scheme, bits } = facts;
+  const [form, setForm] = useState<'values' | 'bits'>('values');
+  const [note, setNote] = useState<{ message: string } | null>(null);
+  const [copied, setCopied] = useState('');
+  const one = { id, tensor: name };
+  const table = async (
+    wanted: 'csv' | 'text',
+    use: (text: string) => Promise<void> | void,
+    done: string,
+  ) => {
+    try {
+      await use(await call('table', { ...one, axes, form: wanted }));
+      setNote(null);
+      setCopied(done);
+    } catch (error) {
+      setNote(error as Error);
+    }
+  };
+  const copy = (text: string) => navigator.clipboard.writeText(text);
+  return (
+    <section class="card">
+      <div class="row">
+        <h2 class="grow">Values</h2>
+        <span class="muted small" role="status">
+          {copied}
+        </span>
+        {scheme === null && (
+          <button
+            type="button"
+            aria-pressed={form === 'bits'}
+            onClick={() => setForm(form === 'bits' ? 'values' : 'bits')}
+          >
+            Bits
+          </button>
+        )}
+        <button type="button" onClick={() => void table('text', copy, 'Copied as text')}>
+          Copy
+        </button>
+        <button type="button" onClick={() => void table('csv', copy, 'Copied as CSV')}>
+          Copy CSV
+        </button>
+        <button
+          type="button"
+          aria-label="Save values as CSV"
+          onClick={() =>
+            void table(
+              'csv',
+              (text) => saveBlob(`${name}.csv`, new Blob([text], { type: 'text/csv' })),
+              'Saved',
+            )
+          }
+        >
+          CSV
+        </button>
+      </div>
+      {note !== null && <Failure error={note} />}
+      <Grid
+        key={`${name}${selectionText(axes, shape)}`}
+        one={one}
+        plane={plane}
+        kind={kind}
+        bits={bits}
+        form={form}
+      />
+    </section>
+  );
+}
+
+/** The selection of an address; everything, and what is wrong, for one that is none. */
+function selectionOf(
+  text: string,
+  shape: readonly number[],
+): { axes: Axis[]; problem: Error | null } {
+  try {
+    return { axes: planeOf(parseSelection(text, shape)), problem: null };
+  } catch (error) {
+    return { axes: planeOf(parseSelection('', shape)), problem: error as Error };
+  }
+}
+
+function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
+  const { slice = '' } = useAddress();
+  const { name, shape } = facts;
+  const { axes, problem } = useMemo(() => selectionOf(slice, shape), [slice, name]);
+  const plane = useMemo(() => planeTable(axes), [axes]);
+  return (
+    <>
+      <Facts facts={facts} />
+      <Statistics id={source.id} facts={facts} />
+      <SelectionField
+        text={slice}
+        axes={axes}
+        shape={shape}
+        choose={(text) =>
+          go(addressWith({ view: 'tensor', tensor: name, slice: text }), { replace: true })
+        }
+      />
+      {problem !== null && <Failure error={problem} />}
+      {keptAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
+        <HeatMap
+          key={selectionText(axes, shape)}
+          id={source.id}
+          tensor={name}
+          axes={axes}
+          plane={plane}
+        />
+      )}
+      <Values id={source.id} facts={facts} axes={axes} plane={plane} />
+    </>
+  );
+}
+
+/** The view of the tensor that the address names. */
+export function Tensor({ source, name }: { source: OpenSource; name: string }) {
+  const { result: facts, failure } = useCall('tensor', { id: source.id, tensor: name });
+  return (
+    <div class="content">
+      <header>
+        <h1>{name}</h1>
+      </header>
+      {failure !== null && (
+        <>
+          <Failure error={failure} />
+          <a href={viewAddress('tensors', { find: name.split('.').at(-1) ?? '' })}>
+            Search for its last word
+          </a>
+        </>
+      )}
+      {facts !== null && <Shown key={name} source={source} facts={facts} />}
+    </div>
+  );
+}

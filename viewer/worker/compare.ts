@@ -1,0 +1,131 @@
+/** What differs between two models: their tensors by name, and the values of those that both have. */
+
+import { compareTensors, type SliceableTensor, type ValuedTensor } from 'safetensors-mmap/inspect';
+import type { LogicalTensor } from 'safetensors-mmap/quantized';
+import type { TensorList } from './facts.js';
+import { forEachAt, seldom } from './layers.js';
+import { sampleAxes, sampleSize, selectedElements } from './sample.js';
+import type { Source } from './sources.js';
+import { type Progress, partOf } from './statistics.js';
+import { readable, tensorFacts } from './values.js';
+
+/** A tensor whose dtype or shape differs. */
+export interface ChangedTensor {
+  readonly name: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+/** Names of two models side by side. */
+export interface NameDifference {
+  /** Only in the second. */
+  readonly added: readonly string[];
+  /** Only in the first. */
+  readonly removed: readonly string[];
+  readonly changed: readonly ChangedTensor[];
+  /** Tensors that both have with one shape: their values can be compared. */
+  readonly comparable: number;
+}
+
+/** Differences of values by position in the list of the first; NaN for tensors that are not known, or in one alone. */
+export interface ValueDifferences {
+  /** ‖a − b‖ / ‖a‖. */
+  readonly relative: Float64Array;
+  /** Share of values that differ. */
+  readonly differing: Float64Array;
+  readonly maxError: Float64Array;
+}
+
+/** What is known so far. */
+export interface DifferProgress extends Progress {
+  readonly partial: ValueDifferences;
+}
+
+function described(list: TensorList, at: number): string {
+  return `${list.kinds[list.kind[at] as number]} ${list.shapes[at]}`;
+}
+
+function positions({ names }: TensorList): Map<string, number> {
+  return new Map(names.map((name, at) => [name, at]));
+}
+
+/** Compares names, dtypes and shapes. */
+export function nameDifference(first: TensorList, second: TensorList): NameDifference {
+  const [before, after] = [positions(first), positions(second)];
+  const changed: ChangedTensor[] = [];
+  let comparable = 0;
+  for (const [name, at] of before) {
+    const other = after.get(name);
+    if (other === undefined) continue;
+    if (first.shapes[at] === second.shapes[other]) comparable++;
+    const [own, others] = [described(first, at), described(second, other)];
+    if (own !== others) changed.push({ name, before: own, after: others });
+  }
+  return {
+    added: second.names.filter((name) => !before.has(name)),
+    removed: first.names.filter((name) => !after.has(name)),
+    ...{ changed, comparable },
+  };
+}
+
+/** Compares the values of tensors that both have with one shape: of samples at the same places, or all. */
+export async function valueDifferences(
+  first: Source,
+  second: Source,
+  isWhole: boolean,
+  signal: AbortSignal,
+  onProgress: (progress: DifferProgress) => void,
+): Promise<ValueDifferences> {
+  const { list } = first;
+  const after = positions(second.list);
+  const isRemote = first.isRemote || second.isRemote;
+  const compared = [...list.names.keys()].filter((at) => {
+    const other = after.get(list.names[at] as string);
+    return other !== undefined && second.list.shapes[other] === list.shapes[at];
+  });
+  const column = () => new Float64Array(list.names.length).fill(Number.NaN);
+  const partial = { relative: column(), differing: column(), maxError: column() };
+  const total = compared.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
+  let done = 0;
+  const report = seldom(() => onProgress({ done, total, partial }));
+  await forEachAt(compared.length, isRemote, async (index) => {
+    const at = compared[index] as number;
+    const name = list.names[at] as string;
+    const { shape, elements, byteLength } = tensorFacts(first, name);
+    const axes = sampleAxes(shape, sampleSize(isRemote, true));
+    const isSample = !isWhole && selectedElements(axes) < elements;
+    const open = (source: Source): ValuedTensor =>
+      isSample
+        ? partOf(source, name, axes, signal)
+        : (readable(source, name, signal) as ValuedTensor);
+    const [a, b] = alike(open(first), open(second));
+    const {
+      relative,
+      differing,
+      maxError,
+      elements: read,
+    } = await compareTensors(a, b, { signal });
+    // Zeros before, and others after, differ by all that there is.
+    partial.relative[at] = relative ?? (differing > 0 ? 1 : 0);
+    partial.differing[at] = differing / Math.max(1, read);
+    partial.maxError[at] = maxError ?? Number.NaN;
+    done += byteLength;
+    report();
+  });
+  return partial;
+}
+
+/** A tensor of values beside a stored one: both are asked for parts. */
+function alike(a: ValuedTensor, b: ValuedTensor): [SliceableTensor, SliceableTensor] {
+  return [sliceable(a), sliceable(b)];
+}
+
+function sliceable(tensor: ValuedTensor): SliceableTensor {
+  if (!('rowBlocks' in tensor)) return tensor;
+  const logical = tensor as LogicalTensor;
+  return {
+    dtype: 'F32',
+    shape: logical.shape,
+    slice: (...index) => logical.slice(...(index as [])),
+  };
+}

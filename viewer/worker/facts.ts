@@ -1,0 +1,197 @@
+/** Facts of an open source for the page: what the overview shows, and the list of tensors in columns. */
+
+import { checkModelspec, type ModelspecProblem, thumbnailOf } from 'safetensors-mmap/inspect';
+import type { DequantizedCheckpoint } from 'safetensors-mmap/quantized';
+import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap/remote';
+import { lackingDtypes } from '../../src/cli/sources/torch-dtypes.js';
+
+/** Tensors in columns: 100 000 objects would take the page half a second to receive. */
+export interface TensorList {
+  readonly names: readonly string[];
+  /** Dtypes of stored tensors, schemes of quantized ones; `kind` has positions in it. */
+  readonly kinds: readonly string[];
+  readonly kind: Uint8Array;
+  readonly shapes: readonly string[];
+  readonly elements: Float64Array;
+  readonly byteLength: Float64Array;
+  /** Of the first byte, in its file. */
+  readonly offset: Float64Array;
+  readonly files: readonly string[];
+  readonly file: Uint32Array;
+}
+
+/** Sums over the tensors of one dtype or scheme. */
+export interface KindCounts {
+  readonly kind: string;
+  readonly tensors: number;
+  readonly elements: number;
+  readonly byteLength: number;
+}
+
+/** A file of a source. */
+export interface FileFacts {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly tensors: number;
+}
+
+/** What is known of a source when it has been opened. */
+export interface Overview {
+  readonly path: string;
+  readonly files: readonly FileFacts[];
+  readonly byteLength: number;
+  readonly tensors: number;
+  /** Parameters, of quantized tensors the logical ones. */
+  readonly parameters: number;
+  /** The method of quantization; null without one. */
+  readonly method: string | null;
+  readonly kinds: readonly KindCounts[];
+  readonly metadata: readonly (readonly [key: string, value: string])[];
+  /** What the specification says of `modelspec.` keys; empty without such keys. */
+  readonly modelspecProblems: readonly ModelspecProblem[];
+  readonly thumbnail: { readonly type: string; readonly bytes: Uint8Array } | null;
+  readonly warnings: readonly string[];
+}
+
+/** `4096 × 4096`. */
+export function shapeText(shape: readonly number[]): string {
+  return shape.length === 0 ? 'scalar' : shape.join(' × ');
+}
+
+/** The dimensions in such a text. */
+export function dimensions(text: string): number[] {
+  return text === 'scalar' ? [] : text.split(' × ').map(Number);
+}
+
+function elementsOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/** What the list says of one tensor. */
+interface Row {
+  readonly name: string;
+  readonly kind: string;
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+  readonly offset: number;
+  readonly file: string;
+}
+
+/** Gives every value a number, in the order of first use. */
+class Numbered {
+  readonly values: string[] = [];
+  readonly #numbers = new Map<string, number>();
+
+  of(value: string): number {
+    const known = this.#numbers.get(value);
+    if (known !== undefined) return known;
+    this.#numbers.set(value, this.values.length);
+    return this.values.push(value) - 1;
+  }
+}
+
+/** Puts rows into columns. */
+function columns(rows: readonly Row[]): TensorList {
+  const [kinds, files] = [new Numbered(), new Numbered()];
+  const floats = (of: (row: Row) => number): Float64Array => Float64Array.from(rows, of);
+  const kind = Uint8Array.from(rows, (row) => kinds.of(row.kind));
+  const file = Uint32Array.from(rows, (row) => files.of(row.file));
+  return {
+    names: rows.map(({ name }) => name),
+    ...{ kinds: kinds.values, kind, files: files.values, file },
+    shapes: rows.map(({ shape }) => shapeText(shape)),
+    elements: floats(({ shape }) => elementsOf(shape)),
+    byteLength: floats(({ byteLength }) => byteLength),
+    offset: floats(({ offset }) => offset),
+  };
+}
+
+/** Lists the logical tensors, those that cannot be dequantized as they are stored, in the order of their bytes. */
+export function listOf(
+  headers: readonly ShardHeader[],
+  entries: readonly TensorEntry[],
+  model: DequantizedCheckpoint,
+): TensorList {
+  const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
+  const logical = new Map(model.keys().map((name) => [name, model.info(name)]));
+  const used = new Set<string>();
+  const byWeight = new Map<string, string[]>();
+  for (const [name, { storedAs }] of logical) {
+    for (const stored of Object.values(storedAs)) used.add(stored);
+    const [first] = Object.values(storedAs) as [string];
+    byWeight.set(first, [...(byWeight.get(first) ?? []), name]);
+  }
+  const rows: Row[] = [];
+  for (const { name: stored, dtype, shape, byteLength, dataOffsets, file } of entries) {
+    const place = { offset: (starts.get(file) ?? 0) + dataOffsets[0], file };
+    for (const name of byWeight.get(stored) ?? []) {
+      const info = logical.get(name);
+      if (info === undefined) continue;
+      rows.push({
+        name,
+        kind: info.scheme ?? dtype,
+        shape: info.shape,
+        byteLength: info.byteLength,
+        ...place,
+      });
+    }
+    if (!used.has(stored)) rows.push({ name: stored, kind: dtype, shape, byteLength, ...place });
+  }
+  return columns(rows);
+}
+
+function kindCounts({ kinds, kind, elements, byteLength }: TensorList): KindCounts[] {
+  const counts = kinds.map((name) => ({ kind: name, tensors: 0, elements: 0, byteLength: 0 }));
+  for (const [at, number] of kind.entries()) {
+    const sums = counts[number] as (typeof counts)[number];
+    sums.tensors++;
+    sums.elements += elements[at] as number;
+    sums.byteLength += byteLength[at] as number;
+  }
+  return counts.sort((a, b) => b.byteLength - a.byteLength);
+}
+
+/** The metadata of the index or the only file; without any those of the first shard. */
+function metadataOf(
+  { metadata }: RemoteCheckpoint,
+  headers: readonly ShardHeader[],
+): ReadonlyMap<string, string> {
+  return new Map([...(headers[0]?.metadata ?? []), ...(metadata ?? [])]);
+}
+
+/** Tells what an opened source is. */
+export async function overviewOf(
+  checkpoint: RemoteCheckpoint,
+  model: DequantizedCheckpoint,
+  headers: readonly ShardHeader[],
+  list: TensorList,
+  signal: AbortSignal,
+): Promise<Overview> {
+  const warnings = model.problems.map(({ message }) => message);
+  warnings.push(...lackingDtypes(list.kinds));
+  await checkpoint.verify({ signal }).catch((error: { problems?: { message: string }[] }) => {
+    signal.throwIfAborted();
+    warnings.push(...(error.problems?.map(({ message }) => message) ?? [String(error)]));
+  });
+  const files = headers.map(({ file, dataStart, tensors }) => ({
+    name: file,
+    byteLength: tensors.reduce(
+      (end, { dataOffsets }) => Math.max(end, dataStart + dataOffsets[1]),
+      dataStart,
+    ),
+    tensors: tensors.length,
+  }));
+  const { parameters } = await checkpoint.summary({ signal });
+  const metadata = metadataOf(checkpoint, headers);
+  const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
+  return {
+    path: checkpoint.path,
+    ...{ files, parameters, warnings, method: model.method },
+    byteLength: files.reduce((sum, { byteLength }) => sum + byteLength, 0),
+    tensors: list.names.length,
+    kinds: kindCounts(list),
+    metadata: [...metadata],
+    modelspecProblems: isSpecified ? checkModelspec(metadata) : [],
+    thumbnail: thumbnailOf(metadata.get('modelspec.thumbnail') ?? ''),
+  };
+}

@@ -1,0 +1,82 @@
+/** Opens what people drop, choose or type, and keeps it open under a number. */
+
+import { type DequantizedCheckpoint, dequantized } from 'safetensors-mmap/quantized';
+import {
+  openRemote,
+  type RemoteCheckpoint,
+  type RemoteOptions,
+  type TensorEntry,
+} from 'safetensors-mmap/remote';
+import type { SourceId } from '../protocol.js';
+import { listOf, type Overview, overviewOf, type TensorList } from './facts.js';
+
+/** Where a source is. */
+export type Place =
+  | { readonly kind: 'files'; readonly files: readonly File[] }
+  | {
+      readonly kind: 'url';
+      readonly url: string;
+      readonly headers?: Readonly<Record<string, string>>;
+    };
+
+/** An open source. */
+export interface Source {
+  readonly checkpoint: RemoteCheckpoint;
+  readonly model: DequantizedCheckpoint;
+  readonly list: TensorList;
+  /** The stored tensors by name. */
+  readonly stored: ReadonlyMap<string, TensorEntry>;
+  /** Where the data of each file begins. */
+  readonly starts: ReadonlyMap<string, number>;
+  /** Whether reading costs transfers. */
+  readonly isRemote: boolean;
+}
+
+const sources = new Map<SourceId, Source>();
+let lastId = 0;
+
+async function openPlace(place: Place, options: RemoteOptions): Promise<RemoteCheckpoint> {
+  if (place.kind === 'files') return await openRemote(place.files[0] as File, options);
+  const { url, headers } = place;
+  return await openRemote(url, headers === undefined ? options : { ...options, headers });
+}
+
+/** Opens a source: all of its headers are read. */
+export async function openSource(
+  place: Place,
+  token: string | null,
+  signal: AbortSignal,
+): Promise<{ id: SourceId; overview: Overview }> {
+  const checkpoint = await openPlace(place, token === null ? { signal } : { signal, token });
+  try {
+    const model = await dequantized(checkpoint, { signal });
+    const [headers, entries] = await Promise.all([
+      checkpoint.headers({ signal }),
+      checkpoint.tensors({ signal }),
+    ]);
+    const list = listOf(headers, entries, model);
+    const overview = await overviewOf(checkpoint, model, headers, list, signal);
+    const id = ++lastId;
+    const stored = new Map(entries.map((entry) => [entry.name, entry]));
+    const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
+    sources.set(id, { checkpoint, model, list, stored, starts, isRemote: place.kind === 'url' });
+    return { id, overview };
+  } catch (error) {
+    checkpoint.close();
+    throw error;
+  }
+}
+
+/** An open source; throws once it has been closed. */
+export function sourceOf(id: SourceId): Source {
+  const source = sources.get(id);
+  if (source === undefined) throw new Error('This source has been closed; open it again.');
+  return source;
+}
+
+/** Closes a source and ends its requests. */
+export function closeSource(id: SourceId): null {
+  sources.get(id)?.checkpoint.close();
+  sources.delete(id);
+  return null;
+}

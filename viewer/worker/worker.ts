@@ -1,0 +1,99 @@
+/** The worker: reads and computes what the page asks for, each call until it is done or cancelled. */
+
+import type {
+  ArgsOf,
+  CallName,
+  Failure,
+  ProgressOf,
+  Reply,
+  Request,
+  ResultOf,
+} from '../protocol.js';
+import { adviceFor } from './advice.js';
+import { nameDifference, valueDifferences } from './compare.js';
+import { find } from './find.js';
+import { heat } from './heat.js';
+import { layerStatistics } from './layers.js';
+import { loraPairs } from './lora.js';
+import { closeSource, openSource, sourceOf } from './sources.js';
+import { tensorStatistics } from './statistics.js';
+import { branchesTo, treeRows } from './tree.js';
+import { byteMap } from './treemap.js';
+import { cells, tableText, tensorFacts } from './values.js';
+
+/** What a call gets besides its arguments. */
+interface Context<Name extends CallName> {
+  readonly signal: AbortSignal;
+  onProgress(progress: ProgressOf<Name>): void;
+}
+
+type Handlers = {
+  readonly [Name in CallName]: (
+    args: ArgsOf<Name>,
+    context: Context<Name>,
+  ) => ResultOf<Name> | Promise<ResultOf<Name>>;
+};
+
+const HANDLERS: Handlers = {
+  open: ({ place, token }, { signal }) => openSource(place, token, signal),
+  close: ({ id }) => closeSource(id),
+  list: ({ id }) => sourceOf(id).list,
+  find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
+  tree: ({ id, node }) => treeRows(sourceOf(id).list, node),
+  branches: ({ id, tensor }) => branchesTo(sourceOf(id).list, tensor),
+  tensor: ({ id, tensor }) => tensorFacts(sourceOf(id), tensor),
+  cells: ({ id, tensor, axes, form }, { signal }) =>
+    cells(sourceOf(id), tensor, axes, form, signal),
+  heat: ({ id, tensor, axes, window }, { signal }) =>
+    heat(sourceOf(id), tensor, axes, window, signal),
+  layers: ({ id, whole }, { signal, onProgress }) =>
+    layerStatistics(sourceOf(id), whole, signal, onProgress),
+  map: ({ id, map }) => byteMap(sourceOf(id).list, map),
+  names: ({ id, other }) => nameDifference(sourceOf(id).list, sourceOf(other).list),
+  differ: ({ id, other, whole }, { signal, onProgress }) =>
+    valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
+  lora: ({ id, base }, { signal }) =>
+    loraPairs(sourceOf(id), base === null ? null : sourceOf(base), signal),
+  statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
+    tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
+  table: ({ id, tensor, axes, form }, { signal }) =>
+    tableText(sourceOf(id), tensor, axes, form, signal),
+};
+
+const scope = globalThis as unknown as {
+  onmessage: (event: MessageEvent<Request>) => void;
+  postMessage(reply: Reply): void;
+};
+
+const running = new Map<number, AbortController>();
+
+function failureOf(error: unknown): Failure {
+  const { code, message } = Object(error) as { code?: unknown; message?: unknown };
+  return {
+    code: typeof code === 'string' ? code : null,
+    message: typeof message === 'string' ? message : String(error),
+    advice: adviceFor(error),
+  };
+}
+
+async function answer(call: number, name: CallName, args: unknown): Promise<void> {
+  const controller = new AbortController();
+  running.set(call, controller);
+  try {
+    const handle = HANDLERS[name] as (args: unknown, context: Context<CallName>) => unknown;
+    const result = await handle(args, {
+      signal: controller.signal,
+      onProgress: (progress) => scope.postMessage({ call, progress }),
+    });
+    scope.postMessage({ call, result });
+  } catch (error) {
+    scope.postMessage({ call, failure: failureOf(error) });
+  } finally {
+    running.delete(call);
+  }
+}
+
+scope.onmessage = ({ data }) => {
+  if ('cancel' in data) running.get(data.cancel)?.abort();
+  else void answer(data.call, data.name, data.args);
+};

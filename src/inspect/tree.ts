@@ -169,7 +169,17 @@ function oneByOne({ all }: FoldedBranch, outer: number, before: string): TreeNod
   );
 }
 
-/** The nodes that a folded one stands for, one for each of its branches; empty for one that is not folded. */
+/**
+ * The nodes that a folded one stands for, one for each of its branches; empty for one that is not folded.
+ *
+ * @example
+ * ```ts
+ * const layer = { dtype: 'F32', shape: [2], byteLength: 8 };
+ * const [node] = treeOf([0, 1].map((i) => ({ name: `layers.${i}.weight`, ...layer })));
+ * console.log(node?.label, node && unfold(node).map(({ label }) => label));
+ * // → layers.0-1.weight [ 'layers.0.weight', 'layers.1.weight' ]
+ * ```
+ */
 export function unfold(node: TreeNode): TreeNode[] {
   return unfoldings.get(node)?.() ?? [];
 }

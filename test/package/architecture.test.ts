@@ -315,6 +315,7 @@ describe('files', () => {
       'sanitize',
       'mutation',
       'faults',
+      'viewer',
     ];
     const found = filesBelow('test')
       .filter((path) => path.endsWith('.test.ts'))

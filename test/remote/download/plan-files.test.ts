@@ -1,3 +1,8 @@
+/**
+ * Downloads of files that patterns choose.
+ *
+ * File length: one job with its plan, its continuation and its refusals, against one repository.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {

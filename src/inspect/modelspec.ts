@@ -80,6 +80,7 @@ export interface ModelspecProblem {
   readonly key: string;
   /** `error` for a required key, `warning` for a recommended one. */
   readonly level: 'error' | 'warning';
+  /** What is wrong, to follow the key: `is required`. */
   readonly message: string;
 }
 
@@ -147,7 +148,12 @@ function valueProblem(
  * console.log(thumbnailOf('data:image/png;base64,iVBORw==')); // → { type: 'image/png', bytes: Uint8Array(4) [ 137, 80, 78, 71 ] }
  * ```
  */
-export function thumbnailOf(value: string): { type: string; bytes: Uint8Array } | null {
+export function thumbnailOf(value: string): {
+  /** The image's media type, as the URL says. */
+  type: string;
+  /** Its bytes; a new array. */
+  bytes: Uint8Array;
+} | null {
   const [prefix, type] = /^data:(image\/[\w.+-]+);base64,/.exec(value) ?? [];
   if (prefix === undefined || type === undefined) return null;
   try {

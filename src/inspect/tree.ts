@@ -5,9 +5,13 @@
 
 /** The tensor of a leaf. */
 export interface TreeEntry {
+  /** The whole name: its parts end with a point or a slash. */
   readonly name: string;
+  /** Equal branches have equal dtypes. */
   readonly dtype: string;
+  /** Dimensions, outermost first; equal in equal branches. */
   readonly shape: readonly number[];
+  /** Length in bytes. */
   readonly byteLength: number;
 }
 
@@ -23,6 +27,7 @@ export interface TreeNode {
   readonly byteLength: number;
   /** The tensor, for a leaf; of a folded one the first. */
   readonly leaf: TreeEntry | null;
+  /** The branches and leaves below; none below a leaf without longer names. */
   readonly children: readonly TreeNode[];
 }
 

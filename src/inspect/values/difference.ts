@@ -12,6 +12,7 @@ const BLOCK = 2 ** 12;
 
 /** Differences of two tensors; C64 counts real and imaginary parts separately. */
 export interface TensorDifference {
+  /** Values of one side. */
   readonly elements: number;
   /** Number of different values. Two NaN are equal, and so are 0 and -0. */
   readonly differing: number;

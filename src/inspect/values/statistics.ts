@@ -8,15 +8,21 @@ export type ValueWindows = AsyncIterable<ArrayLike<number>> | Iterable<ArrayLike
 
 /** Of real numbers. NaN and infinities are counted, and left out of min, max, mean and std. */
 export interface Statistics {
+  /** All values. */
   readonly elements: number;
   /** Null, as the next three, without finite values. */
   readonly min: number | null;
+  /** The greatest finite value. */
   readonly max: number | null;
+  /** The mean of the finite values. */
   readonly mean: number | null;
   /** Standard deviation of the population: divides by the number of values. */
   readonly std: number | null;
+  /** Values that are NaN. */
   readonly nan: number;
+  /** Infinities of both signs. */
   readonly infinite: number;
+  /** Values that are 0 or -0. */
   readonly zero: number;
   /** Values nearer to zero than the least normal number of their dtype, and not zero. */
   readonly subnormal: number;
@@ -26,8 +32,11 @@ const MOST_BINS = 65_536;
 
 /** Counts of values in ranges of one width. */
 export interface Histogram {
+  /** Where the first range begins. */
   readonly min: number;
+  /** Where the last range ends; it is counted in that. */
   readonly max: number;
+  /** Values of each range. */
   readonly counts: readonly number[];
 }
 

@@ -18,7 +18,9 @@ const WINDOW_ELEMENTS = 2 ** 22;
  * checkpoint.getSlice(name, ...index) }`, whose parts are fetched when their turn comes.
  */
 export interface SliceableTensor {
+  /** As in the header. */
   readonly dtype: Dtype;
+  /** Dimensions, outermost first. */
   readonly shape: readonly number[];
   /** A part, by the rules of `Tensor.slice`. */
   slice(...index: SliceIndices): Tensor | Promise<Tensor>;

@@ -32,10 +32,11 @@ import {
 } from '../tensor/storage/storage.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { readJsonBeside } from './json-beside.js';
+import { readBeside } from './json-beside.js';
 import { prefetch } from './prefetch.js';
 import { readTensors } from './read-tensors.js';
 import {
+  type FileBeside,
   type FileFacts,
   fileFacts,
   handleFacts,
@@ -451,13 +452,13 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return showFacts('SafetensorsFile', this.toJSON(), depth, options, inspect);
   }
 
-  /** @internal A file of JSON in the folder of `path`; undefined when it cannot be read. */
-  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+  /** @internal A small file in the folder of `path`; undefined when there is none. */
+  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
     requireString('name', name);
     requireSignal(signal);
     requireOpen(this.#storage);
     const { path } = this;
-    return path === undefined ? undefined : await runAsync(readJsonBeside(path, name), signal);
+    return path === undefined ? undefined : await runAsync(readBeside(path, name), signal);
   }
 
   #openHeader(): Header {

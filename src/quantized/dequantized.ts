@@ -1,11 +1,13 @@
 /** A checkpoint as the model means it: logical tensors in place of codes, scales and zero points. */
 
 import {
+  argumentTypeError,
   type OptionNames,
   requireOptions,
   requireSignal,
   requireString,
 } from '../errors/arguments.js';
+import { tagOf } from '../errors/brand-checks.js';
 import { type QuantizationError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
@@ -19,15 +21,16 @@ import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
 import { type Configuration, configurationOf, OTHER_CONFIGS } from './plan/configuration.js';
 import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
 import { packedWeightOf } from './plan/packed-weights.js';
-import { type CheckpointPlan, planCheckpoint } from './plan/plan.js';
-import { inFile } from './plan/refusals.js';
+import { parsedConfig } from './plan/plain-config.js';
+import { type CheckpointPlan, mayBeQuantized, planCheckpoint } from './plan/plan.js';
+import { inFile, invalid } from './plan/refusals.js';
 import { type QuantizedSource, type ReadableSource, StoredTensors } from './source.js';
 
 /** Options of {@link dequantized}. */
 export interface DequantizeOptions {
   /**
-   * The model's configuration: the parsed `config.json`. By default it is read beside the weights, or the file that
-   * older tools wrote: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`.
+   * The model's configuration: the parsed `config.json`; null for none. By default it is read beside the weights, or the
+   * file that older tools wrote: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`.
    */
   readonly config?: unknown;
   /** Ends reading names and configuration early. */
@@ -89,7 +92,10 @@ export class DequantizedCheckpoint {
     options: DequantizeOptions,
   ): Promise<DequantizedCheckpoint> {
     requireOptions(options, DEQUANTIZE_OPTIONS);
-    const { signal } = options;
+    const { config, signal } = options;
+    if (config !== undefined && config !== null && tagOf(config) !== 'Object') {
+      throw argumentTypeError('config', 'the parsed config.json, or null for none', config);
+    }
     requireSignal(signal);
     const stored = new StoredTensors(source);
     const call = signal === undefined ? {} : { signal };
@@ -100,9 +106,7 @@ export class DequantizedCheckpoint {
       [...read].map(([name, tensor]) => [name as string, (tensor as Tensor).bytes]),
     );
     const tensors = new CheckpointTensors(entries, bytes);
-    const configuration = await readConfiguration(stored, tensors, options).catch((error) => {
-      throw inFile(error, stored.path);
-    });
+    const configuration = await readConfiguration(stored, tensors, options);
     const plan = await inTurns(
       planCheckpoint(tensors, configuration),
       signal ?? new AbortController().signal,
@@ -189,20 +193,45 @@ function isAnyPacked(tensors: CheckpointTensors): boolean {
   return [...tensors].some(({ name }) => packedWeightOf(name, dtypeOf) !== null);
 }
 
-/** The configuration that is given, or the one beside the weights. */
+/** The configuration that is given, or the one beside the weights. Without codes none is read: none can matter. */
 async function readConfiguration(
   stored: StoredTensors,
   tensors: CheckpointTensors,
   { config, signal }: DequantizeOptions,
 ): Promise<Configuration> {
-  if (config !== undefined) return configurationOf(config);
-  const found = configurationOf(await stored.readJson('config.json', signal));
+  if (config !== undefined) return configurationAt(config, stored.path);
+  if (!mayBeQuantized(tensors)) return configurationOf(undefined);
+  const found = await readConfig(stored, 'config.json', signal);
   if (found.method !== null || !isAnyPacked(tensors)) return found;
   for (const name of OTHER_CONFIGS) {
-    const other = configurationOf(await stored.readJson(name, signal));
+    const other = await readConfig(stored, name, signal);
     if (other.method !== null) return other;
   }
   return found;
+}
+
+async function readConfig(
+  stored: StoredTensors,
+  name: string,
+  signal: AbortSignal | undefined,
+): Promise<Configuration> {
+  const file = await stored.readBeside(name, signal);
+  if (file === undefined) return configurationOf(undefined);
+  const { path, bytes, byteLength } = file;
+  if (bytes.length < byteLength) {
+    const message = `expected a configuration of at most ${bytes.length} bytes, found ${byteLength}`;
+    throw inFile(invalid(undefined, message), path);
+  }
+  return configurationAt(parsedConfig(bytes, path), path);
+}
+
+/** What a configuration declares. Errors name its file. */
+function configurationAt(config: unknown, path: string | undefined): Configuration {
+  try {
+    return configurationOf(config);
+  } catch (error) {
+    throw inFile(error, path);
+  }
 }
 
 /**
@@ -210,8 +239,8 @@ async function readConfiguration(
  * they are. Takes what `safeOpen`, `openCheckpoint`, `openRemote` and `parse` give. Reads headers, the configuration
  * and shapes, no weights; `docs/quantized.md` has the schemes.
  *
- * @throws QuantizationError for a configuration that no tensor can be read by
- * @throws As `tensors` of the source; `signal.reason`
+ * @throws QuantizationError for a configuration that no tensor can be read by, such as one that is cut short
+ * @throws As `tensors` of the source, and for a configuration that is there but cannot be read; `signal.reason`
  *
  * @example
  * ```ts

@@ -1,6 +1,7 @@
 /** Where stored tensors come from: an open file or checkpoint, which answers at once, or a remote one. */
 
 import { argumentTypeError, requireFunction } from '../errors/arguments.js';
+import type { FileBeside } from '../file/source/facts.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import { turnWhenDue } from '../header/json/turns.js';
 import type { SliceIndices } from '../tensor/slice.js';
@@ -25,7 +26,7 @@ export type ReadableSource = Pick<
 /** Members of the library's own handles that are not public. */
 interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
   readonly storage?: unknown;
-  readJson?(name: string, signal?: AbortSignal): Promise<unknown>;
+  readBeside?(name: string, signal?: AbortSignal): Promise<FileBeside | undefined>;
   getTensor(name: string, options?: { readonly signal?: AbortSignal }): Tensor | Promise<Tensor>;
   getSlice(name: string, ...index: unknown[]): Tensor | Promise<Tensor>;
 }
@@ -58,9 +59,9 @@ export class StoredTensors {
     return this.#source.metadata?.get(name);
   }
 
-  /** A file of JSON beside the weights; undefined when there is none. */
-  async readJson(name: string, signal: AbortSignal | undefined): Promise<unknown> {
-    return await this.#source.readJson?.(name, signal);
+  /** A small file beside the weights; undefined when there is none. */
+  async readBeside(name: string, signal: AbortSignal | undefined): Promise<FileBeside | undefined> {
+    return await this.#source.readBeside?.(name, signal);
   }
 
   /** The tensor of a local source: its own object. */

@@ -20,6 +20,7 @@ import { type CheckpointSummary, countParameters } from '../file/hub/parameter-c
 import { CheckpointContents } from '../file/shards/contents.js';
 import { type CheckpointCheck, VerificationError } from '../file/shards/verification-error.js';
 import {
+  type FileBeside,
   type ShardHeader,
   shardHeader,
   type TensorEntry,
@@ -47,7 +48,7 @@ import {
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
-import { fetchConfig, type RemoteShards } from './remote-shards.js';
+import { fetchBeside, fetchConfig, type RemoteShards } from './remote-shards.js';
 import { withScope } from './scope.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
@@ -483,11 +484,11 @@ export class RemoteCheckpoint implements TensorSource {
     }
   }
 
-  /** @internal A file of JSON in the folder of `path`; undefined when it is missing or unreadable. */
-  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+  /** @internal A small file in the folder of `path`; undefined when there is none. */
+  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
     requireString('name', name);
     const { folder } = this.#shards.source;
-    return await this.#run({ signal }, (scope) => fetchConfig(folder?.file(name), scope.signal));
+    return await this.#run({ signal }, (scope) => fetchBeside(folder?.file(name), scope.signal));
   }
 
   /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */

@@ -1,5 +1,6 @@
 /** The shards of a remote checkpoint: fetches each header once, on first use. */
 
+import { RemoteError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import {
   type CheckpointIndex,
@@ -9,6 +10,7 @@ import {
 } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
 import { type CheckpointProblem, isOfFile } from '../file/shards/verification-error.js';
+import type { FileBeside } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { inTurns } from '../header/json/slices.js';
 import { Slots } from '../tensor/pieces.js';
@@ -147,15 +149,49 @@ function fileName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** The parsed `config.json` of a model; undefined if missing or unreadable. */
+/**
+ * Fetches a small file beside the weights; undefined when the server has none.
+ *
+ * @throws RemoteError for one that cannot be fetched
+ */
+export async function fetchBeside(
+  file: RemoteFile | undefined,
+  signal: AbortSignal,
+): Promise<FileBeside | undefined> {
+  try {
+    const start = await file?.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
+    if (file === undefined || start === undefined) return undefined;
+    return { path: file.path, bytes: start.bytes, byteLength: start.fileByteLength };
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Statuses from 400 to 499 that do not say that there is no such file for this caller. */
+const BUSY = [408, 425, 429];
+
+/** Whether the error says that there is no such file, or a web page in its place. Some stores answer 403 for that. */
+export function isAbsence(error: unknown): boolean {
+  if (!(error instanceof RemoteError)) return false;
+  const { code, status } = error;
+  const isRefused = status !== undefined && status >= 400 && status < 500;
+  return (
+    (isRefused && !BUSY.includes(status)) ||
+    code === 'SAFETENSORS_BAD_RESPONSE' ||
+    code === 'SAFETENSORS_REMOTE_NOT_FOUND'
+  );
+}
+
+/** The parsed `config.json` of a model, for counts alone; undefined if missing or unreadable. */
 export async function fetchConfig(
   file: RemoteFile | undefined,
   signal: AbortSignal,
 ): Promise<unknown> {
   try {
-    const start = await file?.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
-    if (start === undefined || start.fileByteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
-    return JSON.parse(new TextDecoder().decode(start.bytes));
+    const config = await fetchBeside(file, signal);
+    if (config === undefined || config.bytes.length < config.byteLength) return undefined;
+    return JSON.parse(new TextDecoder().decode(config.bytes));
   } catch {
     signal.throwIfAborted();
     return undefined;

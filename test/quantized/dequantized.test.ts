@@ -1,7 +1,7 @@
 /** Where the configuration comes from, and what a logical view of a checkpoint holds. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { openCheckpoint, parse, safeOpen, serialize } from '../../src/index.js';
 import { dequantized, TensorNotFoundError } from '../../src/quantized.js';
 import { temporaryPath } from '../support/make-file.js';
@@ -47,10 +47,55 @@ it('prefers what it is given', async () => {
   expect((await dequantized(openCheckpoint(folder), { config: null })).method).toBe(null);
 });
 
-it('ignores files that are no JSON', async () => {
+it.each([null, { bits: 4 }, []])('takes an object or null: %j', async (config) => {
+  const model = dequantized(parse(FP8), { config });
+  if (!Array.isArray(config)) await expect(model).resolves.toMatchObject({ size: 1 });
+  else await expect(model).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+  for (const wrong of ['config.json', '{}', 1, () => config]) {
+    const failed = dequantized(parse(FP8), { config: wrong });
+    await expect(failed).rejects.toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+  }
+});
+
+describe('a configuration that cannot be read', () => {
+  const plain = serialize({ a: { dtype: 'F32', shape: [1], data: Float32Array.of(1) } });
+  const INVALID = 'SAFETENSORS_QUANTIZATION_INVALID';
+
+  it.each<[what: string, file: string, text: string | number, expected: object]>([
+    [
+      'cut short',
+      'config.json',
+      '{"quantization_config":',
+      { code: INVALID, message: expect.stringContaining('at configuration byte 23') },
+    ],
+    ['no object', 'config.json', '[]', { code: INVALID }],
+    ['too long', 'config.json', 10_000_001, { code: INVALID }],
+    ['of an older tool and cut short', 'quantize_config.json', '{', { code: INVALID }],
+    [
+      'with a block of no rows',
+      'config.json',
+      '{"quantization_config":{"quant_method":"fp8","weight_block_size":[0,128]}}',
+      { code: INVALID, message: expect.stringContaining('found [0,128]') },
+    ],
+    ['a folder', 'config.json', -1, { code: 'SAFETENSORS_NOT_A_REGULAR_FILE' }],
+  ])('%s is an error with its path: %s', async (_, file, text, expected) => {
+    const folder = folderWith({});
+    const path = join(folder, file);
+    if (text === -1) mkdirSync(path);
+    else writeFileSync(path, typeof text === 'string' ? text : ' '.repeat(text));
+    for (const source of [openCheckpoint(folder), safeOpen(join(folder, 'model.safetensors'))]) {
+      await expect(dequantized(source)).rejects.toMatchObject({ ...expected, path });
+    }
+    writeFileSync(join(folder, 'model.safetensors'), plain);
+    expect((await dequantized(openCheckpoint(folder))).keys()).toEqual(['a']);
+  });
+});
+
+it('reads numbers that Python alone knows', async () => {
   const folder = folderWith({});
-  writeFileSync(join(folder, 'config.json'), '{"quantization_config":');
-  expect((await dequantized(openCheckpoint(folder))).method).toBe(null);
+  const text = '{"a": -Infinity, "b": NaN, "quantization_config": {"quant_method": "mxfp8"}}';
+  writeFileSync(join(folder, 'config.json'), text);
+  expect((await dequantized(openCheckpoint(folder))).method).toBe('mxfp8');
 });
 
 it('knows logical names only', async () => {

@@ -16,6 +16,8 @@ const COLUMNS = 4096;
 const SCALES = 'big.weight_scale_inv';
 
 const files = new Map<string, Uint8Array>();
+/** Statuses of paths that are not given. */
+const refused = new Map<string, number>();
 /** Path and bytes of every request. */
 const asked: [path: string, byteLength: number][] = [];
 let server: Server;
@@ -43,9 +45,9 @@ beforeAll(async () => {
     const path = request.url ?? '';
     const bytes = files.get(path);
     const [, first = '', last = ''] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
-    if (bytes === undefined) {
+    if (bytes === undefined || refused.has(path)) {
       asked.push([path, 0]);
-      response.writeHead(404).end();
+      response.writeHead(refused.get(path) ?? 404).end();
       return;
     }
     const [begin, end] = [Number(first), Math.min(Number(last) + 1, bytes.length)];
@@ -121,6 +123,21 @@ it('asks for the configuration, then scales once, then the codes of the rows', a
   const total = asked.reduce((sum, [, byteLength]) => sum + byteLength, 0);
   expect([asked.length, total]).toEqual([1, ROWS * COLUMNS]);
   await expect(model.getTensor('a.norm').toFloat32Async()).resolves.toEqual(new Float32Array(4));
+});
+
+it('is refused when the server has a configuration and cannot give it', async () => {
+  const id = 'fp8-block-ragged';
+  for (const [status, isThere] of [
+    [404, false],
+    [403, false],
+    [501, true],
+  ] as const) {
+    refused.set(`/${id}/config.json`, status);
+    const model = dequantized(await openRemote(`${origin}/${id}/model.safetensors`));
+    if (isThere) await expect(model).rejects.toMatchObject({ status });
+    else await expect(model).resolves.toMatchObject({ method: null });
+  }
+  refused.clear();
 });
 
 it('reads packed tensors of GPTQ once', async () => {

@@ -28,9 +28,9 @@ import type { StorageKind } from '../../tensor/storage/storage.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
-import { readJsonBeside } from '../json-beside.js';
+import { readBeside } from '../json-beside.js';
 import type { CheckpointCheck } from '../shards/verification-error.js';
-import type { ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
+import type { FileBeside, ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
 import {
   LISTING_OPTIONS,
   type ListingOptions,
@@ -443,12 +443,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return summarize(this.#shards);
   }
 
-  /** @internal A file of JSON in the folder of `path`; undefined when it cannot be read. */
-  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
+  /** @internal A small file in the folder of `path`; undefined when there is none. */
+  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
     requireString('name', name);
     requireSignal(signal);
     this.#shards.requireOpen();
-    return await runAsync(readJsonBeside(this.path, name), signal);
+    return await runAsync(readBeside(this.path, name), signal);
   }
 
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */

@@ -31,6 +31,15 @@ export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
   });
 }
 
+/** The beginning of a small file beside the weights, such as `config.json`. */
+export interface FileBeside {
+  readonly path: string;
+  /** All of it, unless it is too long to be taken for a configuration. */
+  readonly bytes: Uint8Array;
+  /** Length of the whole file. */
+  readonly byteLength: number;
+}
+
 /** A tensor in the list of `tensors()`. */
 export interface TensorEntry extends TensorInfo {
   /** Its name, in the file and for `getTensor`. */

@@ -60,13 +60,15 @@ export function plainConfig(config: Uint8Array, dtype: string | null, path: stri
   }
 }
 
-/** The parsed text of a configuration, with 1 for numbers that Python alone knows; undefined when it is not JSON. */
-export function parsedConfig(config: Uint8Array): unknown {
-  try {
-    return JSON.parse(standardText(config));
-  } catch {
-    return undefined;
-  }
+/**
+ * Parses a configuration, with 1 for numbers that Python alone knows. Without it values may be others: one that cannot
+ * be read must not count as missing.
+ *
+ * @throws QuantizationError `SAFETENSORS_QUANTIZATION_INVALID` for a text that is not an object of JSON
+ */
+export function parsedConfig(config: Uint8Array, path: string): unknown {
+  plainConfig(config, null, path);
+  return JSON.parse(standardText(config));
 }
 
 /** The text with numbers that every JSON has; as long as before. */

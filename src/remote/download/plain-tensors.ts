@@ -1,12 +1,9 @@
 /** Weights of a remote checkpoint that are dequantized on their way. */
 
 import { createHash } from 'node:crypto';
-import { RemoteError } from '../../errors/errors.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
-import type { TensorInfo } from '../../file/source/facts.js';
+import type { FileBeside, TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { runAsync } from '../../platform/io/steps.js';
-import { parsedConfig } from '../../quantized/plan/plain-config.js';
 import { dequantizedSource } from '../../write/checkpoint/dequantized-source.js';
 import {
   changedConfig,
@@ -17,6 +14,7 @@ import type { CheckpointSource } from '../../write/checkpoint/source.js';
 import type { StoredPart } from '../../write/checkpoint/stored-reads.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
 import { FetchQueue, LazyMemory } from '../fetch-queue.js';
+import { fetchBeside, isAbsence } from '../remote-shards.js';
 import { withScope } from '../scope.js';
 import { knownFile } from './receive.js';
 import type { RemoteTensor, RemoteTensors } from './remote-tensors.js';
@@ -29,23 +27,17 @@ const REQUESTS_AT_ONCE = 8;
 /** Codes to fetch at once, in one request. As many are fetched ahead. */
 const WINDOW_BYTE_LENGTH = FETCHED_PIECE_BYTE_LENGTH;
 
-/** A configuration of the source. */
-interface RemoteConfig {
-  readonly path: string;
-  readonly bytes: Uint8Array;
-}
-
 /** A remote checkpoint with logical tensors. */
 export class PlainTensors {
   /** The tensors to select from. */
   readonly source: CheckpointSource<TensorInfo>;
   readonly #files: SourceFiles;
-  readonly #configs: ReadonlyMap<string, RemoteConfig>;
+  readonly #configs: ReadonlyMap<string, FileBeside>;
 
   private constructor(
     source: CheckpointSource<TensorInfo>,
     files: SourceFiles,
-    configs: ReadonlyMap<string, RemoteConfig>,
+    configs: ReadonlyMap<string, FileBeside>,
   ) {
     this.source = source;
     this.#files = files;
@@ -61,17 +53,16 @@ export class PlainTensors {
   ): Promise<PlainTensors> {
     const { tensors } = await runAsync(remote.list(), signal);
     const queue = new FetchQueue(REQUESTS_AT_ONCE);
-    const configs = new Map<string, RemoteConfig>();
+    const configs = new Map<string, FileBeside>();
     const stored = {
       path: remote.path,
       tensors: tensors as readonly RemoteTensor[],
       windowByteLength: WINDOW_BYTE_LENGTH,
       read: (parts: readonly StoredPart<RemoteTensor>[]) => fetchParts(parts, queue, signal),
-      readJson: async (name: string) => {
+      readBeside: async (name: string) => {
         const config = await fetchConfig(files, name, signal);
-        if (config === undefined) return undefined;
-        configs.set(name, config);
-        return parsedConfig(config.bytes);
+        if (config !== undefined) configs.set(name, config);
+        return config;
       },
     };
     const source = await dequantizedSource(remote, { stored, dtype, signal });
@@ -125,20 +116,12 @@ async function fetchConfig(
   files: SourceFiles,
   name: string,
   signal: AbortSignal,
-): Promise<RemoteConfig | undefined> {
+): Promise<FileBeside | undefined> {
   try {
     const { file } = await files.find(name, signal);
-    const { bytes, fileByteLength } = await file.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
-    return fileByteLength > MAX_CONFIG_BYTE_LENGTH ? undefined : { path: file.path, bytes };
+    return await fetchBeside(file, signal);
   } catch (error) {
-    if (error instanceof RemoteError && isAbsence(error)) return undefined;
+    if (isAbsence(error)) return undefined;
     throw error;
   }
-}
-
-function isAbsence({ code, status }: RemoteError): boolean {
-  const isRefused = status !== undefined && status >= 400 && status < 500;
-  return (
-    isRefused || code === 'SAFETENSORS_BAD_RESPONSE' || code === 'SAFETENSORS_REMOTE_NOT_FOUND'
-  );
 }

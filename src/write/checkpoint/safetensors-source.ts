@@ -1,19 +1,15 @@
 /** A local safetensors checkpoint as the source of a new one. */
 
-import { statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { allocate } from '../../errors/out-of-memory.js';
 import { openShards } from '../../file/checkpoint/open.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
+import { readBeside } from '../../file/json-beside.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
-import { readSmallFile } from '../../platform/io/small-files.js';
-import { runAsync, type Steps } from '../../platform/io/steps.js';
+import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
-import { parsedConfig } from '../../quantized/plan/plain-config.js';
 import { limit, Slots } from '../../tensor/pieces.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
@@ -72,12 +68,6 @@ export async function openSafetensorsSource(
   }
 }
 
-/** Reads a configuration; undefined when there is none, or a very long one. Without it values may be others. */
-function* readConfig(path: string): Steps<unknown> {
-  const size = statSync(path, { throwIfNoEntry: false })?.size ?? Number.POSITIVE_INFINITY;
-  return size > MAX_CONFIG_BYTE_LENGTH ? undefined : parsedConfig(yield* readSmallFile(path));
-}
-
 /** Reads tensors by position, on the thread pool. */
 function storedBytes(
   path: string,
@@ -98,7 +88,7 @@ function storedBytes(
       });
       return pieces.map(({ bytes }) => bytes);
     },
-    readJson: (name, signal) => runAsync(readConfig(join(dirname(path), name)), signal),
+    readBeside: (name, signal) => runAsync(readBeside(path, name), signal),
   };
 }
 

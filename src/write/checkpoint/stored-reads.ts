@@ -1,7 +1,7 @@
 /** Reads stored tensors for dequantizing, window by window: rows of a weight come one after the other. */
 
 import { constants } from 'node:buffer';
-import type { TensorEntry, TensorInfo } from '../../file/source/facts.js';
+import type { FileBeside, TensorEntry, TensorInfo } from '../../file/source/facts.js';
 import { DTYPES } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { ReadableSource } from '../../quantized/source.js';
@@ -34,8 +34,8 @@ export interface StoredBytes<Tensor extends Stored> {
     parts: readonly StoredPart<Tensor>[],
     signal: AbortSignal | undefined,
   ): Promise<readonly Uint8Array<ArrayBuffer>[]>;
-  /** Reads a file of JSON beside the weights; undefined when there is none. */
-  readJson(name: string, signal: AbortSignal | undefined): Promise<unknown>;
+  /** Reads a small file beside the weights; undefined when there is none. */
+  readBeside(name: string, signal: AbortSignal | undefined): Promise<FileBeside | undefined>;
 }
 
 /** Bytes of a tensor that are being read, or were. */
@@ -90,9 +90,9 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     return (await this.readTensors([name], options)).get(name) as Tensor;
   }
 
-  /** Reads a file of JSON beside the weights; undefined when there is none. */
-  async readJson(name: string, signal?: AbortSignal): Promise<unknown> {
-    return await this.#source.readJson(name, signal);
+  /** Reads a small file beside the weights; undefined when there is none. */
+  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
+    return await this.#source.readBeside(name, signal);
   }
 
   /** Some rows: what lies together. The last item of `index` are the call's options. */

@@ -23,7 +23,7 @@ function readsOf(
         asked.push([begin, byteLength]);
         return bytes.slice(begin, begin + byteLength);
       }),
-    readJson: async () => undefined,
+    readBeside: async () => undefined,
   });
   return { reads, bytes, asked };
 }
@@ -82,7 +82,7 @@ it('fails where bytes are needed, not where they are read ahead', async () => {
       if (++count === 2) throw new Error('the disk is gone');
       return parts.map(({ byteLength }) => bytesOf(byteLength));
     },
-    readJson: async () => undefined,
+    readBeside: async () => undefined,
   });
   expect((await slice(reads, 0, 1)).length).toBe(8);
   await new Promise((resolve) => setImmediate(resolve));

@@ -77,7 +77,10 @@ describe('the tarball', () => {
     const expected = [
       ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].flatMap(withMap),
       ...['dequantizing', 'inspect', 'cli'].flatMap(withMap),
-      'lib/licences/get-east-asian-width.txt',
+      ...['d3-hierarchy', 'get-east-asian-width', 'preact'].map(
+        (name) => `lib/licences/${name}.txt`,
+      ),
+      'lib/viewer/index.html',
       ...['index', 'remote', 'hub', 'convert', 'quantized'].map((name) => `lib/${name}.js`),
       'lib/remote-browser.js',
       'lib/hub-browser.js',

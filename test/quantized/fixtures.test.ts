@@ -126,7 +126,8 @@ describe.each(refused.map((fixture) => [fixture.id, fixture] as const))('%s', (i
     );
     expect(error).toBeInstanceOf(SafetensorsError);
     expect((error as SafetensorsError).code).toBe('SAFETENSORS_QUANTIZATION_INVALID');
-    expect((error as SafetensorsError).path).toBe(join(folder, id, 'model.safetensors'));
+    const file = fixture.scope === 'checkpoint' ? 'config.json' : 'model.safetensors';
+    expect((error as SafetensorsError).path).toBe(join(folder, id, file));
     expect((error as SafetensorsError).message).toContain(REASONS[id]);
   };
 

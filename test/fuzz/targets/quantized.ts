@@ -92,6 +92,8 @@ function isContent(content: unknown): boolean {
 function checkpointOf(input: Buffer): MadeCheckpoint | undefined {
   const { config = null, tensors } = Object(treeOf(input)) as Partial<MadeCheckpoint>;
   if (typeof tensors !== 'object' || tensors === null || Array.isArray(tensors)) return undefined;
+  // Another configuration is a mistake of the caller.
+  if (typeof config !== 'object' || Array.isArray(config)) return undefined;
   let total = 0;
   for (const tensor of Object.values(tensors) as MadeTensor[]) {
     const { shape, content } = Object(tensor) as MadeTensor;

@@ -3,6 +3,7 @@
 import { parseHeader } from '../../../build/header/header.js';
 import { hashString } from '../../../build/header/json/key-hash.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
+import { slowness } from '../../support/machine-speed.mjs';
 
 const BYTE_LENGTH = 100_000_000;
 const QUOTE = 0x22;
@@ -345,9 +346,11 @@ if (attack === 'list') {
   } catch (error) {
     outcome = error.code;
   }
-  const milliseconds = performance.now() - start;
+  const wall = performance.now() - start;
   const cpu = process.cpuUsage(cpuBefore);
-  const cpuMilliseconds = (cpu.user + cpu.system) / 1000;
   const maxRssKb = process.resourceUsage().maxRSS;
+  const times = slowness();
+  const milliseconds = wall / times;
+  const cpuMilliseconds = (cpu.user + cpu.system) / 1000 / times;
   console.log(JSON.stringify({ milliseconds, cpuMilliseconds, maxRssKb, before, outcome }));
 }

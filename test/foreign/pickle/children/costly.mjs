@@ -1,6 +1,7 @@
 // Reads a pickle of 48 MiB that repeats some opcodes; prints its processor time and memory.
 import { readPickle } from '../../../../build/foreign/pickle/machine.js';
 import { scanOpcodes } from '../../../../build/foreign/pickle/scan.js';
+import { slowness } from '../../../support/machine-speed.mjs';
 
 const [repeated] = process.argv.slice(2);
 const unit = Buffer.from(repeated, 'hex');
@@ -26,9 +27,12 @@ try {
 } catch (error) {
   ({ code } = error);
 }
-const milliseconds = now() - began;
+const readMilliseconds = now() - began;
 const byteLength = process.memoryUsage().rss - rss;
 const scanBegan = now();
 const { problem } = scanOpcodes(bytes);
-const scanMilliseconds = now() - scanBegan;
+const scanned = now() - scanBegan;
+const times = slowness();
+const milliseconds = readMilliseconds / times;
+const scanMilliseconds = scanned / times;
 console.log(JSON.stringify({ code, milliseconds, byteLength, problem, scanMilliseconds }));

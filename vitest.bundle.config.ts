@@ -10,7 +10,10 @@ const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|inspect|quantiz
 const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
 
 const publicTests: string[] = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.test.ts') && !/^(?:benchmarks|deploy|examples)[\\/]/.test(path))
+  .filter(
+    (path) =>
+      path.endsWith('.test.ts') && !/^(?:benchmarks|deploy|examples|viewer)[\\/]/.test(path),
+  )
   .filter((path) => {
     const text = readFileSync(join(root, 'test', path), 'utf8');
     return PUBLIC_ENTRY.test(text) && !INTERNALS.test(text);

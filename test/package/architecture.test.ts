@@ -316,6 +316,7 @@ describe('files', () => {
       'mutation',
       'faults',
       'viewer',
+      'viewer/browser',
     ];
     const found = filesBelow('test')
       .filter((path) => path.endsWith('.test.ts'))

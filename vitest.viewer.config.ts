@@ -1,0 +1,14 @@
+/** Runs the tests of test/viewer/browser: the page in a real browser, which must be there. */
+import { defineConfig } from 'vitest/config';
+import base from './vitest.config.js';
+
+export default defineConfig({
+  ...base,
+  test: {
+    ...base.test,
+    include: ['test/viewer/page.test.ts', 'test/viewer/browser/*.test.ts'],
+    exclude: [],
+    // One browser at a time: times and memory are measured.
+    fileParallelism: false,
+  },
+});

@@ -42,7 +42,8 @@ export interface RemoteOptions extends SourceChoice {
   readonly maxHeaderByteLength?: number | undefined;
 }
 
-const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
+/** Names of the options. */
+export const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
   token: true,
   headers: true,
   fetch: true,
@@ -64,18 +65,30 @@ export interface RemoteRuntime {
   readonly hubSettings: RemoteSettings;
 }
 
+/**
+ * Checks the options, and returns those with defaults.
+ *
+ * @throws TypeError, RangeError
+ */
+export function requireRemoteOptions(
+  options: RemoteOptions,
+): RemoteOptions & { readonly concurrency: number } {
+  requireOptions(options, REMOTE_OPTIONS);
+  const { concurrency = DEFAULT_CONCURRENCY } = options;
+  requireSignal(options.signal);
+  if (options.fetch !== undefined) requireFunction('fetch', options.fetch);
+  requireInteger('concurrency', concurrency, 1, LARGEST_CONCURRENCY);
+  requireLittleEndianHost(undefined);
+  return { ...options, concurrency };
+}
+
 /** Opens a checkpoint: fetches the index, or the header of the only file. */
 export async function openRemoteIn(
   { maxBufferByteLength, hubSettings }: RemoteRuntime,
   source: string | URL | Blob | ByteSource,
   options: RemoteOptions,
 ): Promise<RemoteCheckpoint> {
-  requireOptions(options, REMOTE_OPTIONS);
-  const { concurrency = DEFAULT_CONCURRENCY, maxHeaderByteLength } = options;
-  requireSignal(options.signal);
-  if (options.fetch !== undefined) requireFunction('fetch', options.fetch);
-  requireInteger('concurrency', concurrency, 1, LARGEST_CONCURRENCY);
-  requireLittleEndianHost(undefined);
+  const { concurrency, maxHeaderByteLength } = requireRemoteOptions(options);
   return await withScope([options.signal], async ({ signal }) => {
     const found = await findSource(source, options, hubSettings, signal);
     try {

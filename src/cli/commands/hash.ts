@@ -45,14 +45,21 @@ interface HashResult {
 async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promise<HashableFile[]> {
   if (opened.kind === 'pipeline') {
     const files: HashableFile[] = [];
-    for (const { name, checkpoint } of opened.components) {
-      for (const file of await localFiles(checkpoint, signal)) {
+    for (const { name, ...model } of opened.components) {
+      for (const file of await filesOf(model, signal)) {
         files.push({ ...file, file: `${name}/${file.file}` });
       }
     }
     return files;
   }
-  const found = requireSafetensors(opened);
+  return await filesOf(requireSafetensors(opened), signal);
+}
+
+/** The files of one model. */
+async function filesOf(
+  found: ReturnType<typeof requireSafetensors>,
+  signal: AbortSignal,
+): Promise<HashableFile[]> {
   if (found.kind === 'remote') return await remoteFiles(found.checkpoint, signal);
   return await localFiles(found.checkpoint, signal);
 }

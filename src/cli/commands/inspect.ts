@@ -72,6 +72,8 @@ type InspectResult =
       readonly format: 'diffusers';
       readonly byteLength: number;
       readonly parameters: number;
+      /** Folders that model_index.json names and that are not there. */
+      readonly missing: readonly string[];
       readonly components: Readonly<Record<string, ModelResult>>;
     };
 
@@ -182,13 +184,20 @@ async function inspectSource(
       return { source, ...(await modelResult(opened, view, signal)) };
     }
     const components = new Map<string, ModelResult>();
-    for (const { name, checkpoint } of opened.components) {
-      components.set(name, await modelResult({ kind: 'local', checkpoint }, view, signal));
+    for (const { name, ...model } of opened.components) {
+      components.set(name, await modelResult(model, view, signal));
     }
     const sum = (of: 'byteLength' | 'parameters'): number =>
       [...components.values()].reduce((total, model) => total + model[of], 0);
     const totals = { byteLength: sum('byteLength'), parameters: sum('parameters') };
-    return { source, format: 'diffusers', ...totals, components: Object.fromEntries(components) };
+    const { missing } = opened;
+    return {
+      source,
+      format: 'diffusers',
+      ...totals,
+      missing,
+      components: Object.fromEntries(components),
+    };
   } finally {
     closeSource(opened);
   }
@@ -383,7 +392,7 @@ function inspectLines(
   width: number | null,
 ): readonly string[] {
   if (!('components' in result)) return modelLines(result.source, result, style, width);
-  const { source, byteLength, parameters, components } = result;
+  const { source, byteLength, parameters, missing, components } = result;
   const entries = Object.entries(components);
   const facts = [
     ['format', `diffusers, ${plural(entries.length, 'model')}, ${bytesText(byteLength)}`] as const,
@@ -392,6 +401,12 @@ function inspectLines(
   return [
     style.bold(visible(source, SHOWN_NAME_LENGTH)),
     ...factLines(facts, style.dim),
+    ...missing.map((name) => {
+      const folder = visible(name, SHOWN_NAME_LENGTH);
+      return style.warning(
+        `warning: model_index.json names the folder ${folder}, which is missing`,
+      );
+    }),
     ...entries.flatMap(([name, model]) => ['', ...modelLines(name, model, style, width)]),
   ];
 }

@@ -1,22 +1,24 @@
 /** Opens sources: a path, a URL or an id, in any format that the library reads. */
 
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
+import { openPipeline } from '../../file/checkpoint/open-pipeline.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { type Checkpoint, FormatError, openCheckpoint, SafetensorsError } from '../../index.js';
+import type { RemotePipeline } from '../../remote/pipeline.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 import { requireUsed } from '../../write/convert/used-options.js';
 
 /** A model of a diffusers pipeline. */
-export interface Component {
+export type Component = {
   /** Its folder in the pipeline. */
   readonly name: string;
-  readonly checkpoint: Checkpoint;
-}
+} & (
+  | { readonly kind: 'local'; readonly checkpoint: Checkpoint }
+  | { readonly kind: 'remote'; readonly checkpoint: RemoteCheckpoint }
+);
 
 /** An open source. The caller closes it. */
 export type OpenedSource =
@@ -28,6 +30,8 @@ export type OpenedSource =
       readonly kind: 'pipeline';
       readonly path: string;
       readonly components: readonly Component[];
+      readonly missing: readonly string[];
+      readonly close: () => void;
     };
 
 /** The kind of source at a path, and the path to open. */
@@ -39,9 +43,6 @@ export type FoundAt =
 /** Options for opening files of torch and NumPy. */
 export type ForeignChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'> &
   Pick<OpenNumpyOptions, 'voidDtype'>;
-
-/** The variant in the name of a model's file. */
-const VARIANT = /^(?:diffusion_pytorch_)?model\.([^.]+)\.safetensors(?:\.index\.json)?$/;
 
 /** Whether a source is remote. */
 export function isRemote(source: string): boolean {
@@ -75,7 +76,12 @@ export async function openSource(
   const { signal, storage, foreign = {} } = options;
   const path = pathOf(source);
   if (path === null) {
-    return { kind: 'remote', checkpoint: await openAddress(source, signal, foreign) };
+    const opened = await openAddress(source, signal, foreign);
+    if (!('models' in opened)) return { kind: 'remote', checkpoint: opened };
+    const components = Array.from(opened.models, ([name, checkpoint]) => {
+      return { kind: 'remote' as const, name, checkpoint };
+    });
+    return pipelineOf(opened, components);
   }
   const found = await formatAt(path, foreign);
   if (found.kind === 'gguf') return found;
@@ -83,11 +89,25 @@ export async function openSource(
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
   } catch (error) {
-    const isPipeline =
-      error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
-    if (!isPipeline) throw error;
-    return openPipeline(path, storage, error);
+    if (!isOfPipeline(error)) throw error;
+    const opened = openPipeline(path, { storage });
+    const components = Array.from(opened.models, ([name, checkpoint]) => {
+      return { kind: 'local' as const, name, checkpoint };
+    });
+    return pipelineOf(opened, components);
   }
+}
+
+function isOfPipeline(error: unknown): boolean {
+  return error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
+}
+
+function pipelineOf(
+  opened: { readonly path: string; readonly missing: readonly string[]; close(): void },
+  components: readonly Component[],
+): OpenedSource {
+  const { path, missing } = opened;
+  return { kind: 'pipeline', path, components, missing, close: () => opened.close() };
 }
 
 const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {
@@ -122,18 +142,24 @@ export function requireSafetensors(
 /** Closes an open source. */
 export function closeSource(opened: OpenedSource): void {
   if ('checkpoint' in opened) opened.checkpoint.close();
-  if ('components' in opened) for (const { checkpoint } of opened.components) checkpoint.close();
+  if ('components' in opened) opened.close();
 }
 
-/** Opens a remote source, which is safetensors. Throws a RangeError for options of other formats. */
+/** Opens a remote source, which is safetensors: a model or a pipeline. Throws a RangeError for options of other formats. */
 export async function openAddress(
   source: string,
   signal: AbortSignal,
   choices: ForeignChoices,
-): Promise<RemoteCheckpoint> {
+): Promise<RemoteCheckpoint | RemotePipeline> {
   requireUsed(choices, 'safetensors');
   const { openRemote } = await import('../../remote.js');
-  return await openRemote(source, { signal });
+  try {
+    return await openRemote(source, { signal });
+  } catch (error) {
+    if (!isOfPipeline(error)) throw error;
+    const { openRemotePipeline } = await import('../../remote/node/open-remote.js');
+    return await openRemotePipeline(source, { signal });
+  }
 }
 
 /** Finds the kind of source at a path. Throws a RangeError for options of other formats. */
@@ -157,53 +183,4 @@ async function openOtherFormat(
     checkpoint:
       kind === 'numpy' ? openNumpy(path, { voidDtype }) : openTorchCheckpoint(path, torch),
   };
-}
-
-/** The models of a pipeline, each as `openCheckpoint` chooses, else by its only variant. */
-function openPipeline(
-  folder: string,
-  storage: 'mmap' | 'read' | undefined,
-  error: SafetensorsError,
-): OpenedSource {
-  const components: Component[] = [];
-  try {
-    for (const name of folderNames(folder).sort()) {
-      const checkpoint = openComponent(join(folder, name), storage);
-      if (checkpoint !== undefined) components.push({ name, checkpoint });
-    }
-  } catch (broken) {
-    for (const { checkpoint } of components) checkpoint.close();
-    throw broken;
-  }
-  if (components.length === 0) throw error;
-  return { kind: 'pipeline', path: folder, components };
-}
-
-/** Names in a folder; empty unless the path is a readable folder. */
-function folderNames(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-/** Opens a component; undefined for a folder without weights. */
-function openComponent(
-  folder: string,
-  storage: 'mmap' | 'read' | undefined,
-): Checkpoint | undefined {
-  const names = folderNames(folder);
-  if (names.length === 0) return undefined;
-  const variants = names.map((name) => VARIANT.exec(name)?.[1]).filter((name) => name);
-  for (const variant of [undefined, ...new Set(variants)]) {
-    try {
-      return openCheckpoint(folder, { storage, variant });
-    } catch (error) {
-      const isMissing =
-        error instanceof SafetensorsError && error.code === 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
-      if (!isMissing) throw error;
-    }
-  }
-  return undefined;
 }

@@ -41,7 +41,8 @@ export interface OpenCheckpointOptions extends OpenOptions {
   readonly maxIndexByteLength?: number | undefined;
 }
 
-const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
+/** Names of the options. */
+export const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
   ...OPEN_OPTIONS,
   variant: true,
   revision: true,

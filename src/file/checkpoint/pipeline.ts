@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { Steps } from '../../platform/io/steps.js';
-import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
+import { isOfVariant, type WayToOpen, waysToOpen } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import { lastingNames } from './find-files.js';
 
@@ -45,11 +45,19 @@ export function* pipelineError(
   return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: label });
 }
 
-/** Models of a pipeline, by the paths of their folders or files in it; each is opened in the preferred way. */
-export function* modelsOf(folder: string): Steps<{ path: string; variant: string | undefined }[]> {
+/**
+ * Models of a pipeline, by the paths of their folders or files in it; each is opened in the preferred way, or with the
+ * variant where its folder has one.
+ */
+export function* modelsOf(
+  folder: string,
+  wanted?: string,
+): Steps<{ path: string; variant: string | undefined }[]> {
   const models: { path: string; variant: string | undefined }[] = [];
   for (const name of (yield* namesIn(folder)).slice(0, MAX_NAMES)) {
-    const [way] = waysToOpen(yield* namesIn(join(folder, name)));
+    const below = yield* namesIn(join(folder, name));
+    const isOf = wanted !== undefined && below.some((one) => isOfVariant(one, wanted));
+    const [way] = isOf ? [{ variant: wanted, file: undefined }] : waysToOpen(below);
     if (way === undefined) continue;
     const { file, variant } = way;
     models.push({ path: file === undefined ? name : `${name}/${file}`, variant });
@@ -68,7 +76,7 @@ function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): s
 }
 
 /** Lists the names in a folder; empty for other paths and unreadable folders. */
-function* namesIn(folder: string): Steps<string[]> {
+export function* namesIn(folder: string): Steps<string[]> {
   try {
     return (yield* lastingNames(folder)).sort();
   } catch {

@@ -162,7 +162,7 @@ export function waysToOpen(names: readonly string[]): WayToOpen[] {
 }
 
 /** The variants that have usually named files. */
-function variantsAmong(names: readonly string[]): string[] {
+export function variantsAmong(names: readonly string[]): string[] {
   const whole = names.filter((name) => !SHARD_NUMBER.test(name));
   const found = whole.map((name) => VARIANT_NAME.exec(name)?.slice(1).find(Boolean));
   return [...new Set(found.filter((variant) => variant !== undefined))].sort();

@@ -4,6 +4,7 @@ import { constants } from 'node:buffer';
 import type { ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
 import { openRemoteIn, type RemoteOptions } from '../open.js';
+import { openRemotePipelineIn, type RemotePipeline } from '../pipeline.js';
 import { remoteSettings } from './settings.js';
 
 /**
@@ -34,4 +35,21 @@ export async function openRemote(
 ): Promise<RemoteCheckpoint> {
   const runtime = { maxBufferByteLength: constants.MAX_LENGTH, hubSettings: remoteSettings() };
   return await openRemoteIn(runtime, source, options);
+}
+
+/**
+ * Opens a pipeline of diffusers in a repository on the Hub, or in a folder of one: every model as {@link openRemote}
+ * opens it, by its folder. Requests the list of files, `model_index.json`, and the header or the index of each model.
+ * With `variant` takes the files of that variant where a folder has them, as diffusers does.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` without `model_index.json`, or for a variant that no
+ *   folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; RangeError for a source that is
+ *   not on the Hub; as `openRemote`
+ */
+export async function openRemotePipeline(
+  source: string | URL,
+  options: RemoteOptions = {},
+): Promise<RemotePipeline> {
+  const runtime = { maxBufferByteLength: constants.MAX_LENGTH, hubSettings: remoteSettings() };
+  return await openRemotePipelineIn(runtime, source, options);
 }

@@ -1,0 +1,99 @@
+/** Opens pipelines of diffusers on this machine. */
+
+import { join } from 'node:path';
+import { requireOptions } from '../../errors/arguments.js';
+import { FormatError, SafetensorsError } from '../../errors/errors.js';
+import { statPath } from '../../platform/io/file-calls.js';
+import { pathText } from '../../platform/io/paths.js';
+import { readSmallFile } from '../../platform/io/small-files.js';
+import { runSync, type Steps } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { requireVariant, variantsAmong } from '../shards/file-choice.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
+import { componentsIn, MAX_PIPELINE_FILE_BYTE_LENGTH, Pipeline } from '../source/pipeline.js';
+import type { Checkpoint } from './checkpoint.js';
+import {
+  findFolder,
+  OPEN_CHECKPOINT_OPTIONS,
+  type OpenCheckpointOptions,
+  openCheckpoint,
+} from './open.js';
+import { modelsOf, namesIn } from './pipeline.js';
+
+/**
+ * Opens a pipeline of diffusers, a folder with `model_index.json`, or a repository with one in the Hub's cache on this
+ * machine: each model as {@link openCheckpoint} opens its folder. A folder without weights, as of a scheduler or a
+ * tokenizer, is passed over. With `variant` takes the files of that variant where a folder has them, as diffusers does,
+ * and the usual ones elsewhere.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
+ *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; as `openCheckpoint`
+ */
+export function openPipeline(
+  path: string | URL,
+  options: OpenCheckpointOptions = {},
+): Pipeline<Checkpoint> {
+  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+  requireVariant(options.variant);
+  const { variant, revision, ...opening } = options;
+  const text = pathText('path', path);
+  const folder = runSync(findFolder(text, revision));
+  const missing = runSync(missingFolders(folder));
+  const models = new Map<string, Checkpoint>();
+  try {
+    const found = runSync(modelsOf(folder, variant));
+    if (variant !== undefined && !found.some((model) => model.variant === variant)) {
+      const message = `expected models of the variant ${variant}, found none in the pipeline`;
+      throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: text });
+    }
+    for (const model of found) {
+      const name = model.path.split('/', 1)[0] as string;
+      models.set(name, openModel(join(folder, model.path), { ...opening, variant: model.variant }));
+    }
+    return Pipeline.of({ path: folder, models, missing });
+  } catch (error) {
+    for (const model of models.values()) model.close();
+    throw error;
+  }
+}
+
+/** Opens a model; where its usual file leads nowhere, as a link may, the first variant that is there. */
+function openModel(path: string, options: OpenCheckpointOptions): Checkpoint {
+  try {
+    return openCheckpoint(path, options);
+  } catch (error) {
+    const isMissing = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']);
+    if (!isMissing || options.variant !== undefined) throw error;
+    for (const variant of variantsAmong(runSync(namesIn(path)))) {
+      try {
+        return openCheckpoint(path, { ...options, variant });
+      } catch (other) {
+        if (!hasCode(other, ['SAFETENSORS_CHECKPOINT_NOT_FOUND'])) throw other;
+      }
+    }
+    throw error;
+  }
+}
+
+/**
+ * Folders that a pipeline's `model_index.json` names and that are not there.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`; FormatError `SAFETENSORS_INVALID_PIPELINE`
+ */
+export function* missingFolders(folder: string): Steps<string[]> {
+  const names = yield* namesIn(folder);
+  if (!names.includes(PIPELINE_FILE)) {
+    const message = `expected a pipeline, found no ${PIPELINE_FILE} in the folder`;
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
+  }
+  const path = join(folder, PIPELINE_FILE);
+  const { size } = yield* statPath(path);
+  if (size > MAX_PIPELINE_FILE_BYTE_LENGTH) {
+    const message = `expected at most ${MAX_PIPELINE_FILE_BYTE_LENGTH} bytes, found ${size}`;
+    throw new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
+  }
+  const bytes = yield* readSmallFile(path);
+  return componentsIn(new TextDecoder().decode(bytes), path).filter(
+    (name) => !names.includes(name),
+  );
+}

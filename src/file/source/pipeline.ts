@@ -1,0 +1,136 @@
+/** A pipeline of diffusers: several models by their folders, local or remote. */
+
+import { FormatError, quoteName } from '../../errors/errors.js';
+import {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  isOfFile,
+  problemOf,
+  VerificationError,
+} from '../shards/verification-error.js';
+import type { VerifyBytesOptions } from './verify-options.js';
+
+/** Longest `model_index.json` to read, in bytes. Those of pipelines have less than 4 kB. */
+export const MAX_PIPELINE_FILE_BYTE_LENGTH: number = 2 ** 20;
+
+/** Most folders that are looked at. Pipelines have about ten. */
+export const MAX_COMPONENTS = 1000;
+
+/** An open model of a pipeline: a `Checkpoint` or a `RemoteCheckpoint`. */
+export interface PipelineModel {
+  /** The checks of `verify`. */
+  readonly checks: readonly CheckpointCheck[];
+  /** Rejects with a `VerificationError` that has all problems. */
+  verify(options?: VerifyBytesOptions): Promise<void>;
+  /** Closes it. */
+  close(): void;
+}
+
+/** What a pipeline is made of. */
+export interface PipelineParts<Model> {
+  readonly path: string;
+  readonly models: ReadonlyMap<string, Model>;
+  readonly missing: readonly string[];
+  /** Ends what the models share. */
+  end?(): void;
+}
+
+/**
+ * Names of the components in a `model_index.json`: those with a library and a class. A component that was left out has
+ * `null` for both.
+ *
+ * @throws FormatError `SAFETENSORS_INVALID_PIPELINE` for anything but a JSON object
+ */
+export function componentsIn(text: string, path: string): string[] {
+  let index: unknown;
+  try {
+    index = JSON.parse(text);
+  } catch {
+    index = undefined;
+  }
+  if (typeof index !== 'object' || index === null || Array.isArray(index)) {
+    const message = 'expected model_index.json to be a JSON object, found something else';
+    throw new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
+  }
+  return Object.entries(index).flatMap(([name, value]) => {
+    const isNamed = Array.isArray(value) && value.length === 2 && typeof value[1] === 'string';
+    return isNamed && !name.startsWith('_') ? [name] : [];
+  });
+}
+
+/** The error for a folder that `model_index.json` names and that is not there. */
+export function missingComponent(name: string, path: string): FormatError {
+  const message = `expected the folder ${quoteName(name)}, which model_index.json names, found none`;
+  return new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
+}
+
+/**
+ * An open pipeline of diffusers: its models by folder. `openPipeline` opens one on this machine, `openRemotePipeline`
+ * one in a repository on the Hub.
+ */
+export class Pipeline<Model extends PipelineModel> {
+  /** Path or address of the folder. */
+  readonly path: string;
+  /**
+   * The models by their folders, such as `unet`, in the order of names. Folders without weights, as of a scheduler or
+   * a tokenizer, have none.
+   */
+  readonly models: ReadonlyMap<string, Model>;
+  /** Folders that `model_index.json` names and that are not there: `verify()` reports them. */
+  readonly missing: readonly string[];
+  readonly #end: (() => void) | undefined;
+
+  private constructor({ path, models, missing, end }: PipelineParts<Model>) {
+    this.path = path;
+    this.models = models;
+    this.missing = missing;
+    this.#end = end;
+  }
+
+  /** @internal Takes ownership of the models. */
+  static of<Model extends PipelineModel>(parts: PipelineParts<Model>): Pipeline<Model> {
+    return new Pipeline(parts);
+  }
+
+  /** The checks of `verify()`. */
+  get checks(): readonly CheckpointCheck[] {
+    const checks = [...this.models.values()].flatMap((model) => model.checks);
+    return [...new Set<CheckpointCheck>(['headers', ...checks])];
+  }
+
+  /**
+   * Verifies every model, and that no folder is missing. Names of files in problems include the folder.
+   *
+   * @throws VerificationError, by rejecting, with all problems; errors that don't concern the files, and
+   *   `signal.reason`
+   */
+  async verify(options: VerifyBytesOptions = {}): Promise<void> {
+    const problems: CheckpointProblem[] = this.missing.map((name) =>
+      problemOf('model_index.json', missingComponent(name, this.path)),
+    );
+    for (const [folder, model] of this.models) {
+      try {
+        await model.verify(options);
+      } catch (error) {
+        if (error instanceof VerificationError) {
+          for (const one of error.problems)
+            problems.push({ ...one, file: `${folder}/${one.file}` });
+        } else if (isOfFile(error)) problems.push(problemOf(folder, error));
+        else throw error;
+      }
+    }
+    const code = 'SAFETENSORS_INDEX_MISMATCH';
+    if (problems.length > 0) throw new VerificationError(problems, this.path, code);
+  }
+
+  /** Closes all models; a second call does nothing. */
+  close(): void {
+    for (const model of this.models.values()) model.close();
+    this.#end?.();
+  }
+
+  /** For `using pipeline = openPipeline(path)`: as `close()`, at the end of the block. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -22,6 +22,7 @@ import { METADATA_NAME } from './header-parser.js';
 import { compareCodePoints, sortByName } from './json/code-point-order.js';
 import { EncodedText } from './json/encoded-text.js';
 import type { TensorFacts } from './tensor-spec.js';
+import { roomForSums, SUMS_KEY, withoutSums } from './tensor-sums.js';
 
 /** The data begins at a multiple of this many bytes, which aligns every tensor. */
 export const MIN_ALIGNMENT = 8;
@@ -44,7 +45,9 @@ export type MetadataInput = NamedValues<string>;
 
 /** Contents of a header beside the tensors. */
 export interface HeaderOptions {
-  /** Written sorted by key; `file.metadata` can be given as it is. Null writes none. */
+  /**
+   * Written sorted by key; `file.metadata` can be given as it is: sums of its tensors are left out. Null writes none.
+   */
   readonly metadata?: MetadataInput | null | undefined;
   /** The tensor data begins at a multiple of this many bytes: a power of two, at least 8. */
   readonly alignment?: number | undefined;
@@ -77,7 +80,7 @@ export interface Layout<Spec> {
 }
 
 /**
- * Lays out a file.
+ * Lays out a file; `hasSums` leaves room in the metadata for the sums of its tensors.
  *
  * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
@@ -87,11 +90,13 @@ export interface Layout<Spec> {
 export function layOut<Spec extends TensorFacts>(
   specs: Iterable<Spec>,
   options: HeaderOptions = {},
+  hasSums = false,
 ): Layout<Spec> {
   const alignment = alignmentOf(options);
   const reserve = reserveOf(options);
   const placed = place(specs);
-  const header = frameHeader(encodeHeader(placed, options.metadata), alignment, reserve);
+  const room = hasSums ? roomForSums(placed.length) : undefined;
+  const header = frameHeader(encodeHeader(placed, options.metadata, room), alignment, reserve);
   return { header, placed, byteLength: header.byteLength + (placed.at(-1)?.end ?? 0) };
 }
 
@@ -215,9 +220,10 @@ export function nameProblem(name: string): string | undefined {
 function encodeHeader(
   placed: readonly Placed<TensorFacts>[],
   metadata: MetadataInput | null | undefined,
+  sums: string | undefined,
 ): EncodedText {
   const text = new EncodedText(requireHeaderLength);
-  let separator = appendMetadata(text, metadata);
+  let separator = appendMetadata(text, metadata, sums);
   for (const { spec, begin, end } of placed) {
     const { name, dtype, shape } = spec;
     text.append(
@@ -230,13 +236,22 @@ function encodeHeader(
   return text;
 }
 
-/** Begins a header with its metadata, if any; returns the separator before the next entry. */
+/**
+ * Begins a header with its metadata, if any; returns the separator before the next entry. Sums in the metadata are of
+ * other tensors, and left out; `sums` are those of the new file.
+ */
 export function appendMetadata(
   text: EncodedText,
   metadata: MetadataInput | null | undefined,
+  sums?: string,
 ): string {
-  if (metadata === null || metadata === undefined) return '{';
-  text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(metadata)}`);
+  const isGiven = metadata !== null && metadata !== undefined;
+  if (!isGiven && sums === undefined) return '{';
+  function* pairs(): Generator<readonly [string, string], void, void> {
+    if (isGiven) yield* withoutSums(pairsOf(metadata, 'metadata'));
+    if (sums !== undefined) yield [SUMS_KEY, sums];
+  }
+  text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(pairs())}`);
   return ',';
 }
 

@@ -107,7 +107,8 @@ export async function hashAll(
 }
 
 /** The outcome of a claim. */
-function claimText({ by, claimed, ok }: Claim, style: Style): string {
+function claimText({ by: key, claimed, ok, tensor }: Claim, style: Style): string {
+  const by = tensor === undefined ? key : `${key} of ${visible(tensor, SHOWN_NAME_LENGTH)}`;
   if (ok === true) return `${by}: as claimed`;
   const claim = `${by}: claims ${visible(claimed, SHOWN_NAME_LENGTH)}`;
   return ok === false

@@ -10,6 +10,7 @@ import {
   hashPieces,
 } from '../../file/verification/hash-file.js';
 import { hashedLayout } from '../../file/verification/legacy-place.js';
+import { SUMS_KEY } from '../../header/tensor-sums.js';
 import {
   type Checkpoint,
   DTYPES,
@@ -44,7 +45,10 @@ function hashable(
   const byteLength = tensors.reduce((sum, one) => sum + one.byteLength, dataStart);
   return {
     ...{ file, metadata, path, byteLength },
-    hash: (isEach, options) => hash(hashedLayout(header, isEach ? tensors : []), options),
+    hash: (isEach, options) => {
+      const isOfTensors = isEach || metadata?.has(SUMS_KEY) === true;
+      return hash(hashedLayout(header, isOfTensors ? tensors : []), options);
+    },
   };
 }
 

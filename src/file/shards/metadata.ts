@@ -1,5 +1,6 @@
 /** Where the metadata of a checkpoint stands: in its only file, or in its index. */
 
+import { SUMS_KEY } from '../../header/tensor-sums.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
 import type { IndexValue } from './checkpoint-index-writer.js';
 import type { SplitSummary } from './split.js';
@@ -34,6 +35,7 @@ export function checkpointMetadata(
   const { isSharded, metadata: total } = split;
   const taken = isSharded ? TOTAL_SIZE : FORMAT;
   const given = new Map(metadata);
+  given.delete(SUMS_KEY);
   const unrecorded: string[] = [];
   for (const [name, kept] of dropped) {
     if (name === taken || metadata.has(name)) unrecorded.push(name);
@@ -73,6 +75,7 @@ export function reshardMetadata(
   const hasMetadata = files.some((file) => file !== null);
   const ofIndex = valuesOf(index);
   ofIndex.delete(TOTAL_SIZE);
+  ofIndex.delete(SUMS_KEY);
   if (!isSharded) {
     const merged = new Map(common);
     for (const [key, value] of ofIndex) {
@@ -141,6 +144,9 @@ function intersect(files: readonly FileMetadata[]): {
     else if (common.get(key) !== value) conflicts.add(key);
   }
   for (const key of conflicts) common.delete(key);
+  // Sums of other files.
+  common.delete(SUMS_KEY);
+  conflicts.delete(SUMS_KEY);
   return { common, conflicts };
 }
 

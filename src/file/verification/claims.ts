@@ -1,5 +1,6 @@
 /** Compares a file with the hashes that its metadata and the Hub's cache claim. */
 
+import { SUM_DIGITS, SUMS_KEY, sumsProblem } from '../../header/tensor-sums.js';
 import { cachedSha256, SHA256 } from '../cache/cache-layout.js';
 import type { FileHashes } from './hash-file.js';
 
@@ -15,6 +16,8 @@ export interface Claim {
   readonly found: string;
   /** Whether the hash matches; null if it differs only in metadata. */
   readonly ok: boolean | null;
+  /** The tensor whose bytes are hashed; absent for hashes of the whole file or of all tensors. */
+  readonly tensor?: string;
 }
 
 const MODELSPEC_HASH = 'modelspec.hash_sha256';
@@ -26,20 +29,22 @@ export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): b
   return (
     metadata.has(MODELSPEC_HASH) ||
     metadata.has(LEGACY_HASH) ||
+    metadata.has(SUMS_KEY) ||
     SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
     cachedSha256(path) !== null
   );
 }
 
 /**
- * Returns the claims of a file's metadata and of its cache.
+ * Returns the claims of a file's metadata and of its cache. For sums of tensors, `hashes` have the ranges of all
+ * tensors; wrong sums are claims of their own, right ones are one together.
  *
  * @param path null for a remote file
  */
 export function claimsOf(
   path: string | null,
   metadata: ReadonlyMap<string, string>,
-  { sha256, dataSha256, legacy }: FileHashes,
+  { sha256, dataSha256, legacy, ranges }: FileHashes,
 ): Claim[] {
   const claims: Claim[] = [];
   const check = (by: string, claimed: string | null | undefined, digits: string): void => {
@@ -57,6 +62,25 @@ export function claimsOf(
     const ok = isSame || (model === dataSha256 ? null : false);
     claims.push({ by: LEGACY_HASH, claimed: claimedLegacy, found: legacy, ok });
   }
+  claims.push(...sumClaims(metadata.get(SUMS_KEY), ranges));
   if (path !== null) check(HUB_CACHE, cachedSha256(path), sha256);
   return claims;
+}
+
+function sumClaims(text: string | undefined, found: ReadonlyMap<string, string>): readonly Claim[] {
+  if (text === undefined) return [];
+  const by = SUMS_KEY;
+  const problem = sumsProblem(text, found.size);
+  if (problem !== undefined) {
+    return [{ by, claimed: `${text.length} characters`, found: problem, ok: false }];
+  }
+  const wrong: Claim[] = [];
+  let at = 0;
+  for (const [tensor, sum] of found) {
+    const claimed = text.slice(at, at + SUM_DIGITS);
+    at += SUM_DIGITS;
+    if (claimed !== sum) wrong.push({ by, claimed, found: sum, ok: false, tensor });
+  }
+  const count = `${found.size} sums of tensors`;
+  return wrong.length > 0 ? wrong : [{ by, claimed: count, found: count, ok: true }];
 }

@@ -9,6 +9,7 @@ import {
   passOver,
   sharedPassingMemory,
 } from '../../platform/io/passing-file.js';
+import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
 import { HashThread } from './hash-thread.js';
 
@@ -19,13 +20,6 @@ const AUTO_V1_DIGITS = 8;
 
 /** Below this length, starting a thread for the second hash takes longer than the hash. */
 const WORKER_BYTE_LENGTH = 64 * 2 ** 20;
-
-/** Bytes [begin, end) of the file to hash separately. */
-export interface HashedRange {
-  readonly name: string;
-  readonly begin: number;
-  readonly end: number;
-}
 
 /** The parts of a file to hash separately. */
 export interface HashedLayout {
@@ -60,12 +54,6 @@ export interface HashOptions {
 
 /** Pieces in memory at once, which are read or hashed. Measured with 4 to 8. */
 const PIECES = 6;
-
-/** Returns the part of [begin, end) of the file in a piece that begins at `at`; undefined without overlap. */
-function within(piece: Uint8Array, at: number, begin: number, end: number): Uint8Array | undefined {
-  if (at >= end || at + piece.length <= begin) return undefined;
-  return piece.subarray(Math.max(0, begin - at), Math.min(piece.length, end - at));
-}
 
 /** Hashes bytes in order, from the start of the file to its end. */
 class FileHasher {
@@ -116,12 +104,6 @@ class FileHasher {
   }
 }
 
-/** Hashes the part of [begin, end) of the file in a piece that begins at `at`. */
-function updateWithin(hash: Hash, piece: Uint8Array, at: number, begin: number, end: number): void {
-  const part = within(piece, at, begin, end);
-  if (part !== undefined) hash.update(part);
-}
-
 /** Hashes a file from its pieces, in order. */
 export async function hashPieces(
   pieces: AsyncIterable<Uint8Array>,
@@ -170,31 +152,5 @@ export async function hashFile(
     }
   } finally {
     await handle.close();
-  }
-}
-
-/** Hashes ranges, one at a time. */
-class RangeHashes {
-  readonly #ranges: readonly HashedRange[];
-  readonly #digests = new Map<string, string>();
-  #current = 0;
-  #hash: Hash = createHash('sha256');
-
-  constructor(ranges: readonly HashedRange[]) {
-    this.#ranges = ranges;
-  }
-
-  update(piece: Uint8Array, at: number): void {
-    for (; this.#current < this.#ranges.length; this.#current++) {
-      const { name, begin, end } = this.#ranges[this.#current] as HashedRange;
-      updateWithin(this.#hash, piece, at, begin, end);
-      if (end > at + piece.length) return;
-      this.#digests.set(name, this.#hash.digest('hex'));
-      this.#hash = createHash('sha256');
-    }
-  }
-
-  digests(): ReadonlyMap<string, string> {
-    return this.#digests;
   }
 }

@@ -2,9 +2,10 @@
 
 import { Buffer } from 'node:buffer';
 import { PREFIX_BYTE_LENGTH } from '../../header/header.js';
+import type { HashedRange } from '../../platform/io/range-hashes.js';
 import type { ShardHeader, TensorEntry } from '../source/facts.js';
 import { LEGACY_HASH } from './claims.js';
-import { AUTO_V1_BEGIN, type HashedLayout, type HashedRange } from './hash-file.js';
+import { AUTO_V1_BEGIN, type HashedLayout } from './hash-file.js';
 
 /** Writers of safetensors pad the header with spaces, so that the tensors are aligned. */
 const ALIGNMENT = 8;
@@ -12,7 +13,7 @@ const ALIGNMENT = 8;
 /** Returns the layout of a file by its header, with these tensors to hash separately, too. */
 export function hashedLayout(
   { dataStart, text, metadata }: Pick<ShardHeader, 'dataStart' | 'text' | 'metadata'>,
-  tensors: readonly TensorEntry[] = [],
+  tensors: readonly Pick<TensorEntry, 'name' | 'dataOffsets'>[] = [],
 ): HashedLayout {
   const hasLegacy = metadata?.has(LEGACY_HASH) === true;
   const ranges = tensors.map(({ name, dataOffsets: [begin, end] }): HashedRange => {

@@ -8,8 +8,9 @@ import {
   requireBoolean,
   requireOptions,
 } from '../../errors/arguments.js';
-import { SafetensorsError } from '../../errors/errors.js';
+import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import type { Header } from '../../header/header.js';
+import { SUMS_KEY } from '../../header/tensor-sums.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import { openRegularFile } from '../../platform/io/opened-file.js';
 import { pathText } from '../../platform/io/paths.js';
@@ -33,7 +34,7 @@ import {
   VerificationError,
 } from '../shards/verification-error.js';
 import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
-import { hashFile } from './hash-file.js';
+import { type HashedLayout, hashFile } from './hash-file.js';
 import { hashedLayout } from './legacy-place.js';
 
 /** Options of {@link verifyCheckpoint}. */
@@ -89,7 +90,8 @@ interface Found {
  *
  * A path means a safetensors file, a checkpoint, a pipeline of diffusers or a repository in the Hub's cache: headers,
  * index and shards both ways, `total_size`, shards that are missing or cannot be read, and the hashes that metadata
- * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`) and the Hub's cache claim. Maps nothing; files with
+ * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`, `safetensors-mmap.sha256` of every tensor) and the
+ * Hub's cache claim. Maps nothing; files with
  * claims are read once, in pieces of 4 MiB.
  *
  * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. Its result is verified by
@@ -237,7 +239,7 @@ async function verifyHashes(
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
   for (const { name, path, header, metadata } of claimed) {
     try {
-      const hashes = await hashFile(path, hashedLayout(header), hashing);
+      const hashes = await hashFile(path, layoutOf(header), hashing);
       for (const claim of claimsOf(path, metadata, hashes)) {
         if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
       }
@@ -249,7 +251,26 @@ async function verifyHashes(
   transfer.finish();
 }
 
-function wrongClaim(file: string, path: string, { by, claimed, found }: Claim): CheckpointProblem {
+/** What to hash of a file: for sums of tensors, every one of them. */
+function layoutOf(header: Header): HashedLayout {
+  if (header.metadata?.has(SUMS_KEY) !== true) return hashedLayout(header);
+  const tensors = Array.from({ length: header.size }, (_, entry) => {
+    const dataOffsets = [header.begin(entry), header.end(entry)] as const;
+    return { name: header.name(entry), dataOffsets };
+  });
+  return hashedLayout(header, tensors);
+}
+
+function wrongClaim(
+  file: string,
+  path: string,
+  { by, claimed, found, tensor }: Claim,
+): CheckpointProblem {
+  if (by === SUMS_KEY) {
+    const of = tensor === undefined ? '' : ` for tensor ${quoteName(tensor)}`;
+    const message = `${by} claims ${claimed}${of}, found ${found}`;
+    return { file, tensor: tensor ?? null, code: 'SAFETENSORS_CHECKSUM_MISMATCH', message };
+  }
   const advice = by === HUB_CACHE ? `; delete ${realpathSync(path)}, and download it again` : '';
   const message = `${by} claims ${claimed}, found ${found}${advice}`;
   return { file, tensor: null, code: 'SAFETENSORS_VERIFICATION_FAILED', message };

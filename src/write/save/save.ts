@@ -3,7 +3,14 @@
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import {
+  HEADER_OPTIONS,
+  type HeaderOptions,
+  type Layout,
+  layOut,
+} from '../../header/header-writer.js';
+import type { TensorFacts } from '../../header/tensor-spec.js';
+import { sumsPosition } from '../../header/tensor-sums.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
 import {
@@ -13,7 +20,7 @@ import {
   readTensorsAndStreams,
 } from '../input/tensor-input.js';
 import { Replacement } from '../replacement/replacement.js';
-import { replaceFile } from './replace-file.js';
+import { replaceFile, type SumsToWrite } from './replace-file.js';
 import { BorrowedFiles } from './source-files.js';
 import { writeLayoutSync } from './tensor-writes.js';
 
@@ -27,10 +34,21 @@ export interface SaveSyncOptions extends HeaderOptions {
 }
 
 /** Options of {@link saveFile}. */
-export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
+export interface SaveOptions extends SaveSyncOptions, TransferOptions {
+  /**
+   * True writes the SHA-256 of every tensor's bytes into the metadata, as `safetensors-mmap.sha256`: 64 hexadecimal
+   * digits a tensor, in the order of their bytes. They are computed while the bytes are copied, on this thread, and
+   * written last. `verifyCheckpoint` compares them. False by default.
+   */
+  readonly checksums?: boolean | undefined;
+}
 
 const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = { ...HEADER_OPTIONS, durable: true };
-const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSFER_OPTIONS };
+const SAVE_OPTIONS: OptionNames<SaveOptions> = {
+  ...SAVE_SYNC_OPTIONS,
+  ...TRANSFER_OPTIONS,
+  checksums: true,
+};
 
 /**
  * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
@@ -74,9 +92,23 @@ export async function saveFile<
   requireLittleEndianHost();
   requireOptions(options, SAVE_OPTIONS);
   const durable = durableOf(options);
-  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options);
+  const { checksums = false } = options;
+  requireBoolean('checksums', checksums);
+  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options, checksums);
   const entries = layout.placed.map(({ spec }) => spec);
-  await replaceFile(path, layout, entries, { ...options, durable, verify: false });
+  await replaceFile(path, layout, entries, {
+    ...options,
+    durable,
+    verify: false,
+    sums: checksums ? sumsOf(layout) : undefined,
+  });
+}
+
+function sumsOf({ header, placed }: Layout<TensorFacts>): SumsToWrite {
+  const ranges = placed.map(({ spec: { name }, begin, end }) => {
+    return { name, begin: header.byteLength + begin, end: header.byteLength + end };
+  });
+  return { position: sumsPosition(header), ranges };
 }
 
 /**

@@ -1,0 +1,171 @@
+/** `saveFile` with `checksums`: what it writes, and who notices other bytes. */
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import {
+  editMetadata,
+  loadFile,
+  type NamedTensors,
+  reshard,
+  safeOpen,
+  saveCheckpoint,
+  saveFile,
+  serialize,
+  verifyCheckpoint,
+} from '../../../src/index.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
+
+const KEY = 'safetensors-mmap.sha256';
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+function* pieces(): Generator<Uint8Array> {
+  for (let i = 0; i < 300; i++) yield new Uint8Array(10_000).fill(i);
+}
+
+/** Memory, a long stream, tensors without bytes, and short neighbours. */
+const TENSORS: NamedTensors = {
+  long: { dtype: 'U8', shape: [3_000_000], data: pieces },
+  memory: { dtype: 'F32', shape: [2], data: Float32Array.of(1, 2) },
+  none: { dtype: 'F32', shape: [0], data: new Float32Array(0) },
+  empty: { dtype: 'U8', shape: [0, 3], data: new Uint8Array(0) },
+  step: { dtype: 'I64', shape: [], data: BigInt64Array.of(7n) },
+};
+
+async function saved(): Promise<string> {
+  const path = temporaryPath('model.safetensors');
+  await saveFile(path, TENSORS, { checksums: true, metadata: { format: 'pt' } });
+  return path;
+}
+
+/** Changes the last byte of the data. */
+function damage(path: string): void {
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 1] = ~(bytes.at(-1) as number);
+  writeFileSync(path, bytes);
+}
+
+describe('saveFile with checksums', () => {
+  it('writes the sum of every tensor, in the order of their bytes', async () => {
+    const path = await saved();
+    const file = safeOpen(path);
+    const expected = file.offsetKeys().map((name) => sha256(file.getTensor(name).bytes));
+    expect(file.metadata?.get(KEY)).toBe(expected.join(''));
+    expect(file.metadata?.get('format')).toBe('pt');
+    expect(expected).toHaveLength(5);
+    file.close();
+    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true, checks: ['headers', 'hashes'] });
+  });
+
+  it('copies tensors of files, with new sums, and none without the option', async () => {
+    const path = await saved();
+    const copy = temporaryPath('copy.safetensors');
+    const file = safeOpen(path);
+    const { metadata } = file;
+    await saveFile(copy, [['step', file.getTensor('step')]], { checksums: true, metadata });
+    expect(await verifyCheckpoint(copy)).toMatchObject({ ok: true });
+    expect(safeOpen(copy).metadata?.get(KEY)).toBe(sha256(file.getTensor('step').bytes));
+    await saveFile(copy, file, { metadata });
+    expect(safeOpen(copy).metadata).toEqual(new Map([['format', 'pt']]));
+    file.close();
+  });
+
+  it('writes an empty text for no tensors', async () => {
+    const path = temporaryPath('none.safetensors');
+    await saveFile(path, {}, { checksums: true });
+    expect(safeOpen(path).metadata?.get(KEY)).toBe('');
+    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+  });
+
+  it('refuses other values than booleans', async () => {
+    const wrong = { checksums: 1 } as unknown as { checksums: boolean };
+    await expect(saveFile('x', {}, wrong)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+  });
+});
+
+describe('verifyCheckpoint of a file with sums', () => {
+  it('names file and tensor of other bytes, and only those', async () => {
+    const path = await saved();
+    damage(path);
+    const { ok, problems } = await verifyCheckpoint(path);
+    expect(ok).toBe(false);
+    expect(problems).toEqual([
+      {
+        file: 'model.safetensors',
+        tensor: 'long',
+        code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+        message: expect.stringMatching(
+          /^safetensors-mmap\.sha256 claims [\da-f]{64} for tensor "long", found [\da-f]{64}$/,
+        ),
+      },
+    ]);
+  });
+
+  it.each(['', 'x', '0'.repeat(63), 'Z'.repeat(5 * 64), '0'.repeat(64 * 1000)])(
+    'reports text that is not the sums of its tensors (%#)',
+    async (text) => {
+      const path = await saved();
+      await editMetadata(path, { [KEY]: text });
+      const { problems } = await verifyCheckpoint(path);
+      expect(problems).toMatchObject([{ tensor: null, code: 'SAFETENSORS_CHECKSUM_MISMATCH' }]);
+      expect(problems[0]?.message).toContain(
+        'expected 64 hexadecimal digits for each of 5 tensors',
+      );
+    },
+  );
+});
+
+describe('sums of a source', () => {
+  it('stay right when only metadata is edited', async () => {
+    const path = await saved();
+    await editMetadata(path, { license: 'mit' });
+    expect(safeOpen(path).metadata?.get(KEY)).toHaveLength(5 * 64);
+    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+  });
+
+  it.each([{}, { maxShardSize: 1000 }])('do not go into other files: reshard %j', async (size) => {
+    const target = temporaryPath('folder');
+    await reshard(await saved(), target, size);
+    const { ok, checks } = await verifyCheckpoint(target);
+    expect({ ok, checks }).toMatchObject({ ok: true });
+    const index = `${target}/model.safetensors.index.json`;
+    if ('maxShardSize' in size) expect(readFileSync(index, 'utf8')).not.toContain(KEY);
+    else expect(safeOpen(`${target}/model.safetensors`).metadata?.has(KEY)).toBe(false);
+  });
+
+  it('do not go into a saved checkpoint or a serialized file', async () => {
+    const path = await saved();
+    const { metadata } = safeOpen(path);
+    const target = temporaryPath('folder');
+    await saveCheckpoint(target, loadFile(path), { metadata, maxShardSize: 1000 });
+    expect(readFileSync(`${target}/model.safetensors.index.json`, 'utf8')).not.toContain(KEY);
+    expect(Buffer.from(serialize(loadFile(path), { metadata })).includes(KEY)).toBe(false);
+  });
+});
+
+const python = findPython('safetensors', 'numpy');
+
+describe.skipIf(isSkipped(python))(titleWith(python, 'a file with sums'), () => {
+  it('is read by the reference, and has the sums of hashlib', async () => {
+    const path = await saved();
+    const program = [
+      'import hashlib, json, sys',
+      'from safetensors import safe_open',
+      'from safetensors.numpy import load_file',
+      'raw = open(sys.argv[1], "rb").read()',
+      'n = int.from_bytes(raw[:8], "little")',
+      'header = json.loads(raw[8:8 + n])',
+      'sums = header.pop("__metadata__")["safetensors-mmap.sha256"]',
+      'data = raw[8 + n:]',
+      'order = sorted(header.values(), key=lambda one: one["data_offsets"])',
+      'found = [hashlib.sha256(data[slice(*one["data_offsets"])]).hexdigest() for one in order]',
+      'assert "".join(found) == sums',
+      'with safe_open(sys.argv[1], "np") as file: assert file.metadata()["safetensors-mmap.sha256"] == sums',
+      'print(len(load_file(sys.argv[1])))',
+    ].join('\n');
+    expect(runPython(python, ['-c', program, path]).trim()).toBe('5');
+  });
+});

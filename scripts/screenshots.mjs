@@ -20,18 +20,23 @@ const QUERY = 'model.layers.5.self_attn.q_proj.weight';
 /** Views by the name of their picture: an address, and what must be done and awaited before it is complete. */
 const VIEWS = {
   open: { address: '' },
-  overview: { address: 'open=writer-135m&view=overview' },
-  tensor: { address: `open=writer-135m&tensor=${QUERY}`, wait: '.grid-cell' },
-  expert: { address: 'open=writer-135m&tensor=model.layers.9.mlp.experts&slice=3, :, :' },
-  map: { address: 'open=writer-135m&view=map' },
-  layers: { address: 'open=writer-135m&view=layers&by=norm', press: 'Compute from samples' },
+  overview: { address: 'open=writer-135m.safetensors&view=overview' },
+  tensor: { address: `open=writer-135m.safetensors&tensor=${QUERY}`, wait: '.grid-cell' },
+  expert: {
+    address: 'open=writer-135m.safetensors&tensor=model.layers.9.mlp.experts&slice=3, :, :',
+  },
+  map: { address: 'open=writer-135m.safetensors&view=map' },
+  layers: {
+    address: 'open=writer-135m.safetensors&view=layers&by=norm',
+    press: 'Compute from samples',
+  },
   compare: {
-    address: 'open=writer-135m&with=writer-135m-tuned&view=compare',
+    address: 'open=writer-135m.safetensors&with=writer-135m-tuned.safetensors&view=compare',
     press: 'Compare samples',
   },
-  lora: { address: 'open=writer-135m&with=writer-lora&view=compare' },
-  search: { address: 'open=writer-135m&view=tensors&find=5 proj&sort=size' },
-  wrong: { address: `open=writer-135m&tensor=${QUERY}&slice=0:4, 900` },
+  lora: { address: 'open=writer-135m.safetensors&with=writer-lora.safetensors&view=compare' },
+  search: { address: 'open=writer-135m.safetensors&view=tensors&find=5 proj&sort=size' },
+  wrong: { address: `open=writer-135m.safetensors&tensor=${QUERY}&slice=0:4, 900` },
 };
 
 /** The pictures of the documentation, and how each is taken. */
@@ -59,7 +64,7 @@ try {
     const target = join(root, 'docs/viewer');
     mkdirSync(target, { recursive: true });
     for (const [name, { scheme }] of Object.entries(PICTURES)) {
-      await take(base, name, { scheme, width: 1280, height: 800 }, join(target, `${name}.png`));
+      await take(base, name, { scheme, width: 1120, height: 700 }, join(target, `${name}.png`));
     }
   } else {
     mkdirSync(values.all, { recursive: true });

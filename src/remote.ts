@@ -34,7 +34,7 @@ export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
 export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
 export type { TensorSpec } from './header/tensor-spec.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
-export type { ByteSource } from './remote/byte-source.js';
+export type { BlobFolder, ByteSource } from './remote/byte-source.js';
 export type {
   RemoteCallOptions,
   RemoteCheckpoint,

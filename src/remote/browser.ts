@@ -1,7 +1,7 @@
 /** `openRemote` in browsers. */
 
 import { DEFAULT_HUB_SETTINGS } from '../file/hub/settings.js';
-import type { ByteSource } from './byte-source.js';
+import type { BlobFolder, ByteSource } from './byte-source.js';
 import type { RemoteCheckpoint } from './checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';
 
@@ -21,7 +21,7 @@ const BROWSER: RemoteRuntime = {
  * ```
  */
 export async function openRemote(
-  source: string | URL | Blob | ByteSource,
+  source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
   return await openRemoteIn(BROWSER, source, options);

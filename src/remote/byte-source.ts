@@ -1,9 +1,18 @@
-/** Sources without an address: a Blob, or a reader of the caller's. */
+/** Sources without an address: a Blob, a folder of them, or a reader of the caller's. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
-import { FileChangedError, RemoteError } from '../errors/errors.js';
+import {
+  FileChangedError,
+  quoteName,
+  quoteNames,
+  RemoteError,
+  SafetensorsError,
+} from '../errors/errors.js';
+import { chooseFiles } from '../file/shards/file-choice.js';
+import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
+import { foundKindOf, requireInside } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 import { withScope } from './scope.js';
 
@@ -38,6 +47,9 @@ export interface ByteSource {
    */
   read(begin: number, end: number, signal: AbortSignal): PromiseLike<Uint8Array>;
 }
+
+/** The files of a folder by their paths in it, such as those that were dropped on a page. */
+export type BlobFolder = ReadonlyMap<string, Blob>;
 
 /** Whether a value is a Blob, such as a dropped file. */
 function isBlob(value: unknown): value is Blob {
@@ -95,6 +107,60 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
   const file = new ByteSourceFile(source, path);
   const withoutSecrets = (error: unknown): unknown => error;
   return { folder: null, file, kind: 'file', close: () => {}, withoutSecrets };
+}
+
+/**
+ * Opens files of a folder: the index among them, else the only safetensors file.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is no Blob
+ */
+export function blobFolderSource(blobs: BlobFolder): RemoteSource {
+  for (const [name, blob] of blobs) {
+    if (!isBlob(blob)) throw argumentTypeError(`${quoteName(name)} of source`, 'a Blob', blob);
+  }
+  const names = [...blobs.keys()];
+  const weights = names.filter((name) => name.endsWith(SHARD_EXTENSION));
+  const { indexes, single } = chooseFiles(names, undefined);
+  const path = indexes[0] ?? single ?? (weights.length === 1 ? weights[0] : undefined);
+  if (path === undefined) {
+    const message = `expected an index, or one ${SHARD_EXTENSION} file, found ${quoteNames(names)}`;
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message);
+  }
+  const prefix = path.slice(0, path.lastIndexOf('/') + 1);
+  const fileAt = (at: string): RemoteFile => {
+    const blob = blobs.get(at);
+    return blob === undefined ? new AbsentFile(at) : new ByteSourceFile(blobSource(blob, at), at);
+  };
+  const file = (name: string): RemoteFile => {
+    requireInside(name, path);
+    return fileAt(prefix + name);
+  };
+  const kind = foundKindOf(path);
+  const withoutSecrets = (error: unknown): unknown => error;
+  return { folder: { file }, file: fileAt(path), kind, close: () => {}, withoutSecrets };
+}
+
+/** A file that a folder has not. */
+class AbsentFile implements RemoteFile {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  async readStart(): Promise<FileStart> {
+    throw this.#error();
+  }
+
+  async readInto(): Promise<void> {
+    throw this.#error();
+  }
+
+  #error(): RemoteError {
+    const message = 'expected this file among those that were given, found none';
+    return new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path: this.path });
+  }
 }
 
 /** Reads a source and checks the result. */

@@ -12,7 +12,7 @@ import { isUrl } from '../errors/brand-checks.js';
 import { noRevision } from '../file/hub/ids.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
-import { type ByteSource, byteSourceOf } from './byte-source.js';
+import { type BlobFolder, type ByteSource, blobFolderSource, byteSourceOf } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import type { HeadersInput } from './credentials.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
@@ -85,7 +85,7 @@ export function requireRemoteOptions(
 /** Opens a checkpoint: fetches the index, or the header of the only file. */
 export async function openRemoteIn(
   { maxBufferByteLength, hubSettings }: RemoteRuntime,
-  source: string | URL | Blob | ByteSource,
+  source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions,
 ): Promise<RemoteCheckpoint> {
   const { concurrency, maxHeaderByteLength } = requireRemoteOptions(options);
@@ -107,7 +107,7 @@ export async function openRemoteIn(
  * @throws TypeError `ERR_INVALID_ARG_TYPE`; as `resolveSource`
  */
 export async function findSource(
-  source: string | URL | Blob | ByteSource,
+  source: string | URL | Blob | BlobFolder | ByteSource,
   { token, headers, fetch, variant, revision }: RemoteOptions,
   settings: RemoteSettings,
   signal: AbortSignal,
@@ -118,11 +118,11 @@ export async function findSource(
     return await resolveSource(source, options, settings, signal);
   }
   requireVariant(variant);
-  const found = byteSourceOf(source);
+  const found = source instanceof Map ? blobFolderSource(source) : byteSourceOf(source);
   if (found !== null && revision !== undefined) throw noRevision('bytes', revision);
   if (found !== null && variant !== undefined) throw noVariant('bytes', variant);
   if (found !== null) return found;
   const expected =
-    'a URL, hf://org/name, a Blob, or an object with byteLength and read(begin, end, signal)';
+    'a URL, hf://org/name, a Blob, a Map of Blobs, or an object with byteLength and read(begin, end, signal)';
   throw argumentTypeError('source', expected, source);
 }

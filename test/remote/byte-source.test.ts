@@ -2,6 +2,7 @@ import { openAsBlob, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from '../../src/index.js';
 import { type ByteSource, openRemote } from '../../src/remote.js';
+import { filesOf, TWO_SHARDS } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
 const BYTES = new Uint8Array(
@@ -135,5 +136,43 @@ describe('openRemote', () => {
     aborting.abort(reason);
     await expect(opening).rejects.toBe(reason);
     expect(told?.aborted ?? true).toBe(true);
+  });
+});
+
+describe('openRemote with files of a folder', () => {
+  const blobs = (without = ''): Map<string, Blob> =>
+    new Map(
+      [...filesOf(TWO_SHARDS)]
+        .filter(([name]) => name !== without)
+        .map(([name, bytes]) => [name, new Blob([bytes as Uint8Array<ArrayBuffer>])]),
+    );
+
+  it('reads the index and its shards as one checkpoint', async () => {
+    const checkpoint = await openRemote(blobs());
+    expect(checkpoint.keys()).toEqual(['a.weight', 'b.bias', 'b.weight', 'embed']);
+    expect([...(await checkpoint.getTensor('b.bias')).bytes]).toEqual([1, 2, 3, 4]);
+    expect(await checkpoint.headers()).toHaveLength(2);
+  });
+
+  it('names a shard that is not among them', async () => {
+    const shard = 'model-00002-of-00002.safetensors';
+    const checkpoint = await openRemote(blobs(shard));
+    await expect(checkpoint.getTensor('b.bias')).rejects.toMatchObject({
+      code: 'SAFETENSORS_REMOTE_NOT_FOUND',
+      path: shard,
+    });
+  });
+
+  it('takes the only file, whatever its name, and refuses several without an index', async () => {
+    const one = new Map([['x-00001-of-00002.safetensors', new Blob([BYTES])]]);
+    expect((await openRemote(one)).keys()).toEqual(['a', 'b']);
+    const several = blobs('model.safetensors.index.json');
+    await expect(openRemote(several)).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+    });
+  });
+
+  it('refuses what is no Blob', async () => {
+    await expect(openRemote(new Map([['a', 1]]) as never)).rejects.toThrow('"a" of source');
   });
 });

@@ -36,7 +36,10 @@ const sources = new Map<SourceId, Source>();
 let lastId = 0;
 
 async function openPlace(place: Place, options: RemoteOptions): Promise<RemoteCheckpoint> {
-  if (place.kind === 'files') return await openRemote(place.files[0] as File, options);
+  if (place.kind === 'files') {
+    const files = new Map(place.files.map((file) => [file.name, file]));
+    return await openRemote(files, options);
+  }
   const { url, headers } = place;
   return await openRemote(url, headers === undefined ? options : { ...options, headers });
 }

@@ -51,6 +51,11 @@ export interface ByteSource {
 /** The files of a folder by their paths in it, such as those that were dropped on a page. */
 export type BlobFolder = ReadonlyMap<string, Blob>;
 
+/** Whether a value is a Map, whichever realm made it. */
+export function isBlobFolder(value: unknown): value is BlobFolder {
+  return tagOf(value) === 'Map';
+}
+
 /** Whether a value is a Blob, such as a dropped file. */
 function isBlob(value: unknown): value is Blob {
   const { size, slice, arrayBuffer } = Object(value);

@@ -12,7 +12,13 @@ import { isUrl } from '../errors/brand-checks.js';
 import { noRevision } from '../file/hub/ids.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
-import { type BlobFolder, type ByteSource, blobFolderSource, byteSourceOf } from './byte-source.js';
+import {
+  type BlobFolder,
+  type ByteSource,
+  blobFolderSource,
+  byteSourceOf,
+  isBlobFolder,
+} from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import type { HeadersInput } from './credentials.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
@@ -118,7 +124,7 @@ export async function findSource(
     return await resolveSource(source, options, settings, signal);
   }
   requireVariant(variant);
-  const found = source instanceof Map ? blobFolderSource(source) : byteSourceOf(source);
+  const found = isBlobFolder(source) ? blobFolderSource(source) : byteSourceOf(source);
   if (found !== null && revision !== undefined) throw noRevision('bytes', revision);
   if (found !== null && variant !== undefined) throw noVariant('bytes', variant);
   if (found !== null) return found;

@@ -11,7 +11,7 @@ const MAX_MEGABYTES = 250;
 const CHILD = fileURLToPath(new URL('children/hostile-header.mjs', import.meta.url));
 
 interface Measurement {
-  /** Wall-clock time of reading the header, on a machine as fast as that of the limits: `machine-speed.mjs`. */
+  /** Wall-clock time of reading the header, without the surplus of `page-cost.mjs`. */
   milliseconds: number;
   /** Processor time of the whole process in it, likewise. */
   cpuMilliseconds: number;

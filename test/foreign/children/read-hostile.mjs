@@ -5,7 +5,7 @@ import { SafetensorsError } from '../../../build/errors/errors.js';
 import { openNumpy } from '../../../build/foreign/numpy/open-numpy.js';
 import { scanPickle } from '../../../build/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../../build/foreign/torch/open.js';
-import { slowness } from '../../support/machine-speed.mjs';
+import { measured, surplusOf } from '../../support/page-cost.mjs';
 import { processStatus } from '../../support/process-memory.mjs';
 
 const READERS = [
@@ -33,21 +33,15 @@ function read(open, path) {
   }
 }
 
-/** Processor time of this process so far: other processes do not count. */
-function worked() {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1000;
-}
-
 const LITTLE_BYTE_LENGTH = 2e7;
-/** Files that cost less are cheap on any machine: how fast this one is need not be measured. */
+/** Files that cost less are cheap on any machine: what a page costs on this one need not be measured. */
 const LITTLE_MILLISECONDS = 500;
 
 const bare = processStatus('VmRSS');
 for (const path of process.argv.slice(2)) {
   const outcomes = [];
   messageLength = 0;
-  let milliseconds = 0;
+  const costs = [];
   let byteLength = 0;
   for (const use of [
     ...READERS.map((open) => () => read(open, path)),
@@ -62,11 +56,15 @@ for (const path of process.argv.slice(2)) {
     }
     // The peak begins anew.
     writeFileSync('/proc/self/clear_refs', '5');
-    const began = worked();
-    outcomes.push(use());
-    milliseconds = Math.max(milliseconds, worked() - began);
+    const cost = measured(use);
+    outcomes.push(cost.result);
     byteLength = Math.max(byteLength, processStatus('VmHWM') - bare);
+    costs.push(cost);
   }
-  if (milliseconds > LITTLE_MILLISECONDS) milliseconds /= slowness();
+  // Takes memory itself, so after all uses.
+  const times = costs.map(({ milliseconds, pages }) =>
+    milliseconds > LITTLE_MILLISECONDS ? milliseconds - surplusOf(pages) : milliseconds,
+  );
+  const milliseconds = Math.max(...times);
   console.log(JSON.stringify({ path, outcomes, milliseconds, byteLength, messageLength }));
 }

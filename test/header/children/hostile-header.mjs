@@ -3,7 +3,7 @@
 import { parseHeader } from '../../../build/header/header.js';
 import { hashString } from '../../../build/header/json/key-hash.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
-import { slowness } from '../../support/machine-speed.mjs';
+import { measured, surplusOf } from '../../support/page-cost.mjs';
 
 const BYTE_LENGTH = 100_000_000;
 const QUOTE = 0x22;
@@ -338,19 +338,17 @@ if (attack === 'list') {
   const { json, dataByteLength } = ATTACKS[attack]();
   const before = process.resourceUsage().maxRSS;
   const fileByteLength = 8 + json.length + dataByteLength;
-  const cpuBefore = process.cpuUsage();
-  const start = performance.now();
-  let outcome;
-  try {
-    outcome = `${parseHeader(json, fileByteLength).size} tensors`;
-  } catch (error) {
-    outcome = error.code;
-  }
-  const wall = performance.now() - start;
-  const cpu = process.cpuUsage(cpuBefore);
+  const cost = measured(() => {
+    try {
+      return `${parseHeader(json, fileByteLength).size} tensors`;
+    } catch (error) {
+      return error.code;
+    }
+  });
   const maxRssKb = process.resourceUsage().maxRSS;
-  const times = slowness();
-  const milliseconds = wall / times;
-  const cpuMilliseconds = (cpu.user + cpu.system) / 1000 / times;
+  const surplus = surplusOf(cost.pages);
+  const milliseconds = cost.wallMilliseconds - surplus;
+  const cpuMilliseconds = cost.milliseconds - surplus;
+  const outcome = cost.result;
   console.log(JSON.stringify({ milliseconds, cpuMilliseconds, maxRssKb, before, outcome }));
 }

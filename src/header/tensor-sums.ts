@@ -1,6 +1,4 @@
-/** SHA-256 sums of tensors in the metadata of their file: where they stand, and how one is read. */
-
-import { FormatError } from '../errors/errors.js';
+/** SHA-256 sums of tensors in the metadata of their file: where they stand, and what their text must be. */
 
 /**
  * The key. Its value has 64 hexadecimal digits in lower case for every tensor of the file, joined without separators,
@@ -12,8 +10,6 @@ export const SUMS_KEY = 'safetensors-mmap.sha256';
 export const SUM_DIGITS = 64;
 
 const DIGITS = /^[\da-f]*$/;
-
-type Metadata = ReadonlyMap<string, string> | null;
 
 /** Room for the sums of so many tensors, as text of the right length. */
 export function roomForSums(tensorCount: number): string {
@@ -44,45 +40,4 @@ export function sumsProblem(text: string, tensorCount: number): string | undefin
   if (text.length !== SUM_DIGITS * tensorCount)
     return `${expected}, found ${text.length} characters`;
   return DIGITS.test(text) ? undefined : `${expected}, found other characters`;
-}
-
-/** The sums of one file. */
-export class TensorSums {
-  readonly #digits: string;
-  readonly #path: string | undefined;
-
-  private constructor(digits: string, path: string | undefined) {
-    this.#digits = digits;
-    this.#path = path;
-  }
-
-  /**
-   * Returns the sums in a file's metadata; null without sums.
-   *
-   * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for text that is not the sums of so many tensors
-   */
-  static read(
-    { metadata, size }: { readonly metadata: Metadata; readonly size: number },
-    path: string | undefined,
-  ): TensorSums | null {
-    const text = metadata?.get(SUMS_KEY);
-    if (text === undefined) return null;
-    const problem = sumsProblem(text, size);
-    if (problem === undefined) return new TensorSums(text, path);
-    throw new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', `metadata "${SUMS_KEY}": ${problem}`, {
-      path,
-    });
-  }
-
-  /**
-   * Compares the sum of a tensor, which is at this place in the order of bytes.
-   *
-   * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`, with file and tensor
-   */
-  require(entry: number, found: string, tensor: string): void {
-    const expected = this.#digits.slice(SUM_DIGITS * entry, SUM_DIGITS * (entry + 1));
-    if (found === expected) return;
-    const message = `expected bytes with the SHA-256 ${expected} of the metadata, found ${found}`;
-    throw new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, { path: this.#path, tensor });
-  }
 }

@@ -1,36 +1,14 @@
-/** Sums in metadata: their form, their place, and one of them compared. */
+/** Sums in metadata: their form and their place. */
 import { describe, expect, it } from 'vitest';
 import { layOut } from '../../src/header/header-writer.js';
-import {
-  SUM_DIGITS,
-  SUMS_KEY,
-  sumsPosition,
-  sumsProblem,
-  TensorSums,
-} from '../../src/header/tensor-sums.js';
+import { SUM_DIGITS, SUMS_KEY, sumsPosition, sumsProblem } from '../../src/header/tensor-sums.js';
 
 const digits = (digit: string): string => digit.repeat(SUM_DIGITS);
 
-describe('TensorSums', () => {
-  const sums = TensorSums.read(
-    { metadata: new Map([[SUMS_KEY, digits('a') + digits('b')]]), size: 2 },
-    'm.safetensors',
-  );
-
-  it('is null without the key', () => {
-    expect(TensorSums.read({ metadata: null, size: 2 }, undefined)).toBeNull();
-    expect(TensorSums.read({ metadata: new Map(), size: 2 }, undefined)).toBeNull();
-  });
-
-  it('compares the sum at the place of a tensor, and names file and tensor', () => {
-    expect(() => sums?.require(1, digits('b'), 'w')).not.toThrow();
-    expect(() => sums?.require(0, digits('b'), 'w')).toThrow(
-      expect.objectContaining({
-        code: 'SAFETENSORS_CHECKSUM_MISMATCH',
-        path: 'm.safetensors',
-        tensor: 'w',
-      }),
-    );
+describe('the text of sums', () => {
+  it('has 64 digits for each tensor', () => {
+    expect(sumsProblem(digits('a') + digits('0'), 2)).toBeUndefined();
+    expect(sumsProblem('', 0)).toBeUndefined();
   });
 
   it.each([
@@ -38,11 +16,8 @@ describe('TensorSums', () => {
     ['too long', digits('a').repeat(3)],
     ['upper case', digits('A').repeat(2)],
     ['empty', ''],
-  ])('refuses text that is %s', (_, text) => {
+  ])('is wrong when it is %s', (_, text) => {
     expect(sumsProblem(text, 2)).toMatch(/^expected 64 hexadecimal digits for each of 2 tensors/);
-    expect(() => TensorSums.read({ metadata: new Map([[SUMS_KEY, text]]), size: 2 }, 'm')).toThrow(
-      expect.objectContaining({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', path: 'm' }),
-    );
   });
 });
 

@@ -91,8 +91,7 @@ interface Found {
  * A path means a safetensors file, a checkpoint, a pipeline of diffusers or a repository in the Hub's cache: headers,
  * index and shards both ways, `total_size`, shards that are missing or cannot be read, and the hashes that metadata
  * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`, `safetensors-mmap.sha256` of every tensor) and the
- * Hub's cache claim. Maps nothing; files with
- * claims are read once, in pieces of 4 MiB.
+ * Hub's cache claim. Maps nothing; files with claims are read once, in pieces of 4 MiB.
  *
  * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. Its result is verified by
  * `verify()`, and closed; an error of this package that it throws is the problem, or has all problems. Pass

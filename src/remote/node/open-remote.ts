@@ -13,7 +13,8 @@ import { remoteSettings } from './settings.js';
  *
  * `source` is the URL of a `.safetensors` file or of an index, on any server that answers ranges; a repository on the
  * Hub, as `hf://org/name@revision/path` or as the address of one of its pages, for which at most two requests more
- * find out what it has; a Blob, such as a dropped file; a Map of Blobs by path, which are the files of a folder; or your own reader.
+ * find out what it has; a Blob, such as a dropped file; a Map of Blobs by path, which are the files of a folder; or
+ * your own reader.
  *
  * The Hub's address is `HF_ENDPOINT`; it gets the token of `HF_TOKEN` or of the token file. `docs/remote.md` says
  * more about sources, tokens and versions. Close the checkpoint, or declare it with `using`: that ends requests under

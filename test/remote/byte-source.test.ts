@@ -154,6 +154,12 @@ describe('openRemote with files of a folder', () => {
     expect(await checkpoint.headers()).toHaveLength(2);
   });
 
+  it('finds the shards beside an index that is in a folder', async () => {
+    const below = new Map([...blobs()].map(([name, blob]) => [`model/${name}`, blob]));
+    const checkpoint = await openRemote(below);
+    expect([...(await checkpoint.getTensor('b.bias')).bytes]).toEqual([1, 2, 3, 4]);
+  });
+
   it('names a shard that is not among them', async () => {
     const shard = 'model-00002-of-00002.safetensors';
     const checkpoint = await openRemote(blobs(shard));

@@ -209,6 +209,23 @@ describe('inspect', () => {
     expect(Object.keys(components)).toEqual(['text_encoder', 'unet']);
   });
 
+  it('names the folders of a pipeline that are missing', async () => {
+    const folder = temporaryPath('pipeline-without-vae');
+    const index = {
+      _class_name: 'StableDiffusionPipeline',
+      unet: ['diffusers', 'UNet2DConditionModel'],
+      vae: ['diffusers', 'AutoencoderKL'],
+      safety_checker: [null, null],
+    };
+    writeBelow(folder, 'model_index.json', JSON.stringify(index));
+    const bytes = fileBytes([{ name: 'w', dtype: 'F16', shape: [2, 2] }]);
+    writeBelow(folder, 'unet/diffusion_pytorch_model.safetensors', bytes);
+    expect(JSON.parse(await printed(['inspect', folder, '--json'])).missing).toEqual(['vae']);
+    expect(await printed(['inspect', folder])).toContain(
+      'warning: model_index.json names the folder vae, which is missing',
+    );
+  });
+
   it('lists the model of a variant where the usual file leads nowhere', async () => {
     const folder = temporaryPath('half-a-pipeline');
     const bytes = fileBytes([{ name: 'w', dtype: 'F16', shape: [2, 2] }]);

@@ -130,7 +130,7 @@ describe('requests', () => {
 describe('calls that share a request', () => {
   test('end one by one: the request goes on for the others, until the last has ended', async () => {
     const { files, checkpoint } = await opened();
-    files.delayMs = 50;
+    const release = files.hold();
     const aborting = [new AbortController(), new AbortController()] as const;
     const [first, second] = aborting.map(({ signal }, i) =>
       checkpoint.getTensor(i === 0 ? 'a' : 'b', { signal }),
@@ -140,10 +140,12 @@ describe('calls that share a request', () => {
     expect(files.requests.length).toBe(1);
     aborting[0].abort('enough');
     await expect(first).rejects.toBe('enough');
+    release();
     expectSame(await third, LOCAL.getTensor('c'));
     expectSame((await second) as Tensor, LOCAL.getTensor('b'));
     expect([files.requests.length, files.aborted]).toEqual([1, 0]);
 
+    files.hold();
     const ended = [new AbortController(), new AbortController()] as const;
     const calls = ended.map(({ signal }) => checkpoint.getTensor('a', { signal }));
     await turn();
@@ -157,7 +159,7 @@ describe('calls that share a request', () => {
 
   test('that ended before the request began take no part in it', async () => {
     const { files, checkpoint } = await opened({ concurrency: 1 });
-    files.delayMs = 20;
+    const release = files.hold();
     const busy = checkpoint.getTensor('d');
     await turn();
     const aborting = new AbortController();
@@ -166,6 +168,7 @@ describe('calls that share a request', () => {
     await turn();
     aborting.abort('enough');
     await expect(ended).rejects.toBe('enough');
+    release();
     expectSame(await other, LOCAL.getTensor('b'));
     await busy;
     expect(rangesOf(files)).toEqual([

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import { DTYPES, type Dtype, parse, safeOpen, saveFileSync, serialize } from '../../src/index.js';
 import { openRemote } from '../../src/remote/browser.js';
@@ -265,15 +265,16 @@ describe('a fetch', () => {
 
   it('ends at once by its signal, without other calls', async () => {
     const { files, checkpoint } = await opened([rows('a', 20), rows('b', 1)]);
-    files.delayMs = 50;
+    const release = files.hold();
     const aborting = new AbortController();
     const ended = checkpoint.getTensor('a', { signal: aborting.signal });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await vi.waitFor(() => expect(files.underWay).toBe(3));
     const other = checkpoint.getTensor('b');
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await vi.waitFor(() => expect(files.underWay).toBe(4));
     aborting.abort('enough');
     await expect(ended).rejects.toBe('enough');
-    expect(files.aborted).toBe(3);
+    expect([files.aborted, files.underWay]).toEqual([3, 1]);
+    release();
     expect((await other).shape).toEqual([1, MIB]);
     await expect(checkpoint.getTensor('a', { signal: aborting.signal })).rejects.toBe('enough');
   });

@@ -13,6 +13,13 @@ export interface CountedRequest {
   readonly end: number;
 }
 
+/** Rejects when the signal is aborted. */
+function endOf(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
+
 /** Files by name, as a server has them. */
 export class CountedFiles {
   readonly requests: CountedRequest[] = [];
@@ -23,6 +30,7 @@ export class CountedFiles {
   aborted = 0;
   /** How long every answer takes. */
   delayMs = 0;
+  #held: Promise<void> | undefined;
   /** Called before every answer; may throw. */
   onRequest: (request: CountedRequest) => void = () => {};
   readonly #files: ReadonlyMap<string, Uint8Array>;
@@ -39,6 +47,18 @@ export class CountedFiles {
   /** Forgets the requests so far, and gives them. */
   take(): CountedRequest[] {
     return this.requests.splice(0);
+  }
+
+  /** Keeps back the answers to what is asked from now on, until the function that this gives is called. */
+  hold(): () => void {
+    let release = (): void => {};
+    this.#held = new Promise((resolve) => {
+      release = resolve;
+    });
+    return () => {
+      this.#held = undefined;
+      release();
+    };
   }
 
   file(name: string): RemoteFile {
@@ -58,6 +78,7 @@ export class CountedFiles {
         if (bytes === undefined) throw new Error(`there is no ${name}`);
         this.onRequest(request);
         await delay(this.delayMs, undefined, signal === undefined ? {} : { signal });
+        if (this.#held !== undefined) await Promise.race([this.#held, endOf(signal)]);
         return [bytes.slice(begin, end), bytes.length];
       } catch (error) {
         if (signal?.aborted) this.aborted++;

@@ -1,11 +1,11 @@
 /** The output of every command: on terminals of 80 and 120 columns, into a pipe, and as JSON. */
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
-import { saveFileSync } from '../../src/index.js';
+import { openCheckpoint, saveFileSync } from '../../src/index.js';
 import { FileServer } from '../remote/download/file-server.js';
 import { useHub } from '../support/hub-environment.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
@@ -14,6 +14,8 @@ import { root } from '../support/source-tree.js';
 import { call, type Terminal } from './call.js';
 import { LAYERED } from './models.js';
 
+const QUANTIZED_WEIGHT = 'model.layers.0.mlp.down_proj.weight';
+
 /** The recorded outputs, by the names of their files. */
 const CALLS: Readonly<Record<string, string>> = {
   help: '--help',
@@ -21,9 +23,16 @@ const CALLS: Readonly<Record<string, string>> = {
   'inspect-tree': 'inspect model.safetensors --tree',
   'inspect-shards': 'inspect shards --sort size',
   'inspect-torch': 'inspect zip-state-dict.pt',
+  'inspect-quantized': 'inspect quantized',
+  'inspect-remote': 'inspect URL --tree',
   show: 'show model.safetensors model.norm --stats --histogram',
+  'show-quantized': `show quantized ${QUANTIZED_WEIGHT} --slice :2,:3 --stats`,
+  'show-quantized-raw': `show quantized ${QUANTIZED_WEIGHT} --slice :2,:3 --stats --raw`,
+  'show-remote': 'show URL model.norm --stats',
   diff: 'diff model.safetensors other.safetensors',
   'diff-values': 'diff model.safetensors other.safetensors --values',
+  'diff-quantized': 'diff plain.safetensors quantized --values',
+  'diff-remote': 'diff URL other.safetensors',
   header: 'header model.safetensors',
   'metadata-get': 'metadata get model.safetensors',
   'metadata-set': 'metadata set model.safetensors license=mit --dry-run',
@@ -39,6 +48,8 @@ const CALLS: Readonly<Record<string, string>> = {
   verify: 'verify bad',
   hash: 'hash model.safetensors --all',
   convert: 'convert model.safetensors cast.safetensors --dtype F16 --dry-run',
+  'convert-quantized': 'convert quantized whole --dequantize BF16',
+  'convert-quantized-plan': 'convert quantized whole --dequantize F16 --dry-run',
   split: 'split model.safetensors parts --max-shard-size 600B',
   merge: 'merge shards whole',
   download: 'download URL copy.safetensors',
@@ -102,6 +113,11 @@ function writeSources(): void {
     },
     'bad',
   );
+  cpSync(join(root, 'test/fixtures/quantized/fp8-block-ragged'), 'quantized', { recursive: true });
+  // As the quantized one, but for one weight, which is one everywhere.
+  const { shape } = openCheckpoint('quantized').info(QUANTIZED_WEIGHT);
+  const ones = new Float32Array(shape.reduce((product, length) => product * length, 1)).fill(1);
+  saveFileSync('plain.safetensors', { [QUANTIZED_WEIGHT]: { dtype: 'F32', shape, data: ones } });
   writeFileSync('new.json', '{"format":"np","title":"Cats"}');
   for (const name of COPIED) copyFileSync(join(root, 'test/fixtures/torch', name), name);
 }

@@ -28,13 +28,14 @@ export {
   VerificationError,
 } from './file/shards/verification-error.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { Pipeline, PipelineModel } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
 export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
 export type { TensorSpec } from './header/tensor-spec.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
-export { openRemote } from './remote/browser.js';
+export { openRemote, openRemotePipeline } from './remote/browser.js';
 export type { BlobFolder, ByteSource } from './remote/byte-source.js';
 export type {
   RemoteCallOptions,
@@ -45,6 +46,7 @@ export type {
 } from './remote/checkpoint.js';
 export type { HeadersInput } from './remote/credentials.js';
 export type { RemoteOptions } from './remote/open.js';
+export type { RemotePipeline } from './remote/pipeline.js';
 export type { Fetch } from './remote/session.js';
 export type { SourceChoice } from './remote/source.js';
 export type { ChunksOptions } from './tensor/chunks.js';

@@ -1,9 +1,10 @@
-/** `openRemote` in browsers. */
+/** `openRemote` and `openRemotePipeline` in browsers. */
 
 import { DEFAULT_HUB_SETTINGS } from '../file/hub/settings.js';
 import type { BlobFolder, ByteSource } from './byte-source.js';
 import type { RemoteCheckpoint } from './checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';
+import { openRemotePipelineIn, type RemotePipeline } from './pipeline.js';
 
 const BROWSER: RemoteRuntime = {
   // Browsers don't tell the limit: they report too long a buffer as a lack of memory.
@@ -25,4 +26,21 @@ export async function openRemote(
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
   return await openRemoteIn(BROWSER, source, options);
+}
+
+/**
+ * As in Node, but without settings from the environment.
+ *
+ * @example
+ * ```ts
+ * const pipeline = await openRemotePipeline('hf://org/pipeline');
+ * console.log([...pipeline.models.keys()]); // → [ 'text_encoder', 'unet' ]
+ * pipeline.close();
+ * ```
+ */
+export async function openRemotePipeline(
+  source: string | URL,
+  options: RemoteOptions = {},
+): Promise<RemotePipeline> {
+  return await openRemotePipelineIn(BROWSER, source, options);
 }

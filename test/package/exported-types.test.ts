@@ -18,8 +18,12 @@ const entries = Object.values(exports).flatMap(({ types, browser }) =>
   [types, browser?.types].filter((path) => path !== undefined).map((path) => path.slice(2)),
 );
 
-/** A page, and programs, can keep so many names in view. Those of quantized tensors and of what is in a checkpoint have a few of their own. */
-const MAXIMUM_NAMES = 47;
+/**
+ * A page, and programs, can keep so many names in view. Those of quantized tensors and of what is in a checkpoint have
+ * a few of their own. Pipelines are the last two: they cannot be opened by `openCheckpoint` and `openRemote`, which give
+ * one model.
+ */
+const MAXIMUM_NAMES = 49;
 
 const program = ts.createProgram(
   entries.map((path) => root + path),

@@ -21,7 +21,8 @@
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
  * `arrays.npz` has arrays of NumPy; `quantized` has `up_proj.weight`, FP8 of shape [4, 8] in blocks of 2 × 4, whose
- * rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`.
+ * rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
+ * diffusers, with the same tensors in each of `text_encoder` and `unet`; `unet` also has them as the variant `fp16`.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import {
@@ -36,13 +37,13 @@ import {
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, posix } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { fromFloat32 } from '../../src/index.js';
-import { writeCheckpoint } from './make-checkpoint.js';
+import { writeBelow, writeCheckpoint } from './make-checkpoint.js';
 import { type Entry, fileBytes } from './make-file.js';
 import { childPath } from './run-child.js';
 import { parse, root, walk } from './source-tree.js';
@@ -179,6 +180,22 @@ const BLOCKS: readonly Entry[] = [
 
 const BLOCKS_CONFIG = { quant_method: 'fp8', weight_block_size: [2, 4] };
 
+/** The files of a pipeline. */
+const PIPELINE: Readonly<Record<string, string | Uint8Array>> = {
+  'model_index.json': JSON.stringify({
+    _class_name: 'ExamplePipeline',
+    scheduler: ['diffusers', 'EulerDiscreteScheduler'],
+    text_encoder: ['transformers', 'CLIPTextModel'],
+    unet: ['diffusers', 'UNet2DConditionModel'],
+  }),
+  'scheduler/scheduler_config.json': '{}',
+  'text_encoder/config.json': '{}',
+  'text_encoder/model.safetensors': fileBytes(TENSORS.toReversed()),
+  'unet/config.json': '{}',
+  'unet/diffusion_pytorch_model.fp16.safetensors': fileBytes(TENSORS.toReversed()),
+  'unet/diffusion_pytorch_model.safetensors': fileBytes(TENSORS.toReversed()),
+};
+
 /** Makes a folder with the fixtures. */
 export function writeModels(folder: string): void {
   mkdirSync(folder);
@@ -212,6 +229,19 @@ export function writeModels(folder: string): void {
     JSON.stringify({ weight_map: { 'l1.weight': first, w: second } }),
   );
   writeFileSync(join(folder, 'torch-model/config.json'), '{}');
+  for (const [path, content] of Object.entries(PIPELINE)) {
+    writeBelow(join(folder, 'my-pipeline'), path, content);
+  }
+}
+
+/** The list of a folder's files, where the Hub has it. */
+function writeHubList(folder: string, id: string, paths: readonly string[]): void {
+  const folders = new Set(paths.filter((path) => path.includes('/')).map((path) => dirname(path)));
+  const entries = [
+    ...Array.from(folders, (path) => ({ type: 'directory', size: 0, path })),
+    ...paths.map((path) => ({ type: 'file', size: 1, path })),
+  ];
+  writeBelow(folder, `api/models/${id}/tree/main`, JSON.stringify(entries));
 }
 
 /** The options of a careful reader's project. */
@@ -241,7 +271,12 @@ function serve(folder: string): Server {
       response.writeHead(404, { 'X-Error-Code': 'EntryNotFound' }).end();
       return;
     }
-    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+    const { range } = request.headers;
+    if (range === undefined) {
+      response.writeHead(200).end(bytes);
+      return;
+    }
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
     const begin = Number(first);
     const end = Math.min(Number(last) + 1, bytes.length);
     response.writeHead(206, { 'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}` });
@@ -294,6 +329,9 @@ export class ExampleProject {
     const models = join(this.folder, 'models');
     writeModels(models);
     cpSync(join(models, 'my-model'), join(models, 'org/name/resolve/main'), { recursive: true });
+    const onHub = join(models, 'org/pipeline/resolve/main');
+    cpSync(join(models, 'my-pipeline'), onHub, { recursive: true });
+    writeHubList(models, 'org/pipeline', Object.keys(PIPELINE));
     for (const example of examples) {
       const folder = this.#folderOf(example);
       writeModels(folder);

@@ -3,11 +3,15 @@
 import { fileURLToPath } from 'node:url';
 import type { OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
-import { openPipeline } from '../../file/checkpoint/open-pipeline.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
-import { type Checkpoint, FormatError, openCheckpoint, SafetensorsError } from '../../index.js';
-import type { RemotePipeline } from '../../remote/pipeline.js';
-import type { RemoteCheckpoint } from '../../remote.js';
+import {
+  type Checkpoint,
+  FormatError,
+  openCheckpoint,
+  openPipeline,
+  SafetensorsError,
+} from '../../index.js';
+import type { RemoteCheckpoint, RemotePipeline } from '../../remote.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 import { requireUsed } from '../../write/convert/used-options.js';
 
@@ -152,12 +156,11 @@ export async function openAddress(
   choices: ForeignChoices,
 ): Promise<RemoteCheckpoint | RemotePipeline> {
   requireUsed(choices, 'safetensors');
-  const { openRemote } = await import('../../remote.js');
+  const { openRemote, openRemotePipeline } = await import('../../remote.js');
   try {
     return await openRemote(source, { signal });
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    const { openRemotePipeline } = await import('../../remote/node/open-remote.js');
     return await openRemotePipeline(source, { signal });
   }
 }

@@ -67,6 +67,14 @@ export function missingComponent(name: string, path: string): FormatError {
 /**
  * An open pipeline of diffusers: its models by folder. `openPipeline` opens one on this machine, `openRemotePipeline`
  * one in a repository on the Hub.
+ *
+ * @example
+ * ```ts
+ * const pipeline = openPipeline('my-pipeline');
+ * console.log(pipeline.models.get('unet')?.getTensor('norm.weight').shape); // → [ 4 ]
+ * await pipeline.verify();
+ * pipeline.close();
+ * ```
  */
 export class Pipeline<Model extends PipelineModel> {
   /** Path or address of the folder. */

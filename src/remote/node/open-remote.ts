@@ -1,4 +1,4 @@
-/** `openRemote` in Node. */
+/** `openRemote` and `openRemotePipeline` in Node. */
 
 import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
@@ -46,6 +46,15 @@ export async function openRemote(
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` without `model_index.json`, or for a variant that no
  *   folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; RangeError for a source that is
  *   not on the Hub; as `openRemote`
+ *
+ * @example
+ * ```ts
+ * const pipeline = await openRemotePipeline('hf://org/pipeline', { variant: 'fp16' });
+ * for (const [folder, model] of pipeline.models) console.log(folder, model.keys());
+ * // → text_encoder [ 'embed.weight', 'norm.weight' ]
+ * // → unet [ 'embed.weight', 'norm.weight' ]
+ * pipeline.close();
+ * ```
  */
 export async function openRemotePipeline(
   source: string | URL,

@@ -1,11 +1,12 @@
 /** Receives a file of chosen tensors: the writer of checkpoints writes it from remote bytes. */
 
 import { statsOf } from '../../platform/io/file-calls.js';
+import { untilAborted } from '../../platform/transfer/until-aborted.js';
 import { Slots } from '../../tensor/pieces.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { BorrowedFiles } from '../../write/save/source-files.js';
 import { type WritableLayout, writeLayout } from '../../write/save/tensor-writes.js';
-import { beginHash, hashStart } from './file-hash.js';
+import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 import { OrderedBytes } from './ordered-bytes.js';
 import { notedHash } from './partial-files.js';
 import type { DownloadScope, ReceivedFile, RemoteRange, WantedFacts } from './wanted-file.js';
@@ -36,36 +37,46 @@ export async function receiveLayout(
   { transfer, signal }: Pick<DownloadScope, 'transfer' | 'signal'>,
 ): Promise<ReceivedFile> {
   const { byteLength, version } = file;
-  if (version !== null) {
-    const size = Number(statsOf(target).size);
-    const noted = size === byteLength ? await notedHash(place, file) : undefined;
-    if (noted !== undefined) {
-      const hash = beginHash(null, byteLength);
-      await hashStart(hash, target, byteLength, signal);
-      if (hash.digest('hex') === noted) {
-        transfer.advance(byteLength);
-        return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
-      }
-    }
-    if (size > 0) target.truncate(0);
+  // Only a known version can be recognized later, so only then is there a hash.
+  if (version === null) {
+    await write(undefined);
+    return { hash: '', receivedByteLength: byteLength, presentByteLength: 0 };
   }
-  // Only a known version can be recognized later, so only then record the hash.
-  const hash = version === null ? undefined : beginHash(null, byteLength);
-  try {
-    await OrderedBytes.use(ranges, signal, async (bytes) => {
-      takeFrom(bytes);
-      await writeLayout(target, layout, new BorrowedFiles([]), transfer, {
-        slots: new Slots(PIECES_AT_ONCE),
-        onBytes: hash && ((written) => hash.update(written)),
+  const size = Number(statsOf(target).size);
+  const noted = size === byteLength ? await notedHash(place, file) : undefined;
+  if (
+    noted !== undefined &&
+    (await hashWith(async (hash) => await hash.addStart(size, signal))) === noted
+  ) {
+    transfer.advance(byteLength);
+    return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
+  }
+  if (size > 0) target.truncate(0);
+  return { hash: await hashWith(write), receivedByteLength: byteLength, presentByteLength: 0 };
+
+  /** The hash of the file after the work, which adds to it. */
+  async function hashWith(work: (hash: GrowingHash) => Promise<unknown>): Promise<string> {
+    const hash = beginGrowingHash(null, byteLength, target);
+    try {
+      await work(hash);
+      return await untilAborted(hash.digest(), signal);
+    } finally {
+      await hash.end();
+    }
+  }
+
+  async function write(hash: GrowingHash | undefined): Promise<void> {
+    try {
+      await OrderedBytes.use(ranges, signal, async (bytes) => {
+        takeFrom(bytes);
+        await writeLayout(target, layout, new BorrowedFiles([]), transfer, {
+          slots: new Slots(PIECES_AT_ONCE),
+          onBytes: hash && ((written) => hash.add(written)),
+        });
       });
-    });
-    return {
-      hash: hash?.digest('hex') ?? '',
-      receivedByteLength: byteLength,
-      presentByteLength: 0,
-    };
-  } catch (error) {
-    target.giveUp();
-    throw error;
+    } catch (error) {
+      target.giveUp();
+      throw error;
+    }
   }
 }

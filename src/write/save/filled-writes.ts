@@ -46,7 +46,7 @@ const PIECE_LIMITS: MergeLimits<FilledWrite> = {
 interface FilledWriting {
   readonly buffers: PieceBuffers;
   readonly verify?: boolean | undefined;
-  /** Receives the bytes of all writes in order, each piece before it is written. */
+  /** Receives the bytes of all writes in order, each piece when it is written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /** The slots for pieces under way; the thread's by default. */
   readonly slots?: Slots | undefined;
@@ -96,12 +96,12 @@ export async function writeFilled(
         at += end - begin;
         await write.fill(part, begin);
       });
-      if (onBytes === undefined) await allSettled(filled);
+      const written = allSettled(filled).then(() => writeViews(target, [bytes], position));
+      if (onBytes === undefined) await written;
       else {
-        heard = allSettled([heard, ...filled]).then(() => onBytes(bytes));
+        heard = allSettled([heard, written]).then(() => onBytes(bytes));
         await heard;
       }
-      await writeViews(target, [bytes], position);
       if (!verify) return;
       await buffers.use(byteLength, async (found) => {
         await runAsync(readFully(readBytesOf(target), found, position, target.path), undefined);

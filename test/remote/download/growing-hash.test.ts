@@ -2,12 +2,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import process from 'node:process';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { beginGrowingHash } from '../../../src/remote/download/growing-hash.js';
 import { download } from '../../../src/remote.js';
-import { temporaryPath } from '../../support/make-file.js';
+import { type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 import { measureInChild } from '../../support/run-child.js';
 import { FileServer } from './file-server.js';
+
+vi.mock('../../../src/remote/download/growing-hash.js', { spy: true });
 
 const { signal } = new AbortController();
 const LONG = 70 * 2 ** 20;
@@ -79,14 +81,27 @@ it('of a long file fails with the read', async () => {
   await hash.end();
 });
 
-it('is that by which a download knows a long file again', async () => {
+it.each([
+  ['all of', {}],
+  ['chosen tensors of', { dtype: 'F16' }],
+] as const)('is that by which a download knows %s a long file again', async (_, options) => {
+  vi.mocked(beginGrowingHash).mockClear();
   const server = await FileServer.start();
   try {
-    server.files.set('noise.bin', { bytes: randomBytes(LONG), tag: '"noise"' });
-    const path = temporaryPath('noise.bin');
-    const call = async () => await download(server.url('noise.bin'), path, { durable: false });
-    expect(await call()).toMatchObject({ receivedByteLength: LONG });
-    expect(await call()).toMatchObject({ receivedByteLength: 0, presentByteLength: LONG });
+    const bias: Entry = { name: 'bias', dtype: 'F32', shape: [4] };
+    const bytes = fileBytes([{ name: 'noise', dtype: 'F16', shape: [LONG / 2] }, bias]);
+    server.files.set('noise.safetensors', { bytes, tag: '"noise"' });
+    const path = temporaryPath('noise.safetensors');
+    const url = server.url('noise.safetensors');
+    const call = async () => await download(url, path, { durable: false, ...options });
+    const { receivedByteLength } = await call();
+    expect(receivedByteLength).toBeGreaterThan(LONG);
+    expect(await call()).toMatchObject({
+      receivedByteLength: 0,
+      presentByteLength: receivedByteLength,
+    });
+    const lengths = vi.mocked(beginGrowingHash).mock.calls.map(([, length]) => length);
+    expect(lengths).toEqual([receivedByteLength]);
   } finally {
     await server.close();
   }

@@ -45,6 +45,10 @@ const TABLE = `
   pythonOpen | Python open | headers.py open | needs=safetensors,numpy,ml_dtypes
   pythonKeys | Python open + keys() | headers.py keys | needs=safetensors,numpy,ml_dtypes
 
+  getBuilt | getTensor, a name built for the call | names.mjs built | ours
+  getKept | getTensor, the same string again | names.mjs kept | ours
+  mapBuilt | Map of tensors, a name built for the call | names.mjs map-built
+
   convert | convert | convert.mjs convert | ours file=torch
   convertUnverified | convert, verify: false | convert.mjs convert-unverified | ours file=torch
   copy | cp | convert.mjs cp | file=torch

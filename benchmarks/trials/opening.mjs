@@ -103,4 +103,24 @@ const headers = {
     > 1 000 000 tensors, open: faster than Python open | at least 3 × | 1 000 000:pythonOpen.first / 1 000 000:open.first`,
 };
 
-export const opening = [processStart, headers];
+/** Calls in each process; the clock of one call is too coarse. */
+const CALLS = 200_000;
+
+/** Tensors that were asked for before. */
+const names = {
+  name: 'names',
+  legs: ({ many, size }) => ({
+    again: {
+      contenders: pick('getBuilt getKept mapBuilt'),
+      rounds: many(SHORT_ROUNDS),
+      args: [`${size(CALLS, 2000)}`],
+    },
+  }),
+  page: `
+    ## A tensor again, by its name
+    | call | time = call | ratio = call / mapBuilt.call 1× |
+    - {reasons}
+    > getTensor again, a name built for the call | at most 0.00034 ms | getBuilt.call | Map = mapBuilt.call`,
+};
+
+export const opening = [processStart, headers, names];

@@ -32,10 +32,16 @@ export function planColumns(
   tensors: CheckpointTensors,
   configuration: Configuration,
 ): LogicalPlan {
-  const parts = partsOf(module, codes, tensors);
-  const { words, grid } = parts;
   const { method, fields } = configuration;
   const format = textOf(fields['checkpoint_format'])?.toLowerCase();
+  const version = textOf(fields['version'])?.toLowerCase() ?? 'gemm';
+  // Before shapes: some versions have those of GPTQ.
+  if (version !== 'gemm' && mayBeMethods(method, format).awq) {
+    const name = memberOf(module, 'weight');
+    throw unsupported(name, `AWQ of version ${JSON.stringify(version)} is not read`);
+  }
+  const parts = partsOf(module, codes, tensors);
+  const { words, grid } = parts;
   const isGptq = words[1] === grid[1];
   const isAwq = words[1] * AWQ_PER_WORD === grid[1];
   if (!isGptq && !isAwq) throw wrongShapes(parts, 'neither GPTQ nor AWQ');
@@ -184,9 +190,6 @@ function groupLengthOf(parts: Parts, given: unknown, columns: number): number {
 
 function planAwq(parts: Parts, { fields }: Configuration): LogicalPlan {
   const { name, words, zeroWords, grid, columnGroups } = parts;
-  const version = textOf(fields['version'])?.toLowerCase() ?? 'gemm';
-  if (version !== 'gemm')
-    throw unsupported(name, `AWQ of version ${JSON.stringify(version)} is not read`);
   const bits = countOf(fields['bits'] ?? fields['w_bit']) ?? 4;
   if (bits !== 4) throw unsupported(name, `AWQ codes of ${bits} bits are not read`);
   if (columnGroups !== null) throw wrongShapes(parts, 'not AWQ, which has no g_idx');

@@ -16,8 +16,13 @@ export function planPacked(
   tensors: CheckpointTensors,
   configuration: Configuration,
 ): LogicalPlan {
+  const group = configuration.groupOf(moduleOf(name));
+  const format = group?.format ?? textOf(configuration.fields['format']) ?? 'pack-quantized';
+  // Its scales have other names, so that one would seem to be missing.
+  if (format.startsWith('marlin'))
+    throw unsupported(name, `the format ${JSON.stringify(format)} is not read`);
+  const weights = group?.weights;
   const scale = tensors.need(`${name}_scale`, name);
-  const weights = configuration.groupOf(moduleOf(name))?.weights;
   const shape = declaredShape(name, codes, tensors);
   const [rows, columns] = shape;
   const packing = findPacking(name, codes, columns, weights?.['num_bits']);

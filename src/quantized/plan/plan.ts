@@ -9,7 +9,7 @@ import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import { planFourBits } from './bitsandbytes.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
 import { planColumns } from './columns.js';
-import type { Configuration } from './configuration.js';
+import { type Configuration, textOf } from './configuration.js';
 import { planBlocks, planFourBitExpert, planModeloptE2M1, planPackedE2M1 } from './fours.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
 import { planMlx, planPacked } from './packed.js';
@@ -56,7 +56,7 @@ const FP8: ReadonlySet<Dtype> = new Set(['F8_E4M3', 'F8_E5M2', 'F8_E4M3FNUZ', 'F
 const CODES: ReadonlySet<Dtype> = new Set([...FP8, 'U8', 'I8', 'U16', 'I16', 'U32', 'I32', 'F4']);
 
 /** Endings of weights that no scheme but a quantizer has. */
-const PACKED_WEIGHT = /(?:^|[._])(?:qweight|weight|weight_packed|blocks)$/;
+const PACKED_WEIGHT = /(?:^|[._])(?:qweight|weights?|weight_packed|blocks)$/;
 
 /** Tensors of a stored format that is not `float-quantized` and the like, but sparse. */
 const SPARSE = /(?:^|\.)(?:compressed|bitmask|row_offsets|meta)$/;
@@ -97,7 +97,7 @@ class Planner {
     });
     const plain: StoredTensor[] = [];
     yield* forEachInSlices(others, (tensor) => {
-      if (!this.#hideCompanion(tensor.name)) plain.push(tensor);
+      if (!this.#hideCompanion(tensor)) plain.push(tensor);
     });
     const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
     const hasScales = [...this.#tensors].some(
@@ -147,11 +147,13 @@ class Planner {
   }
 
   /** Hides a tensor that belongs to a quantized weight, and refuses that unless it is planned; else returns false. */
-  #hideCompanion(name: string): boolean {
+  #hideCompanion(tensor: StoredTensor): boolean {
+    const { name } = tensor;
     if (this.#hidden.has(name)) return true;
     const owner =
       packedWeightOf(name, (other) => this.#tensors.find(other)?.dtype) ??
-      hqqWeightOf(name, this.#tensors);
+      hqqWeightOf(name, this.#tensors) ??
+      ownerByName(tensor);
     if (owner === null) return false;
     const logical = logicalNameOf(owner);
     const isKnown = this.#hidden.has(owner) || this.#hidden.has(logical);
@@ -159,7 +161,9 @@ class Planner {
     this.#hidden.add(name);
     this.#hidden.add(owner);
     if (isKnown) return true;
-    this.#claim(isThere ? refusedWeight(logical, this.#configuration) : missingWeight(logical));
+    this.#claim(
+      isThere ? refusedWeight(logical, this.#configuration, owner) : missingWeight(logical),
+    );
     return true;
   }
 }
@@ -183,11 +187,34 @@ function logicalNameOf(name: string): string {
   return PACKED_ENDINGS.reduce((text, [ending, plain]) => text.replace(ending, plain), name);
 }
 
+/** Methods that are refused, by the endings of their packed weights: a checkpoint without a configuration names none. */
+const REFUSED_METHODS: readonly (readonly [ending: RegExp, method: string])[] = [
+  [/(?:^|\.)W_q$/, 'HQQ'],
+  [/(?:^|[._])weight_qdata$/, 'torchao'],
+  [/(?:^|\.)weight(?:\._data)+$/, 'quanto'],
+  [/(?:^|\.)codes$/, 'AQLM'],
+  [/(?:^|\.)(?:outlier_)?indices$/, 'VPTQ'],
+  [/(?:^|\.)Qidxs$/, 'QuIP#'],
+  [/(?:^|\.)q_weight$/, 'EXL2'],
+  [/(?:^|\.)trellis$/, 'EXL3'],
+  [/(?:^|\.)B$/, 'Marlin'],
+];
+
+/** Packed weights that need no companion to be known as such: their own name, else null. */
+function ownerByName({ name, dtype, shape }: StoredTensor): string | null {
+  return CODES.has(dtype) && shape.length > 0 && logicalNameOf(name) !== name ? name : null;
+}
+
 /** HQQ stores all facts of a weight as tensors beside it: its name for any of them, else null. */
 function hqqWeightOf(name: string, tensors: CheckpointTensors): string | null {
   const dot = name.lastIndexOf('.');
-  const weight = memberOf(dot === -1 ? '' : name.slice(0, dot), 'W_q');
-  return name.slice(dot + 1) !== 'bias' && tensors.has(weight) ? weight : null;
+  const module = dot === -1 ? '' : name.slice(0, dot);
+  const weight = memberOf(module, 'W_q');
+  const dtype = tensors.find(weight)?.dtype;
+  // Attention may have a plain matrix of that name; HQQ may store bytes as a plain dtype.
+  const isPacked =
+    dtype !== undefined && (CODES.has(dtype) || tensors.has(memberOf(module, 'nbits')));
+  return isPacked && name.slice(dot + 1) !== 'bias' ? weight : null;
 }
 
 function taken(name: string): QuantizationError {
@@ -207,7 +234,7 @@ function weightOf(
   const mark = name.lastIndexOf(STATE_MARK);
   if (mark !== -1) return { name: name.slice(0, mark), plan: () => planFourBits(tensor, tensors) };
   const { method } = configuration;
-  const isKnown = method === null || method === 'unknown' || METHODS.has(method);
+  const isKnown = !isRefused(method);
   const refused = (logical: string): Weight => refusedWeight(logical, configuration);
   if (/(?:^|\.)qweight$/.test(name)) {
     const module = name.replace(/\.?qweight$/, '');
@@ -272,18 +299,29 @@ function byCompanions(
   };
 }
 
-/** A weight whose companions are of no scheme that is read. */
-function refusedWeight(name: string, { method }: Configuration): Weight {
-  const isKnown = method === null || METHODS.has(method);
-  const message = isKnown
-    ? 'the tensors beside it are of a method that is not dequantized here'
-    : `the method ${JSON.stringify(method)} is not dequantized here`;
+/** A weight of a method that is not read; `stored` is the tensor with its codes. */
+function refusedWeight(name: string, configuration: Configuration, stored: string = name): Weight {
   return {
     name,
     plan: () => {
-      throw unsupported(name, message);
+      throw unsupported(name, refusalOf(configuration, stored));
     },
   };
+}
+
+/** What is said of a method that is not read: its name by the configuration, else by the names of tensors. */
+function refusalOf({ method, fields }: Configuration, stored: string): string {
+  if (isRefused(method)) return `the method ${JSON.stringify(method)} is not dequantized here`;
+  const byName = REFUSED_METHODS.find(([ending]) => ending.test(stored))?.[1];
+  if (byName !== undefined) return `${byName} is not dequantized here`;
+  const variant = textOf(fields['quant_algo']) ?? textOf(fields['format']);
+  const found = variant === undefined ? '' : ` (${JSON.stringify(variant)})`;
+  return `the tensors beside it are of a method that is not dequantized here${found}`;
+}
+
+/** Whether the configuration names a method that is not read. */
+function isRefused(method: string | null): boolean {
+  return method !== null && method !== 'unknown' && !METHODS.has(method);
 }
 
 /** A weight that is not there, unlike its scales. */
@@ -306,15 +344,17 @@ function refuseCodes(
   if (SPARSE.test(name) && method === 'compressed-tensors') {
     throw unsupported(name, 'sparse formats of compressed-tensors are not read');
   }
-  if (!CODES.has(dtype) || shape.length === 0) return;
+  // SpQR stores codes in integers of 64 bits.
+  const isWide = isRefused(method) && dtype === 'I64' && PACKED_WEIGHT.test(name);
+  if (!(CODES.has(dtype) || isWide) || shape.length === 0) return;
   const isFp8 = FP8.has(dtype);
-  if (!isFp8 && (method === null || shape.length < 2 || !PACKED_WEIGHT.test(name))) return;
+  // What tensors of an unknown method hold cannot be told by their names.
+  const mayBeCodes = shape.length > 1 && (isRefused(method) || PACKED_WEIGHT.test(name));
+  if (!isFp8 && (method === null || !mayBeCodes)) return;
   // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
   if (method === null && !hasScales) return;
   if (configuration.isLeftAlone(moduleOf(name))) return;
-  if (method !== null && method !== 'unknown' && !METHODS.has(method)) {
-    throw unsupported(name, `the method ${JSON.stringify(method)} is not dequantized here`);
-  }
+  if (isRefused(method)) throw unsupported(name, refusalOf(configuration, name));
   const looked = isFp8 ? `; looked for ${name}_scale_inv, ${name}_scale and the like` : '';
   throw invalid(name, `${dtype} codes without a scale${looked}`);
 }

@@ -87,6 +87,12 @@ describe('other methods', () => {
     ['eetq', { 'm.qweight': ['I8', [4, 4]], 'm.scales': ['F16', [4]] }, 'm.weight'],
     ['made-up', { 'm.weight': ['I8', [4, 4]], 'm.weight_scale': ['F32', [4, 1]] }, 'm.weight'],
     ['made-up', { 'm.weight': ['U8', [4, 4]] }, 'm.weight'],
+    // Codes by names of a method of its own, or without what stands beside them.
+    ['quanto', { 'm.weight._data': ['I8', [4, 4]] }, 'm.weight'],
+    ['torchao', { 'm._weight_qdata': ['I8', [4, 4]] }, 'm.weight'],
+    ['vptq', { 'm.indices': ['I32', [1, 4, 4]] }, 'm.indices'],
+    ['spqr', { 'm.dense_weights': ['I64', [4, 4]] }, 'm.dense_weights'],
+    ['fouroversix', { 'm.quantized_weight_values': ['U8', [4, 4]] }, 'm.quantized_weight_values'],
   ] satisfies [string, Tensors, string][])(
     '%s is refused by name',
     async (method, tensors, name) => {
@@ -99,6 +105,72 @@ describe('other methods', () => {
       expect(model.problems[0]?.message).toContain(method);
     },
   );
+
+  it.each([
+    ['HQQ', { 'm.W_q': ['U8', [4, 4]], 'm.scale': ['F16', [4, 1]] }, 'm.weight'],
+    ['HQQ', { 'm.W_q': ['U8', [4, 4]] }, 'm.weight'],
+    ['HQQ', { 'm.W_q': ['F16', [4, 2]], 'm.nbits': ['I32', []] }, 'm.weight'],
+    ['torchao', { 'm._weight_qdata': ['I8', [4, 4]] }, 'm.weight'],
+    ['quanto', { 'm.weight._data': ['I8', [4, 4]] }, 'm.weight'],
+    ['AQLM', { 'm.codes': ['I8', [4, 4, 1]], 'm.scales': ['F16', [4, 1]] }, 'm.codes'],
+    ['VPTQ', { 'm.indices': ['I32', [4]], 'm.weight_scale': ['F16', [4]] }, 'm.indices'],
+    ['QuIP#', { 'm.Qidxs': ['I64', [4, 4]], 'm.SU': ['F16', [4]] }, 'm.Qidxs'],
+    ['EXL2', { 'm.q_weight': ['I32', [4, 4]], 'm.q_scale_max': ['F16', [4]] }, 'm.q_weight'],
+    ['EXL3', { 'm.trellis': ['I16', [4, 4, 4]], 'm.suh': ['F16', [4]] }, 'm.trellis'],
+    ['Marlin', { 'm.B': ['I32', [4, 4]], 'm.s': ['F16', [1, 4]] }, 'm.B'],
+  ] satisfies [string, Tensors, string][])(
+    '%s is refused by name without a configuration: %j',
+    async (method, tensors, name) => {
+      expect(await problemOf(tensors, null, name)).toBe(
+        `UNSUPPORTED: ${method} is not dequantized here`,
+      );
+    },
+  );
+
+  it.each([
+    [
+      'W4A16_AWQ',
+      { quant_method: 'modelopt', quant_algo: 'W4A16_AWQ' },
+      { 'm.weight': ['U8', [2, 8]], 'm.weight_scale': ['BF16', [4, 1]] },
+    ],
+    [
+      'marlin-24',
+      { quant_method: 'compressed-tensors', format: 'marlin-24' },
+      { 'm.weight_packed': ['I32', [4, 8]], 'm.scale_packed': ['F16', [4]] },
+    ],
+    [
+      'gemv',
+      { quant_method: 'awq', version: 'gemv', bits: 4, group_size: 4 },
+      { 'm.qweight': ['I32', [4, 8]], 'm.qzeros': ['I32', [4, 1]], 'm.scales': ['F16', [4, 8]] },
+    ],
+    [
+      'gemv_fast',
+      { quant_method: 'awq', version: 'gemv_fast', bits: 4, group_size: 4 },
+      { 'm.qweight': ['I16', [4, 8]], 'm.qzeros': ['F16', [4, 1]], 'm.scales': ['F16', [4, 8]] },
+    ],
+  ] satisfies [string, object, Tensors][])(
+    'of a method that is known: %s is refused by name',
+    async (variant, fields, tensors) => {
+      const model = await open(tensors, quantization(fields));
+      expect(model.problems[0]).toMatchObject({
+        code: 'SAFETENSORS_QUANTIZATION_UNSUPPORTED',
+        tensor: 'm.weight',
+        message: expect.stringContaining(`"${variant}"`),
+      });
+    },
+  );
+
+  it('are not seen in plain tensors with names like theirs', async () => {
+    const tensors: Tensors = {
+      'attention.W_q': ['F32', [4, 4]],
+      'attention.W_k': ['F32', [4, 4]],
+      'book.codes': ['I32', [4]],
+      'book.indices': ['I32', [4, 4]],
+      'lora.B': ['F16', [4, 4]],
+    };
+    const model = await open(tensors);
+    expect([model.problems, model.size]).toEqual([[], 5]);
+  });
 
   it('of modelopt with scales before the product are refused', async () => {
     const tensors: Tensors = {

@@ -78,6 +78,7 @@ const LATE = {
   'write/checkpoint/save': 'saveCheckpoint',
   'write/convert/convert': 'convert',
   'write/convert/convert-stream': 'convertStream',
+  'write/save/edit-metadata': 'editMetadata',
   'write/save/writer': 'createWriter',
 };
 

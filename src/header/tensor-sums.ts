@@ -1,5 +1,7 @@
 /** SHA-256 sums of tensors in the metadata of their file: where they stand, and what their text must be. */
 
+import { type ErrorContext, FormatError } from '../errors/errors.js';
+
 /**
  * The key. Its value has 64 hexadecimal digits in lower case for every tensor of the file, joined without separators,
  * in the order of the tensors' bytes. Tensors without bytes have the same sum, so their order does not matter.
@@ -32,6 +34,12 @@ export function* withoutSums(
   pairs: Iterable<readonly [string, string]>,
 ): Generator<readonly [string, string], void, void> {
   for (const pair of pairs) if (pair[0] !== SUMS_KEY) yield pair;
+}
+
+/** The error for bytes that have another sum than the metadata of their file says, or for text that is no sums. */
+export function sumMismatch(claimed: string, found: string, context: ErrorContext): FormatError {
+  const message = `${SUMS_KEY} claims ${claimed}, found ${found}`;
+  return new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
 }
 
 /** What is wrong with the text of sums, to follow its key; undefined for sums of so many tensors. */

@@ -47,6 +47,7 @@ const CALLS: Readonly<Record<string, string>> = {
   'modelspec-thumbnail': 'metadata modelspec thumbnail model.safetensors image.png',
   verify: 'verify bad',
   hash: 'hash model.safetensors --all',
+  'hash-write': 'hash model.safetensors --write',
   convert: 'convert model.safetensors cast.safetensors --dtype F16 --dry-run',
   'convert-quantized': 'convert quantized whole --dequantize BF16',
   'convert-quantized-plan': 'convert quantized whole --dequantize F16 --dry-run',

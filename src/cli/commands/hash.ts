@@ -13,7 +13,15 @@ import {
   openSource,
   requireSafetensors,
 } from '../sources/open-source.js';
-import { type Command, type CommandContext, printResult } from './command.js';
+import {
+  type Command,
+  type CommandContext,
+  type OptionValues,
+  type Outcome,
+  printResult,
+  UsageError,
+} from './command.js';
+import { editFile, requireLocal } from './metadata-edit.js';
 
 /** Digits of the short forms. */
 const AUTO_V2_LENGTH = 10;
@@ -140,17 +148,34 @@ function hashLines(file: HashedFile, style: Style): string[] {
   ];
 }
 
+/** Puts the sums of all tensors into the metadata of a file. */
+async function writeSums(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+): Promise<Outcome> {
+  if (options['all'] === true) throw new UsageError('--all prints sums, and --write writes them');
+  return await editFile(context, options, requireLocal(source), new Map(), { checksums: true });
+}
+
 export const hashCommand: Command = {
   summary: 'prints hashes that identify a model',
-  usage: 'hash SOURCE [--all]',
+  usage: 'hash SOURCE [--all | --write [--dry-run]]',
   description:
     'Reads or fetches each file once and prints its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and ' +
     "of kohya's scripts (sshs), and CRC32. Compares them with the claims of the metadata and of the Hub's cache: " +
-    'exit code 1 if one is wrong.',
-  options: { all: { type: 'boolean', help: 'also the SHA-256 of every tensor' } },
+    'exit code 1 if one is wrong. --write puts the SHA-256 of every tensor into the metadata of a file, where ' +
+    'verify finds it.',
+  options: {
+    all: { type: 'boolean', help: 'also the SHA-256 of every tensor' },
+    write: { type: 'boolean', help: 'writes the SHA-256 of every tensor into the metadata' },
+    'dry-run': { type: 'boolean', help: 'with --write: only reports the change' },
+  },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
     const { signal } = context;
+    if (options['write'] === true) return await writeSums(context, options, source);
+    if (options['dry-run'] === true) throw new UsageError('--dry-run is for --write');
     const opened = await openSource(source, { signal, storage: 'read' });
     let files: HashedFile[];
     try {

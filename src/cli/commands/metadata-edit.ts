@@ -1,7 +1,12 @@
 /** Edits a file's metadata and reports the changes. */
 
 import { statSync } from 'node:fs';
-import { editMetadata, safeOpen } from '../../index.js';
+import {
+  type EditMetadataOptions,
+  editMetadata,
+  type MetadataEdit,
+  safeOpen,
+} from '../../index.js';
 import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -18,11 +23,14 @@ import {
 } from './command.js';
 import { isDryRun } from './written.js';
 
+/** Hashes of the tensors that an edit computes and sets. */
+type HashesToSet = Pick<EditMetadataOptions, 'checksums' | 'modelspecHash'>;
+
 /** The result of an edit, as `--json` prints it. */
 interface EditResult {
   readonly path: string;
   /** Whether and how the file was written; `dryRun` with `--dry-run`. */
-  readonly method: 'none' | 'rewritten' | 'inPlace' | 'dryRun';
+  readonly method: MetadataEdit['method'] | 'dryRun';
   /** New values of keys. */
   readonly set: Readonly<Record<string, string>>;
   /** The old values of removed keys. */
@@ -69,21 +77,20 @@ export async function editFile(
   options: OptionValues,
   path: string,
   changes: ReadonlyMap<string, string | null>,
+  hashes: HashesToSet = {},
 ): Promise<Outcome> {
   const before = fileMetadata(path);
-  const set: [string, string][] = [];
-  const removed: [string, string][] = [];
-  const missing: string[] = [];
-  for (const [key, value] of changes) {
-    const old = before.get(key);
-    if (value === null) {
-      if (old === undefined) missing.push(key);
-      else removed.push([key, old]);
-    } else if (value !== old) set.push([key, value]);
-  }
-  const isDry = isDryRun(options);
-  const done = await edit(context, options, path, changes);
-  const method = isDry ? 'dryRun' : done;
+  const done = await edit(context, options, path, changes, hashes);
+  const after = done.metadata ?? new Map<string, string>();
+  // As they were asked for; then the hashes.
+  const keys = new Set([...changes.keys(), ...after.keys()]);
+  const set = [...keys].flatMap((key) => {
+    const value = after.get(key);
+    return value === undefined || before.get(key) === value ? [] : [[key, value] as const];
+  });
+  const removed = [...before].filter(([key]) => !after.has(key));
+  const missing = [...changes.keys()].filter((key) => !after.has(key) && !before.has(key));
+  const method = isDryRun(options) ? 'dryRun' : done.method;
   const result: EditResult = {
     ...{ path, method },
     set: Object.fromEntries(set),
@@ -99,13 +106,16 @@ async function edit(
   options: OptionValues,
   path: string,
   changes: ReadonlyMap<string, string | null>,
-): Promise<EditResult['method']> {
+  hashes: HashesToSet,
+): Promise<MetadataEdit> {
   const inPlace = options['in-place'] === true;
   const dryRun = isDryRun(options);
-  const progress = progressOn(stderr, 'copying');
+  const isHashed = Object.keys(hashes).length > 0;
+  const progress = progressOn(stderr, isHashed ? 'hashing and copying' : 'copying');
   try {
     const { onProgress } = progress;
-    return (await editMetadata(path, changes, { inPlace, dryRun, signal, onProgress })).method;
+    const how = { inPlace, dryRun, signal, onProgress, ...hashes };
+    return await editMetadata(path, changes, how);
   } finally {
     progress.end();
   }

@@ -94,7 +94,7 @@ type FetchParts = () => Promise<readonly Uint8Array[]>;
 function* fetchesOf(
   checkpoint: RemoteCheckpoint,
   tensors: readonly TensorEntry[],
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Generator<FetchParts> {
   const together = (some: readonly string[]): FetchParts => {
     return async () => {
@@ -126,7 +126,7 @@ function* fetchesOf(
 async function* remotePieces(
   checkpoint: RemoteCheckpoint,
   { text, dataStart, tensors }: ShardHeader,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
   const header = Buffer.from(text);
   const prefix = Buffer.alloc(dataStart - header.length);

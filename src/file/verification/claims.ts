@@ -20,7 +20,8 @@ export interface Claim {
   readonly tensor?: string;
 }
 
-const MODELSPEC_HASH = 'modelspec.hash_sha256';
+/** ModelSpec's hash of the bytes after the header, which `0x` precedes. */
+export const MODELSPEC_HASH = 'modelspec.hash_sha256';
 const MODEL_HASH = 'sshs_model_hash';
 export const LEGACY_HASH = 'sshs_legacy_hash';
 
@@ -37,7 +38,7 @@ export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): b
 
 /**
  * Returns the claims of a file's metadata and of its cache. For sums of tensors, `hashes` have the ranges of all
- * tensors; wrong sums are claims of their own, right ones are one together.
+ * tensors.
  *
  * @param path null for a remote file
  */
@@ -67,7 +68,14 @@ export function claimsOf(
   return claims;
 }
 
-function sumClaims(text: string | undefined, found: ReadonlyMap<string, string>): readonly Claim[] {
+/**
+ * Compares the sums in the metadata with those that were found, of all tensors by name in the order of their bytes:
+ * wrong sums are claims of their own, right ones are one together. None for no sums.
+ */
+export function sumClaims(
+  text: string | undefined,
+  found: ReadonlyMap<string, string>,
+): readonly Claim[] {
   if (text === undefined) return [];
   const by = SUMS_KEY;
   const problem = sumsProblem(text, found.size);

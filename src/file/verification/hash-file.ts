@@ -6,6 +6,7 @@ import { crc32 } from 'node:zlib';
 import {
   blocksLength,
   PASSING_READ_BYTE_LENGTH,
+  type PassedFile,
   passOver,
   sharedPassingMemory,
 } from '../../platform/io/passing-file.js';
@@ -48,7 +49,7 @@ export interface FileHashes {
 }
 
 export interface HashOptions {
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignal | undefined;
   readonly onBytes: (byteLength: number) => void;
 }
 
@@ -112,45 +113,57 @@ export async function hashPieces(
 ): Promise<FileHashes> {
   const hasher = new FileHasher(layout, true);
   for await (const piece of pieces) {
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     hasher.update(piece);
     onBytes(piece.length);
   }
   return await hasher.digests();
 }
 
-/**
- * Reads the file once from start to end, and hashes it. For a long file, the hash of the tensors runs on a thread of
- * its own, because one hash takes longer than reading.
- */
+/** Opens a file, and hashes it as `hashOpened`. */
 export async function hashFile(
   path: string,
   layout: HashedLayout,
-  { signal, onBytes }: HashOptions,
+  options: HashOptions,
 ): Promise<FileHashes> {
   const handle = await open(path);
   try {
     const { size } = await handle.stat();
-    const memory = sharedPassingMemory(
-      Math.min(PIECES * PASSING_READ_BYTE_LENGTH, blocksLength(size)),
-    );
-    const isLong = size >= WORKER_BYTE_LENGTH && mayStartThread();
-    const thread = isLong ? new HashThread(memory) : undefined;
-    const hasher = new FileHasher(layout, thread === undefined);
-    const use = async (begin: number, end: number, position: number) => {
-      signal.throwIfAborted();
-      const onThread = thread?.update(begin + Math.max(0, layout.dataStart - position), end);
-      hasher.update(memory.subarray(begin, end));
-      onBytes(end - begin);
-      await onThread;
-    };
-    try {
-      await passOver({ fd: handle.fd, path, byteLength: size }, memory, use);
-      return await hasher.digests(thread?.digest());
-    } finally {
-      await thread?.end();
-    }
+    return await hashOpened({ fd: handle.fd, path, byteLength: size }, layout, options);
   } finally {
     await handle.close();
+  }
+}
+
+/**
+ * Reads the file once from start to end, and hashes it. For a long file, the hash of the tensors runs on a thread of
+ * its own, because one hash takes longer than reading.
+ *
+ * @throws FileChangedError when the file ends early; errors of the system; `signal.reason`
+ */
+export async function hashOpened(
+  file: PassedFile,
+  layout: HashedLayout,
+  { signal, onBytes }: HashOptions,
+): Promise<FileHashes> {
+  const { byteLength } = file;
+  const memory = sharedPassingMemory(
+    Math.min(PIECES * PASSING_READ_BYTE_LENGTH, blocksLength(byteLength)),
+  );
+  const isLong = byteLength >= WORKER_BYTE_LENGTH && mayStartThread();
+  const thread = isLong ? new HashThread(memory) : undefined;
+  const hasher = new FileHasher(layout, thread === undefined);
+  const use = async (begin: number, end: number, position: number) => {
+    signal?.throwIfAborted();
+    const onThread = thread?.update(begin + Math.max(0, layout.dataStart - position), end);
+    hasher.update(memory.subarray(begin, end));
+    onBytes(end - begin);
+    await onThread;
+  };
+  try {
+    await passOver(file, memory, use);
+    return await hasher.digests(thread?.digest());
+  } finally {
+    await thread?.end();
   }
 }

@@ -1,7 +1,7 @@
 /** Finds the bytes to hash separately, including those of kohya's `sshs_legacy_hash`. */
 
 import { Buffer } from 'node:buffer';
-import { PREFIX_BYTE_LENGTH } from '../../header/header.js';
+import { type Header, PREFIX_BYTE_LENGTH } from '../../header/header.js';
 import type { HashedRange } from '../../platform/io/range-hashes.js';
 import type { ShardHeader, TensorEntry } from '../source/facts.js';
 import { LEGACY_HASH } from './claims.js';
@@ -20,6 +20,15 @@ export function hashedLayout(
     return { name, begin: dataStart + begin, end: dataStart + end };
   });
   return { dataStart, legacyBegin: hasLegacy ? legacyPlace(text) : null, ranges };
+}
+
+/** Returns the layout of a file, with all its tensors to hash separately. */
+export function tensorsLayout(header: Header): HashedLayout {
+  const tensors = Array.from({ length: header.size }, (_, entry) => {
+    const dataOffsets = [header.begin(entry), header.end(entry)] as const;
+    return { name: header.name(entry), dataOffsets };
+  });
+  return hashedLayout(header, tensors);
 }
 
 /**

@@ -35,7 +35,7 @@ import {
 } from '../shards/verification-error.js';
 import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
 import { type HashedLayout, hashFile } from './hash-file.js';
-import { hashedLayout } from './legacy-place.js';
+import { hashedLayout, tensorsLayout } from './legacy-place.js';
 
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
@@ -234,7 +234,7 @@ async function verifyHashes(
     .filter(({ path, metadata }) => hasClaim(path, metadata));
   const totalBytes = claimed.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const transfer = new Transfer(totalBytes, options);
-  const { signal = new AbortController().signal } = options;
+  const { signal } = options;
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
   for (const { name, path, header, metadata } of claimed) {
     try {
@@ -252,12 +252,7 @@ async function verifyHashes(
 
 /** What to hash of a file: for sums of tensors, every one of them. */
 function layoutOf(header: Header): HashedLayout {
-  if (header.metadata?.has(SUMS_KEY) !== true) return hashedLayout(header);
-  const tensors = Array.from({ length: header.size }, (_, entry) => {
-    const dataOffsets = [header.begin(entry), header.end(entry)] as const;
-    return { name: header.name(entry), dataOffsets };
-  });
-  return hashedLayout(header, tensors);
+  return header.metadata?.has(SUMS_KEY) === true ? tensorsLayout(header) : hashedLayout(header);
 }
 
 function wrongClaim(

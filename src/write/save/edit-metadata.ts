@@ -3,9 +3,10 @@
 import { type BigIntStats, constants, statSync } from 'node:fs';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
+import { pairsOf } from '../../errors/named-values.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { type Header, parseStart } from '../../header/header.js';
+import { type Header, PREFIX_BYTE_LENGTH, parseStart } from '../../header/header.js';
 import {
   changeMetadata,
   fileStart,
@@ -14,6 +15,7 @@ import {
   spareByteLength,
   withMetadata,
 } from '../../header/metadata-changes.js';
+import { SUMS_KEY } from '../../header/tensor-sums.js';
 import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
@@ -39,6 +41,7 @@ import {
 } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { type ReplacementTarget, resolveTarget } from '../replacement/target.js';
+import { changesWithRoom, hashedChanges } from './hashed-changes.js';
 
 /** Options of {@link editMetadata}. */
 export interface EditMetadataOptions extends TransferOptions, LockOptions {
@@ -48,6 +51,14 @@ export interface EditMetadataOptions extends TransferOptions, LockOptions {
   readonly durable?: boolean | undefined;
   /** True writes nothing: the result, or the error, is that of the edit. False by default. */
   readonly dryRun?: boolean | undefined;
+  /**
+   * True reads the file and sets `safetensors-mmap.sha256`, the SHA-256 of every tensor, as `saveFile` does. Sums that
+   * the file has must be right, unless `changes` deletes them. Progress counts what is read and what is written. False
+   * by default.
+   */
+  readonly checksums?: boolean | undefined;
+  /** True reads the file and sets `modelspec.hash_sha256`, the SHA-256 of all tensors together. False by default. */
+  readonly modelspecHash?: boolean | undefined;
 }
 
 const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
@@ -56,7 +67,11 @@ const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
   inPlace: true,
   durable: true,
   dryRun: true,
+  checksums: true,
+  modelspecHash: true,
 };
+
+type Flag = 'inPlace' | 'durable' | 'dryRun' | 'checksums' | 'modelspecHash';
 
 /** The result of {@link editMetadata}. */
 export interface MetadataEdit {
@@ -73,6 +88,9 @@ export interface MetadataEdit {
   readonly spareByteLength: number;
 }
 
+/** The options that are true or false. */
+type Flags = Readonly<Record<Flag, boolean>>;
+
 /** An edit under way. */
 interface Edit {
   readonly target: ReplacementTarget;
@@ -82,8 +100,7 @@ interface Edit {
   readonly header: Header;
   /** The new header, without padding. */
   readonly json: Uint8Array;
-  readonly durable: boolean;
-  readonly dryRun: boolean;
+  readonly flags: Flags;
   readonly options: TransferOptions;
   /** Whether the file is unchanged since its header was read. */
   readonly check: SameFileCheck;
@@ -109,7 +126,8 @@ interface Edit {
  * back; then delete the backup. For a name of more than 241 bytes the backup gets a short name, which the error gives.
  * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
  *
- * @throws FormatError for a file that is not valid safetensors
+ * @throws FormatError for a file that is not valid safetensors; `SAFETENSORS_CHECKSUM_MISMATCH` with `checksums` when
+ *   sums that the file has are wrong
  * @throws InvalidTensorError for a key given twice or a lone surrogate, and
  *   `SAFETENSORS_HEADER_TOO_LARGE`
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when the header does not fit in place, with the
@@ -133,7 +151,8 @@ export async function editMetadata(
   changes: MetadataChanges,
   options: EditMetadataOptions = {},
 ): Promise<MetadataEdit> {
-  const { inPlace, durable, dryRun } = flagsOf(options);
+  const flags = flagsOf(options);
+  const { inPlace } = flags;
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
   const edit = async (
@@ -144,10 +163,11 @@ export async function editMetadata(
     requireNoBackup(target, label);
     const check = sameFileCheck(file);
     const { header } = await runAsync(readFileHeader(file), options.signal);
-    const metadata = changeMetadata(header.metadata, changes);
+    const metadata = await changedMetadata(file, header, changes, flags, options);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
-    const ready: Edit = { target, file, close, header, json, durable, dryRun, options, check };
+    const progress = flags.checksums || flags.modelspecHash ? behind(file, options) : options;
+    const ready: Edit = { target, file, close, header, json, flags, options: progress, check };
     return await (inPlace ? overwrite(ready) : rewrite(ready));
   };
   const key = resolveTarget(location, label).path.toString('latin1');
@@ -171,6 +191,69 @@ export async function editMetadata(
   });
 }
 
+/** The metadata after the changes and with the hashes that are wanted; undefined when nothing changes. */
+async function changedMetadata(
+  file: OpenedFile,
+  header: Header,
+  changes: MetadataChanges,
+  flags: Flags,
+  options: TransferOptions,
+): Promise<Map<string, string> | undefined> {
+  const { metadata } = header;
+  if (!flags.checksums && !flags.modelspecHash) return changeMetadata(metadata, changes);
+  let isNew = false;
+  const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
+    const isOld = key === SUMS_KEY && value === null && flags.checksums;
+    isNew ||= isOld;
+    return !isOld;
+  });
+  // What does not fit is found before the file is read.
+  const sized = changeMetadata(metadata, [...others, ...changesWithRoom(header, flags)]);
+  const json = sized === undefined ? header.json : withMetadata(header, sized);
+  const start = newStartLength(header, json, flags, file.path);
+  const toWrite = flags.inPlace ? start : start + header.dataByteLength;
+  const transfer = new Transfer(file.byteLength + (flags.dryRun ? 0 : toWrite), options);
+  const hashes = await hashedChanges(file, header, flags, isNew, transfer);
+  if (flags.dryRun) transfer.finish();
+  return changeMetadata(metadata, [...others, ...hashes]);
+}
+
+/** Progress of writing, after the whole file was read. */
+function behind(
+  { byteLength }: OpenedFile,
+  { signal, onProgress }: TransferOptions,
+): TransferOptions {
+  if (onProgress === undefined) return { signal };
+  return {
+    signal,
+    onProgress: ({ bytes, totalBytes }) =>
+      onProgress({ bytes: byteLength + bytes, totalBytes: byteLength + totalBytes }),
+  };
+}
+
+/**
+ * Length of the new header with its prefix, as it will stand in the file.
+ *
+ * @throws SafetensorsError `SAFETENSORS_HEADER_FULL`; InvalidTensorError `SAFETENSORS_HEADER_TOO_LARGE`
+ */
+function newStartLength(
+  header: Header,
+  json: Uint8Array,
+  { inPlace }: Flags,
+  path: string,
+): number {
+  const { byteLength } = header.json;
+  if (!inPlace) return PREFIX_BYTE_LENGTH + grownByteLength(byteLength, json.byteLength, path);
+  if (json.byteLength <= byteLength) return header.dataStart;
+  throw new SafetensorsError(
+    'SAFETENSORS_HEADER_FULL',
+    `expected a header of at most ${byteLength} bytes, the room in the file, found ` +
+      `${json.byteLength}: ${json.byteLength - byteLength} bytes are missing; leave \`inPlace\` out, ` +
+      'or save with `reserve` to leave room',
+    { path },
+  );
+}
+
 function closeOnce(fd: number): () => void {
   let isOpen = true;
   return () => {
@@ -179,17 +262,15 @@ function closeOnce(fd: number): () => void {
   };
 }
 
-function flagsOf(
-  options: EditMetadataOptions,
-): Required<Record<'inPlace' | 'durable' | 'dryRun', boolean>> {
+function flagsOf(options: EditMetadataOptions): Flags {
   requireOptions(options, EDIT_OPTIONS);
   requireTransferOptions(options);
   requireLockTimeout(options);
   const { inPlace = false, durable = true, dryRun = false } = options;
-  requireBoolean('inPlace', inPlace);
-  requireBoolean('durable', durable);
-  requireBoolean('dryRun', dryRun);
-  return { inPlace, durable, dryRun };
+  const { checksums = false, modelspecHash = false } = options;
+  const flags: Flags = { inPlace, durable, dryRun, checksums, modelspecHash };
+  for (const [name, value] of Object.entries(flags)) requireBoolean(name, value);
+  return flags;
 }
 
 function openTarget(target: ReplacementTarget, label: string, access: number): OpenedFile {
@@ -230,9 +311,11 @@ function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
 }
 
 async function rewrite(edit: Edit): Promise<MetadataEdit> {
-  const { target, file, close, header, json, durable, dryRun, options, check } = edit;
+  const { target, file, close, header, json, flags, options, check } = edit;
   const { path } = file;
-  const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
+  const { durable, dryRun } = flags;
+  const startLength = newStartLength(header, json, flags, path);
+  const start = fileStart(json, startLength - PREFIX_BYTE_LENGTH);
   const byteLength = start.byteLength + header.dataByteLength;
   // Checked like any header.
   const edited = await runAsync(parseStart(start, byteLength, { path }), options.signal);
@@ -258,18 +341,10 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
 }
 
 async function overwrite(edit: Edit): Promise<MetadataEdit> {
-  const { target, file, header, json, durable, dryRun, options, check } = edit;
+  const { target, file, header, json, flags, options, check } = edit;
   const { path } = file;
-  const length = header.json.byteLength;
-  if (json.byteLength > length) {
-    throw new SafetensorsError(
-      'SAFETENSORS_HEADER_FULL',
-      `expected a header of at most ${length} bytes, the room in the file, found ` +
-        `${json.byteLength}: ${json.byteLength - length} bytes are missing; leave \`inPlace\` out, ` +
-        'or save with `reserve` to leave room',
-      { path },
-    );
-  }
+  const { durable, dryRun } = flags;
+  const length = newStartLength(header, json, flags, path) - PREFIX_BYTE_LENGTH;
   const before = fileStart(header.json, length);
   const after = fileStart(json, length);
   const edited = await runAsync(parseStart(after, file.byteLength, { path }), options.signal);

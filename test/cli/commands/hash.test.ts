@@ -6,6 +6,7 @@ import {
   renameSync,
   symlinkSync,
   truncateSync,
+  writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -181,6 +182,39 @@ describe('hash', () => {
     expect(stdout).toContain(
       `Hub cache claims ${'ab'.repeat(32)}, found ${found}; delete ${realpathSync(bad)}, and download`,
     );
+  });
+
+  it('writes the sums of tensors into the metadata, where verify finds them', async () => {
+    const path = writeTemporary(ENTRIES, { metadata: { format: 'pt' } });
+    const before = readFileSync(path);
+    const sums = ['w', 'empty', 'b']
+      .map((_, i) => sha256(before.subarray(...([[-17, -5], [0, 0], [-5]][i] as [number]))))
+      .join('');
+    const set = { 'safetensors-mmap.sha256': sums };
+    const dry = JSON.parse(await printed(['hash', path, '--write', '--dry-run', '--json']));
+    expect(dry).toEqual({ path, method: 'dryRun', set, removed: {}, missing: [] });
+    expect(readFileSync(path)).toEqual(before);
+    const result = JSON.parse(await printed(['hash', '--write', path, '--json']));
+    expect(result).toMatchObject({ method: 'rewritten', set });
+    expect(await printed(['hash', path])).toContain('safetensors-mmap.sha256: as claimed\n');
+    expect(await printed(['hash', '--write', path])).toContain(': nothing to change\n');
+    const bytes = readFileSync(path);
+    bytes[bytes.length - 1] = 0;
+    writeFileSync(path, bytes);
+    expect((await call(['verify', path])).stdout).toContain('for tensor "b", found');
+    const { code, stderr } = await call(['hash', '--write', path]);
+    expect(code).toBe(1);
+    expect(stderr).toContain('SAFETENSORS_CHECKSUM_MISMATCH');
+  });
+
+  it.each([
+    [['--all', '--write'], '--all prints sums'],
+    [['--dry-run'], '--dry-run is for --write'],
+  ])('is wrong use with %j', async (options, message) => {
+    const { code, stderr } = await call(['hash', writeTemporary(ENTRIES), ...options]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(message);
+    expect((await call(['hash', 'https://models.example/a.safetensors', '--write'])).code).toBe(2);
   });
 
   it('ends with the signal, and leaves nothing behind', async () => {

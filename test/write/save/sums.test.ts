@@ -1,8 +1,10 @@
-/** `saveFile` with `checksums`: what it writes, and who notices other bytes. */
+/** Sums of tensors in the metadata: what writes them, and who notices other bytes. */
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
+  type EditMetadataOptions,
   editMetadata,
   loadFile,
   type NamedTensors,
@@ -11,6 +13,7 @@ import {
   saveCheckpoint,
   saveFile,
   serialize,
+  type TransferProgress,
   verifyCheckpoint,
 } from '../../../src/index.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -116,6 +119,88 @@ describe('verifyCheckpoint of a file with sums', () => {
       );
     },
   );
+});
+
+describe('editMetadata with checksums', () => {
+  const sumsOf = (path: string): string | undefined => safeOpen(path).metadata?.get(KEY);
+
+  it.each([false, true])('writes the sums that saveFile writes (in place: %j)', async (inPlace) => {
+    const path = temporaryPath('model.safetensors');
+    const expected = sumsOf(await saved());
+    await saveFile(path, TENSORS, { metadata: { format: 'pt' }, reserve: 1000 });
+    const before = readFileSync(path);
+    const seen: number[] = [];
+    const onProgress = ({ bytes, totalBytes }: TransferProgress): void => {
+      seen.push(bytes, totalBytes);
+    };
+    const edit = await editMetadata(path, { a: 'b' }, { checksums: true, inPlace, onProgress });
+    expect(edit.method).toBe(inPlace ? 'inPlace' : 'rewritten');
+    expect(sumsOf(path)).toBe(expected);
+    expect(safeOpen(path).metadata?.get('a')).toBe('b');
+    const written = inPlace ? 8 + edit.headerByteLength : before.length;
+    expect(seen.slice(-2)).toEqual([before.length + written, before.length + written]);
+    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+    expect((await editMetadata(path, {}, { checksums: true })).method).toBe('none');
+  });
+
+  it('only tells what it would write with dryRun', async () => {
+    const path = temporaryPath('model.safetensors');
+    const sums = sumsOf(await saved());
+    await saveFile(path, TENSORS);
+    const before = readFileSync(path);
+    const { metadata, method } = await editMetadata(path, {}, { checksums: true, dryRun: true });
+    expect({ method, sums: metadata?.get(KEY) }).toEqual({ method: 'rewritten', sums });
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it.each(['damaged bytes', 'other text'])('refuses wrong sums: %s', async (kind) => {
+    const path = await saved();
+    if (kind === 'damaged bytes') damage(path);
+    else await editMetadata(path, { [KEY]: 'x' });
+    const before = readFileSync(path);
+    const edit = editMetadata(path, { a: 'b' }, { checksums: true });
+    await expect(edit).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+      path,
+      ...(kind === 'damaged bytes' ? { tensor: 'long' } : {}),
+    });
+    expect(readFileSync(path).equals(before)).toBe(true);
+    await editMetadata(path, { [KEY]: null }, { checksums: true });
+    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+  });
+
+  it('finds too little room before it reads', async () => {
+    const path = temporaryPath('model.safetensors');
+    await saveFile(path, TENSORS);
+    const onProgress = (): never => expect.unreachable();
+    const edit = editMetadata(path, {}, { checksums: true, inPlace: true, onProgress });
+    await expect(edit).rejects.toMatchObject({ code: 'SAFETENSORS_HEADER_FULL' });
+  });
+
+  it('refuses other sums beside its own, and other values than booleans', async () => {
+    const path = await saved();
+    await expect(editMetadata(path, { [KEY]: '' }, { checksums: true })).rejects.toMatchObject({
+      code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+    });
+    for (const name of ['checksums', 'modelspecHash']) {
+      const wrong = { [name]: 1 } as EditMetadataOptions;
+      await expect(editMetadata(path, {}, wrong)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG_TYPE',
+      });
+    }
+  });
+
+  it('ends with the signal, and leaves the file as it was', async () => {
+    const path = await saved();
+    await editMetadata(path, { [KEY]: null });
+    const before = readFileSync(path);
+    const ending = new AbortController();
+    const edit = editMetadata(path, {}, { checksums: true, signal: ending.signal });
+    setImmediate(() => ending.abort(new Error('enough')));
+    await expect(edit).rejects.toThrow('enough');
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect(readdirSync(dirname(path))).toEqual(['model.safetensors']);
+  });
 });
 
 describe('sums of a source', () => {

@@ -1,0 +1,62 @@
+/** Hashes of a file's tensors as changes of its metadata. */
+
+import { MODELSPEC_HASH, sumClaims } from '../../file/verification/claims.js';
+import { type FileHashes, hashOpened } from '../../file/verification/hash-file.js';
+import { tensorsLayout } from '../../file/verification/legacy-place.js';
+import type { Header } from '../../header/header.js';
+import { roomForSums, SUMS_KEY, sumMismatch } from '../../header/tensor-sums.js';
+import type { OpenedFile } from '../../platform/io/opened-file.js';
+import type { Transfer } from '../../platform/transfer/transfer.js';
+
+/** Which hashes go into the metadata. */
+export interface HashesToWrite {
+  /** The sums of all tensors. */
+  readonly checksums: boolean;
+  /** ModelSpec's hash of all tensors together. */
+  readonly modelspecHash: boolean;
+}
+
+/** The hash of ModelSpec, as it writes it. */
+function modelspecHashOf(dataSha256: string): string {
+  return `0x${dataSha256}`;
+}
+
+/** The changes with text of the right length in place of the hashes: tells beforehand whether they fit. */
+export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<string, string> {
+  const changes = new Map<string, string>();
+  if (hashes.checksums) changes.set(SUMS_KEY, roomForSums(header.size));
+  if (hashes.modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(roomForSums(1)));
+  return changes;
+}
+
+/**
+ * Reads the file, and returns the changes. Sums that the file has already must be right, unless `isNew`: damaged bytes
+ * must not get sums that hide it.
+ *
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`, with the first tensor whose bytes differ
+ * @throws FileChangedError when the file is cut short; errors of the system; `signal.reason`
+ */
+export async function hashedChanges(
+  file: OpenedFile,
+  header: Header,
+  { checksums, modelspecHash }: HashesToWrite,
+  isNew: boolean,
+  transfer: Transfer,
+): Promise<Map<string, string>> {
+  const onBytes = (bytes: number): void => transfer.advance(bytes);
+  const hashing = { signal: transfer.signal, onBytes };
+  const hashes = await hashOpened(file, tensorsLayout(header), hashing);
+  const changes = new Map<string, string>();
+  if (checksums) {
+    if (!isNew) requireRightSums(header, hashes, file.path);
+    changes.set(SUMS_KEY, [...hashes.ranges.values()].join(''));
+  }
+  if (modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(hashes.dataSha256));
+  return changes;
+}
+
+function requireRightSums({ metadata }: Header, { ranges }: FileHashes, path: string): void {
+  const [wrong] = sumClaims(metadata?.get(SUMS_KEY), ranges).filter(({ ok }) => ok === false);
+  if (wrong === undefined) return;
+  throw sumMismatch(wrong.claimed, wrong.found, { path, tensor: wrong.tensor });
+}

@@ -57,6 +57,8 @@ export interface Viewer {
   readonly page: Page;
   /** Errors of the console, of scripts, and violations of the policy. */
   readonly faults: string[];
+  /** Addresses of all requests of the page and its worker but that for the page, without queries. */
+  readonly requests: string[];
 }
 
 /** Opens an address in a page of its own. */
@@ -79,8 +81,15 @@ export async function show(url: string, options: BrowserContextOptions = {}): Pr
     void dialog.dismiss();
   });
   context.on('page', (popup) => faults.push(`another page: ${popup.url()}`));
+  await page.addInitScript(() => {
+    addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
+      console.error(`violation of ${violatedDirective}: ${blockedURI}`),
+    );
+  });
   await page.goto(url);
-  return { page, faults };
+  const requests: string[] = [];
+  context.on('request', (request) => requests.push(request.url().replace(/\?.*$/s, '')));
+  return { page, faults, requests };
 }
 
 /** Serves sources as the command does, until the end of the test file. */
@@ -117,6 +126,13 @@ export async function expectAccessible(page: Page): Promise<void> {
     }));
   });
   expect(found).toEqual([]);
+}
+
+/** The names of the tensors at the side, once there are some. */
+export async function shownTensors(page: Page): Promise<string[]> {
+  const rows = page.getByRole('treeitem');
+  await rows.first().waitFor();
+  return await rows.locator('.name').allTextContents();
 }
 
 /** Drops files and folders of this machine onto the page, as the system does. */

@@ -1,13 +1,8 @@
 /** Opening a source: files and folders, addresses, and what the page's server has. */
 
 import { useEffect, useState } from 'preact/hooks';
-import {
-  type ChosenFile,
-  type FileGroup,
-  filesOfDrop,
-  filesOfInput,
-  groupFiles,
-} from '../parts/choose.js';
+import { type ChosenFile, type FileGroup, filesOfInput, groupFiles } from '../parts/choose.js';
+import { filesOfDrop } from '../parts/drop.js';
 import { bytesText } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import {
@@ -50,12 +45,20 @@ const found = {
 };
 
 /** Opens the checkpoint among files, or lets people choose when there are several. */
-function take(slot: Slot, chosen: readonly ChosenFile[]): void {
-  const groups = groupFiles(chosen);
-  const problem = groups.length === 0 ? 'None of these files ends in .safetensors.' : null;
-  found[slot].value = { groups: groups.length > 1 ? groups : [], problem };
-  if (groups.length === 1) openGroup(slot, groups[0] as FileGroup);
-  else close(slot);
+async function take(
+  slot: Slot,
+  chosen: readonly ChosenFile[] | Promise<readonly ChosenFile[]>,
+): Promise<void> {
+  try {
+    const groups = await groupFiles(await chosen);
+    const problem = groups.length === 0 ? 'None of these files ends in .safetensors.' : null;
+    found[slot].value = { groups: groups.length > 1 ? groups : [], problem };
+    if (groups.length === 1) openGroup(slot, groups[0] as FileGroup);
+    else close(slot);
+  } catch (error) {
+    close(slot);
+    found[slot].value = { groups: [], problem: `The browser refuses to read this: ${error}` };
+  }
 }
 
 /** Takes what is dropped anywhere on the page: as the second source on parts that are for it. */
@@ -67,12 +70,12 @@ export function useDrop(): void {
       mark(true);
     };
     const leave = ({ relatedTarget }: DragEvent) => relatedTarget === null && mark(false);
-    const drop = async (event: DragEvent) => {
+    const drop = (event: DragEvent) => {
       event.preventDefault();
       mark(false);
       const isSecond = (event.target as Element).closest('[data-slot=second]') !== null;
       if (event.dataTransfer === null) return;
-      take(isSecond ? 'second' : 'first', await filesOfDrop(event.dataTransfer));
+      void take(isSecond ? 'second' : 'first', filesOfDrop(event.dataTransfer));
     };
     addEventListener('dragover', over);
     addEventListener('dragleave', leave);
@@ -172,8 +175,8 @@ export function Open({ slot }: { slot: Slot }) {
           A .safetensors file, or a folder with an index and its shards. Nothing is uploaded.
         </p>
         <div class="row">
-          <Chooser label="Choose files" take={(chosen) => take(slot, chosen)} />
-          <Chooser label="Choose a folder" folder take={(chosen) => take(slot, chosen)} />
+          <Chooser label="Choose files" take={(chosen) => void take(slot, chosen)} />
+          <Chooser label="Choose a folder" folder take={(chosen) => void take(slot, chosen)} />
         </div>
       </section>
       {problem !== null && <Failure error={{ message: problem }} />}
@@ -185,9 +188,7 @@ export function Open({ slot }: { slot: Slot }) {
               <li key={group.label}>
                 <button type="button" class="quiet" onClick={() => openGroup(slot, group)}>
                   <span>{group.label}</span>{' '}
-                  <span class="muted">
-                    {bytesText(group.files.reduce((sum, { size }) => sum + size, 0))}
-                  </span>
+                  <span class="muted">{bytesText(group.byteLength)}</span>
                 </button>
               </li>
             ))}

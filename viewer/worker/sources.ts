@@ -12,7 +12,8 @@ import { listOf, type Overview, overviewOf, type TensorList } from './facts.js';
 
 /** Where a source is. */
 export type Place =
-  | { readonly kind: 'files'; readonly files: readonly File[] }
+  /** By their paths in the folder of the checkpoint. */
+  | { readonly kind: 'files'; readonly files: ReadonlyMap<string, File> }
   | {
       readonly kind: 'url';
       readonly url: string;
@@ -36,10 +37,7 @@ const sources = new Map<SourceId, Source>();
 let lastId = 0;
 
 async function openPlace(place: Place, options: RemoteOptions): Promise<RemoteCheckpoint> {
-  if (place.kind === 'files') {
-    const files = new Map(place.files.map((file) => [file.name, file]));
-    return await openRemote(files, options);
-  }
+  if (place.kind === 'files') return await openRemote(place.files, options);
   const { url, headers } = place;
   return await openRemote(url, headers === undefined ? options : { ...options, headers });
 }

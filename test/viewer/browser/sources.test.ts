@@ -1,0 +1,244 @@
+/** The places that the page reads from, on a page from `file://`, from a static host and from `serve`. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { FileServer } from '../../support/file-server.js';
+import { writeCheckpoint } from '../../support/make-checkpoint.js';
+import { fileBytes } from '../../support/make-file.js';
+import {
+  atEnd,
+  drop,
+  folderUntilEnd,
+  PAGE_FILE,
+  serve,
+  show,
+  shownTensors,
+  viewOf,
+} from '../../support/viewer-page.js';
+
+const folder = folderUntilEnd();
+const file = join(folder, 'small.safetensors');
+const model = join(folder, 'model');
+const small = fileBytes([
+  { name: 'a.weight', dtype: 'F32', shape: [2, 3] },
+  { name: 'b', dtype: 'U8', shape: [3] },
+]);
+const SMALL = ['a.weight', 'b'];
+/** Where the page is, by how people get it. */
+const pages: Record<'file://' | 'https://', string> = {
+  'file://': pathToFileURL(PAGE_FILE).href,
+  'https://': '',
+};
+
+/** Writes a checkpoint of two shards; `name` is that of its first tensor. */
+function writeShards(at: string, name: string): void {
+  writeCheckpoint(
+    {
+      shards: {
+        'model-00001-of-00002.safetensors': [{ name, dtype: 'U8', shape: [3] }],
+        'model-00002-of-00002.safetensors': [{ name: 'last', dtype: 'U8', shape: [3] }],
+      },
+    },
+    at,
+  );
+}
+
+beforeAll(async () => {
+  writeFileSync(file, small);
+  writeShards(model, 'first');
+  const host = await FileServer.start({ '/page.html': readFileSync(PAGE_FILE) });
+  atEnd(() => host.close());
+  pages['https://'] = host.at('/page.html');
+});
+
+/** A server that is not the page's, with the files of this test. */
+async function otherServer(options?: { isOpen: boolean }): Promise<FileServer> {
+  const server = await FileServer.start(
+    {
+      '/small.safetensors': small,
+      ...Object.fromEntries(
+        [
+          'model.safetensors.index.json',
+          'model-00001-of-00002.safetensors',
+          'model-00002-of-00002.safetensors',
+        ].map((name) => [`/model/${name}`, readFileSync(join(model, name))]),
+      ),
+    },
+    options,
+  );
+  atEnd(() => server.close());
+  return server;
+}
+
+describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
+  it('shows a file that is dropped', async () => {
+    const { page, faults, requests } = await show(pages[from]);
+    await drop(page, [file], '.drop');
+    expect(await shownTensors(page)).toEqual(SMALL);
+    expect([faults, requests.filter(isSent)]).toEqual([[], []]);
+  });
+
+  it('shows a folder that is dropped: index and shards are one checkpoint', async () => {
+    const { page, faults, requests } = await show(pages[from]);
+    await drop(page, [model], '.drop');
+    expect(await shownTensors(page)).toEqual(['first', 'last']);
+    await page.getByRole('treeitem', { name: 'last' }).click();
+    await page.getByRole('gridcell').first().waitFor();
+    expect([faults, requests.filter(isSent)]).toEqual([[], []]);
+  });
+
+  it('shows files and folders that are chosen', async () => {
+    const { page, faults, requests } = await show(pages[from]);
+    await page.getByLabel('Choose files').setInputFiles(file);
+    expect(await shownTensors(page)).toEqual(SMALL);
+    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByLabel('Choose a folder').setInputFiles(model);
+    expect(await shownTensors(page)).toEqual(['first', 'last']);
+    expect([faults, requests.filter(isSent)]).toEqual([[], []]);
+  });
+
+  it('asks which one, when there are several', async () => {
+    const several = folderUntilEnd();
+    // Names in subfolders are the same.
+    for (const name of ['one', 'two']) writeShards(join(several, name), name);
+    writeFileSync(join(several, 'two/other.safetensors'), small);
+    const { page, faults } = await show(pages[from]);
+    await drop(page, [several], '.drop');
+    const choices = page.getByRole('listitem').getByRole('button');
+    await choices.first().waitFor();
+    const top = basename(several);
+    expect(await choices.locator('span:first-child').allTextContents()).toEqual([
+      `${top}/one/model.safetensors.index.json`,
+      `${top}/two/model.safetensors.index.json`,
+      `${top}/two/other.safetensors`,
+    ]);
+    await choices.nth(1).click();
+    expect(await shownTensors(page)).toEqual(['two', 'last']);
+    expect(faults).toEqual([]);
+  });
+
+  it('says of other files that they are none', async () => {
+    const other = join(folderUntilEnd(), 'notes.txt');
+    writeFileSync(other, 'notes');
+    const { page } = await show(pages[from]);
+    await drop(page, [other], '.drop');
+    const alert = page.getByRole('alert');
+    await alert.waitFor();
+    expect(await alert.textContent()).toBe('None of these files ends in .safetensors.');
+  });
+
+  it('reads an address by ranges, and sends no other request', async () => {
+    const server = await otherServer();
+    const { page, faults, requests } = await show(pages[from]);
+    await page.getByLabel('Address of a checkpoint').fill(server.at('/small.safetensors'));
+    await page.getByLabel('Address of a checkpoint').press('Enter');
+    expect(await shownTensors(page)).toEqual(SMALL);
+    await settled(page);
+    // The configuration says how weights are quantized, and how to count parameters: two readers ask for it.
+    const opening = server.requests.length;
+    expect([...new Set(server.requests)]).toEqual([
+      'GET /small.safetensors bytes=0-99999',
+      'GET /config.json bytes=0-9999999',
+    ]);
+    await page.getByRole('treeitem', { name: 'a.weight' }).click();
+    await page.getByRole('gridcell').first().waitFor();
+    const values = server.requests.slice(opening);
+    expect(values.length).toBeGreaterThan(0);
+    expect(values.every((one) => one.startsWith('GET /small.safetensors bytes='))).toBe(true);
+    expect(requests.filter(isSent).length).toBe(server.requests.length);
+    // Chromium writes of a missing configuration in its console.
+    expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
+  it('reads an index at an address, and its shards', async () => {
+    const server = await otherServer();
+    const address = server.at('/model/model.safetensors.index.json');
+    const { page, requests } = await show(`${pages[from]}#open=${address}&tensor=last`);
+    await page.getByRole('gridcell').first().waitFor();
+    expect(await shownTensors(page)).toEqual(['first', 'last']);
+    expect(requests.filter(isSent).length).toBe(server.requests.length);
+  });
+
+  it('says what a server must answer that refuses pages', async () => {
+    const server = await otherServer({ isOpen: false });
+    const { page } = await show(pages[from]);
+    await page.getByLabel('Address of a checkpoint').fill(server.at('/small.safetensors'));
+    await page.getByRole('button', { name: 'Open', exact: true }).click();
+    const alert = page.getByRole('alert');
+    await alert.waitFor();
+    expect(await alert.textContent()).toContain('Access-Control-Allow-Origin');
+  });
+});
+
+/** Resolves once no request is under way. */
+async function settled(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle');
+}
+
+/** Whether a request leaves the browser: the worker's own text does not. */
+function isSent(url: string): boolean {
+  return !url.startsWith('blob:');
+}
+
+describe('a page from serve', () => {
+  it('offers its sources, and asks for nothing but the list before one is chosen', async () => {
+    const server = await serve(file, model);
+    const { page, faults, requests } = await show(server.address);
+    const choices = page.getByRole('listitem').getByRole('button');
+    await choices.first().waitFor();
+    const { origin } = new URL(server.address);
+    expect(requests).toEqual([`${origin}/sources.json`]);
+    await choices.filter({ hasText: 'model' }).click();
+    expect(await shownTensors(page)).toEqual(['first', 'last']);
+    await settled(page);
+    const asked = requests.slice(1).filter(isSent);
+    expect([...new Set(asked)].toSorted()).toEqual(
+      [
+        'config.json',
+        'model-00001-of-00002.safetensors',
+        'model-00002-of-00002.safetensors',
+        'model.safetensors.index.json',
+      ].map((name) => `${origin}/source/1/${name}`),
+    );
+    expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
+  it('opens an address of another server without giving it the token', async () => {
+    const server = await serve(file);
+    const other = await otherServer();
+    const { page } = await show(viewOf(server, `open=${other.at('/small.safetensors')}&tensor=b`));
+    await page.getByRole('gridcell').first().waitFor();
+    // A header of its own would have made the browser ask before, by OPTIONS.
+    expect(other.requests.filter((one) => !one.startsWith('GET'))).toEqual([]);
+  });
+});
+
+describe('the policy', () => {
+  it('is watched: what it refuses is a fault', async () => {
+    const { page, faults } = await show(pages['file://']);
+    await page.evaluate(() => {
+      const image = document.createElement('img');
+      image.src = 'https://example.org/a.png';
+      document.body.append(image);
+    });
+    await expect.poll(() => faults.join('\n')).toContain('violation of img-src');
+  });
+});
+
+describe('two dropped folders of one name', () => {
+  it('are two checkpoints', async () => {
+    const top = folderUntilEnd();
+    for (const name of ['x', 'y']) {
+      mkdirSync(join(top, name));
+      writeShards(join(top, name, 'model'), name);
+    }
+    const { page } = await show(pages['file://']);
+    await drop(page, [join(top, 'x/model'), join(top, 'y/model')], '.drop');
+    // Browsers that do not give them different names leave it to the page.
+    const second = page.getByRole('button', { name: /^model \(\d\)\/model\.safetensors\.index/ });
+    await second.click();
+    expect(await shownTensors(page)).toEqual(['y', 'last']);
+  });
+});

@@ -52,6 +52,10 @@ export function browser(): Promise<Browser> {
   return started;
 }
 
+/** For pages: writes what the policy refuses into the console. */
+const REPORT_VIOLATIONS = `addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
+  console.error(\`violation of \${violatedDirective}: \${blockedURI}\`))`;
+
 /** A page that is watched. */
 export interface Viewer {
   readonly page: Page;
@@ -81,11 +85,7 @@ export async function show(url: string, options: BrowserContextOptions = {}): Pr
     void dialog.dismiss();
   });
   context.on('page', (popup) => faults.push(`another page: ${popup.url()}`));
-  await page.addInitScript(() => {
-    addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
-      console.error(`violation of ${violatedDirective}: ${blockedURI}`),
-    );
-  });
+  await page.addInitScript(REPORT_VIOLATIONS);
   await page.goto(url);
   const requests: string[] = [];
   context.on('request', (request) => requests.push(request.url().replace(/\?.*$/s, '')));

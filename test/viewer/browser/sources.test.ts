@@ -218,11 +218,9 @@ describe('a page from serve', () => {
 describe('the policy', () => {
   it('is watched: what it refuses is a fault', async () => {
     const { page, faults } = await show(pages['file://']);
-    await page.evaluate(() => {
-      const image = document.createElement('img');
-      image.src = 'https://example.org/a.png';
-      document.body.append(image);
-    });
+    await page.evaluate(
+      `document.body.append(Object.assign(new Image(), { src: 'https://example.org/a.png' }))`,
+    );
     await expect.poll(() => faults.join('\n')).toContain('violation of img-src');
   });
 });

@@ -3,7 +3,7 @@
  * codes; the message has the argument's name, the expected value and the value found.
  */
 
-import { isAbortSignal, isIterable } from './brand-checks.js';
+import { isAbortSignal, isIterable, isUint8Array, isUrl } from './brand-checks.js';
 import { quoteName } from './errors.js';
 import { nearNames } from './near-names.js';
 
@@ -19,9 +19,14 @@ export function describeValue(value: unknown): string {
   return typeof value === 'function' ? 'a function' : String(value);
 }
 
-/** Returns a TypeError for an argument of the wrong type. */
-export function argumentTypeError(name: string, expected: string, actual: unknown): TypeError {
-  const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
+/** Returns a TypeError for an argument of the wrong type. The advice says what to write instead. */
+export function argumentTypeError(
+  name: string,
+  expected: string,
+  actual: unknown,
+  advice = '',
+): TypeError {
+  const message = `${name} must be ${expected}, but is ${describeValue(actual)}${advice}`;
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
@@ -48,7 +53,9 @@ export type OptionNames<Options> = {
 export function requireOptions(options: unknown, names: NamesOfOptions, label?: string): void {
   const subject = label ?? 'options';
   if (typeof options !== 'object' || options === null) {
-    throw argumentTypeError(subject, 'an object', options);
+    const isPythons = typeof options === 'string' && PYTHON_ARGUMENT.test(options);
+    const advice = isPythons ? '; leave out the framework and the device of Python' : '';
+    throw argumentTypeError(subject, 'an object', options, advice);
   }
   // A value meant for an option: its own keys are absent, or one per item.
   if (isIterable(options) || isAbortSignal(options)) {
@@ -58,26 +65,43 @@ export function requireOptions(options: unknown, names: NamesOfOptions, label?: 
   const prefix = label === undefined ? '' : `${label}.`;
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && !Object.hasOwn(names, name)) {
-      throw unknownOption(name, names, prefix);
+      throw unknownOption(name, value, names, prefix);
     }
   }
 }
 
-function unknownOption(name: string, names: NamesOfOptions, prefix: string): TypeError {
-  const message = `unknown option ${quoteName(prefix + name)}; ${hintOn(name, names, prefix)}`;
+/** Values of Python's arguments `framework` and `device`. */
+const PYTHON_ARGUMENT =
+  /^(?:pt|torch|np|numpy|tf|tensorflow|flax|jax|mlx|paddle|cpu|mps|cuda(?::\d+)?)$/;
+
+function unknownOption(
+  name: string,
+  value: unknown,
+  names: NamesOfOptions,
+  prefix: string,
+): TypeError {
+  const hint = hintOn(name, value, names, prefix);
+  const message = `unknown option ${quoteName(prefix + name)}; ${hint}`;
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }
 
-function hintOn(name: string, names: NamesOfOptions, prefix: string): string {
+function hintOn(name: string, value: unknown, names: NamesOfOptions, prefix: string): string {
+  if (name === 'framework' || name === 'device') {
+    return `leave it out: tensors have typed arrays in the memory of this process`;
+  }
   for (const [option, members] of Object.entries(names)) {
     if (members !== true && Object.hasOwn(members, name)) return `it is ${option}.${name}`;
   }
   const known = Object.keys(names);
   // Python writes max_shard_size.
   const [near] = nearNames(name.replaceAll('_', ''), known);
-  return near === undefined
-    ? `the options are ${known.map((one) => prefix + one).join(', ')}`
-    : `did you mean ${prefix}${near}?`;
+  if (near !== undefined) return `did you mean ${prefix}${near}?`;
+  // Python takes metadata as an argument of its own.
+  const isMetadata = Object.hasOwn(names, 'metadata') && typeof value === 'string';
+  const advice = isMetadata
+    ? `; if it is metadata, write { metadata: { ${quoteName(name)}: ${quoteName(value)} } }`
+    : '';
+  return `the options are ${known.map((one) => prefix + one).join(', ')}${advice}`;
 }
 
 /** Throws a TypeError unless `names` is iterable. A string is one name, not a list of names. */
@@ -85,6 +109,18 @@ export function requireNames(names: unknown): void {
   if (isIterable(names)) return;
   const hint = typeof names === 'string' ? `, such as [${quoteName(names)}]` : '';
   throw argumentTypeError('names', `an iterable of strings${hint}`, names);
+}
+
+/**
+ * Throws a TypeError when the path and what is written there have changed places, as in Python's `save_file`. Says
+ * nothing about other values.
+ *
+ * @param call the call as it is meant: `saveFile(path, tensors)`
+ */
+export function requirePathFirst(path: unknown, content: unknown, call: string): void {
+  const isPath = (value: unknown): boolean => typeof value === 'string' || isUrl(value);
+  if (isPath(path) || isUint8Array(path) || !isPath(content)) return;
+  throw argumentTypeError('path', 'a path', path, `; the path comes first: ${call}`);
 }
 
 /** Throws a TypeError unless the value is a string. */

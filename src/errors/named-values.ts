@@ -2,6 +2,7 @@
 
 import { argumentTypeError, requireString } from './arguments.js';
 import { isIterable } from './brand-checks.js';
+import { quoteName } from './errors.js';
 
 /** A Map, an iterable of pairs, or a plain object with its own enumerable keys. */
 export type NamedValues<Value> =
@@ -22,6 +23,7 @@ export function* pairsOf<Value>(
     yield* Object.entries(values);
     return;
   }
+  requireNoProperties(values, what);
   for (const pair of values) {
     if (!Array.isArray(pair) || pair.length !== 2) {
       throw argumentTypeError(`an item of ${what}`, 'a [name, value] pair', pair);
@@ -30,6 +32,16 @@ export function* pairsOf<Value>(
     requireString(`a name of ${what}`, name);
     yield pair;
   }
+}
+
+/** `tensors['a'] = value` gives a Map a property that nobody would see. */
+function requireNoProperties(values: Iterable<unknown>, what: string): void {
+  if (!(values instanceof Map)) return;
+  const [name] = Object.keys(values);
+  if (name === undefined) return;
+  const quoted = quoteName(name);
+  const message = `${what} is a Map with a property ${quoted}; write set(${quoted}, value) instead`;
+  throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }
 
 function notNamedValues(what: string, values: unknown): TypeError {

@@ -7,6 +7,7 @@ import {
   requireInteger,
   requireNames,
   requireOptions,
+  requirePathFirst,
   requireSignal,
   requireString,
 } from '../../src/errors/arguments.js';
@@ -133,5 +134,45 @@ describe('checks of arguments', () => {
         }),
       );
     }
+  });
+});
+
+describe('calls as in Python', () => {
+  it('say that the path comes first', () => {
+    const call = 'saveFile(path, tensors)';
+    for (const path of ['a', new URL('file:///a')]) {
+      expect(() => requirePathFirst({}, path, call)).toThrow(
+        expect.objectContaining({
+          code: 'ERR_INVALID_ARG_TYPE',
+          message:
+            'path must be a path, but is an instance of Object; the path comes first: saveFile(path, tensors)',
+        }),
+      );
+      requirePathFirst(path, {}, call);
+      requirePathFirst(path, 'not tensors', call);
+      requirePathFirst(new Uint8Array(1), path, call);
+    }
+    requirePathFirst({}, {}, call);
+  });
+
+  it.each(['pt', 'np', 'cpu', 'cuda:1'])('leave out %s', (value) => {
+    expect(() => requireOptions(value, { storage: true })).toThrow(
+      `options must be an object, but is "${value}"; leave out the framework and the device of Python`,
+    );
+  });
+
+  it.each(['framework', 'device'])('leave out the option %s', (name) => {
+    expect(() => requireOptions({ [name]: 'pt' }, { storage: true })).toThrow(
+      `unknown option "${name}"; leave it out: tensors have typed arrays`,
+    );
+  });
+
+  it('give metadata as an option', () => {
+    expect(() => requireOptions({ format: 'pt' }, { metadata: true })).toThrow(
+      'unknown option "format"; the options are metadata; if it is metadata, write { metadata: { "format": "pt" } }',
+    );
+    expect(() => requireOptions({ format: 'pt' }, { storage: true })).toThrow(/are storage$/);
+    expect(() => requireOptions({ format: 1 }, { metadata: true })).toThrow(/are metadata$/);
+    expect(() => requireOptions({ meta_data: 'pt' }, { metadata: true })).toThrow('did you mean');
   });
 });

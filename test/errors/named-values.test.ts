@@ -64,4 +64,14 @@ describe('pairsOf', () => {
       /^a name of tensors must be a string, but is 1/,
     );
   });
+
+  test('a Map with values that were set as properties is refused', () => {
+    const values = Object.assign(new Map(pairs), { c: 3 });
+    expect(() => listed(values)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG_VALUE',
+        message: 'tensors is a Map with a property "c"; write set("c", value) instead',
+      }),
+    );
+  });
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
+import { PYTHON_METHODS } from '../../src/errors/renamed-methods.js';
 import { openCheckpoint, parse, serialize } from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
 import { writeTemporary } from '../support/make-file.js';
@@ -34,3 +35,30 @@ test.each<[name: string, open: () => unknown, renamed: Record<string, string>]>(
   }
   expect(Object.keys(opened).filter((key) => key in renamed)).toEqual([]);
 });
+
+test.each<[name: string, open: () => unknown, names: Record<string, string>]>([
+  ['SafetensorsFile', () => parse(serialize({})), PYTHON_METHODS],
+  ['Checkpoint', () => openCheckpoint(newFile()), PYTHON_METHODS],
+  [
+    'RemoteCheckpoint',
+    () => openRemote(new Blob([serialize({})])),
+    { get_tensor: 'readTensors', get_slice: 'getSlice', offset_keys: 'tensors' },
+  ],
+])(
+  "%s says what Python's methods are called here, and that keys is one",
+  async (name, open, names) => {
+    const opened = (await open()) as Record<string, () => unknown>;
+    for (const [theirs, ours] of Object.entries(names)) {
+      expect(() => opened[theirs]?.()).toThrow(
+        `${name} has no method ${theirs}; it is ${ours} here`,
+      );
+      expect(typeof opened[ours]).toBe('function');
+    }
+    expect(() => [...(opened['keys'] as never)]).toThrow(
+      expect.objectContaining({
+        code: 'ERR_METHOD_NOT_IMPLEMENTED',
+        message: `${name}.keys is a method; call it: keys()`,
+      }),
+    );
+  },
+);

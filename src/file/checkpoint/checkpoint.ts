@@ -12,7 +12,7 @@ import {
   requireString,
 } from '../../errors/arguments.js';
 import type { FormatError } from '../../errors/errors.js';
-import { renameMethods } from '../../errors/renamed-methods.js';
+import { hintPythonMethods, PYTHON_METHODS, renameMethods } from '../../errors/renamed-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { runAsync } from '../../platform/io/steps.js';
@@ -92,6 +92,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   static {
     const renamed = { load: 'readTensors', headerTexts: 'headers', verifyChecksums: 'verify' };
     renameMethods(Checkpoint, renamed);
+    hintPythonMethods(Checkpoint, PYTHON_METHODS);
   }
 
   /** @internal */

@@ -1,6 +1,11 @@
 /** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
 
-import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
+import {
+  argumentRangeError,
+  type OptionNames,
+  requireOptions,
+  requirePathFirst,
+} from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import { checkpointMetadata } from '../../file/shards/metadata.js';
 import {
@@ -148,6 +153,7 @@ export async function saveCheckpoint<
   options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
+  requirePathFirst(folder, tensors, 'saveCheckpoint(folder, tensors)');
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
   const given = [...pairsOf(tensors as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);

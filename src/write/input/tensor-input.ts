@@ -178,7 +178,9 @@ function entriesOf<Bytes>(
     }
     if (typeof tensor !== 'object' || tensor === null || isData(tensor)) {
       const subject = `tensor ${quoteName(name)}`;
-      throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
+      // Such as `tensors['name']` of a Map.
+      const advice = tensor === undefined ? '; a Map gives its values by get(name)' : '';
+      throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor, advice);
     }
     const facts = readSpec(name, tensor);
     return { ...facts, payload: bytesOf(facts, tensor.data) };

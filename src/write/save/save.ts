@@ -1,6 +1,11 @@
 /** `saveFile`: writes tensors and metadata to a file, which replaces the old one in one step. */
 
-import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import {
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requirePathFirst,
+} from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import {
@@ -90,6 +95,7 @@ export async function saveFile<
   const ByName extends Readonly<Record<string, Dtype>>,
 >(path: PathLike, tensors: NamedTensors<D, ByName>, options: SaveOptions = {}): Promise<void> {
   requireLittleEndianHost();
+  requirePathFirst(path, tensors, 'saveFile(path, tensors)');
   requireOptions(options, SAVE_OPTIONS);
   const durable = durableOf(options);
   const { checksums = false } = options;
@@ -129,6 +135,7 @@ export function saveFileSync<
   const ByName extends Readonly<Record<string, Dtype>>,
 >(path: PathLike, tensors: NamedTensorsInMemory<D, ByName>, options: SaveSyncOptions = {}): void {
   requireLittleEndianHost();
+  requirePathFirst(path, tensors, 'saveFileSync(path, tensors)');
   requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
   const durable = durableOf(options);

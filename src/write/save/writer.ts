@@ -5,6 +5,7 @@ import {
   type OptionNames,
   requireBoolean,
   requireOptions,
+  requirePathFirst,
   requireString,
 } from '../../errors/arguments.js';
 import { isIterable } from '../../errors/brand-checks.js';
@@ -80,6 +81,7 @@ export async function createWriter(
   specs: NamedValues<TensorSpec>,
   options: WriterOptions = {},
 ): Promise<SafetensorsWriter> {
+  requirePathFirst(path, specs, 'createWriter(path, specs)');
   requireOptions(options, WRITER_OPTIONS);
   const { durable = true } = options;
   requireBoolean('durable', durable);

@@ -135,3 +135,12 @@ test('an option that is undefined is as one that is not there', () => {
 test('names of the prototype are no options', () => {
   expect(() => safeOpen(path, { toString: 1 } as never)).toThrow('unknown option "toString"');
 });
+
+test.each<[name: string, call: () => unknown]>([
+  ['saveFile(path, tensors)', () => saveFile(tensors as never, target as never)],
+  ['saveFileSync(path, tensors)', () => saveFileSync(tensors as never, target as never)],
+  ['saveCheckpoint(folder, tensors)', () => saveCheckpoint(tensors as never, folder as never)],
+  ['createWriter(path, specs)', () => createWriter(tensors as never, target as never)],
+])('%s: the path comes first', async (call, swapped) => {
+  await expect(async () => await swapped()).rejects.toThrow(`; the path comes first: ${call}`);
+});

@@ -199,4 +199,10 @@ describe('streams', () => {
     const wrong = { dtype: 'U8', shape: [-1], data } as const;
     expect(() => readTensorsAndStreams({ wrong })).toThrow(InvalidTensorError);
   });
+
+  test('undefined may be the property of a Map', () => {
+    expect(() => memoryEntries({ x: undefined as never })).toThrow(
+      /but is undefined; a Map gives its values by get\(name\)$/,
+    );
+  });
 });

@@ -1,7 +1,7 @@
 /** Values by name, in every form in which callers give tensors and metadata. */
 
 import { argumentTypeError, requireString } from './arguments.js';
-import { isIterable } from './brand-checks.js';
+import { isIterable, tagOf } from './brand-checks.js';
 import { quoteName } from './errors.js';
 
 /** A Map, an iterable of pairs, or a plain object with its own enumerable keys. */
@@ -36,7 +36,7 @@ export function* pairsOf<Value>(
 
 /** `tensors['a'] = value` gives a Map a property that nobody would see. */
 function requireNoProperties(values: Iterable<unknown>, what: string): void {
-  if (!(values instanceof Map)) return;
+  if (tagOf(values) !== 'Map') return;
   const [name] = Object.keys(values);
   if (name === undefined) return;
   const quoted = quoteName(name);

@@ -20,12 +20,13 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/python-server.ts'],
     setupFiles: ['test/support/equal-arrays.ts'],
-    // These have tools of their own to install: `npm run test:deploy`, `test:examples`, `test:viewer`.
+    // These have tools of their own to install: `npm run test:deploy`, `test:examples`, `test:viewer`, `test:site`.
     exclude: [
       ...configDefaults.exclude,
       'test/deploy/**',
       'test/examples/**',
       'test/viewer/browser/**',
+      'test/site/**',
     ],
     // Two forks: tests that measure memory and time run their subject in child processes of their own.
     pool: 'forks',

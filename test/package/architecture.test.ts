@@ -314,6 +314,7 @@ describe('files', () => {
       'fuzz',
       'sanitize',
       'mutation',
+      'site',
       'faults',
       'viewer',
       'viewer/browser',

@@ -93,6 +93,7 @@ describe('the tarball', () => {
       'CONTRIBUTING.md',
       'LICENSE',
       'README.md',
+      'SECURITY.md',
       'native/README.md',
       'package.json',
       'prebuilds/README.md',

@@ -19,9 +19,9 @@ function jobsOf(text: string): Map<string, string> {
   return new Map(names.map((name, i) => [name, parts[2 * i + 1] ?? '']));
 }
 
-it('there are workflows for changes, nights, addons and releases', () => {
+it('there are workflows for changes, nights, addons, releases and the site', () => {
   expect(workflows.map((path) => path.slice('.github/workflows/'.length)).toSorted()).toEqual([
-    ...['ci.yml', 'nightly.yml', 'prebuilds.yml', 'release.yml'],
+    ...['ci.yml', 'nightly.yml', 'prebuilds.yml', 'release.yml', 'site.yml'],
   ]);
 });
 

@@ -1,0 +1,99 @@
+/** The site: which pages it has, in which order. `site/build.mjs` copies them to where this looks. */
+import { readFileSync } from 'node:fs';
+import { defineConfig } from 'vitepress';
+
+const { version, description, homepage } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+);
+const reference = JSON.parse(
+  readFileSync(new URL('../build/pages/reference/typedoc-sidebar.json', import.meta.url), 'utf8'),
+);
+
+/** A link of the sidebar to a page of docs/. */
+const doc = (text, name) => ({ text, link: `/docs/${name}` });
+
+const guides = [
+  {
+    text: 'Start',
+    items: [
+      { text: 'In short', link: '/README' },
+      doc('Which call do I want?', 'which-call'),
+      doc('Coming from Python', 'from-python'),
+      doc('How it works', 'how-it-works'),
+      doc('Recipes', 'recipes'),
+      { text: 'Whole programs', link: '/examples/README' },
+    ],
+  },
+  {
+    text: 'Guides',
+    items: [
+      doc('Remote checkpoints', 'remote'),
+      doc('Leave pickle behind', 'convert'),
+      doc('Quantized checkpoints', 'quantized'),
+      doc('Command line', 'cli'),
+      doc('The page', 'viewer'),
+      doc('Servers', 'servers'),
+      doc('Bundlers and runtimes', 'bundlers'),
+      doc('Networks', 'networks'),
+    ],
+  },
+  {
+    text: 'Exactly',
+    items: [
+      doc('Guarantees and limits', 'guarantees'),
+      doc('Errors', 'errors'),
+      doc('Dtypes', 'dtypes'),
+      doc('Formats', 'formats'),
+      doc('Performance', 'performance'),
+      doc('Security', 'security'),
+      doc('Support', 'support'),
+      doc('Upgrading', 'upgrading'),
+      { text: 'Changelog', link: '/CHANGELOG' },
+    ],
+  },
+  {
+    text: 'For contributors',
+    collapsed: true,
+    items: [
+      { text: 'Contributing', link: '/CONTRIBUTING' },
+      { text: 'Architecture', link: '/ARCHITECTURE' },
+      { text: 'Native code', link: '/native/README' },
+      { text: 'The format', link: '/src/header/README' },
+      { text: 'Soak', link: '/docs/soak' },
+      { text: 'All measurements', link: '/benchmarks/results/results' },
+    ],
+  },
+];
+
+/** Anchors as web pages of repositories make them, so that links hold in both places. */
+function slugify(heading) {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(/\s/g, '-');
+}
+
+export default defineConfig({
+  title: 'safetensors-mmap',
+  description,
+  base: process.env.SITE_BASE ?? '/',
+  srcDir: 'build/pages',
+  outDir: 'build/html',
+  cacheDir: 'build/cache',
+  cleanUrls: false,
+  lastUpdated: false,
+  markdown: { anchor: { slugify }, toc: { slugify } },
+  vite: { build: { chunkSizeWarningLimit: 4000 } },
+  themeConfig: {
+    nav: [
+      { text: 'Guide', link: '/docs/which-call', activeMatch: '^/(docs|README|examples)' },
+      { text: 'Reference', link: '/reference/', activeMatch: '^/reference/' },
+      { text: 'Look at a checkpoint', link: '/view/index.html', target: '_self' },
+      { text: version, link: '/docs/upgrading' },
+    ],
+    sidebar: { '/reference/': reference, '/': guides },
+    outline: { level: [2, 3] },
+    search: { provider: 'local' },
+    socialLinks: [{ icon: 'git', link: homepage, ariaLabel: 'repository' }],
+  },
+});

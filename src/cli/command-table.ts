@@ -1,6 +1,8 @@
 /** All commands by name, in the order of the help. */
 
+import { COMMON_OPTIONS } from './arguments.js';
 import type { Command } from './commands/command.js';
+import { completionCommand } from './commands/completion.js';
 import { convertCommand } from './commands/convert.js';
 import { diffCommand } from './commands/diff.js';
 import { doctorCommand } from './commands/doctor.js';
@@ -32,4 +34,5 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   serve: serveCommand,
   page: pageCommand,
   doctor: doctorCommand,
+  completion: completionCommand(() => COMMANDS, COMMON_OPTIONS),
 };

@@ -81,6 +81,7 @@ describe('the tarball', () => {
         (name) => `lib/licences/${name}.txt`,
       ),
       'lib/viewer/index.html',
+      'lib/safetensors-mmap.1',
       ...['index', 'remote', 'hub', 'convert', 'quantized'].map((name) => `lib/${name}.js`),
       'lib/remote-browser.js',
       'lib/hub-browser.js',

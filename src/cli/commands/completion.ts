@@ -1,0 +1,58 @@
+/** `completion`: the script by which a shell completes commands and options. */
+
+import {
+  bashCompletion,
+  type CompletedCommand,
+  fishCompletion,
+  zshCompletion,
+} from '../output/completion.js';
+import { type Command, type CommandOptions, printResult, requireAction } from './command.js';
+
+/** Both names of the program. */
+const PROGRAMS = ['safetensors-mmap', 'safetensors'];
+
+const SCRIPTS = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion };
+const SHELLS = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
+
+function completed(
+  commands: Readonly<Record<string, Command>>,
+  common: CommandOptions,
+): CompletedCommand[] {
+  return Object.entries(commands).map(([name, { summary, options }]) => ({
+    name,
+    summary,
+    options: Object.entries({ ...options, ...common }).map(([option, { short, value, help }]) => ({
+      name: option,
+      short,
+      takesValue: value !== undefined,
+      help,
+    })),
+  }));
+}
+
+/**
+ * Makes the command.
+ *
+ * @param commands gives all commands, of which this is one
+ * @param common options of every command
+ */
+export function completionCommand(
+  commands: () => Readonly<Record<string, Command>>,
+  common: CommandOptions,
+): Command {
+  return {
+    summary: 'prints what a shell needs to complete commands and options',
+    usage: 'completion bash|zsh|fish',
+    description:
+      'Prints a script for the shell. bash: `source <(safetensors-mmap completion bash)` in ~/.bashrc. zsh: the same with ' +
+      'zsh in ~/.zshrc, after compinit. fish: `safetensors-mmap completion fish | source` in config.fish.',
+    options: {},
+    positionals: [1, 1],
+    async run(context, [word = ''], options) {
+      const shell = requireAction('completion', word, SHELLS);
+      const script = SCRIPTS[shell](PROGRAMS, completed(commands(), common));
+      printResult(context, options, { shell, script }, () => [script.trimEnd()]);
+      return 'done';
+    },
+  };
+}

@@ -24,7 +24,7 @@ const QUICK = [
   'saveFile',
   'saveCheckpoint, shards to shards',
   'editMetadata',
-  'reshard',
+  'reshard into itself, dequantized',
   'convert to a folder',
   'download of a folder',
 ];

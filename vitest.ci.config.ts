@@ -11,6 +11,7 @@ const MEASURED: readonly string[] = [
   'test/foreign/hostile-costs.test.ts',
   'test/foreign/pickle/machine.test.ts',
   'test/header/hostile-headers.test.ts',
+  'test/quantized/large-layout.test.ts',
 ];
 
 export default defineConfig({

@@ -3,7 +3,7 @@
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
 import { countOf, type Fields, fieldsOf } from './configuration.js';
-import type { FlatLayout, LogicalPlan, StoredTensor } from './logical-plan.js';
+import { type FlatLayout, type LogicalPlan, namesOf, type StoredTensor } from './logical-plan.js';
 import { invalid, shapeText, unsupported } from './refusals.js';
 
 /** Numbers of a code book of four bits, and of the bytes of nested scales. */
@@ -54,15 +54,14 @@ export function planFourBits(state: StoredTensor, tensors: CheckpointTensors): L
     scheme: `bitsandbytes-${kind}`,
     bits: 4,
     block: [blockLength],
-    storedAs: {
-      weight: name,
-      scale: absmax.name,
-      codeBook: map.name,
-      state: state.name,
-      ...(nested === null
-        ? {}
-        : { nestedScale: nested.absmax.name, nestedCodeBook: nested.map.name }),
-    },
+    storedAs: namesOf({
+      weight: codes,
+      scale: absmax,
+      codeBook: map,
+      state,
+      nestedScale: nested?.absmax,
+      nestedCodeBook: nested?.map,
+    }),
     layout,
   };
 }

@@ -14,12 +14,18 @@ export const STATE_MARK = '.quant_state.bitsandbytes__';
 
 /** All tensors of a checkpoint. */
 export class CheckpointTensors {
-  readonly #byName: Map<string, StoredTensor>;
+  readonly #byName = new Map<string, StoredTensor>();
+  /** Names from their last dot on: most companions are in no name of a checkpoint, which is soon known. */
+  readonly #endings = new Set<string>();
   readonly #bytes: ReadonlyMap<string, Uint8Array>;
 
   /** `bytes` are those of the tensors that {@link namesToRead} gives. */
   constructor(tensors: Iterable<StoredTensor>, bytes: ReadonlyMap<string, Uint8Array>) {
-    this.#byName = new Map(Array.from(tensors, (tensor) => [tensor.name, tensor]));
+    for (const tensor of tensors) {
+      const { name } = tensor;
+      this.#byName.set(name, tensor);
+      this.#endings.add(name.slice(name.lastIndexOf('.') + 1));
+    }
     this.#bytes = bytes;
   }
 
@@ -33,6 +39,18 @@ export class CheckpointTensors {
 
   find(name: string): StoredTensor | undefined {
     return this.#byName.get(name);
+  }
+
+  /** The tensor of a module, by what follows the last dot of its name; the name of the outermost module is empty. */
+  member(module: string, ending: string): StoredTensor | undefined {
+    if (!this.#endings.has(ending)) return undefined;
+    return this.#byName.get(module === '' ? ending : `${module}.${ending}`);
+  }
+
+  /** The tensor whose name is that of a weight with an ending, such as `_scale`. */
+  suffixed(name: string, suffix: string): StoredTensor | undefined {
+    const ending = name.slice(name.lastIndexOf('.') + 1) + suffix;
+    return this.#endings.has(ending) ? this.#byName.get(name + suffix) : undefined;
   }
 
   /** A tensor that a weight needs; `weight` names that one in the error. */

@@ -5,7 +5,13 @@
 
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import { type Configuration, countOf, textOf } from './configuration.js';
-import type { ColumnLayout, LogicalPlan, StoredTensor, ZeroOffset } from './logical-plan.js';
+import {
+  type ColumnLayout,
+  type LogicalPlan,
+  namesOf,
+  type StoredTensor,
+  type ZeroOffset,
+} from './logical-plan.js';
 import { invalid, shapeText, unsupported } from './refusals.js';
 import { memberOf } from './scaled.js';
 
@@ -221,12 +227,7 @@ function planOf(
     scheme,
     bits,
     block,
-    storedAs: {
-      weight: codes.name,
-      scale: scales.name,
-      zeroPoint: zeros.name,
-      ...(columnGroups === null ? {} : { columnGroups: columnGroups.name }),
-    },
+    storedAs: namesOf({ weight: codes, scale: scales, zeroPoint: zeros, columnGroups }),
     layout: { kind: 'columns', codes, zeros, scales, columnGroups, groupLength, bits, offset },
   };
 }

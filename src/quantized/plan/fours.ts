@@ -3,9 +3,15 @@
 import type { Dtype } from '../../header/dtype.js';
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import { gridOf, hasGrid, matricesOf } from './grids.js';
-import type { LogicalPlan, RowLayout, StoredTensor } from './logical-plan.js';
+import {
+  type LogicalPlan,
+  namesOf,
+  type RowLayout,
+  rowLayout,
+  type StoredTensor,
+} from './logical-plan.js';
 import { invalid, shapeText, unsupported } from './refusals.js';
-import { memberOf, moduleOf, PLAIN_ROWS } from './scaled.js';
+import { memberOf, moduleOf } from './scaled.js';
 
 /** Bytes that share a scale in MXFP4. */
 const MX_GROUP_BYTES = 16;
@@ -55,19 +61,14 @@ function planE2M1({
     scheme,
     bits: 4,
     block: [1, groupLength],
-    storedAs: {
-      weight: codes.name,
-      scale: scale.name,
-      ...(global === null ? {} : { globalScale: global.tensor.name }),
-    },
-    layout: {
-      ...PLAIN_ROWS,
+    storedAs: namesOf({ weight: codes, scale, globalScale: global?.tensor }),
+    layout: rowLayout({
       codes,
       packing: { kind: 'e2m1' },
       grid,
       scale: { tensor: scale, dtype: scaleDtype },
       global,
-    },
+    }),
   };
 }
 
@@ -177,12 +178,11 @@ export function planBlocks(codes: StoredTensor, tensors: CheckpointTensors): Log
     ...facts,
     shape: [matrices, rows, columns],
     block: [1, 32],
-    layout: {
-      ...PLAIN_ROWS,
+    layout: rowLayout({
       codes,
       packing: { kind: 'e2m1' },
       grid: gridOf(of, [1, 32]),
       scale: { tensor: scales, dtype: 'F8_E8M0' },
-    },
+    }),
   };
 }

@@ -124,6 +124,39 @@ export interface LogicalPlan {
   readonly layout: Layout;
 }
 
+/** Parts of a row layout that most schemes lack. */
+type RowOptions = 'global' | 'zero' | 'bias' | 'factor' | 'columnGroups';
+
+/**
+ * A layout of rows; what is not given is null. Written out, as is {@link namesOf}: a model may have fifty thousand
+ * weights, and an object literal that spreads others into itself takes the engine microseconds.
+ */
+export function rowLayout({
+  codes,
+  packing,
+  grid,
+  scale,
+  global = null,
+  zero = null,
+  bias = null,
+  factor = null,
+  columnGroups = null,
+}: Omit<RowLayout, RowOptions | 'kind'> & Partial<Pick<RowLayout, RowOptions>>): RowLayout {
+  return { kind: 'rows', codes, packing, grid, scale, global, zero, bias, factor, columnGroups };
+}
+
+/** The names of the stored tensors that are there, by what they are. */
+export function namesOf(
+  parts: Readonly<Record<string, StoredTensor | null | undefined>>,
+): Record<string, string> {
+  const names: Record<string, string> = {};
+  for (const part in parts) {
+    const tensor = parts[part];
+    if (tensor !== null && tensor !== undefined) names[part] = tensor.name;
+  }
+  return names;
+}
+
 /** Rows and columns of a tensor whose last dimension is a row. */
 export function matrixOf(shape: readonly number[]): { rows: number; columns: number } {
   const columns = shape.at(-1) ?? 1;

@@ -3,9 +3,17 @@
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import { type Configuration, countOf, fieldsOf, textOf } from './configuration.js';
 import { findGrid, gridOf, groupGrid, hasGrid, matricesOf } from './grids.js';
-import type { Grid, LogicalPlan, Packing, StoredTensor, Zero } from './logical-plan.js';
+import {
+  type Grid,
+  type LogicalPlan,
+  namesOf,
+  type Packing,
+  rowLayout,
+  type StoredTensor,
+  type Zero,
+} from './logical-plan.js';
 import { invalid, shapeText, unsupported } from './refusals.js';
-import { blockOf, columnGroupsOf, moduleOf, PLAIN_ROWS, wrongGroups } from './scaled.js';
+import { blockOf, columnGroupsOf, moduleOf, wrongGroups } from './scaled.js';
 
 type Bits = Extract<Packing, { kind: 'bits' }>;
 
@@ -54,21 +62,15 @@ export function planPacked(
     scheme: 'pack-quantized',
     bits: packing.bits,
     block: blockOf(grid, of),
-    storedAs: {
-      weight: codes.name,
-      scale: scale.name,
-      ...(stored === undefined ? {} : { zeroPoint: stored.name }),
-      ...(groups === null ? {} : { columnGroups: groups.name }),
-    },
-    layout: {
-      ...PLAIN_ROWS,
+    storedAs: namesOf({ weight: codes, scale, zeroPoint: stored, columnGroups: groups }),
+    layout: rowLayout({
       codes,
       packing,
       grid,
       scale: { tensor: scale, dtype: scale.dtype },
       zero,
       columnGroups: groups,
-    },
+    }),
   };
 }
 
@@ -201,14 +203,13 @@ export function planMlx(
     scheme: `mlx-${mode}`,
     bits,
     block: [1, groupLength],
-    storedAs: { weight: name, scale: scale.name },
-    layout: {
-      ...PLAIN_ROWS,
+    storedAs: namesOf({ weight, scale }),
+    layout: rowLayout({
       codes: weight,
       packing: bits === 4 ? { kind: 'e2m1' } : { kind: 'elements', dtype: 'F8_E4M3' },
       grid,
       scale: { tensor: scale, dtype },
-    },
+    }),
   };
 }
 
@@ -244,15 +245,14 @@ function planAffine(
     scheme: 'mlx-affine',
     bits,
     block: [1, groupLength],
-    storedAs: { weight: name, scale: scale.name, bias: bias.name },
-    layout: {
-      ...PLAIN_ROWS,
+    storedAs: namesOf({ weight, scale, bias }),
+    layout: rowLayout({
       codes: weight,
       packing: { kind: 'bits', bits, perWord: null },
       grid,
       scale: { tensor: scale, dtype: scale.dtype },
       bias,
-    },
+    }),
   };
 }
 

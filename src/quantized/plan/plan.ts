@@ -100,9 +100,7 @@ class Planner {
       if (!this.#hideCompanion(tensor)) plain.push(tensor);
     });
     const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
-    const hasScales = [...this.#tensors].some(
-      ({ name, dtype }) => FP8.has(dtype) && scalesOf(name, this.#tensors).length > 0,
-    );
+    const hasScales = this.#hasScales();
     yield* forEachInSlices(plain, (tensor) => {
       const { name } = tensor;
       // A companion that came later has told that it is a weight.
@@ -115,6 +113,14 @@ class Planner {
       }
     });
     return { tensors: found, problems: this.#problems };
+  }
+
+  /** Whether any FP8 has a scale. */
+  #hasScales(): boolean {
+    for (const { name, dtype } of this.#tensors) {
+      if (FP8.has(dtype) && scalesOf(name, this.#tensors).length > 0) return true;
+    }
+    return false;
   }
 
   /** Plans the weight whose codes are in `stored`. */
@@ -287,14 +293,13 @@ function byCompanions(
   }
   if (dtype !== 'I8' && !FP8.has(dtype)) return undefined;
   // A scale of E4M3 has scales itself in some schemes, and so has no scale of its own here.
-  if (scalesOf(name, tensors).length === 0) return undefined;
+  const scales = scalesOf(name, tensors);
+  if (scales.length === 0) return undefined;
   return {
     name,
     plan: () => {
       const expert = dtype === 'I8' ? planFourBitExpert(tensor, tensors) : undefined;
-      const plan = expert ?? planScaled(tensor, tensors, configuration);
-      if (plan === undefined) throw invalid(name, 'no scale is there');
-      return plan;
+      return expert ?? planScaled(tensor, scales, tensors, configuration);
     },
   };
 }

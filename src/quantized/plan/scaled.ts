@@ -14,7 +14,14 @@ import {
   type Matrices,
   matricesOf,
 } from './grids.js';
-import type { Grid, LogicalPlan, RowLayout, StoredTensor, Zero } from './logical-plan.js';
+import {
+  type Grid,
+  type LogicalPlan,
+  namesOf,
+  rowLayout,
+  type StoredTensor,
+  type Zero,
+} from './logical-plan.js';
 import { invalid, shapeText, unsupported } from './refusals.js';
 
 /** Columns that share an exponent in the MX formats. */
@@ -35,37 +42,35 @@ export function memberOf(module: string, member: string): string {
 
 /** Scales of a weight, whatever they are called; more than one is too many. */
 export function scalesOf(name: string, tensors: CheckpointTensors): StoredTensor[] {
-  const names = [`${name}_scale_inv`, `${name}_scale`];
+  const scales: (StoredTensor | undefined)[] = [
+    tensors.suffixed(name, '_scale_inv'),
+    tensors.suffixed(name, '_scale'),
+  ];
   if (name === 'weight' || name.endsWith('.weight')) {
     const module = moduleOf(name);
-    names.push(memberOf(module, 'scale'), memberOf(module, 'qscale_weight'));
+    scales.push(tensors.member(module, 'scale'), tensors.member(module, 'qscale_weight'));
   }
-  return names.flatMap((one) => tensors.find(one) ?? []);
+  return scales.filter((scale) => scale !== undefined);
 }
 
-/** Returns the only scale of a weight; undefined without one. */
-function onlyScale(weight: StoredTensor, tensors: CheckpointTensors): StoredTensor | undefined {
-  const [scale, other] = scalesOf(weight.name, tensors);
-  if (scale === undefined || other === undefined) return scale;
-  throw invalid(
-    weight.name,
-    `both ${JSON.stringify(scale.name)} and ${JSON.stringify(other.name)} are there: expected one scale`,
-  );
-}
-
-/** Plans a weight of FP8 or I8; undefined when it has no scale. */
+/** Plans a weight of FP8 or I8 with what {@link scalesOf} found: one scale. */
 export function planScaled(
   weight: StoredTensor,
+  [scale, otherScale]: readonly StoredTensor[],
   tensors: CheckpointTensors,
   configuration: Configuration,
-): LogicalPlan | undefined {
-  const scale = onlyScale(weight, tensors);
-  if (scale === undefined) return undefined;
+): LogicalPlan {
   const { name, shape, dtype } = weight;
+  if (scale === undefined) throw invalid(name, 'no scale is there');
+  if (otherScale !== undefined) {
+    const both = [scale, otherScale].map((one) => JSON.stringify(one.name)).join(' and ');
+    throw invalid(name, `both ${both} are there: expected one scale`);
+  }
+  const module = moduleOf(name);
   for (const end of ['pre_quant_scale', 'act_pre_scale']) {
-    const other = memberOf(moduleOf(name), end);
-    if (tensors.has(other))
-      throw unsupported(name, `modelopt's ${JSON.stringify(other)} is not applied`);
+    const other = tensors.member(module, end);
+    if (other !== undefined)
+      throw unsupported(name, `modelopt's ${JSON.stringify(other.name)} is not applied`);
   }
   const isExponents = scale.dtype === 'U8' || scale.dtype === 'F8_E8M0';
   const isFloat = ['F32', 'BF16', 'F16', 'F64'].includes(scale.dtype);
@@ -87,29 +92,17 @@ export function planScaled(
     scheme: isInt ? 'int8' : isMx ? 'mxfp8' : 'fp8',
     bits: 8,
     block: blockOf(grid, of),
-    storedAs: {
-      weight: name,
-      scale: scale.name,
-      ...(zero === null ? {} : { zeroPoint: zero.tensor.name }),
-      ...(groups === null ? {} : { columnGroups: groups.name }),
-    },
-    layout: {
-      ...PLAIN_ROWS,
+    storedAs: namesOf({ weight, scale, zeroPoint: zero?.tensor, columnGroups: groups }),
+    layout: rowLayout({
       codes: weight,
       packing: { kind: 'elements', dtype },
       grid,
       scale: { tensor: scale, dtype: isExponents ? 'F8_E8M0' : scale.dtype },
       zero,
       columnGroups: groups,
-    },
+    }),
   };
 }
-
-/** A layout of rows without anything but a scale. */
-export const PLAIN_ROWS: Pick<
-  RowLayout,
-  'kind' | 'global' | 'zero' | 'bias' | 'factor' | 'columnGroups'
-> = { kind: 'rows', global: null, zero: null, bias: null, factor: null, columnGroups: null };
 
 /** Rows and columns that share a scale; null when all do. */
 export function blockOf({ blockRows, blockColumns }: Grid, of: Matrices): readonly number[] | null {
@@ -170,7 +163,7 @@ function zeroOf(
   grid: Grid,
   tensors: CheckpointTensors,
 ): Extract<Zero, { kind: 'grid' }> | null {
-  const tensor = tensors.find(`${name}_zero_point`);
+  const tensor = tensors.suffixed(name, '_zero_point');
   if (tensor === undefined) return null;
   if (tensor.dtype === 'I8' && hasGrid(tensor.shape, grid)) return { kind: 'grid', tensor };
   throw invalid(
@@ -187,7 +180,7 @@ export function columnGroupsOf(
   grid: Grid,
   tensors: CheckpointTensors,
 ): StoredTensor | null {
-  const tensor = tensors.find(`${name}_g_idx`);
+  const tensor = tensors.suffixed(name, '_g_idx');
   if (tensor === undefined || grid.columns <= 1) return null;
   const isSimple = of.matrices === 1 && grid.blockRows === 1;
   if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) return tensor;
@@ -228,18 +221,13 @@ export function planInt8(
     scheme: 'bitsandbytes-int8',
     bits: 8,
     block: [1, of.columns],
-    storedAs: {
-      weight: name,
-      scale: scale.name,
-      ...(format === undefined ? {} : { format: format.name }),
-    },
-    layout: {
-      ...PLAIN_ROWS,
+    storedAs: namesOf({ weight, scale, format }),
+    layout: rowLayout({
       codes: weight,
       packing: { kind: 'elements', dtype: 'I8' },
       grid,
       scale: { tensor: scale, dtype: 'F32' },
       factor: INT8_FACTOR,
-    },
+    }),
   };
 }

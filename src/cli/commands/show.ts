@@ -1,7 +1,13 @@
 /** `show`: the values of a tensor. */
 
 import { elementCountOf } from '../../header/tensor-spec.js';
-import { DTYPES, type SliceIndices, type Tensor, type TransferProgress } from '../../index.js';
+import {
+  DTYPES,
+  type SliceIndices,
+  type Tensor,
+  TensorNotFoundError,
+  type TransferProgress,
+} from '../../index.js';
 import { isByteSized } from '../../inspect/values/numbers.js';
 import {
   type Histogram,
@@ -188,6 +194,23 @@ async function findWeight(
   return quantizedWeight(await logicalModel(opened, tensors, signal), name);
 }
 
+/** The tensor that has the codes of a weight; by its own name, or that of a weight which is stored under another one. */
+async function findStored(
+  opened: OpenedSource,
+  name: string,
+  signal: AbortSignal,
+): Promise<{ readonly name: string; readonly tensor: FoundTensor }> {
+  try {
+    return { name, tensor: await findTensor(opened, name, signal) };
+  } catch (error) {
+    if (!(error instanceof TensorNotFoundError)) throw error;
+    const weight = await findWeight(opened, name, signal).catch(() => undefined);
+    const stored = weight?.info.storedAs['weight'];
+    if (stored === undefined) throw error;
+    return { name: stored, tensor: await findTensor(opened, stored, signal) };
+  }
+}
+
 function sliceable(tensor: Tensor): FoundTensor {
   const { dtype, shape } = tensor;
   const slice = async (ranges: SliceIndices): Promise<Tensor> =>
@@ -225,15 +248,17 @@ export const showCommand: Command = {
     ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
-  async run(context, [source = '', name = ''], options) {
+  async run(context, [source = '', given = ''], options) {
     const { signal, stderr } = context;
     const foreign = foreignChoices(options);
     const opened = await openSource(source, { signal, storage: undefined, foreign });
     try {
       const index = sliceOf(options['slice']);
-      const weight = options['raw'] === true ? undefined : await findWeight(opened, name, signal);
-      const tensor =
-        weight === undefined ? await findTensor(opened, name, signal) : foundWeight(weight, signal);
+      const weight = options['raw'] === true ? undefined : await findWeight(opened, given, signal);
+      const { name, tensor } =
+        weight === undefined
+          ? await findStored(opened, given, signal)
+          : { name: given, tensor: foundWeight(weight, signal) };
       const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
       if (tensor.dtype === 'C64' && (hasStats || hasHistogram)) {

@@ -119,6 +119,19 @@ describe('show', () => {
     expect(await json('show', FP8, 'model.norm.weight')).toMatchObject({ dtype: 'BF16' });
   });
 
+  it('has the codes of a weight that is stored under another name', async () => {
+    const module = 'model.layers.0.self_attn.q_proj';
+    const raw = await json('show', fixture('gptq-4bit-asym-desc-act'), `${module}.weight`, '--raw');
+    expect(raw).toMatchObject({ name: `${module}.qweight`, dtype: 'I32', shape: [16, 24] });
+    const { code, stderr } = await call([
+      'show',
+      fixture('gptq-4bit-asym-desc-act'),
+      `${module}.wieght`,
+      '--raw',
+    ]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('no such tensor; did you mean')]);
+  });
+
   it('refuses a weight without its scale, and shows codes when told so', async () => {
     const { code, stderr } = await call(['show', fixture('bad-missing-scale'), NAME]);
     expect([code, stderr]).toEqual([1, expect.stringContaining('without a scale')]);

@@ -1,5 +1,5 @@
 /** Parts of logical tensors: slices and rows, as a plain tensor gives them; progress; names that stand for others. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { parse, serialize, type Tensor, type TransferProgress } from '../../src/index.js';
 import { dequantized, type LogicalTensor } from '../../src/quantized.js';
 import { Random } from '../support/random.js';
@@ -95,6 +95,42 @@ it('progress is told in bytes of values', async () => {
     { bytes: 192, totalBytes: 192 },
     { bytes: 32, totalBytes: 32 },
   ]);
+});
+
+it('progress is told tile by tile, at most ten times a second', async () => {
+  const [rows, columns] = [1024, 1024];
+  const data = new Uint8Array(rows * columns).fill(0x38);
+  const scale = { dtype: 'F32', shape: [], data: Float32Array.of(1) } as const;
+  const file = serialize({
+    'm.weight': { dtype: 'F8_E4M3', shape: [rows, columns], data },
+    'm.weight_scale': scale,
+  });
+  const tensor = (await dequantized(parse(file))).getTensor('m.weight');
+  let now = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 101));
+  try {
+    for (const [width, read] of [
+      [4, (options: object) => tensor.toFloat32Async(options)],
+      [2, (options: object) => tensor.cast('F16', options)],
+    ] as const) {
+      const told: number[] = [];
+      const totalBytes = width * rows * columns;
+      const onProgress = (progress: TransferProgress): void => {
+        expect(progress.totalBytes).toBe(totalBytes);
+        told.push(progress.bytes / totalBytes);
+      };
+      await read({ onProgress });
+      // Tiles of 1 MiB of float32.
+      expect(told.slice(0, 3)).toEqual([0.25, 0.5, 0.75]);
+      expect(told.at(-1)).toBe(1);
+      const failing = (): void => {
+        throw new Error('enough');
+      };
+      await expect(read({ onProgress: failing })).rejects.toThrow('enough');
+    }
+  } finally {
+    clock.mockRestore();
+  }
 });
 
 it('a name that the metadata give for another is that tensor', async () => {

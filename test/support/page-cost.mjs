@@ -19,15 +19,33 @@ function usage() {
   return { milliseconds: (userCPUTime + systemCPUTime) / 1000, pages: minorPageFault };
 }
 
-/** Runs `work`; returns its result, its processor time, its time by the clock, and the pages that it touched. */
-export function measured(work) {
+/** Begins to measure; the function that it returns tells what has been spent since. */
+function begin() {
   const before = usage();
   const began = performance.now();
+  return () => {
+    const wallMilliseconds = performance.now() - began;
+    const { milliseconds, pages } = usage();
+    return {
+      milliseconds: milliseconds - before.milliseconds,
+      wallMilliseconds,
+      pages: pages - before.pages,
+    };
+  };
+}
+
+/** Runs `work`; returns its result, its processor time, its time by the clock, and the pages that it touched. */
+export function measured(work) {
+  const spent = begin();
   const result = work();
-  const wallMilliseconds = performance.now() - began;
-  const after = usage();
-  const milliseconds = after.milliseconds - before.milliseconds;
-  return { result, milliseconds, wallMilliseconds, pages: after.pages - before.pages };
+  return { result, ...spent() };
+}
+
+/** As `measured`, of work that gives a promise. */
+export async function measuredAsync(work) {
+  const spent = begin();
+  const result = await work();
+  return { result, ...spent() };
 }
 
 /** Milliseconds that so many pages cost above what they may, at this moment. Takes 64 MB: measure memory before. */

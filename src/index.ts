@@ -140,7 +140,7 @@ export {
   saveFile,
   saveFileSync,
 } from './write/save/save.js';
-export { serialize, serializeStream } from './write/save/serialize.js';
+export { type SummedStreamOptions, serialize, serializeStream } from './write/save/serialize.js';
 export {
   createWriter,
   type SafetensorsWriter,

@@ -80,7 +80,7 @@ export type {
 } from './write/input/tensor-input.js';
 export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
 export type { LockOptions } from './write/replacement/locks.js';
-export { serialize, serializeStream } from './write/save/serialize.js';
+export { type SummedStreamOptions, serialize, serializeStream } from './write/save/serialize.js';
 export type {
   SelectableInfo,
   SelectedAs,

@@ -15,6 +15,7 @@ import {
 import { EncodedText } from './json/encoded-text.js';
 import { CLOSE_BRACKET } from './json/reader.js';
 import { compareTexts, encodeText, type Text, unescapedEnd } from './json/strings.js';
+import { roomForSums } from './tensor-sums.js';
 
 /** Finds the header and entry of a tensor by its number. All names differ. */
 export interface HeaderEntries {
@@ -44,7 +45,7 @@ const SHAPE_END = encodeText(']}');
 const DTYPE_TEXTS = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
 
 /**
- * Lays out a file of these tensors, as `layOut` does with the same tensors.
+ * Lays out a file of these tensors, as `layOut` does with the same tensors; `hasSums` leaves room for their sums.
  *
  * @throws InvalidTensorError as `layOut`
  */
@@ -52,10 +53,11 @@ export function layOutEntries(
   entries: HeaderEntries,
   numbers: readonly number[],
   metadata: MetadataInput | null,
+  hasSums = false,
 ): CopiedLayout {
   const sorted = sortedNumbers(entries, numbers);
   const text = new EncodedText(requireHeaderLength, numbers.length * USUAL_ENTRY_BYTE_LENGTH);
-  const first = appendMetadata(text, metadata);
+  const first = appendMetadata(text, metadata, hasSums ? roomForSums(sorted.length) : undefined);
   let dataEnd = 0;
   for (let i = 0; i < sorted.length; i++) {
     if (i === 0) text.append(first);

@@ -22,7 +22,7 @@ import { METADATA_NAME } from './header-parser.js';
 import { compareCodePoints, sortByName } from './json/code-point-order.js';
 import { EncodedText } from './json/encoded-text.js';
 import type { TensorFacts } from './tensor-spec.js';
-import { roomForSums, SUMS_KEY, withoutSums } from './tensor-sums.js';
+import { roomForSums, SUMS_KEY, type SumsPlace, sumsPlace, withoutSums } from './tensor-sums.js';
 
 /** The data begins at a multiple of this many bytes, which aligns every tensor. */
 export const MIN_ALIGNMENT = 8;
@@ -77,6 +77,8 @@ export interface Layout<Spec> {
   readonly placed: readonly Placed<Spec>[];
   /** Length of the whole file in bytes. */
   readonly byteLength: number;
+  /** Where the sums of the tensors go; undefined for a file without sums. */
+  readonly sums?: SumsPlace | undefined;
 }
 
 /**
@@ -97,7 +99,10 @@ export function layOut<Spec extends TensorFacts>(
   const placed = place(specs);
   const room = hasSums ? roomForSums(placed.length) : undefined;
   const header = frameHeader(encodeHeader(placed, options.metadata, room), alignment, reserve);
-  return { header, placed, byteLength: header.byteLength + (placed.at(-1)?.end ?? 0) };
+  const byteLength = header.byteLength + (placed.at(-1)?.end ?? 0);
+  if (!hasSums) return { header, placed, byteLength };
+  const tensors = placed.map(({ spec }) => spec);
+  return { header, placed, byteLength, sums: sumsPlace(header, tensors) };
 }
 
 /** The first bytes of a file: the length of the header, its JSON and the padding. */

@@ -18,6 +18,40 @@ export function roomForSums(tensorCount: number): string {
   return '0'.repeat(SUM_DIGITS * tensorCount);
 }
 
+/** A tensor's bytes [begin, end) in its file. */
+interface SummedRange {
+  readonly name: string;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** Where the sums of a file go, and what they are of. */
+export interface SumsPlace {
+  /** Position in the file of the text of all sums. */
+  readonly position: number;
+  /** All tensors in the order of their bytes. */
+  readonly ranges: readonly SummedRange[];
+}
+
+/**
+ * Finds the place of the sums in a file that is laid out with room for them.
+ *
+ * @param start the first bytes of the file, up to the data
+ * @param tensors in the order of their bytes, which begin there without gaps
+ */
+export function sumsPlace(
+  start: Uint8Array,
+  tensors: Iterable<{ readonly name: string; readonly byteLength: number }>,
+): SumsPlace {
+  let end = start.byteLength;
+  const ranges = Array.from(tensors, ({ name, byteLength }): SummedRange => {
+    const begin = end;
+    end += byteLength;
+    return { name, begin, end };
+  });
+  return { position: sumsPosition(start), ranges };
+}
+
 /** Position of the sums in the first bytes of a file, which `layOut` made with room for them. */
 export function sumsPosition(start: Uint8Array): number {
   // Unescaped quotes stand around it, so no value and no name can have this text.

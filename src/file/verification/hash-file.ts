@@ -86,7 +86,7 @@ class FileHasher {
       updateWithin(this.#data, piece, at, dataStart, Number.POSITIVE_INFINITY);
     }
     this.#crc = crc32(piece, this.#crc);
-    this.#ranges.update(piece, at);
+    this.#ranges.add(piece);
     this.#at += piece.length;
   }
 

@@ -13,19 +13,24 @@ export interface HashedRange {
 export class RangeHashes {
   readonly #ranges: readonly HashedRange[];
   readonly #digests = new Map<string, string>();
+  #at = 0;
   #current = 0;
   #hash: Hash = createHash('sha256');
 
   constructor(ranges: readonly HashedRange[]) {
     this.#ranges = ranges;
+    // Empty ranges at the start end before any bytes.
+    this.add(new Uint8Array(0));
   }
 
-  /** Takes the next bytes of the file, which begin at `at`. */
-  update(piece: Uint8Array, at: number): void {
+  /** Takes the next bytes of the file. */
+  add(piece: Uint8Array): void {
+    const at = this.#at;
+    this.#at += piece.length;
     for (; this.#current < this.#ranges.length; this.#current++) {
       const { name, begin, end } = this.#ranges[this.#current] as HashedRange;
       updateWithin(this.#hash, piece, at, begin, end);
-      if (end > at + piece.length) return;
+      if (end > this.#at) return;
       this.#digests.set(name, this.#hash.digest('hex'));
       this.#hash = createHash('sha256');
     }
@@ -34,6 +39,11 @@ export class RangeHashes {
   /** The sums of the ranges that have ended, in hexadecimal digits by name, in order. */
   digests(): ReadonlyMap<string, string> {
     return this.#digests;
+  }
+
+  /** The same without the names, joined, as bytes of text. */
+  text(): Uint8Array<ArrayBuffer> {
+    return new TextEncoder().encode([...this.#digests.values()].join(''));
   }
 }
 

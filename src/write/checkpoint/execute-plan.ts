@@ -23,7 +23,7 @@ import type { DryRun, MaybeDryRun } from './plan.js';
 export interface WriteCheckpointOptions
   extends TransferOptions,
     LockOptions,
-    Pick<SaveSyncOptions, 'durable'> {
+    Pick<SaveSyncOptions, 'durable' | 'checksums'> {
   /** True returns the plan of the call and writes nothing: {@link DryRun}. */
   readonly dryRun?: false | undefined;
 }
@@ -36,6 +36,7 @@ export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
   durable: true,
+  checksums: true,
   dryRun: true,
 };
 

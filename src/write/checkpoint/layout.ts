@@ -1,6 +1,6 @@
 /** Lays out a checkpoint before any write: its files, their headers, the index. */
 
-import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
+import { argumentRangeError, type OptionNames, requireBoolean } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import {
@@ -20,6 +20,7 @@ import {
 import { layOut, type MetadataInput } from '../../header/header-writer.js';
 import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import type { Payload, WriteEntry } from '../input/tensor-input.js';
+import type { SaveSyncOptions } from '../save/save.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 
 /** A tensor to write, from any source. */
@@ -68,8 +69,8 @@ export interface TensorTable<Layout = WritableLayout> {
   readonly byteLengths: Float64Array;
   /** Name of a tensor, or where it stands. */
   name(number: number): string | JsonString;
-  /** Lays out a file of these tensors. Throws as `layOut`. */
-  layOut(numbers: readonly number[], metadata: MetadataInput | null): Layout;
+  /** Lays out a file of these tensors, with `hasSums` for the sums of all of them. Throws as `layOut`. */
+  layOut(numbers: readonly number[], metadata: MetadataInput | null, hasSums: boolean): Layout;
   /** All tensors, or at least one from every source file. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
 }
@@ -85,7 +86,7 @@ export function* tableOf(entries: readonly AnyEntry[]): Slices<TensorTable> {
   return {
     byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
     name: (number) => entry(number).name,
-    layOut: (numbers, metadata) => layOut(numbers.map(entry), { metadata }),
+    layOut: (numbers, metadata, hasSums) => layOut(numbers.map(entry), { metadata }, hasSums),
     samples: entries,
   };
 }
@@ -123,10 +124,12 @@ function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): F
  */
 export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   tensors: TensorTable<Layout>,
-  options: CheckpointLayoutOptions,
+  options: CheckpointLayoutOptions & Pick<SaveSyncOptions, 'checksums'>,
   metadataOf: (split: SplitSummary) => Metadata,
 ): Slices<CheckpointLayout<Metadata, Layout>> {
   const pattern = layoutPattern(options);
+  const { checksums = false } = options;
+  requireBoolean('checksums', checksums);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
   const shards = splitByteLengths(tensors.byteLengths, limit);
   const totalSize = totalOf(tensors.byteLengths);
@@ -138,7 +141,7 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   const files: LaidOutFile<Layout>[] = [];
   for (const [shard, numbers] of shards.entries()) {
     yield;
-    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file) });
+    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file, checksums) });
   }
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
     metadata.index ??
@@ -172,11 +175,13 @@ export interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' |
 export function layOutFile<Metadata extends LaidOutMetadata>(
   tensors: TensorTable,
   metadataOf: (split: SplitSummary) => Metadata,
+  checksums = false,
 ): FileLayout<Metadata> {
+  requireBoolean('checksums', checksums);
   const { byteLengths, samples } = tensors;
   const totalSize = totalOf(byteLengths);
   const metadata = metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
-  const layout = tensors.layOut([...byteLengths.keys()], metadata.file);
+  const layout = tensors.layOut([...byteLengths.keys()], metadata.file, checksums);
   return { layout, metadata, samples, totalSize };
 }
 

@@ -118,7 +118,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
   return await withSource(open, async (source) => {
     if (options.selection.dequantize !== undefined) requireOtherFile(path, source);
     const selected = await runAsync(selectTensors(source, options), signal);
-    const file = layOutFile(selected.table, selected.metadataOf);
+    const file = layOutFile(selected.table, selected.metadataOf, options.checksums);
     const { layout, totalSize } = file;
     const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES);
     const name = basename(path);

@@ -11,6 +11,7 @@ import { missingTensor } from '../../file/shards/contents.js';
 import type { Header } from '../../header/header.js';
 import { type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
 import type { MetadataInput } from '../../header/header-writer.js';
+import { sumsPlace } from '../../header/tensor-sums.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
@@ -98,10 +99,21 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { kind: 'file', storage, position };
   }
 
-  /** Keeps four bytes per tensor. */
-  layOut(numbers: readonly number[], metadata: MetadataInput | null): WritableLayout {
-    const { header, numbers: order, byteLength } = layOutEntries(this, numbers, metadata);
-    return { header, byteLength, placed: { [Symbol.iterator]: () => this.#runs(order) } };
+  /** Keeps four bytes per tensor; with sums also its name and range. */
+  layOut(
+    numbers: readonly number[],
+    metadata: MetadataInput | null,
+    hasSums = false,
+  ): WritableLayout {
+    const laidOut = layOutEntries(this, numbers, metadata, hasSums);
+    const { header, numbers: order, byteLength } = laidOut;
+    const placed = { [Symbol.iterator]: () => this.#runs(order) };
+    if (!hasSums) return { header, byteLength, placed };
+    const tensors = Array.from(order, (number) => {
+      const name = this.header(number).name(this.entry(number));
+      return { name, byteLength: this.byteLengths[number] as number };
+    });
+    return { header, byteLength, placed, sums: sumsPlace(header, tensors) };
   }
 
   get samples(): { readonly payload: FilePayload }[] {

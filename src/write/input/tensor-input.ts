@@ -99,7 +99,9 @@ export interface MadePayload extends Pick<MemoryPayload, 'verify' | 'storage'> {
 /** Bytes produced on demand. */
 export interface StreamPayload {
   readonly kind: 'stream';
-  /** As {@link readStream}. Call it once. */
+  /** Whether `open` can be called again, for the same bytes: those of a function. */
+  readonly isRepeatable: boolean;
+  /** As {@link readStream}. */
   open(signal?: AbortSignal): AsyncGenerator<Uint8Array, void, void>;
 }
 
@@ -164,7 +166,8 @@ function lendingSourceOf(storage: Storage): LendingStorage | undefined {
  */
 export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | StreamPayload {
   if (!isTensorStream(data) || isTensorBytes(data)) return inMemory(facts, data);
-  return { kind: 'stream', open: (signal) => readStream(facts, data, signal) };
+  const isRepeatable = typeof data === 'function';
+  return { kind: 'stream', isRepeatable, open: (signal) => readStream(facts, data, signal) };
 }
 
 function entriesOf<Bytes>(

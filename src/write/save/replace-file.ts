@@ -1,9 +1,7 @@
 /** Writes one file by its layout, then puts it in the place of the old one. */
 
 import { statSync } from 'node:fs';
-import { writeViews } from '../../platform/io/file-writes.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { type HashedRange, RangeHashes } from '../../platform/io/range-hashes.js';
 import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
 import type { Payload } from '../input/tensor-input.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -11,22 +9,12 @@ import { resolveTarget } from '../replacement/target.js';
 import { BorrowedFiles } from './source-files.js';
 import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
-/** Sums to compute while the bytes of a file are written. */
-export interface SumsToWrite {
-  /** Position in the file of the text of all sums. */
-  readonly position: number;
-  /** All tensors in the order of their bytes, as positions in the file. */
-  readonly ranges: readonly HashedRange[];
-}
-
 /** Options of a replacement. */
 export interface ReplaceOptions extends TransferOptions {
   /** Whether to sync file and folder. */
   readonly durable: boolean;
   /** Whether to read the new file back and compare it before it replaces the old one. */
   readonly verify: boolean;
-  /** Where to write the sums of tensors, last, and what to hash. */
-  readonly sums?: SumsToWrite | undefined;
   /** Closes the caller's files after the last read: Windows cannot replace an open file. */
   readonly closeSources?: () => void;
 }
@@ -55,7 +43,7 @@ export async function replaceFile(
   options: ReplaceOptions,
 ): Promise<void> {
   const { location, label } = locate(path);
-  const { durable, verify, sums, closeSources } = options;
+  const { durable, verify, closeSources } = options;
   const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
@@ -63,18 +51,7 @@ export async function replaceFile(
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {
-      const hashes = new RangeHashes(sums?.ranges ?? []);
-      let at = 0;
-      const onBytes = (bytes: Uint8Array): void => {
-        hashes.update(bytes, at);
-        at += bytes.byteLength;
-      };
-      const how = sums === undefined ? { verify } : { verify, onBytes };
-      await writeLayout(replacement, layout, sources, transfer, how);
-      if (sums !== undefined) {
-        const text = [...hashes.digests().values()].join('');
-        await writeViews(replacement, [new TextEncoder().encode(text)], sums.position);
-      }
+      await writeLayout(replacement, layout, sources, transfer, { verify });
       sources.verify();
       transfer.finish();
       sources.end();

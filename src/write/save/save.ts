@@ -8,14 +8,7 @@ import {
 } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import {
-  HEADER_OPTIONS,
-  type HeaderOptions,
-  type Layout,
-  layOut,
-} from '../../header/header-writer.js';
-import type { TensorFacts } from '../../header/tensor-spec.js';
-import { sumsPosition } from '../../header/tensor-sums.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
 import {
@@ -25,7 +18,7 @@ import {
   readTensorsAndStreams,
 } from '../input/tensor-input.js';
 import { Replacement } from '../replacement/replacement.js';
-import { replaceFile, type SumsToWrite } from './replace-file.js';
+import { replaceFile } from './replace-file.js';
 import { BorrowedFiles } from './source-files.js';
 import { writeLayoutSync } from './tensor-writes.js';
 
@@ -36,10 +29,6 @@ export interface SaveSyncOptions extends HeaderOptions {
    * loss of power may leave a file without its content. True by default.
    */
   readonly durable?: boolean | undefined;
-}
-
-/** Options of {@link saveFile}. */
-export interface SaveOptions extends SaveSyncOptions, TransferOptions {
   /**
    * True writes the SHA-256 of every tensor's bytes into the metadata, as `safetensors-mmap.sha256`: 64 hexadecimal
    * digits a tensor, in the order of their bytes. They are computed while the bytes are copied, on this thread, and
@@ -48,12 +37,15 @@ export interface SaveOptions extends SaveSyncOptions, TransferOptions {
   readonly checksums?: boolean | undefined;
 }
 
-const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = { ...HEADER_OPTIONS, durable: true };
-const SAVE_OPTIONS: OptionNames<SaveOptions> = {
-  ...SAVE_SYNC_OPTIONS,
-  ...TRANSFER_OPTIONS,
+/** Options of {@link saveFile}. */
+export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
+
+const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = {
+  ...HEADER_OPTIONS,
+  durable: true,
   checksums: true,
 };
+const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSFER_OPTIONS };
 
 /**
  * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
@@ -97,29 +89,15 @@ export async function saveFile<
   requireLittleEndianHost();
   requirePathFirst(path, tensors, 'saveFile(path, tensors)');
   requireOptions(options, SAVE_OPTIONS);
-  const durable = durableOf(options);
-  const { checksums = false } = options;
-  requireBoolean('checksums', checksums);
+  const { durable, checksums } = flagsOf(options);
   const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options, checksums);
   const entries = layout.placed.map(({ spec }) => spec);
-  await replaceFile(path, layout, entries, {
-    ...options,
-    durable,
-    verify: false,
-    sums: checksums ? sumsOf(layout) : undefined,
-  });
-}
-
-function sumsOf({ header, placed }: Layout<TensorFacts>): SumsToWrite {
-  const ranges = placed.map(({ spec: { name }, begin, end }) => {
-    return { name, begin: header.byteLength + begin, end: header.byteLength + end };
-  });
-  return { position: sumsPosition(header), ranges };
+  await replaceFile(path, layout, entries, { ...options, durable, verify: false });
 }
 
 /**
  * As {@link saveFile}, on this thread, which waits for the disk. Writes one tensor after the other, and
- * reads those of open files through a buffer. Streams are a TypeError.
+ * reads those of open files through a buffer, with `checksums` twice. Streams are a TypeError.
  *
  * @throws As {@link saveFile}
  *
@@ -138,8 +116,8 @@ export function saveFileSync<
   requirePathFirst(path, tensors, 'saveFileSync(path, tensors)');
   requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
-  const durable = durableOf(options);
-  const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options);
+  const { durable, checksums } = flagsOf(options);
+  const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options, checksums);
   const { byteLength, placed } = layout;
   const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
   try {
@@ -156,7 +134,11 @@ export function saveFileSync<
   }
 }
 
-function durableOf({ durable = true }: SaveSyncOptions): boolean {
+function flagsOf({
+  durable = true,
+  checksums = false,
+}: SaveSyncOptions): Readonly<Record<'durable' | 'checksums', boolean>> {
   requireBoolean('durable', durable);
-  return durable;
+  requireBoolean('checksums', checksums);
+  return { durable, checksums };
 }

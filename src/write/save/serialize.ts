@@ -1,11 +1,19 @@
 /** `serialize` and `serializeStream`: tensors and metadata as a whole file, in memory or as a stream. */
 
 import { constants } from 'node:buffer';
-import { requireOptions, requireSignal } from '../../errors/arguments.js';
+import {
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requireSignal,
+} from '../../errors/arguments.js';
+import { refuseTensor } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { type SumsPlace, sumMismatch } from '../../header/tensor-sums.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { RangeHashes } from '../../platform/io/range-hashes.js';
 import { runSync } from '../../platform/io/steps.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
@@ -22,6 +30,7 @@ import {
   type NamedTensorsInMemory,
   type Payload,
   readTensorsAndStreams,
+  type WriteEntry,
 } from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
 import { fillOf } from './tensor-writes.js';
@@ -65,6 +74,21 @@ export function serialize<
   });
 }
 
+/** Options of {@link serializeStream} in Node. */
+export interface SummedStreamOptions extends SerializeStreamOptions {
+  /**
+   * True writes the SHA-256 of every tensor's bytes into the metadata, as `saveFile` does. The header comes first, so
+   * all data is read and hashed before the first piece, and once more for the pieces: files, memory, and functions,
+   * which are called twice and must give the same bytes. Streams that can be read once are refused. False by default.
+   */
+  readonly checksums?: boolean | undefined;
+}
+
+const SUMMED_STREAM_OPTIONS: OptionNames<SummedStreamOptions> = {
+  ...STREAM_OPTIONS,
+  checksums: true,
+};
+
 /**
  * As `serialize`, one piece after the other: for an answer by HTTP, an upload, an archive, or the standard output.
  * Memory holds some pieces of 1 MiB, whatever the length; that is known before the first piece. Tensors may be of files,
@@ -73,7 +97,8 @@ export function serialize<
  * Tensors of files are read while the stream is; their files must not change meanwhile, or the stream ends with an
  * error.
  *
- * @throws As `serialize`; in the stream also as streams of tensors do, and `signal.reason`
+ * @throws As `serialize`; in the stream also as streams of tensors do, `signal.reason`, and with `checksums`
+ *   `SAFETENSORS_CHECKSUM_MISMATCH` for data that is not the same when it is read again
  *
  * @example
  * ```ts
@@ -87,15 +112,57 @@ export function serialize<
 export function serializeStream<
   const D extends Dtype,
   const ByName extends Readonly<Record<string, Dtype>>,
->(tensors: NamedTensors<D, ByName>, options: SerializeStreamOptions = {}): SerializedStream {
+>(tensors: NamedTensors<D, ByName>, options: SummedStreamOptions = {}): SerializedStream {
   requireLittleEndianHost();
-  requireOptions(options, STREAM_OPTIONS);
-  const { signal, ...header } = options;
+  requireOptions(options, SUMMED_STREAM_OPTIONS);
+  const { signal, checksums = false, ...header } = options;
   requireSignal(signal);
+  requireBoolean('checksums', checksums);
   const entries = readTensorsAndStreams(tensors as NamedTensors);
-  const layout = layOut(entries, header);
+  if (checksums) for (const entry of entries) requireRepeatable(entry);
+  const layout = layOut(entries, header, checksums);
   const lend = (): Lenders<AsyncFill> => lendersOf(entries);
-  return SerializedStream.of(layout.byteLength, () => serializedPieces(layout, lend, signal));
+  const pieces = (): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> =>
+    serializedPieces(layout, lend, signal);
+  return SerializedStream.of(layout.byteLength, () =>
+    layout.sums === undefined ? pieces() : summedPieces(layout.header, layout.sums, pieces),
+  );
+}
+
+/** Throws for a stream that can be read once, since its sum stands before its bytes. */
+function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
+  if (payload.kind !== 'stream' || payload.isRepeatable) return;
+  const found = 'found a stream: pass a function that returns a new one each time';
+  refuseTensor(`expected data that can be read twice for \`checksums\`, ${found}`, name);
+}
+
+/**
+ * Reads the pieces twice: for the sums, which go into the header, then to yield them, one late, so that a file that
+ * does not match its sums never ends.
+ *
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` when a tensor gives other bytes the second time
+ */
+async function* summedPieces(
+  header: Uint8Array,
+  sums: SumsPlace,
+  pieces: () => AsyncGenerator<Uint8Array<ArrayBuffer>, void, void>,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
+  const first = new RangeHashes(sums.ranges);
+  for await (const piece of pieces()) first.add(piece);
+  header.set(first.text(), sums.position);
+  const second = new RangeHashes(sums.ranges);
+  let last: Uint8Array<ArrayBuffer> | undefined;
+  for await (const piece of pieces()) {
+    second.add(piece);
+    if (last !== undefined) yield last;
+    last = piece;
+  }
+  const found = second.digests();
+  for (const [tensor, sum] of first.digests()) {
+    if (found.get(tensor) === sum) continue;
+    throw sumMismatch(sum, `${found.get(tensor)} when the data was read again`, { tensor });
+  }
+  if (last !== undefined) yield last;
 }
 
 /** The files of these tensors, for a stream. */

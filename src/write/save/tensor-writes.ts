@@ -1,9 +1,10 @@
 /** Writes tensors to a file, from memory, from another file, from a stream, or computed piece by piece. */
 
 import type { Layout, Placed } from '../../header/header-writer.js';
-import type { WrittenFile } from '../../platform/io/file-writes.js';
+import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { RangeHashes } from '../../platform/io/range-hashes.js';
+import { runAsync, runSync } from '../../platform/io/steps.js';
 import {
   type Write,
   writeFrom,
@@ -11,7 +12,7 @@ import {
   writePiecesSync,
 } from '../../platform/io/write-pieces.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
-import type { Slots } from '../../tensor/pieces.js';
+import { CACHED_BYTE_LENGTH, cut, type Slots } from '../../tensor/pieces.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
@@ -38,7 +39,7 @@ interface NamedBytes<Bytes> extends Pick<WriteEntry<Bytes>, 'byteLength' | 'payl
 type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
 
 /** A file to be written. Its tensors, in the order of the file, may be generated one by one. */
-export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
+export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength' | 'sums'> {
   readonly placed: Iterable<PlacedEntry<Payload>>;
 }
 
@@ -188,22 +189,29 @@ class TensorWriter {
 }
 
 /**
- * Writes a whole file, header and tensors; with `verify` it reads the file back and compares it. Does not end the
- * transfer, which can span several files. The caller verifies `sources`, the files of the tensors, after the last
- * write.
+ * Writes a whole file, header and tensors, last the sums of the tensors if it has them; with `verify` it reads header
+ * and tensors back and compares them. Does not end the transfer, which can span several files. The caller verifies
+ * `sources`, the files of the tensors, after the last write.
  *
  * @throws As {@link writeTensors}; `SAFETENSORS_VERIFICATION_FAILED`
  */
 export async function writeLayout(
   target: WrittenFile,
-  { header, placed }: WritableLayout,
+  { header, placed, sums }: WritableLayout,
   sources: BorrowedFiles,
   transfer: Transfer,
   how: LayoutWriting = {},
 ): Promise<void> {
-  const writer = new TensorWriter(target, sources, transfer, how);
+  const hashes = new RangeHashes(sums?.ranges ?? []);
+  const onBytes = (bytes: Uint8Array): void => {
+    hashes.add(bytes);
+    how.onBytes?.(bytes);
+  };
+  const hashing = sums === undefined ? how : { ...how, onBytes };
+  const writer = new TensorWriter(target, sources, transfer, hashing);
   await writer.writeBytes(header, 0);
   await writeAll(writer, header.byteLength, placed, sources);
+  if (sums !== undefined) await writeViews(target, [hashes.text()], sums.position);
 }
 
 /**
@@ -219,8 +227,9 @@ export async function writeTensors(
   placed: Iterable<PlacedEntry<Payload>>,
   sources: BorrowedFiles,
   transfer: Transfer,
+  how: LayoutWriting = {},
 ): Promise<void> {
-  const writer = new TensorWriter(target, sources, transfer);
+  const writer = new TensorWriter(target, sources, transfer, how);
   await writeAll(writer, dataStart, placed, sources);
 }
 
@@ -265,18 +274,44 @@ async function* joinedPieces(
   yield buffer.subarray(0, filled);
 }
 
-/** As `writeLayout`, on this thread. */
+/** As `writeLayout`, on this thread. The sums come first, from a pass of its own. */
 export function writeLayoutSync(
   target: WrittenFile,
-  { header, placed }: Layout<WriteEntry>,
+  { header, placed, sums }: Layout<WriteEntry>,
   sources: BorrowedFiles,
 ): void {
   const writes = placed.map(({ spec, begin }) =>
     writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),
   );
   try {
+    if (sums !== undefined) header.set(sumsTextSync(placed, sources), sums.position);
     writePiecesSync(target, [writeFrom(header, 0), ...writes]);
   } catch (error) {
     throw sources.explain(error);
   }
+}
+
+/** The sums of the tensors as text, read through one buffer. */
+function sumsTextSync(
+  placed: readonly Placed<WriteEntry>[],
+  sources: BorrowedFiles,
+): Uint8Array<ArrayBuffer> {
+  const hashes = new RangeHashes(
+    placed.map(({ spec: { name }, ...range }) => ({ name, ...range })),
+  );
+  let buffer: Uint8Array | undefined;
+  const bytesOf = (payload: ReadyPayload, begin: number, end: number): Uint8Array => {
+    if (payload.kind === 'memory') return payload.window(begin, end);
+    buffer ??= new Uint8Array(CACHED_BYTE_LENGTH);
+    const bytes = buffer.subarray(0, end - begin);
+    const file = sources.fileOf(payload);
+    runSync(readFully(readBytesOf(file), bytes, payload.position + begin, file.path));
+    return bytes;
+  };
+  for (const { spec } of placed) {
+    for (const { begin, end } of cut(0, spec.byteLength, CACHED_BYTE_LENGTH)) {
+      hashes.add(bytesOf(spec.payload, begin, end));
+    }
+  }
+  return hashes.text();
 }

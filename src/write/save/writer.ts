@@ -1,5 +1,6 @@
 /** `createWriter`: writes a file tensor by tensor, all declared first, then written in any order. */
 
+import { createHash } from 'node:crypto';
 import {
   argumentTypeError,
   type OptionNames,
@@ -17,10 +18,12 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import {
   HEADER_OPTIONS,
   type HeaderOptions,
+  type Layout,
   layOut,
   type Placed,
 } from '../../header/header-writer.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
+import type { SumsPlace } from '../../header/tensor-sums.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { Transfer } from '../../platform/transfer/transfer.js';
@@ -40,9 +43,15 @@ const MAX_LISTED_NAMES = 5;
 export interface WriterOptions extends HeaderOptions {
   /** False does not sync file and folder: a loss of power may undo the writing. True by default. */
   readonly durable?: boolean | undefined;
+  /** True hashes the bytes of every tensor while they are written, and writes the sums at `close`, as `saveFile` does. */
+  readonly checksums?: boolean | undefined;
 }
 
-const WRITER_OPTIONS: OptionNames<WriterOptions> = { ...HEADER_OPTIONS, durable: true };
+const WRITER_OPTIONS: OptionNames<WriterOptions> = {
+  ...HEADER_OPTIONS,
+  durable: true,
+  checksums: true,
+};
 
 /**
  * A tensor of another file; or bytes: in memory, which must not change until the write is done; in pieces of any
@@ -53,6 +62,8 @@ export type WriterData = Tensor | TensorBytes | TensorPieces | TensorStream;
 /** A declared tensor and its state. */
 interface Slot extends Placed<TensorFacts> {
   state: 'missing' | 'under way' | 'written';
+  /** The SHA-256 of its bytes, once they are written, for a file with sums. */
+  sum: string;
 }
 
 /**
@@ -83,11 +94,13 @@ export async function createWriter(
 ): Promise<SafetensorsWriter> {
   requirePathFirst(path, specs, 'createWriter(path, specs)');
   requireOptions(options, WRITER_OPTIONS);
-  const { durable = true } = options;
+  const { durable = true, checksums = false } = options;
   requireBoolean('durable', durable);
+  requireBoolean('checksums', checksums);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
-  const { header, placed, byteLength } = layOut(namedSpecs(specs), options);
+  const layout = layOut(namedSpecs(specs), options, checksums);
+  const { header, byteLength } = layout;
   const replacement = await Replacement.open(location, label, { byteLength, durable });
   try {
     await writeViews(replacement, [header], 0);
@@ -95,7 +108,7 @@ export async function createWriter(
     replacement.discard();
     throw error;
   }
-  return SafetensorsWriter.of(replacement, placed, header.byteLength);
+  return SafetensorsWriter.of(replacement, layout);
 }
 
 function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, void, void> {
@@ -127,28 +140,25 @@ export class SafetensorsWriter {
   readonly uncloneable = UNCLONEABLE;
   readonly #replacement: Replacement;
   readonly #dataStart: number;
+  readonly #sums: SumsPlace | undefined;
+  /** In the order of their bytes. */
   readonly #slots = new Map<string, Slot>();
   readonly #pending = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
 
-  private constructor(
-    replacement: Replacement,
-    placed: readonly Placed<TensorFacts>[],
-    dataStart: number,
-  ) {
+  private constructor(replacement: Replacement, { header, placed, sums }: Layout<TensorFacts>) {
     this.#replacement = replacement;
-    this.#dataStart = dataStart;
-    for (const place of placed) this.#slots.set(place.spec.name, { ...place, state: 'missing' });
+    this.#dataStart = header.byteLength;
+    this.#sums = sums;
+    for (const place of placed) {
+      this.#slots.set(place.spec.name, { ...place, state: 'missing', sum: '' });
+    }
   }
 
   /** @internal Takes ownership of a replacement with its header written. */
-  static of(
-    replacement: Replacement,
-    placed: readonly Placed<TensorFacts>[],
-    dataStart: number,
-  ): SafetensorsWriter {
-    return new SafetensorsWriter(replacement, placed, dataStart);
+  static of(replacement: Replacement, layout: Layout<TensorFacts>): SafetensorsWriter {
+    return new SafetensorsWriter(replacement, layout);
   }
 
   /** The path as it was given, as text. */
@@ -201,7 +211,12 @@ export class SafetensorsWriter {
       this.#failMissing(missing);
     }
     this.#state = 'closed';
-    await this.#replacement.commit();
+    try {
+      await this.#writeSums();
+      await this.#replacement.commit();
+    } finally {
+      this.#replacement.discard();
+    }
   }
 
   /**
@@ -229,6 +244,13 @@ export class SafetensorsWriter {
     return showFacts('SafetensorsWriter', { path: this.path }, depth, options, inspect);
   }
 
+  async #writeSums(): Promise<void> {
+    if (this.#sums === undefined) return;
+    const text = Array.from(this.#slots.values(), ({ sum }) => sum).join('');
+    const bytes = new TextEncoder().encode(text);
+    await writeViews(this.#replacement, [bytes], this.#sums.position);
+  }
+
   async #fill(slot: Slot, data: WriterData): Promise<void> {
     const { spec, begin } = slot;
     const { name, byteLength } = spec;
@@ -251,8 +273,12 @@ export class SafetensorsWriter {
       const sources = new BorrowedFiles([tensor]);
       try {
         const placed = [{ spec: tensor, begin }];
-        await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);
+        const hash = createHash('sha256');
+        const onBytes = (bytes: Uint8Array): unknown => hash.update(bytes);
+        const how = this.#sums === undefined ? {} : { onBytes };
+        await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer, how);
         sources.verify();
+        slot.sum = hash.digest('hex');
       } finally {
         sources.end();
       }

@@ -73,6 +73,9 @@ function slugify(heading) {
     .replaceAll(/\s/g, '-');
 }
 
+/** Pages whose tables need the room of the page's outline. */
+const WIDE = new Set(['docs/which-call.md']);
+
 export default defineConfig({
   title: 'safetensors-mmap',
   description,
@@ -83,6 +86,9 @@ export default defineConfig({
   cleanUrls: false,
   lastUpdated: false,
   markdown: { anchor: { slugify }, toc: { slugify } },
+  transformPageData(page) {
+    if (WIDE.has(page.relativePath)) page.frontmatter['aside'] = false;
+  },
   vite: { build: { chunkSizeWarningLimit: 4000 } },
   themeConfig: {
     nav: [

@@ -1,26 +1,20 @@
 // Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for it, unless
 // it is newer than all its sources: `npm run prebuild -- --all` may have made it. Addons of other platforms stay
-// there.  Quiet unless something fails. Uses the headers that lie beside the running Node when there are any, so that
-// no download is needed.
+// there.  Quiet unless something fails.
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { headerEnvironment } from './node-headers.mjs';
 
 const require = createRequire(import.meta.url);
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 function packageFile(name, path) {
   return join(dirname(require.resolve(`${name}/package.json`)), path);
-}
-
-function headerEnvironment() {
-  const nodeDir = dirname(dirname(process.execPath));
-  if (!existsSync(join(nodeDir, 'include', 'node', 'node_api.h'))) return {};
-  return { npm_package_config_node_gyp_nodedir: nodeDir };
 }
 
 function run(script, args) {

@@ -158,8 +158,8 @@ async function write(sources, input, output) {
   const written = await bundle.write({
     dir: lib,
     format: 'esm',
-    // Stacks have the lines of the sources. Their texts would be a fifth of the packed package.
-    sourcemap: true,
+    // For tests and people who debug a clone. The package leaves them out, so nothing in it names them.
+    sourcemap: 'hidden',
     sourcemapExcludeSources: true,
     // The types have them.
     comments: { jsdoc: false },

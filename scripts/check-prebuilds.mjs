@@ -1,5 +1,5 @@
 // Before a release: refuses a package that lacks the addon for a platform, or whose files differ from
-// prebuilds/SHA256SUMS.
+// prebuilds/SHA256SUMS. With `--say` it refuses nothing, and says which platforms a tarball lacks.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -30,7 +30,17 @@ const problems = TARGETS.map(({ platform }) => `${platform}/safetensors-mmap.nod
     return found === undefined ? [] : [`prebuilds/${path} ${found}`];
   },
 );
-if (problems.length > 0) {
+if (process.argv.includes('--say')) {
+  const lacking = TARGETS.map(({ platform }) => platform).filter(
+    (platform) => !existsSync(join(prebuilds, platform, 'safetensors-mmap.node')),
+  );
+  if (lacking.length > 0) {
+    console.error(
+      `safetensors-mmap: no addon for ${lacking.join(', ')}: there files are read into memory instead of mapped. ` +
+        '`npm run prebuild -- --all` makes them all.',
+    );
+  }
+} else if (problems.length > 0) {
   console.error(`${problems.join('\n')}\nRun npm run prebuild -- --all, and commit SHA256SUMS.`);
   process.exitCode = 1;
 }

@@ -1,6 +1,7 @@
 /** The bundle in `lib/`, which the package ships: the cost of importing it. */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { SourceMap, type SourceMapPayload } from 'node:module';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { publicNames } from '../support/examples.js';
@@ -32,24 +33,23 @@ test('the package has a file for each entry, one for its program, and some of sh
   expect(scripts.toSorted()).toEqual([...entries, ...programs, ...SHARED].toSorted());
 });
 
-test('the map names the sources without their texts, and stacks show their lines', () => {
-  const map = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
-    sources: readonly string[];
-  };
+test('the map, which a clone has, names the sources without their texts, and finds the lines of a stack', () => {
+  const map: SourceMapPayload = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8'));
   expect(map.sources.length).toBeGreaterThan(100);
   for (const source of map.sources) expect(textOf(source.replace('../', ''))).not.toBe('');
   expect(map).not.toHaveProperty('sourcesContent');
   const program =
     "import('safetensors-mmap').then(({ splitStateDictIntoShards }) => " +
     "splitStateDictIntoShards([], { maxShardSize: 'x' }))";
-  const { stderr } = spawnSync(process.execPath, ['--enable-source-maps', '-e', program], {
-    cwd: root,
-    encoding: 'utf8',
-  });
-  const frames = [...stderr.matchAll(/ at (?:new )?(\w+) \(\S*(src\/\S+?):(\d+):(\d+)\)/g)];
-  const calls = frames.map(([, name = '', path = '', line, column]) => {
-    const text = textOf(path).split('\n')[Number(line) - 1] ?? '';
-    return { name, called: /^(?:new )?(\w+)/.exec(text.slice(Number(column) - 1))?.[1] };
+  const { stderr } = spawnSync(process.execPath, ['-e', program], { cwd: root, encoding: 'utf8' });
+  const frames = [...stderr.matchAll(/ at (?:new )?(\w+) \(\S*lib\/core\.js:(\d+):(\d+)\)/g)];
+  const positions = new SourceMap(map);
+  const calls = frames.map(([, name = '', line, column]) => {
+    const entry = positions.findEntry(Number(line) - 1, Number(column) - 1);
+    if (!('originalSource' in entry)) throw new Error(`the map has no entry for line ${line}`);
+    const lines = textOf(entry.originalSource.replace('../', '')).split('\n');
+    const text = lines[entry.originalLine] ?? '';
+    return { name, called: /^(?:new )?(\w+)/.exec(text.slice(entry.originalColumn))?.[1] };
   });
   expect(calls.length).toBeGreaterThan(2);
   for (const [i, { called }] of calls.slice(1).entries()) expect(called).toBe(calls[i]?.name);

@@ -2,6 +2,7 @@
  * The package as a stranger gets it: packed from a copy of the tree, installed without network and
  * without compiler, used by `import`, by `require` and by a TypeScript program.
  */
+import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   cpSync,
@@ -28,10 +29,12 @@ import {
   pack,
   runNode,
 } from '../support/installed-package.js';
-import { filesBelow, root } from '../support/source-tree.js';
+import { filesBelow, root, textOf } from '../support/source-tree.js';
 
 const PACKAGE = 'safetensors-mmap';
 const ADDON = `prebuilds/${process.platform}-${process.arch}/${PACKAGE}.node`;
+/** Without addons, which are 60 kB each. */
+const MAX_PACKED_BYTES = 1_500_000;
 const TSC = join(root, 'node_modules/typescript/bin/tsc');
 
 let folder: string;
@@ -69,14 +72,13 @@ afterAll(() => {
   if (folder) rmSync(folder, { recursive: true, force: true });
 });
 
-/** A file of code, and its map. */
-const withMap = (name: string): string[] => [`lib/${name}.js`, `lib/${name}.js.map`];
-
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].flatMap(withMap),
-      ...['dequantizing', 'inspect', 'cli'].flatMap(withMap),
+      ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].map(
+        (name) => `lib/${name}.js`,
+      ),
+      ...['dequantizing', 'inspect', 'cli'].map((name) => `lib/${name}.js`),
       ...['d3-hierarchy', 'get-east-asian-width', 'preact'].map(
         (name) => `lib/licences/${name}.txt`,
       ),
@@ -111,6 +113,18 @@ describe('the tarball', () => {
     expect(files(withoutAddon)).toEqual(expected);
   });
 
+  it('is small enough', () => {
+    // The addon of this machine has its symbols; without one the rest is what the package adds to it.
+    expect(withoutAddon.size).toBeLessThan(MAX_PACKED_BYTES);
+  });
+
+  it('has types that every resolution of ES modules finds', () => {
+    const program = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js');
+    const args = [program, withAddon.filename, '--profile', 'esm-only', '--format', 'json'];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(status, stdout + stderr).toBe(0);
+  });
+
   it('has the licence text of every package of which it holds code', () => {
     const lib = join(folder, 'copy/lib');
     const maps = readdirSync(lib).filter((name) => name.endsWith('.js.map'));
@@ -121,6 +135,9 @@ describe('the tarball', () => {
       (path: string) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
     );
     expect([...new Set(bundled)]).toEqual(['get-east-asian-width']);
+    for (const name of readdirSync(join(lib, 'licences'))) {
+      expect(textOf('docs/support.md')).toContain(`| \`${name.replace('.txt', '')}\` |`);
+    }
     const text = readFileSync(join(lib, 'licences/get-east-asian-width.txt'), 'utf8');
     expect(text).toContain('Permission is hereby granted');
   });

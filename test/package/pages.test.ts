@@ -56,6 +56,21 @@ describe('links', () => {
   });
 });
 
+it('the README fits on a few screens', () => {
+  expect(textOf('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200);
+});
+
+it('long pages have their sections at the head', () => {
+  const long = pages.filter(
+    (page) => /^docs\//.test(page) && textOf(page).split('\n').length > 200,
+  );
+  const without = long.filter((page) => {
+    const [head = ''] = textOf(page).split(/^## /m);
+    return !head.includes('](#');
+  });
+  expect(without).toEqual([]);
+});
+
 /** The rows of a page's tables, headers included, without emphasis. */
 function rowsOf(text: string): string[][] {
   const lines = text.split('\n').filter((line) => line.startsWith('|'));

@@ -16,6 +16,13 @@ export {
 export type { FoundFormat } from './errors/found-format.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
 export { checkModelspec, type ModelspecProblem, thumbnailOf } from './inspect/modelspec.js';
+export {
+  bytesText,
+  countText,
+  groupedText,
+  shortCountText,
+} from './inspect/number-texts.js';
+export { lackingDtypes } from './inspect/torch-dtypes.js';
 export { type TreeEntry, type TreeNode, treeOf, unfold } from './inspect/tree.js';
 export { compareTensors, type TensorDifference } from './inspect/values/difference.js';
 export { valueNumbers } from './inspect/values/numbers.js';

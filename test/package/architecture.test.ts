@@ -255,6 +255,33 @@ describe('source files', () => {
   });
 });
 
+describe('the viewer', () => {
+  it('imports from the package what browsers get, and nothing of `src`', () => {
+    const files = filesBelow('viewer').filter((path) => /\.tsx?$/.test(path));
+    expect(files.length).toBeGreaterThan(40);
+    const isOutside = (path: string, module: string): boolean =>
+      module.startsWith('.') && !posix.join(posix.dirname(path), module).startsWith('viewer/');
+    // The worker's text comes by the build; these are bundled.
+    const packages = ['worker-text', 'preact', 'preact/hooks', 'd3-hierarchy'];
+    const isKnown = (module: string): boolean =>
+      packages.includes(module) || isBrowserEntry(module.replace('safetensors-mmap', '.'));
+    const others = files.flatMap((path) =>
+      importsOf(path)
+        .filter(({ module }) =>
+          module.startsWith('.') ? isOutside(path, module) : !isKnown(module),
+        )
+        .map(({ module }) => `${path}: ${module}`),
+    );
+    expect(others).toEqual([]);
+  });
+});
+
+/** Whether the package has such an entry for browsers. */
+function isBrowserEntry(entry: string): boolean {
+  const { exports } = JSON.parse(textOf('package.json'));
+  return exports[entry]?.browser !== undefined;
+}
+
 describe('the page', () => {
   it(`has at most ${MAXIMUM_PAGE_LINES} lines`, () => {
     expect(page.split('\n').length - 1).toBeLessThanOrEqual(MAXIMUM_PAGE_LINES);

@@ -1,11 +1,26 @@
 /** The page in a browser, in short; `npm run test:viewer` runs the whole. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { findChromium } from '../support/browser.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';
-import { expectAccessible, folderUntilEnd, serve, show, viewOf } from '../support/viewer-page.js';
+import {
+  expectAccessible,
+  folderUntilEnd,
+  PAGE_FILE,
+  serve,
+  show,
+  viewOf,
+} from '../support/viewer-page.js';
+
+/** What a visitor waits for, worker and style with it. */
+const MAX_COMPRESSED = 250_000;
+
+it('the page is small', () => {
+  expect(gzipSync(readFileSync(PAGE_FILE)).byteLength).toBeLessThan(MAX_COMPRESSED);
+});
 
 describe.skipIf(findChromium() === null)('the page', () => {
   it('shows the tensors that a server has, and the values of one', async () => {

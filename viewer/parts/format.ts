@@ -1,6 +1,13 @@
 /** Numbers as people read them. */
 
-export { bytesText, countText, groupedText, plural } from '../../src/cli/output/numbers.js';
+import { groupedText } from 'safetensors-mmap/inspect';
+
+export { bytesText, groupedText, shortCountText } from 'safetensors-mmap/inspect';
+
+/** `1 tensor`, `2 tensors`. */
+export function plural(count: number, noun: string): string {
+  return `${groupedText(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
 
 /** A number with some digits, short: `0.0213`, `1.5e-7`. */
 export function shortNumber(value: number | null): string {

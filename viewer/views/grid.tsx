@@ -34,20 +34,24 @@ function cellWidth(kind: string, form: 'values' | 'bits', bits: number): number 
   return characters * CHARACTER + PADDING;
 }
 
+/** What a grid shows. */
+interface Shown {
+  readonly one: OneTensor;
+  readonly plane: Plane;
+  readonly kind: string;
+  readonly bits: number;
+  readonly form: 'values' | 'bits';
+}
+
+/** The values of a selection; a sentence for one that is empty. */
+export function Grid(shown: Shown) {
+  const { rows, columns } = shown.plane;
+  if (rows * columns > 0) return <Cells {...shown} />;
+  return <p class="muted">There is no value in this selection.</p>;
+}
+
 /** One row of headers and as many rows as fit, which the bars move by whole cells. */
-export function Grid({
-  one,
-  plane,
-  kind,
-  bits,
-  form,
-}: {
-  one: OneTensor;
-  plane: Plane;
-  kind: string;
-  bits: number;
-  form: 'values' | 'bits';
-}) {
+function Cells({ one, plane, kind, bits, form }: Shown) {
   const box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 600, height: 400 });
   const [first, setFirst] = useState({ row: 0, column: 0 });
@@ -125,7 +129,6 @@ export function Grid({
     event.preventDefault();
     act();
   };
-  if (plane.rows === 0) return <p class="muted">There is no value in this selection.</p>;
   const rows = Array.from({ length: lastRow - first.row }, (_, at) => first.row + at);
   const columns = Array.from({ length: lastColumn - first.column }, (_, at) => first.column + at);
   return (

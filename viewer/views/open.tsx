@@ -168,6 +168,7 @@ export function Open({ slot }: { slot: Slot }) {
   const isOpening = opening !== null && opening.failure === null;
   return (
     <div class="start" data-slot={slot}>
+      <h1>{slot === 'first' ? 'Look at a checkpoint' : 'Compare with a second model'}</h1>
       <Served slot={slot} />
       <section class="drop">
         <h2>{slot === 'first' ? 'Drop a checkpoint here' : 'Drop the second checkpoint here'}</h2>

@@ -1,8 +1,9 @@
 /** The overview of a source: sizes, dtypes, metadata, files and warnings. */
 
 import { useEffect, useState } from 'preact/hooks';
+import { Bytes, Count } from '../parts/amount.js';
 import { kindColour } from '../parts/colours.js';
-import { bytesText, countText, groupedText, percentText, plural } from '../parts/format.js';
+import { bytesText, groupedText, percentText, plural } from '../parts/format.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/facts.js';
@@ -130,12 +131,14 @@ export function Overview({ source }: { source: OpenSource }) {
         <div>
           <dt>Bytes</dt>
           <dd>
-            {bytesText(byteLength)} <small>{groupedText(byteLength)}</small>
+            <Bytes byteLength={byteLength} />
           </dd>
         </div>
         <div>
           <dt>Parameters</dt>
-          <dd>{countText(parameters)}</dd>
+          <dd>
+            <Count count={parameters} />
+          </dd>
         </div>
         <div>
           <dt>Tensors</dt>

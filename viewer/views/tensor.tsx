@@ -2,7 +2,8 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
-import { bytesText, countText, groupedText } from '../parts/format.js';
+import { Bytes, Count } from '../parts/amount.js';
+import { groupedText } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { type Plane, planeTable } from '../parts/plane.js';
@@ -37,12 +38,14 @@ function Facts({ facts }: { facts: TensorFacts }) {
       </div>
       <div>
         <dt>Elements</dt>
-        <dd>{countText(elements)}</dd>
+        <dd>
+          <Count count={elements} />
+        </dd>
       </div>
       <div>
         <dt>Bytes</dt>
         <dd>
-          {bytesText(byteLength)} <small>{groupedText(byteLength)}</small>
+          <Bytes byteLength={byteLength} />
         </dd>
       </div>
       <div>

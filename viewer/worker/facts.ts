@@ -1,9 +1,13 @@
 /** Facts of an open source for the page: what the overview shows, and the list of tensors in columns. */
 
-import { checkModelspec, type ModelspecProblem, thumbnailOf } from 'safetensors-mmap/inspect';
+import {
+  checkModelspec,
+  lackingDtypes,
+  type ModelspecProblem,
+  thumbnailOf,
+} from 'safetensors-mmap/inspect';
 import type { DequantizedCheckpoint } from 'safetensors-mmap/quantized';
 import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap/remote';
-import { lackingDtypes } from '../../src/cli/sources/torch-dtypes.js';
 
 /** Tensors in columns: 100 000 objects would take the page half a second to receive. */
 export interface TensorList {

@@ -1,9 +1,9 @@
 /** `diff`: the differences of two files or checkpoints. */
 
 import type { TensorEntry, TransferOptions } from '../../index.js';
+import { groupedText, plural } from '../../inspect/number-texts.js';
 import type { TensorDifference } from '../../inspect.js';
 import type { DequantizedCheckpoint } from '../../quantized.js';
-import { groupedText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';

@@ -2,8 +2,8 @@
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import { bytesText, plural } from '../../inspect/number-texts.js';
 import type { DownloadOptions } from '../../remote.js';
-import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';

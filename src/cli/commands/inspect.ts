@@ -5,9 +5,10 @@
  */
 
 import { SafetensorsError } from '../../index.js';
+import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
+import { lackingDtypes } from '../../inspect/torch-dtypes.js';
 import { type TreeNode, treeOf } from '../../inspect.js';
 import { bar } from '../output/bar.js';
-import { bytesText, countText, groupedText, plural } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
@@ -23,7 +24,6 @@ import type {
 } from '../sources/listing.js';
 import { kindText, type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
 import { closeSource, type ForeignChoices, openSource } from '../sources/open-source.js';
-import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { FILTER, nothingChosen } from './written.js';

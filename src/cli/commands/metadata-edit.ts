@@ -7,7 +7,7 @@ import {
   type MetadataEdit,
   safeOpen,
 } from '../../index.js';
-import { plural } from '../output/numbers.js';
+import { plural } from '../../inspect/number-texts.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';

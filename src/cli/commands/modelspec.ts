@@ -8,7 +8,7 @@ import {
   type ModelspecProblem,
   thumbnailOf,
 } from '../../inspect/modelspec.js';
-import { bytesText } from '../output/numbers.js';
+import { bytesText } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';

@@ -1,9 +1,9 @@
 /** `page`: the page that shows checkpoints, as a file. */
 
 import { existsSync } from 'node:fs';
+import { bytesText } from '../../inspect/number-texts.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { Replacement } from '../../write/replacement/replacement.js';
-import { bytesText } from '../output/numbers.js';
 import { visible } from '../output/visible.js';
 import { readPage } from '../serve/page.js';
 import { type Command, printResult, UsageError } from './command.js';

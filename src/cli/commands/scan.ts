@@ -1,7 +1,7 @@
 /** `scan`: the code that a file with pickles would run. */
 
 import type { ScanReport } from '../../convert.js';
-import { groupedText, plural } from '../output/numbers.js';
+import { groupedText, plural } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { isRemote, localPath } from '../sources/open-source.js';

@@ -1,6 +1,6 @@
 /** `serve`: the page that shows checkpoints, for those on this machine. */
 
-import { plural } from '../output/numbers.js';
+import { plural } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';

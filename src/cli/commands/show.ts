@@ -8,6 +8,7 @@ import {
   TensorNotFoundError,
   type TransferProgress,
 } from '../../index.js';
+import { bytesText, groupedText } from '../../inspect/number-texts.js';
 import { isByteSized } from '../../inspect/values/numbers.js';
 import {
   type Histogram,
@@ -22,7 +23,6 @@ import {
 import type { LogicalInfo, LogicalTensor } from '../../quantized.js';
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
-import { bytesText, groupedText } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';

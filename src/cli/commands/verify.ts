@@ -2,7 +2,7 @@
 
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
-import { plural } from '../output/numbers.js';
+import { plural } from '../../inspect/number-texts.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';

@@ -7,8 +7,8 @@ import type {
   MaybeDryRun,
 } from '../../convert.js';
 import { type PlannedFile, splitStateDictIntoShards } from '../../index.js';
+import { bytesText, plural } from '../../inspect/number-texts.js';
 import { CAST_TARGETS, type CastTarget } from '../../tensor/float32/cast.js';
-import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';

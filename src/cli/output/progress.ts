@@ -1,7 +1,7 @@
 /** The progress of long work: a line on the terminal that overwrites itself. */
 
+import { bytesText } from '../../inspect/number-texts.js';
 import { bar } from './bar.js';
-import { bytesText } from './numbers.js';
 import type { Output } from './output.js';
 import { cutEnd } from './width.js';
 

@@ -14,7 +14,17 @@ const SINCE: readonly (readonly [dtypes: readonly string[], version: string | nu
   [['F6_E2M3', 'F6_E3M2'], null],
 ];
 
-/** A line for each version without some of these dtypes. */
+/**
+ * Tells which versions of torch lack some of these dtypes: they fail to open a file that has them. One line for each
+ * version; none when every version has all.
+ *
+ * @example
+ * ```ts
+ * import { lackingDtypes } from 'safetensors-mmap/inspect';
+ *
+ * console.log(lackingDtypes(['BF16', 'F8_E4M3'])); // → [ 'torch below 2.1 has no F8_E4M3' ]
+ * ```
+ */
 export function lackingDtypes(dtypes: Iterable<string>): string[] {
   const given = new Set(dtypes);
   return SINCE.flatMap(([listed, version]) => {

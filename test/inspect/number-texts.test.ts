@@ -1,6 +1,11 @@
 import { expect, it } from 'vitest';
-import { bar } from '../../../src/cli/output/bar.js';
-import { bytesText, countText, groupedText, plural } from '../../../src/cli/output/numbers.js';
+import {
+  bytesText,
+  countText,
+  groupedText,
+  plural,
+  shortCountText,
+} from '../../src/inspect/number-texts.js';
 
 it('numbers have three digits and a unit', () => {
   const lengths = [0, 999, 1000, 9999, 12_345, 999_499, 999_500, 1.5e12, 2e18];
@@ -9,18 +14,8 @@ it('numbers have three digits and a unit', () => {
     '2000 PB',
   ]);
   expect(countText(1_235_814_400)).toBe('1,235,814,400 (1.24 B)');
+  expect([999, 1e6].map(shortCountText)).toEqual(['999', '1.00 M']);
   expect(countText(999)).toBe('999');
   expect(groupedText(1e21)).toBe('1e+21');
   expect([plural(1, 'tensor'), plural(2000, 'tensor')]).toEqual(['1 tensor', '2,000 tensors']);
-});
-
-it('bars show every share that is not nothing', () => {
-  expect([0, 1e-9, 0.5, 1, 2, Number.NaN].map((share) => bar(share, 4))).toEqual([
-    '',
-    '▏',
-    '██',
-    '████',
-    '████',
-    '',
-  ]);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { lackingDtypes } from '../../../src/cli/sources/torch-dtypes.js';
-import { DTYPES } from '../../../src/index.js';
-import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
+import { DTYPES } from '../../src/index.js';
+import { lackingDtypes } from '../../src/inspect/torch-dtypes.js';
+import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 
 describe('torch', () => {
   it.each([

@@ -1,0 +1,80 @@
+/** Numbers as people read them: lengths in bytes, counts. */
+
+/** Decimal units, as in `maxShardSize: '5GB'`. */
+const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+const COUNT_UNITS = ['', 'k', 'M', 'B', 'T'];
+
+/** Three significant digits in the largest unit that fits at least once. */
+function scaled(value: number, units: readonly string[]): string {
+  let unit = 0;
+  let left = value;
+  // Rounding would show 999.9 as 1000.
+  while (left >= 999.5 && unit < units.length - 1) {
+    left /= 1000;
+    unit++;
+  }
+  const digits = unit === 0 ? 0 : left >= 99.95 ? 0 : left >= 9.995 ? 1 : 2;
+  return `${left.toFixed(digits)} ${units[unit]}`.trimEnd();
+}
+
+/**
+ * Writes a length in bytes with three digits, in decimal units, as `inspect` prints it.
+ *
+ * @example
+ * ```ts
+ * import { bytesText } from 'safetensors-mmap/inspect';
+ *
+ * console.log(bytesText(1_960_000_000)); // → 1.96 GB
+ * ```
+ */
+export function bytesText(byteLength: number): string {
+  return scaled(byteLength, BYTE_UNITS);
+}
+
+/**
+ * Writes a count with three digits: thousands are k, millions M, billions B, more T.
+ *
+ * @example
+ * ```ts
+ * import { shortCountText } from 'safetensors-mmap/inspect';
+ *
+ * console.log(shortCountText(1_235_814_400)); // → 1.24 B
+ * ```
+ */
+export function shortCountText(count: number): string {
+  return scaled(count, COUNT_UNITS);
+}
+
+/**
+ * Writes a count exactly, and from a thousand on in short, too.
+ *
+ * @example
+ * ```ts
+ * import { countText } from 'safetensors-mmap/inspect';
+ *
+ * console.log(countText(1_235_814_400)); // → 1,235,814,400 (1.24 B)
+ * ```
+ */
+export function countText(count: number): string {
+  const exact = groupedText(count);
+  return count < 1000 ? exact : `${exact} (${shortCountText(count)})`;
+}
+
+/**
+ * Writes a count with its digits in groups of three.
+ *
+ * @example
+ * ```ts
+ * import { groupedText } from 'safetensors-mmap/inspect';
+ *
+ * console.log(groupedText(1_235_814_400)); // → 1,235,814,400
+ * ```
+ */
+export function groupedText(count: number): string {
+  return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
+}
+
+/** `1 tensor`, `2 tensors`. */
+export function plural(count: number, noun: string): string {
+  return `${groupedText(count)} ${noun}${count === 1 ? '' : 's'}`;
+}

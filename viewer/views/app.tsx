@@ -117,6 +117,16 @@ function View({
       return <ByteMapView key={source.id} source={source} />;
     case 'compare':
       return <Compare key={source.id} source={source} />;
+    case 'tensors':
+      // The list is at the side; on a narrow screen it stands below this heading.
+      return (
+        <>
+          <h1 class="only-narrow">Tensors</h1>
+          <div class="only-wide">
+            <Overview source={source} />
+          </div>
+        </>
+      );
     case 'layers':
       return <Layers key={source.id} source={source} />;
     default:

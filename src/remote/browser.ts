@@ -5,11 +5,13 @@ import type { BlobFolder, ByteSource } from './byte-source.js';
 import type { RemoteCheckpoint } from './checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';
 import { openRemotePipelineIn, type RemotePipeline } from './pipeline.js';
+import { webDigest } from './whole-sums.js';
 
 const BROWSER: RemoteRuntime = {
   // Browsers don't tell the limit: they report too long a buffer as a lack of memory.
   maxBufferByteLength: Number.MAX_SAFE_INTEGER,
   hubSettings: DEFAULT_HUB_SETTINGS,
+  digest: webDigest,
 };
 
 /**

@@ -42,6 +42,7 @@ import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slic
 import type { Tensor } from '../tensor/tensor.js';
 import { FetchQueue } from './fetch-queue.js';
 import {
+  type FetchLimits,
   fetchTensors,
   type LocatedTensor,
   type WantedTensor,
@@ -94,14 +95,6 @@ export interface RemoteCheckpointFacts {
   readonly size?: number;
   /** As `RemoteCheckpoint.metadata`, as an object. */
   readonly metadata?: Readonly<Record<string, string>> | null;
-}
-
-/** Settings for fetching. */
-export interface FetchLimits {
-  /** Requests for tensors at a time. */
-  readonly concurrency: number;
-  /** Longest buffer that this runtime can make, in bytes. */
-  readonly maxBufferByteLength: number;
 }
 
 const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open that there');
@@ -341,15 +334,15 @@ export class RemoteCheckpoint implements TensorSource {
   /**
    * A tensor, fetched into memory of its own; for an alias the kept tensor. One request, several beside each other
    * for a tensor of more than 8 MiB. Calls in the same turn of the event loop share requests for bytes that are at
-   * most 64 KiB apart; an abort ends only its own call.
+   * most 64 KiB apart; an abort ends only its own call. Its bytes must have the sum that the metadata of its file claims
+   * (`safetensors-mmap.sha256`), if any.
    *
    * @throws As `info`; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is fetched,
-   *   `SAFETENSORS_OUT_OF_MEMORY`, FileChangedError
+   *   `SAFETENSORS_OUT_OF_MEMORY`, FileChangedError; FormatError `SAFETENSORS_CHECKSUM_MISMATCH`
    */
   async getTensor(name: string, options: RemoteReadOptions = {}): Promise<Tensor> {
     requireOptions(options, READ_OPTIONS);
-    const { maxBufferByteLength } = this.#limits;
-    return await this.#fetchOne(name, options, (tensor) => wantTensor(tensor, maxBufferByteLength));
+    return await this.#fetchOne(name, options, (tensor) => wantTensor(tensor, this.#limits));
   }
 
   /**
@@ -388,10 +381,8 @@ export class RemoteCheckpoint implements TensorSource {
       const all = given ?? (await this.offsetKeys({ signal }));
       const located = await Promise.all(all.map((name) => this.#locate(name, signal)));
       // A tensor and its alias are fetched once.
-      const wanted = new Map(
-        located.map((one) => [one.name, wantTensor(one, this.#limits.maxBufferByteLength)]),
-      );
-      const fetching = { onProgress, maxGapByteLength };
+      const wanted = new Map(located.map((one) => [one.name, wantTensor(one, this.#limits)]));
+      const fetching = { onProgress, maxGapByteLength, digest: this.#limits.digest };
       const fetched = await fetchTensors([...wanted.values()], this.#fetches, fetching, scope);
       const tensors = new Map(fetched.map((tensor) => [tensor.name, tensor]));
       return new Map(located.map(({ name }, i) => [all[i] as string, tensors.get(name) as Tensor]));
@@ -399,7 +390,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`. Fetches only the part's runs of bytes;
+   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`; compared with no sum. Fetches only the part's runs of bytes;
    * joins runs that are at most 64 KiB apart with the bytes between them. Options may follow the index.
    *
    * @throws As `getTensor`, and as `Tensor.slice`
@@ -456,7 +447,8 @@ export class RemoteCheckpoint implements TensorSource {
     return await this.#run(options, async (scope) => {
       const wanted = [want(await this.#locate(name, scope.signal))];
       const { onProgress } = options;
-      const [tensor] = await fetchTensors(wanted, this.#fetches, { onProgress }, scope);
+      const { digest } = this.#limits;
+      const [tensor] = await fetchTensors(wanted, this.#fetches, { onProgress, digest }, scope);
       return tensor as Tensor;
     });
   }

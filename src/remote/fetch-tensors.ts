@@ -9,6 +9,7 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, type WantedCopy } from './fetch-plan.js';
 import { type FetchOptions, type FetchQueue, LazyMemory } from './fetch-queue.js';
 import type { RemoteFile } from './remote-file.js';
+import { type ClaimedTensor, checkSums, claimedSum, type Digest } from './whole-sums.js';
 
 /** A tensor, by the header of its shard. */
 export interface LocatedTensor {
@@ -21,16 +22,27 @@ export interface LocatedTensor {
 
 /** A tensor or slice to fetch. */
 export interface WantedTensor extends WantedCopy {
+  /** The sum that the file claims for a whole tensor; undefined if it has none, or is not to be compared. */
+  readonly sum?: string | undefined;
   /** Makes the tensor over its memory, once all bytes are there. */
   make(): Tensor;
 }
 
-/** A whole tensor. Throws `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it. */
-export function wantTensor(located: LocatedTensor, maxBufferByteLength: number): WantedTensor {
-  const { header, entry } = located;
+/**
+ * A whole tensor, to be compared with its sum if there is a `digest`.
+ *
+ * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it; FormatError as `claimedSum`
+ */
+export function wantTensor(
+  located: LocatedTensor,
+  { maxBufferByteLength, digest }: Pick<FetchLimits, 'maxBufferByteLength' | 'digest'>,
+): WantedTensor {
+  const { name, header, entry, file } = located;
   const byteLength = header.end(entry) - header.begin(entry);
   const all = { byteLength, byteOffset: 0, runByteLength: byteLength, loops: [] };
-  return want(located, all, header.shape(entry), maxBufferByteLength);
+  const wanted = want(located, all, header.shape(entry), maxBufferByteLength);
+  if (digest === undefined) return wanted;
+  return { ...wanted, sum: claimedSum(header, entry, { path: file.path, tensor: name }) };
 }
 
 /** A slice of a tensor. */
@@ -64,16 +76,43 @@ function want(
   };
 }
 
-/** Fetches tensors. Makes them in the order given. */
+/** Settings for fetching. */
+export interface FetchLimits {
+  /** Requests for tensors at a time. */
+  readonly concurrency: number;
+  /** Longest buffer that this runtime can make, in bytes. */
+  readonly maxBufferByteLength: number;
+  /** Hashes whole tensors of files with sums; undefined to compare none. */
+  readonly digest?: Digest | undefined;
+}
+
+/** Settings of one call. */
+interface FetchCallOptions extends Pick<FetchOptions, 'onProgress'>, Pick<FetchLimits, 'digest'> {
+  readonly maxGapByteLength?: number | undefined;
+}
+
+/**
+ * Fetches tensors, and compares those with sums. Makes them in the order given.
+ *
+ * @throws As `FetchQueue.fetch` and `checkSums`
+ */
 export async function fetchTensors(
   wanted: readonly WantedTensor[],
   queue: FetchQueue,
-  {
-    onProgress,
-    maxGapByteLength = DEFAULT_MAX_GAP_BYTE_LENGTH,
-  }: Pick<FetchOptions, 'onProgress'> & { readonly maxGapByteLength?: number | undefined },
+  { onProgress, digest, maxGapByteLength = DEFAULT_MAX_GAP_BYTE_LENGTH }: FetchCallOptions,
   scope: AbortController,
 ): Promise<Tensor[]> {
   await queue.fetch(wanted, { onProgress, maxGapByteLength }, scope);
-  return wanted.map((one) => one.make());
+  const tensors = wanted.map((one) => one.make());
+  if (digest !== undefined) await checkSums(claimedOf(wanted, tensors), digest, scope.signal);
+  return tensors;
+}
+
+function* claimedOf(
+  wanted: readonly WantedTensor[],
+  tensors: readonly Tensor[],
+): Generator<ClaimedTensor, void, void> {
+  for (const [i, { file, sum }] of wanted.entries()) {
+    if (sum !== undefined) yield { tensor: tensors[i] as Tensor, path: file.path, sum };
+  }
 }

@@ -3,6 +3,7 @@
 import {
   argumentTypeError,
   type OptionNames,
+  requireBoolean,
   requireFunction,
   requireInteger,
   requireOptions,
@@ -21,6 +22,7 @@ import {
 } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import type { HeadersInput } from './credentials.js';
+import type { FetchLimits } from './fetch-tensors.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
 import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
@@ -28,6 +30,7 @@ import { RemoteShards } from './remote-shards.js';
 import { withScope } from './scope.js';
 import type { Fetch } from './session.js';
 import { resolveSource, type SourceChoice } from './source.js';
+import type { Digest } from './whole-sums.js';
 
 /** Options of `openRemote`. */
 export interface RemoteOptions extends SourceChoice {
@@ -46,6 +49,11 @@ export interface RemoteOptions extends SourceChoice {
   readonly concurrency?: number | undefined;
   /** Longest header accepted, in bytes; 100 000 000 by default, the limit of the reference. */
   readonly maxHeaderByteLength?: number | undefined;
+  /**
+   * False does not compare whole tensors with the sums in the metadata of their file (`safetensors-mmap.sha256`): for a
+   * file with sums of other tensors, left by a tool that copied its metadata. True by default.
+   */
+  readonly checksums?: boolean | undefined;
 }
 
 /** Names of the options. */
@@ -56,6 +64,7 @@ export const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
   signal: true,
   concurrency: true,
   maxHeaderByteLength: true,
+  checksums: true,
   variant: true,
   revision: true,
 };
@@ -69,37 +78,41 @@ export interface RemoteRuntime {
   /** Longest possible buffer, in bytes. */
   readonly maxBufferByteLength: number;
   readonly hubSettings: RemoteSettings;
+  readonly digest: Digest;
 }
 
 /**
- * Checks the options, and returns those with defaults.
+ * Checks the options, and returns the settings for fetching.
  *
  * @throws TypeError, RangeError
  */
 export function requireRemoteOptions(
+  { maxBufferByteLength, digest }: RemoteRuntime,
   options: RemoteOptions,
-): RemoteOptions & { readonly concurrency: number } {
+): FetchLimits {
   requireOptions(options, REMOTE_OPTIONS);
-  const { concurrency = DEFAULT_CONCURRENCY } = options;
+  const { concurrency = DEFAULT_CONCURRENCY, checksums = true } = options;
+  requireBoolean('checksums', checksums);
   requireSignal(options.signal);
   if (options.fetch !== undefined) requireFunction('fetch', options.fetch);
   requireInteger('concurrency', concurrency, 1, LARGEST_CONCURRENCY);
   requireLittleEndianHost(undefined);
-  return { ...options, concurrency };
+  return { maxBufferByteLength, concurrency, digest: checksums ? digest : undefined };
 }
 
 /** Opens a checkpoint: fetches the index, or the header of the only file. */
 export async function openRemoteIn(
-  { maxBufferByteLength, hubSettings }: RemoteRuntime,
+  runtime: RemoteRuntime,
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions,
 ): Promise<RemoteCheckpoint> {
-  const { concurrency, maxHeaderByteLength } = requireRemoteOptions(options);
+  const limits = requireRemoteOptions(runtime, options);
+  const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
-    const found = await findSource(source, options, hubSettings, signal);
+    const found = await findSource(source, options, runtime.hubSettings, signal);
     try {
       const shards = await RemoteShards.open(found, maxHeaderByteLength, signal);
-      return RemoteCheckpoint.of(shards, { maxBufferByteLength, concurrency });
+      return RemoteCheckpoint.of(shards, limits);
     } catch (error) {
       found.close();
       throw error;

@@ -27,12 +27,13 @@ export type RemotePipeline = Pipeline<RemoteCheckpoint>;
 
 /** Opens the models of a pipeline: one list of files, its `model_index.json`, and the start of each model. */
 export async function openRemotePipelineIn(
-  { maxBufferByteLength, hubSettings }: RemoteRuntime,
+  runtime: RemoteRuntime,
   source: string | URL,
   options: RemoteOptions,
 ): Promise<RemotePipeline> {
-  const { concurrency, maxHeaderByteLength } = requireRemoteOptions(options);
-  const { address, session } = sourceSession(source, options, hubSettings);
+  const limits = requireRemoteOptions(runtime, options);
+  const { maxHeaderByteLength } = options;
+  const { address, session } = sourceSession(source, options, runtime.hubSettings);
   try {
     const { hub } = address;
     if (hub === null || hub.isFile) {
@@ -42,7 +43,6 @@ export async function openRemotePipelineIn(
     return await withScope([options.signal], async ({ signal }) => {
       const repository = new HubRepository(session, hub.endpoint, hub.id);
       const found = await findModels(repository, hub.id.path, options.variant, signal);
-      const limits = { maxBufferByteLength, concurrency };
       const open = async (path: string, ends: AbortSignal): Promise<RemoteCheckpoint> => {
         const model = { ...asSource(session, sourceOfPath(repository, path)), close: () => {} };
         const shards = await RemoteShards.open(model, maxHeaderByteLength, ends);

@@ -176,7 +176,7 @@ export const hashCommand: Command = {
     const { signal } = context;
     if (options['write'] === true) return await writeSums(context, options, source);
     if (options['dry-run'] === true) throw new UsageError('--dry-run is for --write');
-    const opened = await openSource(source, { signal, storage: 'read' });
+    const opened = await openSource(source, { signal, storage: 'read', checksums: false });
     let files: HashedFile[];
     try {
       const found = await hashableFilesOf(opened, signal);

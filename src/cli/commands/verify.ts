@@ -34,7 +34,7 @@ async function verifySource(
 ): Promise<VerificationReport> {
   const path = pathOf(source);
   if (path === null) {
-    return await verifyCheckpoint(() => openAddress(source, signal, foreign), { signal });
+    return await verifyCheckpoint(() => openAddress(source, { signal }, foreign), { signal });
   }
   const found = await formatAt(path, foreign).catch((error: unknown): FoundAt => {
     // An unreadable file explains all its missing contents: the report lists the file alone.

@@ -11,7 +11,7 @@ import {
   openPipeline,
   SafetensorsError,
 } from '../../index.js';
-import type { RemoteCheckpoint, RemotePipeline } from '../../remote.js';
+import type { RemoteCheckpoint, RemoteOptions, RemotePipeline } from '../../remote.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 import { requireUsed } from '../../write/convert/used-options.js';
 
@@ -75,12 +75,14 @@ export async function openSource(
     readonly signal: AbortSignal;
     readonly storage: 'mmap' | 'read' | undefined;
     readonly foreign?: ForeignChoices;
+    /** False does not compare remote tensors with the sums of their file: for a caller that does so itself. */
+    readonly checksums?: boolean;
   },
 ): Promise<OpenedSource> {
-  const { signal, storage, foreign = {} } = options;
+  const { signal, storage, foreign = {}, checksums } = options;
   const path = pathOf(source);
   if (path === null) {
-    const opened = await openAddress(source, signal, foreign);
+    const opened = await openAddress(source, { signal, checksums }, foreign);
     if (!('models' in opened)) return { kind: 'remote', checkpoint: opened };
     const components = Array.from(opened.models, ([name, checkpoint]) => {
       return { kind: 'remote' as const, name, checkpoint };
@@ -152,16 +154,16 @@ export function closeSource(opened: OpenedSource): void {
 /** Opens a remote source, which is safetensors: a model or a pipeline. Throws a RangeError for options of other formats. */
 export async function openAddress(
   source: string,
-  signal: AbortSignal,
+  options: { readonly signal: AbortSignal } & Pick<RemoteOptions, 'checksums'>,
   choices: ForeignChoices,
 ): Promise<RemoteCheckpoint | RemotePipeline> {
   requireUsed(choices, 'safetensors');
   const { openRemote, openRemotePipeline } = await import('../../remote.js');
   try {
-    return await openRemote(source, { signal });
+    return await openRemote(source, options);
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    return await openRemotePipeline(source, { signal });
+    return await openRemotePipeline(source, options);
   }
 }
 

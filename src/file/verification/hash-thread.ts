@@ -1,6 +1,7 @@
 /** A SHA-256 that grows on a thread of its own, from memory that both threads see. */
 
 import { Worker } from 'node:worker_threads';
+import { cut } from '../../tensor/pieces.js';
 
 /** The program of the thread. Text, so that bundles need no second file. */
 const PROGRAM = `
@@ -57,5 +58,32 @@ export class HashThread {
 
   #fail(error: unknown): void {
     for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+}
+
+/** Bytes that are copied for the thread at once, while it hashes those before them. */
+const COPIED_PIECE_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** The SHA-256 of bytes in memory, in hexadecimal digits, computed by a thread of its own from copies of pieces. */
+export async function hashOnThread(bytes: Uint8Array): Promise<string> {
+  const memory = new Uint8Array(new SharedArrayBuffer(2 * COPIED_PIECE_BYTE_LENGTH));
+  const thread = new HashThread(memory);
+  try {
+    let before: Promise<void> = Promise.resolve();
+    let place = 0;
+    for (const { begin, end } of cut(0, bytes.length, COPIED_PIECE_BYTE_LENGTH)) {
+      memory.set(bytes.subarray(begin, end), place);
+      const added = thread.update(place, place + end - begin);
+      // It may fail while the piece before is awaited.
+      added.catch(() => {});
+      // The other half is free when the piece before was added.
+      await before;
+      before = added;
+      place = COPIED_PIECE_BYTE_LENGTH - place;
+    }
+    await before;
+    return await thread.digest();
+  } finally {
+    await thread.end();
   }
 }

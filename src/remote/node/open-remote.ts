@@ -3,9 +3,15 @@
 import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
-import { openRemoteIn, type RemoteOptions } from '../open.js';
+import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
 import { openRemotePipelineIn, type RemotePipeline } from '../pipeline.js';
+import { nodeDigest } from './digest.js';
 import { remoteSettings } from './settings.js';
+
+function runtime(): RemoteRuntime {
+  const { MAX_LENGTH } = constants;
+  return { maxBufferByteLength: MAX_LENGTH, hubSettings: remoteSettings(), digest: nodeDigest };
+}
 
 /**
  * Opens a remote checkpoint: one request for a file, which brings its header, or for an index; a second one only for
@@ -34,8 +40,7 @@ export async function openRemote(
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
-  const runtime = { maxBufferByteLength: constants.MAX_LENGTH, hubSettings: remoteSettings() };
-  return await openRemoteIn(runtime, source, options);
+  return await openRemoteIn(runtime(), source, options);
 }
 
 /**
@@ -60,6 +65,5 @@ export async function openRemotePipeline(
   source: string | URL,
   options: RemoteOptions = {},
 ): Promise<RemotePipeline> {
-  const runtime = { maxBufferByteLength: constants.MAX_LENGTH, hubSettings: remoteSettings() };
-  return await openRemotePipelineIn(runtime, source, options);
+  return await openRemotePipelineIn(runtime(), source, options);
 }

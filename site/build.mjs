@@ -138,6 +138,7 @@ function writeFrontPage() {
     return `## ${heading}\n${section}`;
   };
   const text = front
+    .replace('<!-- version -->', version)
     .replace('<!-- ten lines -->', sectionOf('Ten lines'))
     .replace('<!-- speed -->', sectionOf('Speed'));
   mkdirSync(dirname(join(pages, 'index.md')), { recursive: true });

@@ -31,14 +31,20 @@ const problems = TARGETS.map(({ platform }) => `${platform}/safetensors-mmap.nod
   },
 );
 if (process.argv.includes('--say')) {
-  const lacking = TARGETS.map(({ platform }) => platform).filter(
-    (platform) => !existsSync(join(prebuilds, platform, 'safetensors-mmap.node')),
+  const platforms = TARGETS.map(({ platform }) => platform);
+  const pathOf = (platform) => `${platform}/safetensors-mmap.node`;
+  const lacking = platforms.filter((platform) => !existsSync(join(prebuilds, pathOf(platform))));
+  const own = platforms.filter(
+    (platform) => !lacking.includes(platform) && problem(pathOf(platform)),
   );
   if (lacking.length > 0) {
     console.error(
       `safetensors-mmap: no addon for ${lacking.join(', ')}: there files are read into memory instead of mapped. ` +
         '`npm run prebuild -- --all` makes them all.',
     );
+  }
+  if (own.length > 0) {
+    console.error(`safetensors-mmap: made here, not a file of SHA256SUMS: ${own.join(', ')}.`);
   }
 } else if (problems.length > 0) {
   console.error(`${problems.join('\n')}\nRun npm run prebuild -- --all, and commit SHA256SUMS.`);

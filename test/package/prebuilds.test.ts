@@ -149,7 +149,10 @@ it.runIf(made.includes('darwin-arm64'))('darwin-arm64 is signed by the linker', 
 
 describe('a release', () => {
   /** Runs the check of a package that has these files, with these sums. */
-  function check(files: Readonly<Record<string, string>>): { status: number | null; text: string } {
+  function check(
+    files: Readonly<Record<string, string>>,
+    ...options: readonly string[]
+  ): { status: number | null; text: string } {
     const folder = makeFolder();
     cpSync(join(root, 'scripts'), join(folder, 'scripts'), {
       recursive: true,
@@ -165,7 +168,9 @@ describe('a release', () => {
       writeFileSync(join(folder, 'prebuilds', platform, FILE), content);
     }
     const script = join(folder, 'scripts/check-prebuilds.mjs');
-    const { status, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8' });
+    const { status, stderr } = spawnSync(process.execPath, [script, ...options], {
+      encoding: 'utf8',
+    });
     return { status, text: stderr };
   }
 
@@ -180,6 +185,15 @@ describe('a release', () => {
     const { status, text } = check(others);
     expect(status).toBe(1);
     expect(text).toMatch(`prebuilds/${platform}/${FILE} is missing\nRun `);
+  });
+
+  it('only says it of a tarball, with files that were made here', () => {
+    expect(check(all, '--say')).toEqual({ status: 0, text: '' });
+    const { status, text } = check({ 'linux-x64': 'compiled here' }, '--say');
+    expect(status).toBe(0);
+    const lacking = SHIPPED_PLATFORMS.filter((platform) => platform !== 'linux-x64');
+    expect(text).toContain(`no addon for ${lacking.join(', ')}: `);
+    expect(text).toContain('made here, not a file of SHA256SUMS: linux-x64.\n');
   });
 
   it('refuses a file that is not the one of SHA256SUMS', () => {

@@ -33,6 +33,20 @@ const ENDINGS: readonly string[] = [
   '.absmax', '.quant_state.bitsandbytes__nf4', '.codes', '.codebooks', '.k_scale', '.weight_scale', '',
 ]; // biome-ignore format: a table
 
+/** What codes are never stored as, but for marks that say so. */
+const PLAIN_DTYPES: ReadonlySet<string> = new Set([
+  'F64', 'F32', 'F16', 'BF16', 'BOOL', 'C64', 'I64', 'U64',
+]); // biome-ignore format: a table
+
+/** Whether scales stand beside a tensor that is handed out as it is: then it was codes. */
+function isCodes(name: string, tensors: ReadonlyMap<string, RuleTensor>): boolean {
+  if (PLAIN_DTYPES.has(tensors.get(name)?.dtype ?? '')) return false;
+  const module = name.replace(/(^|\.)weight$/, '$1');
+  const own = ['_scale_inv', '_scale'].map((ending) => name + ending);
+  const others = ['scale', 'scales', 'SCB'].map((ending) => module + ending);
+  return [...own, ...(module === name ? [] : others)].some((one) => tensors.has(one));
+}
+
 function changedShape(shape: readonly number[], random: Random): number[] {
   if (shape.length === 0) return [random.pick([0, 1, 2])];
   const at = random.below(shape.length);
@@ -176,6 +190,7 @@ async function check(input: Buffer): Promise<string> {
       const tensor = model.getTensor(name);
       if (tensor.info.scheme === null) {
         if (tensor.tensor !== file.getTensor(name)) throw new Problem(`${name} is another tensor`);
+        if (isCodes(name, stored)) throw new Problem(`${name} has scales, and is given as plain`);
         continue;
       }
       if (tensor.elementCount > MAX_VALUES) return 'large';

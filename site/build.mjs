@@ -138,6 +138,8 @@ function writeFrontPage() {
     return `## ${heading}\n${section}`;
   };
   const text = front
+    // It lies a folder deeper here than there.
+    .replaceAll('](../', '](')
     .replace('<!-- version -->', version)
     .replace('<!-- ten lines -->', sectionOf('Ten lines'))
     .replace('<!-- speed -->', sectionOf('Speed'));

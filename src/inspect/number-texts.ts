@@ -22,8 +22,6 @@ function scaled(value: number, units: readonly string[]): string {
  *
  * @example
  * ```ts
- * import { bytesText } from 'safetensors-mmap/inspect';
- *
  * console.log(bytesText(1_960_000_000)); // → 1.96 GB
  * ```
  */
@@ -36,8 +34,6 @@ export function bytesText(byteLength: number): string {
  *
  * @example
  * ```ts
- * import { shortCountText } from 'safetensors-mmap/inspect';
- *
  * console.log(shortCountText(1_235_814_400)); // → 1.24 B
  * ```
  */
@@ -50,8 +46,6 @@ export function shortCountText(count: number): string {
  *
  * @example
  * ```ts
- * import { countText } from 'safetensors-mmap/inspect';
- *
  * console.log(countText(1_235_814_400)); // → 1,235,814,400 (1.24 B)
  * ```
  */
@@ -65,8 +59,6 @@ export function countText(count: number): string {
  *
  * @example
  * ```ts
- * import { groupedText } from 'safetensors-mmap/inspect';
- *
  * console.log(groupedText(1_235_814_400)); // → 1,235,814,400
  * ```
  */

@@ -20,8 +20,6 @@ const SINCE: readonly (readonly [dtypes: readonly string[], version: string | nu
  *
  * @example
  * ```ts
- * import { lackingDtypes } from 'safetensors-mmap/inspect';
- *
  * console.log(lackingDtypes(['BF16', 'F8_E4M3'])); // → [ 'torch below 2.1 has no F8_E4M3' ]
  * ```
  */

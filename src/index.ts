@@ -30,7 +30,7 @@ export {
   openCheckpoint,
   openCheckpointAsync,
 } from './file/checkpoint/open.js';
-export { openPipeline } from './file/checkpoint/open-pipeline.js';
+export { type OpenPipelineOptions, openPipeline } from './file/checkpoint/open-pipeline.js';
 export type { VerifiableSource } from './file/checkpoint/verify.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
@@ -57,7 +57,7 @@ export {
   VerificationError,
 } from './file/shards/verification-error.js';
 export type { FileFacts, ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
-export type { Pipeline, PipelineModel } from './file/source/pipeline.js';
+export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { StreamOptions } from './file/stream.js';

@@ -28,7 +28,7 @@ export {
   VerificationError,
 } from './file/shards/verification-error.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
-export type { Pipeline, PipelineModel } from './file/source/pipeline.js';
+export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
@@ -53,7 +53,7 @@ export type {
 } from './remote/download/run-download.js';
 export { openRemote, openRemotePipeline } from './remote/node/open-remote.js';
 export type { RemoteOptions } from './remote/open.js';
-export type { RemotePipeline } from './remote/pipeline.js';
+export type { RemotePipeline, RemotePipelineOptions } from './remote/pipeline.js';
 export type { RequestEvent } from './remote/request-event.js';
 export type { Fetch } from './remote/session.js';
 export type { SourceChoice } from './remote/source.js';

@@ -4,7 +4,11 @@ import { DEFAULT_HUB_SETTINGS } from '../file/hub/settings.js';
 import type { BlobFolder, ByteSource } from './byte-source.js';
 import type { RemoteCheckpoint } from './checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';
-import { openRemotePipelineIn, type RemotePipeline } from './pipeline.js';
+import {
+  openRemotePipelineIn,
+  type RemotePipeline,
+  type RemotePipelineOptions,
+} from './pipeline.js';
 import { webDigest } from './whole-sums.js';
 
 const BROWSER: RemoteRuntime = {
@@ -42,7 +46,7 @@ export async function openRemote(
  */
 export async function openRemotePipeline(
   source: string | URL,
-  options: RemoteOptions = {},
+  options: RemotePipelineOptions = {},
 ): Promise<RemotePipeline> {
   return await openRemotePipelineIn(BROWSER, source, options);
 }

@@ -1,19 +1,30 @@
 /** Opens pipelines of diffusers in repositories on the Hub. */
 
-import { argumentRangeError } from '../errors/arguments.js';
+import {
+  argumentRangeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { isOfVariant, waysToOpen } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { isOfFile } from '../file/shards/verification-error.js';
 import {
   componentsIn,
-  MAX_COMPONENTS,
   MAX_PIPELINE_FILE_BYTE_LENGTH,
   Pipeline,
+  type PipelineOptions,
 } from '../file/source/pipeline.js';
 import { RemoteCheckpoint } from './checkpoint.js';
-import { HubRepository, type RepositoryEntry } from './hub-repository.js';
-import { chooseAmong, namesAmong, sourceOfPath } from './hub-source.js';
-import { type RemoteOptions, type RemoteRuntime, requireRemoteOptions } from './open.js';
+import { HubRepository } from './hub-repository.js';
+import { namesAmong, sourceOfPath } from './hub-source.js';
+import {
+  REMOTE_OPTIONS,
+  type RemoteOptions,
+  type RemoteRuntime,
+  requireRemoteOptions,
+} from './open.js';
+import { chooseModels } from './pipeline-files.js';
 import { RemoteShards } from './remote-shards.js';
 import { ofEach, withScope } from './scope.js';
 import type { Session } from './session.js';
@@ -25,12 +36,23 @@ const MODELS_AT_ONCE = 8;
 /** A pipeline in a repository on the Hub, opened by `openRemotePipeline`. */
 export type RemotePipeline = Pipeline<RemoteCheckpoint>;
 
+/** Options of `openRemotePipeline`. */
+export interface RemotePipelineOptions extends RemoteOptions, PipelineOptions {}
+
+const REMOTE_PIPELINE_OPTIONS: OptionNames<RemotePipelineOptions> = {
+  ...REMOTE_OPTIONS,
+  toVerify: true,
+};
+
 /** Opens the models of a pipeline: one list of files, its `model_index.json`, and the start of each model. */
 export async function openRemotePipelineIn(
   runtime: RemoteRuntime,
   source: string | URL,
-  options: RemoteOptions,
+  given: RemotePipelineOptions,
 ): Promise<RemotePipeline> {
+  requireOptions(given, REMOTE_PIPELINE_OPTIONS);
+  const { toVerify = false, ...options } = given;
+  requireBoolean('toVerify', toVerify);
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   const { address, session } = sourceSession(source, options, runtime.hubSettings);
@@ -43,21 +65,37 @@ export async function openRemotePipelineIn(
     return await withScope([options.signal], async ({ signal }) => {
       const repository = new HubRepository(session, hub.endpoint, hub.id);
       const found = await findModels(repository, hub.id.path, options.variant, signal);
-      const open = async (path: string, ends: AbortSignal): Promise<RemoteCheckpoint> => {
+      const models = new Map<string, RemoteCheckpoint>();
+      const failed = new Map<string, Error>();
+      const open = async ([folder, path]: [string, string], ends: AbortSignal): Promise<void> => {
         const model = { ...asSource(session, sourceOfPath(repository, path)), close: () => {} };
-        const shards = await RemoteShards.open(model, maxHeaderByteLength, ends);
-        return RemoteCheckpoint.of(shards, limits);
+        try {
+          const shards = await RemoteShards.open(model, maxHeaderByteLength, ends);
+          models.set(folder, RemoteCheckpoint.of(shards, limits));
+        } catch (error) {
+          if (!toVerify || !isOfFile(error)) throw error;
+          failed.set(folder, session.withoutSecrets(error) as Error);
+        }
       };
-      const opened = await ofEach([...found.files.values()], MODELS_AT_ONCE, open, signal);
-      const folders = [...found.files.keys()];
-      const models = new Map(opened.map((model, i) => [folders[i] as string, model]));
+      await ofEach(found.files, MODELS_AT_ONCE, open, signal);
       const path = repository.pageOf(hub.id.path);
-      return Pipeline.of({ path, models, missing: found.missing, end: endOf(session) });
+      return Pipeline.of({
+        path,
+        models: inOrder(models),
+        missing: found.missing,
+        failed: inOrder(failed),
+        end: endOf(session),
+      });
     });
   } catch (error) {
     session.close();
     throw session.withoutSecrets(error);
   }
+}
+
+/** Models answer in any order. */
+function inOrder<Value>(byFolder: ReadonlyMap<string, Value>): Map<string, Value> {
+  return new Map([...byFolder].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function endOf(session: Session): () => void {
@@ -93,25 +131,12 @@ async function findModels(
   const file = repository.file(prefix + PIPELINE_FILE);
   const { bytes } = await file.readStart(MAX_PIPELINE_FILE_BYTE_LENGTH, signal);
   const named = componentsIn(new TextDecoder().decode(bytes), file.path);
-  const files = new Map<string, string>();
-  let hasVariant = variant === undefined;
-  for (const name of here.folders.slice(0, MAX_COMPONENTS).sort()) {
-    const below = namesAmong(belowOf(entries, prefix + name), prefix + name);
-    const isOf = variant !== undefined && below.files.some((one) => isOfVariant(one, variant));
-    hasVariant ||= isOf;
-    const [way] = isOf ? [{ variant }] : waysToOpen(below.files);
-    if (way === undefined) continue;
-    const at = repository.pageOf(prefix + name);
-    const chosen = 'file' in way ? way.file : chooseAmong(below, at, way.variant);
-    files.set(name, `${prefix}${name}/${chosen}`);
-  }
-  if (!hasVariant) {
-    const message = `expected models of the variant ${variant}, found none in the pipeline`;
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
-  }
+  const below = entries.flatMap(({ path, isFolder }) =>
+    isFolder || !path.startsWith(prefix) ? [] : [{ name: path.slice(prefix.length) }],
+  );
+  const pageOf = (name: string): string =>
+    repository.pageOf(name === '' ? folder : `${prefix}${name}`);
+  const chosen = chooseModels(below, variant, pageOf);
+  const files = new Map(Array.from(chosen, ([name, file]) => [name, prefix + file]));
   return { files, missing: named.filter((name) => !here.folders.includes(name)) };
-}
-
-function belowOf(entries: readonly RepositoryEntry[], folder: string): RepositoryEntry[] {
-  return entries.filter(({ path }) => path.startsWith(`${folder}/`));
 }

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openPipeline } from '../../src/file/checkpoint/open-pipeline.js';
-import { VerificationError } from '../../src/index.js';
+import { VerificationError, verifyCheckpoint } from '../../src/index.js';
 import { openRemotePipeline } from '../../src/remote/node/open-remote.js';
 import { call } from '../cli/call.js';
 import { HubServer } from '../support/hub-server.js';
@@ -31,6 +31,8 @@ const FILES = {
 };
 const { 'text_encoder/model.safetensors': _, ...PARTIAL } = FILES;
 
+const BROKEN = { ...FILES, 'unet/diffusion_pytorch_model.safetensors': 'broken' };
+
 let hub: HubServer;
 
 beforeAll(async () => {
@@ -40,6 +42,7 @@ beforeAll(async () => {
       revisions: { old: { ...FILES, 'vae/model.safetensors': weights('vae') } },
     },
     'org/partial': { files: PARTIAL },
+    'org/one-broken': { files: BROKEN },
     'org/broken': { files: { ...FILES, 'model_index.json': '[' } },
     'org/plain': { files: { 'config.json': '{}' } },
   });
@@ -54,8 +57,11 @@ afterEach(() => vi.unstubAllEnvs());
 
 afterAll(() => hub.close());
 
-function onDisk(files: Readonly<Record<string, string | Uint8Array>> = FILES): string {
-  const folder = temporaryPath('pipeline');
+function onDisk(
+  files: Readonly<Record<string, string | Uint8Array>> = FILES,
+  name = 'pipeline',
+): string {
+  const folder = temporaryPath(name);
   for (const [path, content] of Object.entries(files)) writeBelow(folder, path, content);
   return folder;
 }
@@ -139,6 +145,60 @@ describe('a folder that model_index.json names and that is missing', () => {
   });
 });
 
+describe('a model that cannot be opened', () => {
+  it.each([
+    ['here', async (options = {}) => openPipeline(onDisk(BROKEN), options)],
+    [
+      'on the Hub',
+      async (options = {}) => await openRemotePipeline('hf://org/one-broken', options),
+    ],
+  ])('is an error %s, and with toVerify a problem of one folder', async (_, open) => {
+    await expect(open()).rejects.toMatchObject({ code: 'SAFETENSORS_HEADER_TOO_SMALL' });
+    using pipeline = await open({ toVerify: true });
+    expect(namesIn(pipeline)).toEqual({ text_encoder: ['encoder'] });
+    expect([...pipeline.failed.keys()]).toEqual(['unet']);
+    const error = await pipeline.verify().catch((thrown: unknown) => thrown);
+    expect((error as VerificationError).problems).toMatchObject([
+      { file: 'unet/diffusion_pytorch_model.safetensors', code: 'SAFETENSORS_HEADER_TOO_SMALL' },
+    ]);
+  });
+
+  it('is never left out for other reasons, such as an abort', async () => {
+    const reason = new Error('enough');
+    const options = { toVerify: true, signal: AbortSignal.abort(reason) };
+    await expect(openRemotePipeline('hf://org/pipe', options)).rejects.toBe(reason);
+    const code = 'ERR_INVALID_ARG_TYPE';
+    for (const open of [openPipeline, openRemotePipeline]) {
+      const opened = async () => await open('hf://org/pipe', { toVerify: 1 as never });
+      await expect(opened()).rejects.toMatchObject({ code });
+    }
+  });
+});
+
+describe('verifyCheckpoint of a local pipeline', () => {
+  it('reports folders that are missing, and goes on', async () => {
+    const { 'text_encoder/model.safetensors': _, ...files } = BROKEN;
+    const { ok, problems } = await verifyCheckpoint(onDisk(files));
+    expect(ok).toBe(false);
+    expect(problems).toMatchObject([
+      { file: 'model_index.json', code: 'SAFETENSORS_INVALID_PIPELINE' },
+      { file: 'unet/diffusion_pytorch_model.safetensors', code: 'SAFETENSORS_HEADER_TOO_SMALL' },
+    ]);
+    expect(problems[0]?.message).toContain('text_encoder');
+  });
+
+  it('takes a variant, and reports a bad model_index.json beside the models', async () => {
+    expect(await verifyCheckpoint(onDisk(BROKEN), { variant: 'fp16' })).toMatchObject({ ok: true });
+    const { problems } = await verifyCheckpoint(onDisk({ ...BROKEN, 'model_index.json': '[' }));
+    expect(problems.map(({ file }) => file)).toEqual([
+      'model_index.json',
+      'unet/diffusion_pytorch_model.safetensors',
+    ]);
+    const none = await verifyCheckpoint(onDisk(), { variant: 'int8' });
+    expect(none.problems).toMatchObject([{ code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' }]);
+  });
+});
+
 describe('a local pipeline', () => {
   it('refuses a bad or very long model_index.json', () => {
     const code = 'SAFETENSORS_INVALID_PIPELINE';
@@ -172,7 +232,87 @@ describe('the command line', () => {
     expect(await of('verify', 'hf://org/pipe')).toMatchObject({ code: 0, ok: true });
     const { code, problems } = await of('verify', 'hf://org/partial');
     expect([code, problems.length]).toEqual([1, 1]);
+    for (const source of [onDisk(BROKEN), 'hf://org/one-broken']) {
+      const broken = await of('inspect', source);
+      expect([broken.code, Object.keys(broken.components)]).toEqual([1, ['text_encoder']]);
+      expect(broken.failed.unet.code).toBe('SAFETENSORS_HEADER_TOO_SMALL');
+      expect(await of('verify', source)).toMatchObject({
+        code: 1,
+        problems: [{ file: 'unet/diffusion_pytorch_model.safetensors' }],
+      });
+      expect((await call(['inspect', source])).stdout).toMatch(
+        /^unet\nSAFETENSORS_HEADER_TOO_SMALL: /m,
+      );
+    }
     const { stdout } = await call(['inspect', 'hf://org/partial']);
     expect(stdout).toMatch(/warning: .*text_encoder, which is missing/);
+  });
+});
+
+describe('the options --variant and --revision', () => {
+  async function of(...given: string[]): Promise<{ code: number; [key: string]: unknown }> {
+    const { code, stdout, stderr } = await call([...given, '--json']);
+    return { code, ...(code === 2 ? { stderr } : JSON.parse(stdout)) };
+  }
+
+  it.each([
+    ['a folder', () => onDisk()],
+    ['a repository', () => 'hf://org/pipe'],
+  ])('choose in %s', async (_, source) => {
+    const half = 'unet/diffusion_pytorch_model.fp16.safetensors';
+    const { components } = await of('inspect', source(), '--variant', 'fp16');
+    expect(components).toMatchObject({ unet: { files: [{ name: half.slice(5) }] } });
+    const hashed = await of('hash', source(), '--variant', 'fp16');
+    expect(JSON.stringify(hashed['files'])).toContain(half);
+    expect(await of('verify', source(), '--variant', 'fp16')).toMatchObject({ code: 0 });
+    const unet = source().startsWith('hf:') ? `${source()}/unet` : join(source(), 'unet');
+    expect(await of('header', unet, '--variant', 'fp16')).toHaveProperty('half');
+    expect(await of('show', unet, 'half', '--variant', 'fp16')).toMatchObject({ shape: [4] });
+    expect(await of('diff', unet, unet, '--variant', 'fp16')).toMatchObject({ same: true });
+  });
+
+  it('take a revision of a repository, and refuse one of a folder', async () => {
+    const { components } = await of('inspect', 'hf://org/pipe', '--revision', 'old');
+    expect(Object.keys(components as object)).toEqual(['text_encoder', 'unet', 'vae']);
+    const target = temporaryPath('copy');
+    await of('download', 'hf://org/pipe', target, '--revision', 'old', '--variant', 'fp16');
+    expect(await of('diff', target, 'hf://org/pipe@old', '--variant', 'fp16')).toMatchObject({
+      ...{ code: 0, same: true, unchanged: 3 },
+    });
+    for (const command of ['inspect', 'verify', 'hash']) {
+      const { code, stderr } = await of(command, onDisk(), '--revision', 'old');
+      expect([code, stderr]).toEqual([2, expect.stringContaining('revision')]);
+    }
+  });
+});
+
+describe('diff of pipelines', () => {
+  it('compares them model by model', async () => {
+    const changed = { ...FILES, 'unet/diffusion_pytorch_model.safetensors': weights('other') };
+    const { 'text_encoder/model.safetensors': _, ...less } = changed;
+    const more = onDisk({ ...less, 'vae/model.safetensors': weights('vae') }, 'more');
+    const { code, stdout } = await call(['diff', 'hf://org/pipe', more, '--json']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      same: false,
+      added: ['unet/other', 'vae/vae'],
+      removed: ['text_encoder/encoder', 'unet/unet'],
+      ...{ changed: [], unchanged: 0 },
+    });
+    expect(code).toBe(1);
+    const same = await call(['diff', 'hf://org/pipe', onDisk(), '--values']);
+    expect([same.code, same.stdout]).toEqual([0, 'no difference; 2 tensors\n']);
+    const bytes = fileBytes([
+      { name: 'unet', dtype: 'U8', shape: [4], bytes: Buffer.from('abcd') },
+    ]);
+    const touched = onDisk(
+      { ...FILES, 'unet/diffusion_pytorch_model.safetensors': bytes },
+      'touched',
+    );
+    const found = await call(['diff', onDisk(), touched, '--json']);
+    expect(JSON.parse(found.stdout).changed).toMatchObject([
+      { name: 'unet/unet', changed: 'bytes' },
+    ]);
+    const one = await call(['diff', onDisk(), join(onDisk(), 'unet')]);
+    expect(one.stderr).toMatch(/a pipeline of several models/);
   });
 });

@@ -9,7 +9,12 @@ import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { findTensor, tensorsByName } from '../sources/get-tensor.js';
-import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
+import {
+  type Component,
+  closeSource,
+  type OpenedSource,
+  openSource,
+} from '../sources/open-source.js';
 import {
   logicalModels,
   type PairReader,
@@ -26,6 +31,7 @@ import {
 } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { RAW } from './raw.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 const SHOWN_DIFFERENCE_DIGITS = 4;
 
@@ -192,11 +198,50 @@ function logicalFacts(
   return found;
 }
 
+/** What was found, without the names of the sources. */
+type Differences = Omit<DiffResult, 'a' | 'b' | 'same'>;
+
+/** Compares two models, or two pipelines model by model: names then begin with the folder. */
+async function compareOpened(
+  sources: readonly [OpenedSource, OpenedSource],
+  comparison: Comparison,
+  context: CommandContext,
+): Promise<Differences> {
+  const [a, b] = sources;
+  if (a.kind !== 'pipeline' || b.kind !== 'pipeline') {
+    return await compareSources(sources, comparison, context);
+  }
+  const [inA, inB] = [byFolder(a.components), byFolder(b.components)];
+  const added: string[] = [];
+  const removed: string[] = [];
+  const changed: ChangedTensor[] = [];
+  let unchanged = 0;
+  for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {
+    const [one, other] = [inA.get(folder), inB.get(folder)];
+    const below = (name: string): string => `${folder}/${name}`;
+    const namesOf = async (model: Component): Promise<string[]> =>
+      [...(await tensorsByName(model, context.signal)).keys()].map(below);
+    if (one === undefined && other !== undefined) added.push(...(await namesOf(other)));
+    if (other === undefined && one !== undefined) removed.push(...(await namesOf(one)));
+    if (one === undefined || other === undefined) continue;
+    const between = await compareSources([one, other], comparison, context);
+    added.push(...between.added.map(below));
+    removed.push(...between.removed.map(below));
+    changed.push(...between.changed.map((each) => ({ ...each, name: below(each.name) })));
+    unchanged += between.unchanged;
+  }
+  return { added, removed, changed, unchanged };
+}
+
+function byFolder(components: readonly Component[]): Map<string, Component> {
+  return new Map(components.map((component) => [component.name, component]));
+}
+
 async function compareSources(
   sources: readonly [OpenedSource, OpenedSource],
   comparison: Comparison,
   context: CommandContext,
-): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
+): Promise<Differences> {
   const sides = await sidesOf(sources, comparison, context.signal);
   const [inA, inB] = sides.named;
   const pairs: Pair[] = [];
@@ -284,7 +329,7 @@ export const diffCommand: Command = {
   usage: 'diff A B [--values [--raw] | --quick]',
   description:
     'Lists the tensors that only one of them has, and those that differ in dtype, shape or bytes, in whichever ' +
-    'files they are. Exit code 1 if there is a difference.',
+    'files they are; of two pipelines of diffusers model by model. Exit code 1 if there is a difference.',
   options: {
     values: {
       type: 'boolean',
@@ -292,6 +337,7 @@ export const diffCommand: Command = {
     },
     quick: { type: 'boolean', help: 'compares only dtypes and shapes, without reading tensors' },
     ...RAW,
+    ...REPOSITORY,
     ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
@@ -303,13 +349,14 @@ export const diffCommand: Command = {
     if (isQuick && hasValues) {
       throw new UsageError('--quick cannot be combined with --values, which reads the tensors');
     }
-    const opening = { signal, storage: undefined, foreign: foreignChoices(options) };
+    const foreign = foreignChoices(options);
+    const opening = { signal, storage: undefined, foreign, choice: repositoryChoice(options) };
     const first = await openSource(a, opening);
     try {
       const second = await openSource(b, opening);
       try {
         const comparison = { isQuick, hasValues, isRaw };
-        const found = await compareSources([first, second], comparison, context);
+        const found = await compareOpened([first, second], comparison, context);
         const same = found.added.length + found.removed.length + found.changed.length === 0;
         printResult<DiffResult>(context, options, { a, b, same, ...found }, diffLines);
         return same ? 'done' : 'no';

@@ -17,6 +17,7 @@ import {
   printResult,
   UsageError,
 } from './command.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import {
   type CastResult,
   castLines,
@@ -128,12 +129,12 @@ export const downloadCommand: Command = {
   summary: 'downloads remote files',
   usage: 'download SOURCE TARGET',
   description:
-    'Downloads a model from the Hub or any server, with the files beside it, to a path, into a folder, or into ' +
+    'Downloads a model or a pipeline of diffusers from the Hub, or a model from any server, with the files beside it, to a path, into a folder, or into ' +
     "the Hub's cache (with the word cache as TARGET), and checks hashes. In an existing folder, such as `.`, a " +
     'single file keeps its name. Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
     'or --dequantize it fetches only these tensors and writes new files. With --files and --ignore it takes any files ' +
     'of a repository, of a dataset (hf://datasets/org/name) or of a Space.',
-  options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...DRY_RUN },
+  options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...REPOSITORY, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
     if (!isRemote(source)) {
@@ -145,7 +146,8 @@ export const downloadCommand: Command = {
     const remote = await import('../../remote.js');
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
-    const choices = { ...patternsOf(options), maxShardSize, signal, onProgress, dryRun };
+    const chosen = { ...patternsOf(options), ...repositoryChoice(options), maxShardSize };
+    const choices = { ...chosen, signal, onProgress, dryRun };
     const downloaded = await selecting(options, (selection) =>
       remote.download(source, target, { ...selection, ...choices }),
     )

@@ -22,6 +22,7 @@ import {
   UsageError,
 } from './command.js';
 import { editFile, requireLocal } from './metadata-edit.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 /** Digits of the short forms. */
 const AUTO_V2_LENGTH = 10;
@@ -170,13 +171,16 @@ export const hashCommand: Command = {
     all: { type: 'boolean', help: 'also the SHA-256 of every tensor' },
     write: { type: 'boolean', help: 'writes the SHA-256 of every tensor into the metadata' },
     'dry-run': { type: 'boolean', help: 'with --write: only reports the change' },
+    ...REPOSITORY,
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
     const { signal } = context;
     if (options['write'] === true) return await writeSums(context, options, source);
     if (options['dry-run'] === true) throw new UsageError('--dry-run is for --write');
-    const opened = await openSource(source, { signal, storage: 'read', checksums: false });
+    const choice = repositoryChoice(options);
+    const opening = { signal, storage: 'read', checksums: false, choice } as const;
+    const opened = await openSource(source, opening);
     let files: HashedFile[];
     try {
       const found = await hashableFilesOf(opened, signal);

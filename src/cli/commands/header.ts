@@ -4,6 +4,7 @@ import type { ShardHeader } from '../../index.js';
 import { visibleJson } from '../output/visible.js';
 import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
 import type { Command } from './command.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 /** The raw header of a single file; of several files an object with the raw header of each by its name. */
 function joinedHeaders(headers: readonly ShardHeader[]): string {
@@ -19,10 +20,11 @@ export const headerCommand: Command = {
   description:
     'Prints the JSON of the header exactly as in the file, for tools such as jq. For a checkpoint in several ' +
     'files prints one object with the header of every file by name.',
-  options: {},
+  options: REPOSITORY,
   positionals: [1, 1],
   async run({ stdout, signal }, [source = ''], options) {
-    const opened = await openSource(source, { signal, storage: 'read' });
+    const choice = repositoryChoice(options);
+    const opened = await openSource(source, { signal, storage: 'read', choice });
     try {
       const { checkpoint } = requireSafetensors(opened);
       const text = joinedHeaders(await checkpoint.headers({ signal }));

@@ -4,10 +4,12 @@
  * File length: one command: what it finds, as JSON and as text.
  */
 
+import { isOfFile } from '../../file/shards/verification-error.js';
 import { SafetensorsError } from '../../index.js';
 import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';
 import { type TreeNode, treeOf } from '../../inspect.js';
+import type { SourceChoice } from '../../remote.js';
 import { bar } from '../output/bar.js';
 import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';
@@ -26,9 +28,13 @@ import { kindText, type LogicalCounts, logicalCounts, logicalModel } from '../so
 import { closeSource, type ForeignChoices, openSource } from '../sources/open-source.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { FILTER, nothingChosen } from './written.js';
 
 const SHARE_BAR_WIDTH = 10;
+
+/** Most characters of a message, which may have a path. */
+const SHOWN_MESSAGE_LENGTH = 1000;
 
 /** Width of the line between a fact's name and its value, for values that are cut. */
 const INDENT = '  ';
@@ -64,6 +70,12 @@ interface ModelResult {
   readonly tree?: readonly TreeResult[];
 }
 
+/** Why a model of a pipeline cannot be listed. */
+interface FailedModel {
+  readonly code: string;
+  readonly message: string;
+}
+
 /** A pipeline has several models, by their folders. */
 type InspectResult =
   | ({ readonly source: string } & ModelResult)
@@ -74,6 +86,8 @@ type InspectResult =
       readonly parameters: number;
       /** Folders that model_index.json names and that are not there. */
       readonly missing: readonly string[];
+      /** Why models cannot be listed, by their folders. */
+      readonly failed: Readonly<Record<string, FailedModel>>;
       readonly components: Readonly<Record<string, ModelResult>>;
     };
 
@@ -172,20 +186,32 @@ async function modelResult(
   };
 }
 
+function failure(error: Error): FailedModel {
+  const { code } = error as NodeJS.ErrnoException;
+  return { code: String(code), message: error.message };
+}
+
 async function inspectSource(
   source: string,
   view: View,
-  foreign: ForeignChoices,
+  choices: { readonly foreign: ForeignChoices; readonly choice: SourceChoice },
   signal: AbortSignal,
 ): Promise<InspectResult> {
-  const opened = await openSource(source, { signal, storage: 'read', foreign });
+  const opening = { ...choices, signal, storage: 'read', toVerify: true } as const;
+  const opened = await openSource(source, opening);
   try {
     if (opened.kind !== 'pipeline') {
       return { source, ...(await modelResult(opened, view, signal)) };
     }
     const components = new Map<string, ModelResult>();
+    const failed = new Map(opened.failed);
     for (const { name, ...model } of opened.components) {
-      components.set(name, await modelResult(model, view, signal));
+      try {
+        components.set(name, await modelResult(model, view, signal));
+      } catch (error) {
+        if (signal.aborted || !isOfFile(error)) throw error;
+        failed.set(name, error);
+      }
     }
     const sum = (of: 'byteLength' | 'parameters'): number =>
       [...components.values()].reduce((total, model) => total + model[of], 0);
@@ -196,6 +222,7 @@ async function inspectSource(
       format: 'diffusers',
       ...totals,
       missing,
+      failed: Object.fromEntries(Array.from(failed, ([name, error]) => [name, failure(error)])),
       components: Object.fromEntries(components),
     };
   } finally {
@@ -392,7 +419,7 @@ function inspectLines(
   width: number | null,
 ): readonly string[] {
   if (!('components' in result)) return modelLines(result.source, result, style, width);
-  const { source, byteLength, parameters, missing, components } = result;
+  const { source, byteLength, parameters, missing, failed, components } = result;
   const entries = Object.entries(components);
   const facts = [
     ['format', `diffusers, ${plural(entries.length, 'model')}, ${bytesText(byteLength)}`] as const,
@@ -408,6 +435,11 @@ function inspectLines(
       );
     }),
     ...entries.flatMap(([name, model]) => ['', ...modelLines(name, model, style, width)]),
+    ...Object.entries(failed).flatMap(([name, { code, message }]) => [
+      '',
+      style.bold(visible(name, SHOWN_NAME_LENGTH)),
+      `${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`,
+    ]),
   ];
 }
 
@@ -417,11 +449,12 @@ export const inspectCommand: Command = {
   description:
     'Shows totals, parameters, dtypes, files, metadata and tensors of a file or checkpoint, and reads only ' +
     'headers. Also lists torch and NumPy files, and the models of a diffusers pipeline. Exit code 1 if no name ' +
-    'matches --filter.',
+    'matches --filter, or a model of a pipeline cannot be read.',
   options: {
     tree: { type: 'boolean', help: 'names as a tree with bars; equal layers are folded' },
     ...FILTER,
     sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
+    ...REPOSITORY,
     ...FOREIGN_OPTIONS,
   },
   positionals: [1, 1],
@@ -432,12 +465,14 @@ export const inspectCommand: Command = {
       filter: namesTest(optionTexts(options, 'filter')),
       order: requireChoice('sort', sort, ORDERS),
     };
-    const result = await inspectSource(source, view, foreignChoices(options), context.signal);
+    const choices = { foreign: foreignChoices(options), choice: repositoryChoice(options) };
+    const result = await inspectSource(source, view, choices, context.signal);
     const isNone = view.filter !== undefined && !modelResults(result).some(hasTensors);
     printResult(context, options, result, (printed, style, width) => [
       ...inspectLines(printed, style, width),
       ...(isNone ? ['', style.warning(nothingChosen(options))] : []),
     ]);
-    return isNone ? 'no' : 'done';
+    const isPart = 'failed' in result && Object.keys(result.failed).length > 0;
+    return isNone || isPart ? 'no' : 'done';
   },
 };

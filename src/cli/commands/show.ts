@@ -33,6 +33,7 @@ import { closeSource, type OpenedSource, openSource } from '../sources/open-sour
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { RAW } from './raw.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 /** NumPy's limit; more brackets would be unreadable. */
 const MAX_DIMENSIONS = 64;
@@ -245,13 +246,15 @@ export const showCommand: Command = {
     },
     histogram: { type: 'boolean', help: 'counts of values in 20 ranges' },
     ...RAW,
+    ...REPOSITORY,
     ...FOREIGN_OPTIONS,
   },
   positionals: [2, 2],
   async run(context, [source = '', given = ''], options) {
     const { signal, stderr } = context;
     const foreign = foreignChoices(options);
-    const opened = await openSource(source, { signal, storage: undefined, foreign });
+    const choice = repositoryChoice(options);
+    const opened = await openSource(source, { signal, storage: undefined, foreign, choice });
     try {
       const index = sliceOf(options['slice']);
       const weight = options['raw'] === true ? undefined : await findWeight(opened, given, signal);

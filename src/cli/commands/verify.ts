@@ -3,6 +3,7 @@
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
 import { plural } from '../../inspect/number-texts.js';
+import type { SourceChoice } from '../../remote.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
@@ -17,6 +18,7 @@ import {
 import { type Command, type CommandContext, printResult } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { inWordsOf } from './library-words.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 const SHOWN_FILE_LENGTH = 300;
 /** Most characters of a message, which may have two hashes and a path. */
@@ -27,16 +29,24 @@ interface VerifyResult extends VerificationReport {
   readonly source: string;
 }
 
+/** What to verify, and how. */
+interface Choices {
+  readonly hashes: boolean;
+  readonly foreign: ForeignChoices;
+  readonly choice: SourceChoice;
+}
+
 async function verifySource(
   source: string,
-  { hashes, foreign }: { readonly hashes: boolean; readonly foreign: ForeignChoices },
+  { hashes, foreign, choice }: Choices,
   { stderr, signal }: CommandContext,
 ): Promise<VerificationReport> {
   const path = pathOf(source);
   if (path === null) {
-    return await verifyCheckpoint(() => openAddress(source, { signal }, foreign), { signal });
+    const opening = { signal, toVerify: true, ...choice };
+    return await verifyCheckpoint(() => openAddress(source, opening, foreign), { signal });
   }
-  const found = await formatAt(path, foreign).catch((error: unknown): FoundAt => {
+  const found = await formatAt(path, foreign, choice).catch((error: unknown): FoundAt => {
     // An unreadable file explains all its missing contents: the report lists the file alone.
     if (isOfFile(error)) return { kind: 'safetensors', path: Object(error).path ?? path };
     throw error;
@@ -46,7 +56,8 @@ async function verifySource(
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
   const { onProgress } = progress;
   const what = isOther ? () => openToVerify(found, foreign) : found.path;
-  return await verifyCheckpoint(what, { hashes, signal, onProgress }).finally(() => progress.end());
+  const verifying = { hashes, signal, onProgress, ...choice };
+  return await verifyCheckpoint(what, verifying).finally(() => progress.end());
 }
 
 /** Opens a torch or NumPy file. */
@@ -81,11 +92,16 @@ export const verifyCommand: Command = {
       formerName: 'quick',
       help: 'checks only headers and index, without reading tensors',
     },
+    ...REPOSITORY,
     ...FOREIGN_OPTIONS,
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
-    const choices = { hashes: options['no-hashes'] !== true, foreign: foreignChoices(options) };
+    const choices = {
+      hashes: options['no-hashes'] !== true,
+      foreign: foreignChoices(options),
+      choice: repositoryChoice(options),
+    };
     const { ok, checks, problems: found } = await verifySource(source, choices, context);
     const problems = found.map((problem) => {
       return { ...problem, message: inWordsOf(FOREIGN_OPTIONS, problem.message) };

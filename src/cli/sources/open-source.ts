@@ -11,7 +11,12 @@ import {
   openPipeline,
   SafetensorsError,
 } from '../../index.js';
-import type { RemoteCheckpoint, RemoteOptions, RemotePipeline } from '../../remote.js';
+import type {
+  RemoteCheckpoint,
+  RemoteOptions,
+  RemotePipeline,
+  SourceChoice,
+} from '../../remote.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 import { requireUsed } from '../../write/convert/used-options.js';
 
@@ -35,6 +40,8 @@ export type OpenedSource =
       readonly path: string;
       readonly components: readonly Component[];
       readonly missing: readonly string[];
+      /** Models that cannot be opened, by folder. */
+      readonly failed: ReadonlyMap<string, Error>;
       readonly close: () => void;
     };
 
@@ -65,7 +72,8 @@ export function pathOf(source: string): string | null {
 }
 
 /**
- * Opens a source. The caller chooses the storage: mapped or read.
+ * Opens a source. The caller chooses the storage: mapped or read; with `toVerify` models of a pipeline that cannot be
+ * opened are left out.
  *
  * @throws Whatever `openCheckpoint`, `openRemote`, `openTorchCheckpoint` and `openNumpy` throw
  */
@@ -75,28 +83,30 @@ export async function openSource(
     readonly signal: AbortSignal;
     readonly storage: 'mmap' | 'read' | undefined;
     readonly foreign?: ForeignChoices;
+    readonly toVerify?: boolean;
+    readonly choice?: SourceChoice;
     /** False does not compare remote tensors with the sums of their file: for a caller that does so itself. */
     readonly checksums?: boolean;
   },
 ): Promise<OpenedSource> {
-  const { signal, storage, foreign = {}, checksums } = options;
+  const { signal, storage, foreign = {}, toVerify, choice = {}, checksums } = options;
   const path = pathOf(source);
   if (path === null) {
-    const opened = await openAddress(source, { signal, checksums }, foreign);
+    const opened = await openAddress(source, { signal, toVerify, checksums, ...choice }, foreign);
     if (!('models' in opened)) return { kind: 'remote', checkpoint: opened };
     const components = Array.from(opened.models, ([name, checkpoint]) => {
       return { kind: 'remote' as const, name, checkpoint };
     });
     return pipelineOf(opened, components);
   }
-  const found = await formatAt(path, foreign);
+  const found = await formatAt(path, foreign, choice);
   if (found.kind === 'gguf') return found;
   if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
   try {
-    return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
+    return { kind: 'local', checkpoint: openCheckpoint(path, { storage, ...choice }) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    const opened = openPipeline(path, { storage });
+    const opened = openPipeline(path, { storage, toVerify, ...choice });
     const components = Array.from(opened.models, ([name, checkpoint]) => {
       return { kind: 'local' as const, name, checkpoint };
     });
@@ -109,11 +119,11 @@ function isOfPipeline(error: unknown): boolean {
 }
 
 function pipelineOf(
-  opened: { readonly path: string; readonly missing: readonly string[]; close(): void },
+  opened: Pick<RemotePipeline, 'path' | 'missing' | 'failed' | 'close'>,
   components: readonly Component[],
 ): OpenedSource {
-  const { path, missing } = opened;
-  return { kind: 'pipeline', path, components, missing, close: () => opened.close() };
+  const { path, missing, failed } = opened;
+  return { kind: 'pipeline', path, components, missing, failed, close: () => opened.close() };
 }
 
 const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {
@@ -154,21 +164,37 @@ export function closeSource(opened: OpenedSource): void {
 /** Opens a remote source, which is safetensors: a model or a pipeline. Throws a RangeError for options of other formats. */
 export async function openAddress(
   source: string,
-  options: { readonly signal: AbortSignal } & Pick<RemoteOptions, 'checksums'>,
+  options: SourceChoice &
+    Pick<RemoteOptions, 'checksums'> & {
+      readonly signal: AbortSignal;
+      readonly toVerify: boolean | undefined;
+    },
   choices: ForeignChoices,
 ): Promise<RemoteCheckpoint | RemotePipeline> {
+  const { toVerify, ...opening } = options;
   requireUsed(choices, 'safetensors');
   const { openRemote, openRemotePipeline } = await import('../../remote.js');
   try {
-    return await openRemote(source, options);
+    return await openRemote(source, opening);
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
     return await openRemotePipeline(source, options);
   }
 }
 
-/** Finds the kind of source at a path. Throws a RangeError for options of other formats. */
-export async function formatAt(path: string, choices: ForeignChoices): Promise<FoundAt> {
+/**
+ * Finds the kind of source at a path: safetensors where a variant or a revision is chosen. Throws a RangeError for
+ * options of other formats.
+ */
+export async function formatAt(
+  path: string,
+  choices: ForeignChoices,
+  { variant, revision }: SourceChoice = {},
+): Promise<FoundAt> {
+  if (variant !== undefined || revision !== undefined) {
+    requireUsed(choices, 'safetensors');
+    return { kind: 'safetensors', path };
+  }
   const { path: found, format, foundFormat } = await detectFormat(path);
   if (foundFormat === 'gguf') return { kind: foundFormat, path: found };
   // The error of `openCheckpoint` names the other formats.

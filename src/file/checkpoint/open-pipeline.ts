@@ -1,7 +1,7 @@
 /** Opens pipelines of diffusers on this machine. */
 
 import { join } from 'node:path';
-import { requireOptions } from '../../errors/arguments.js';
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { FormatError, SafetensorsError } from '../../errors/errors.js';
 import { statPath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
@@ -10,7 +10,13 @@ import { runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { requireVariant, variantsAmong } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
-import { componentsIn, MAX_PIPELINE_FILE_BYTE_LENGTH, Pipeline } from '../source/pipeline.js';
+import { isOfFile } from '../shards/verification-error.js';
+import {
+  componentsIn,
+  MAX_PIPELINE_FILE_BYTE_LENGTH,
+  Pipeline,
+  type PipelineOptions,
+} from '../source/pipeline.js';
 import type { Checkpoint } from './checkpoint.js';
 import {
   findFolder,
@@ -18,7 +24,15 @@ import {
   type OpenCheckpointOptions,
   openCheckpoint,
 } from './open.js';
-import { modelsOf, namesIn } from './pipeline.js';
+import { type FoundModel, modelsOf, namesIn } from './pipeline.js';
+
+/** Options of {@link openPipeline}. */
+export interface OpenPipelineOptions extends OpenCheckpointOptions, PipelineOptions {}
+
+const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
+  ...OPEN_CHECKPOINT_OPTIONS,
+  toVerify: true,
+};
 
 /**
  * Opens a pipeline of diffusers, a folder with `model_index.json`, or a repository with one in the Hub's cache on this
@@ -40,26 +54,26 @@ import { modelsOf, namesIn } from './pipeline.js';
  */
 export function openPipeline(
   path: string | URL,
-  options: OpenCheckpointOptions = {},
+  options: OpenPipelineOptions = {},
 ): Pipeline<Checkpoint> {
-  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+  requireOptions(options, OPEN_PIPELINE_OPTIONS);
   requireVariant(options.variant);
-  const { variant, revision, ...opening } = options;
-  const text = pathText('path', path);
-  const folder = runSync(findFolder(text, revision));
-  const missing = runSync(missingFolders(folder));
+  const { variant, revision, toVerify = false, ...opening } = options;
+  requireBoolean('toVerify', toVerify);
+  const folder = runSync(findFolder(pathText('path', path), revision));
+  const found = runSync(findModels(folder, variant));
   const models = new Map<string, Checkpoint>();
+  const failed = new Map<string, Error>();
   try {
-    const found = runSync(modelsOf(folder, variant));
-    if (variant !== undefined && !found.some((model) => model.variant === variant)) {
-      const message = `expected models of the variant ${variant}, found none in the pipeline`;
-      throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: text });
+    for (const { path: below, name, variant } of found.models) {
+      try {
+        models.set(name, openModel(join(folder, below), { ...opening, variant }));
+      } catch (error) {
+        if (!toVerify || !isOfFile(error)) throw error;
+        failed.set(name, error);
+      }
     }
-    for (const model of found) {
-      const name = model.path.split('/', 1)[0] as string;
-      models.set(name, openModel(join(folder, model.path), { ...opening, variant: model.variant }));
-    }
-    return Pipeline.of({ path: folder, models, missing });
+    return Pipeline.of({ path: folder, models, missing: found.missing, failed });
   } catch (error) {
     for (const model of models.values()) model.close();
     throw error;
@@ -85,11 +99,25 @@ function openModel(path: string, options: OpenCheckpointOptions): Checkpoint {
 }
 
 /**
- * Folders that a pipeline's `model_index.json` names and that are not there.
+ * Finds the models of a pipeline, and the folders that its `model_index.json` names and that are not there.
  *
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`; FormatError `SAFETENSORS_INVALID_PIPELINE`
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
+ *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE`
  */
-export function* missingFolders(folder: string): Steps<string[]> {
+export function* findModels(
+  folder: string,
+  variant: string | undefined,
+): Steps<{ readonly models: readonly FoundModel[]; readonly missing: readonly string[] }> {
+  const missing = yield* missingFolders(folder);
+  const models = yield* modelsOf(folder, variant);
+  if (variant !== undefined && !models.some((model) => model.variant === variant)) {
+    const message = `expected models of the variant ${variant}, found none in the pipeline`;
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
+  }
+  return { models, missing };
+}
+
+function* missingFolders(folder: string): Steps<string[]> {
   const names = yield* namesIn(folder);
   if (!names.includes(PIPELINE_FILE)) {
     const message = `expected a pipeline, found no ${PIPELINE_FILE} in the folder`;

@@ -45,22 +45,28 @@ export function* pipelineError(
   return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: label });
 }
 
+/** A model of a pipeline. */
+export interface FoundModel {
+  /** The path of its folder or file in the pipeline. */
+  readonly path: string;
+  /** The name of its folder. */
+  readonly name: string;
+  readonly variant: string | undefined;
+}
+
 /**
  * Models of a pipeline, by the paths of their folders or files in it; each is opened in the preferred way, or with the
  * variant where its folder has one.
  */
-export function* modelsOf(
-  folder: string,
-  wanted?: string,
-): Steps<{ path: string; variant: string | undefined }[]> {
-  const models: { path: string; variant: string | undefined }[] = [];
+export function* modelsOf(folder: string, wanted?: string): Steps<FoundModel[]> {
+  const models: FoundModel[] = [];
   for (const name of (yield* namesIn(folder)).slice(0, MAX_NAMES)) {
     const below = yield* namesIn(join(folder, name));
     const isOf = wanted !== undefined && below.some((one) => isOfVariant(one, wanted));
     const [way] = isOf ? [{ variant: wanted, file: undefined }] : waysToOpen(below);
     if (way === undefined) continue;
     const { file, variant } = way;
-    models.push({ path: file === undefined ? name : `${name}/${file}`, variant });
+    models.push({ path: file === undefined ? name : `${name}/${file}`, name, variant });
   }
   return models;
 }

@@ -1,6 +1,7 @@
 /** A pipeline of diffusers: several models by their folders, local or remote. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -31,8 +32,18 @@ export interface PipelineParts<Model> {
   readonly path: string;
   readonly models: ReadonlyMap<string, Model>;
   readonly missing: readonly string[];
+  readonly failed: ReadonlyMap<string, Error>;
   /** Ends what the models share. */
   end?(): void;
+}
+
+/** What both ways to open a pipeline take besides the options of a checkpoint. */
+export interface PipelineOptions {
+  /**
+   * True goes on when a model cannot be opened, and leaves it out: `failed` has its error, and `verify()` reports it. By
+   * default the first such error is thrown.
+   */
+  readonly toVerify?: boolean | undefined;
 }
 
 /**
@@ -58,10 +69,20 @@ export function componentsIn(text: string, path: string): string[] {
   });
 }
 
-/** The error for a folder that `model_index.json` names and that is not there. */
-export function missingComponent(name: string, path: string): FormatError {
+/** The problem of a folder that `model_index.json` names and that is not there. */
+export function missingComponent(name: string, path: string): CheckpointProblem {
   const message = `expected the folder ${quoteName(name)}, which model_index.json names, found none`;
-  return new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
+  return problemOf(
+    PIPELINE_FILE,
+    new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path }),
+  );
+}
+
+/** The problem of a model that cannot be opened: of its file, when the error names one. */
+function failedModel(folder: string, error: Error): CheckpointProblem {
+  const { path } = error as { path?: unknown };
+  const name = typeof path === 'string' ? path.slice(path.search(/[^\\/]*$/)) : folder;
+  return problemOf(name === folder ? folder : `${folder}/${name}`, error);
 }
 
 /**
@@ -86,12 +107,15 @@ export class Pipeline<Model extends PipelineModel> {
   readonly models: ReadonlyMap<string, Model>;
   /** Folders that `model_index.json` names and that are not there: `verify()` reports them. */
   readonly missing: readonly string[];
+  /** Opened with `toVerify`: why models cannot be opened, by their folders. Else empty. */
+  readonly failed: ReadonlyMap<string, Error>;
   readonly #end: (() => void) | undefined;
 
-  private constructor({ path, models, missing, end }: PipelineParts<Model>) {
+  private constructor({ path, models, missing, failed, end }: PipelineParts<Model>) {
     this.path = path;
     this.models = models;
     this.missing = missing;
+    this.failed = failed;
     this.#end = end;
   }
 
@@ -107,15 +131,16 @@ export class Pipeline<Model extends PipelineModel> {
   }
 
   /**
-   * Verifies every model, and that no folder is missing. Names of files in problems include the folder.
+   * Verifies every model, and that no folder is missing. Goes on after a model with problems. Names of files in problems include the folder.
    *
    * @throws VerificationError, by rejecting, with all problems; errors that don't concern the files, and
    *   `signal.reason`
    */
   async verify(options: VerifyBytesOptions = {}): Promise<void> {
-    const problems: CheckpointProblem[] = this.missing.map((name) =>
-      problemOf('model_index.json', missingComponent(name, this.path)),
-    );
+    const problems: CheckpointProblem[] = [
+      ...this.missing.map((name) => missingComponent(name, this.path)),
+      ...Array.from(this.failed, ([folder, error]) => failedModel(folder, error)),
+    ];
     for (const [folder, model] of this.models) {
       try {
         await model.verify(options);
@@ -123,7 +148,7 @@ export class Pipeline<Model extends PipelineModel> {
         if (error instanceof VerificationError) {
           for (const one of error.problems)
             problems.push({ ...one, file: `${folder}/${one.file}` });
-        } else if (isOfFile(error)) problems.push(problemOf(folder, error));
+        } else if (isOfFile(error)) problems.push(failedModel(folder, error));
         else throw error;
       }
     }

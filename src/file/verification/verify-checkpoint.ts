@@ -23,9 +23,11 @@ import {
 } from '../../platform/transfer/transfer.js';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
 import { findCheckpoint, findFolder } from '../checkpoint/open.js';
-import { modelsOf } from '../checkpoint/pipeline.js';
+import { findModels } from '../checkpoint/open-pipeline.js';
+import { type FoundModel, modelsOf } from '../checkpoint/pipeline.js';
 import { type VerifiableSource, verifyHeaders } from '../checkpoint/verify.js';
 import { readFileHeader } from '../read-header.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -33,6 +35,7 @@ import {
   problemOf,
   VerificationError,
 } from '../shards/verification-error.js';
+import { missingComponent } from '../source/pipeline.js';
 import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
 import { type HashedLayout, hashFile } from './hash-file.js';
 import { hashedLayout, tensorsLayout } from './legacy-place.js';
@@ -89,14 +92,15 @@ interface Found {
  * Lists every problem of a checkpoint.
  *
  * A path means a safetensors file, a checkpoint, a pipeline of diffusers or a repository in the Hub's cache: headers,
- * index and shards both ways, `total_size`, shards that are missing or cannot be read, and the hashes that metadata
+ * index and shards both ways, `total_size`, shards that are missing or cannot be read, folders that a pipeline names and
+ * that are missing, and the hashes that metadata
  * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`, `safetensors-mmap.sha256` of every tensor) and the
  * Hub's cache claim. Maps nothing; files with claims are read once, in pieces of 4 MiB.
  *
  * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. Its result is verified by
  * `verify()`, and closed; an error of this package that it throws is the problem, or has all problems. Pass
- * safetensors on this machine by its path, and torch with `toVerify: true`: `openCheckpoint` and
- * `openTorchCheckpoint` otherwise stop at the first shard that is missing or bad.
+ * safetensors on this machine by its path, and torch and remote pipelines with `toVerify: true`: `openCheckpoint`,
+ * `openTorchCheckpoint` and `openRemotePipeline` otherwise stop at the first shard or model that is missing or bad.
  *
  * @throws Error for other failures: Node's own `ENOENT` for a missing path, `EMFILE` and the like;
  *   `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
@@ -188,10 +192,7 @@ function* verifyModel(
     const { code, path = source } = error;
     if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
       const pipeline = yield* findFolder(source, revision);
-      for (const model of yield* modelsOf(pipeline)) {
-        const folder = model.path.split('/', 1)[0];
-        yield* verifyModel(`${folder}/`, join(pipeline, model.path), model, found);
-      }
+      yield* verifyModels(pipeline, variant, found);
       return;
     }
     if (code !== 'SAFETENSORS_MISSING_SHARDS') {
@@ -209,6 +210,23 @@ function* verifyModel(
   // One by one, because a call cannot take that many arguments.
   for (const problem of problems) {
     found.problems.push({ ...problem, file: prefix + problem.file });
+  }
+}
+
+/** Adds the findings of every model of a pipeline, and the folders that are missing. */
+function* verifyModels(pipeline: string, variant: string | undefined, found: Found): Steps<void> {
+  let models: readonly FoundModel[];
+  try {
+    const { missing, ...wanted } = yield* findModels(pipeline, variant);
+    for (const name of missing) found.problems.push(missingComponent(name, pipeline));
+    models = wanted.models;
+  } catch (error) {
+    if (!isOwnOfFile(error)) throw error;
+    found.problems.push(problemOf(PIPELINE_FILE, error));
+    models = yield* modelsOf(pipeline, variant);
+  }
+  for (const { path, name, variant } of models) {
+    yield* verifyModel(`${name}/`, join(pipeline, path), { variant, revision: undefined }, found);
   }
 }
 

@@ -93,7 +93,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
 /**
  * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
  * the checkpoint that `openCheckpoint` would open and the files beside it without weights (`config.json`, tokenizer,
- * README …); for the URL or id of an index the index and its shards; for any other URL or id one file. `source` is as
+ * README …), or the pipeline of diffusers that `openRemotePipeline` would open, with its folders; for the URL or id of an index the index and its shards; for any other URL or id one file. `source` is as
  * for `openRemote`.
  *
  * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything else goes
@@ -130,7 +130,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two tries
  * @throws FileChangedError when a file changes on the server meanwhile
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
- *   without one checkpoint; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`
+ *   without a checkpoint, and for tensors chosen in one with several; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`
  * @throws Error Node's own `ENOSPC`, before anything is fetched, `EACCES` and the like; `signal.reason`
  *
  * @example

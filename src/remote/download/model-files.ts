@@ -11,11 +11,12 @@ import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
+import type { RepositoryEntry } from '../hub-repository.js';
 import { chooseAmong, namesAmong } from '../hub-source.js';
 import { beginHash } from './file-hash.js';
 import { isTooLongHere } from './local-names.js';
 import { isAlreadyThere } from './partial-files.js';
-import { isIndexName, type SourceFile, type SourceFiles } from './source-files.js';
+import { isIndexName, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
 import type { WantedFile } from './wanted-file.js';
 
 /** For a repository that is not a model. */
@@ -48,23 +49,38 @@ export async function findModel(
   const folder = source.hub?.prefix.slice(0, -1) ?? '';
   const names = namesAmong(source.entries ?? [], folder);
   const name = source.name ?? chooseAmong(names, source.path, source.variant, { advice: ADVICE });
+  return await readModel(source, name, placeOf, signal);
+}
+
+/**
+ * Finds a file of a model by its path, and reads it when it is an index.
+ *
+ * @throws As `SourceFiles.find`; FormatError for a bad index
+ */
+export async function readModel(
+  source: SourceFiles,
+  name: string,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<ModelFile> {
   const file = await source.find(name, signal);
-  if (!isIndexName(name)) return { file, index: null };
+  if (!isIndexName(splitPath(name)[1])) return { file, index: null };
   const bytes = await indexBytesOf(file, placeOf(file), signal);
   return { file, index: { bytes, parsed: parseCheckpointIndex(bytes, { path: file.file.path }) } };
 }
 
-/** The files of a list that are neither weights nor hidden. */
+/** The files of a list, by default of the source's own folder, that are neither weights nor hidden. */
 export async function otherFiles(
   source: SourceFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
+  entries: readonly RepositoryEntry[] = source.entries ?? [],
 ): Promise<{ others: SourceFile[]; skipped: string[] }> {
   const others: SourceFile[] = [];
   const skipped: string[] = [];
-  for (const { path, isFolder, byteLength } of source.entries ?? []) {
-    const name = path.slice(path.lastIndexOf('/') + 1);
-    if (isFolder || !isOtherName(name)) continue;
+  for (const { path, isFolder, byteLength } of entries) {
+    const name = path.slice(source.hub?.prefix.length ?? 0);
+    if (isFolder || !isOtherName(splitPath(name)[1])) continue;
     const isCarried =
       byteLength <= MAX_OTHER_BYTE_LENGTH &&
       urlPathObjection(name) === null &&

@@ -10,7 +10,7 @@ import { readRemoteHeader } from '../read-header.js';
 import { ofEach } from '../scope.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
-import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
+import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
 import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
 /**
@@ -26,16 +26,33 @@ export async function planWhole(
   signal: AbortSignal,
 ): Promise<WantedFiles> {
   const model = await findModel(source, placeOf, signal);
-  const shards = model.index?.parsed.shards;
-  // Ask servers without lists about several files at a time.
-  const find = (name: string, ends: AbortSignal): Promise<SourceFile> => source.find(name, ends);
-  const weights = shards ? await ofEach(shards, QUESTIONS_AT_ONCE, find, signal) : [model.file];
-  for (const file of weights) requireReceivable(file, placeOf(file));
+  const weights = await weightsOf(source, model, placeOf, signal);
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const models = [{ prefix: '', weights, index: indexOf(model), obsolete: [] }];
   const plan = { commit, models, others, isAddition: false, skipped };
   return { ...plan, tensorsIn: tensorsAmong(weights, placeOf), report: emptyReport() };
+}
+
+/**
+ * The files with a model's tensors: the shards of its index, or its only file.
+ *
+ * @throws As `requireReceivable`; RemoteError
+ */
+export async function weightsOf(
+  source: SourceFiles,
+  { file, index }: ModelFile,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<SourceFile[]> {
+  const [prefix] = splitPath(file.name);
+  // Ask servers without lists about several files at a time.
+  const find = (name: string, ends: AbortSignal): Promise<SourceFile> =>
+    source.find(prefix + name, ends);
+  const shards = index?.parsed.shards;
+  const weights = shards ? await ofEach(shards, QUESTIONS_AT_ONCE, find, signal) : [file];
+  for (const weight of weights) requireReceivable(weight, placeOf(weight));
+  return weights;
 }
 
 /** Reads the names of tensors from the headers of files that have the name of a safetensors file, here or there. */

@@ -6,6 +6,7 @@ import { argumentRangeError } from '../../errors/arguments.js';
 import type { FilePatterns } from '../../file/hub/file-patterns.js';
 import { pathObjection } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
+import { hasCode } from '../../platform/io/system-errors.js';
 import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
 import { inLockedFolder, inMadeFolder } from '../../write/checkpoint/locked-folder.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
@@ -22,6 +23,7 @@ import { downloadToFolder, groupsOf, wouldDeleteIn } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
 import { planFiles } from './plan-files.js';
+import { planPipeline } from './plan-pipeline.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { ReceivedBytes } from './receive-all.js';
@@ -167,7 +169,7 @@ function isOneFile(source: SourceFiles): source is SourceFiles & { readonly name
   return source.name !== null && !isIndexName(source.name);
 }
 
-/** The plan for chosen files, for a whole model, or for chosen tensors. */
+/** The plan for chosen files, for a whole model or pipeline, or for chosen tensors. */
 async function planFor(
   source: SourceFiles,
   options: RunOptions,
@@ -175,9 +177,13 @@ async function planFor(
   signal: AbortSignal,
 ): Promise<WantedFiles> {
   if (choosesFiles(options)) return await planFiles(source, options, placeOf, signal);
-  return isWhole(options)
-    ? await planWhole(source, placeOf, signal)
-    : await planTensors(source, options, placeOf, signal);
+  if (!isWhole(options)) return await planTensors(source, options, placeOf, signal);
+  try {
+    return await planWhole(source, placeOf, signal);
+  } catch (error) {
+    if (!hasCode(error, ['SAFETENSORS_DIFFUSERS_PIPELINE'])) throw error;
+    return await planPipeline(source, placeOf, signal);
+  }
 }
 
 /** Whether files are chosen by patterns. */

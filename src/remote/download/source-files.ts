@@ -89,7 +89,7 @@ export function isIndexName(name: string): boolean {
 }
 
 /** Folder, with a slash at its end unless it is empty, and name. */
-function splitPath(path: string): [prefix: string, name: string] {
+export function splitPath(path: string): [prefix: string, name: string] {
   const end = path.lastIndexOf('/') + 1;
   return [path.slice(0, end), path.slice(end)];
 }

@@ -4,7 +4,11 @@ import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
-import { openRemotePipelineIn, type RemotePipeline } from '../pipeline.js';
+import {
+  openRemotePipelineIn,
+  type RemotePipeline,
+  type RemotePipelineOptions,
+} from '../pipeline.js';
 import { nodeDigest } from './digest.js';
 import { remoteSettings } from './settings.js';
 
@@ -63,7 +67,7 @@ export async function openRemote(
  */
 export async function openRemotePipeline(
   source: string | URL,
-  options: RemoteOptions = {},
+  options: RemotePipelineOptions = {},
 ): Promise<RemotePipeline> {
   return await openRemotePipelineIn(runtime(), source, options);
 }

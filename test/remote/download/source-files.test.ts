@@ -16,7 +16,6 @@ const hub = useHub({
   'org/many': { files: { ...OTHERS, ...SINGLE } },
   'org/private': { files: SINGLE, access: 'private' },
   'org/empty': { files: { 'README.md': 'none' } },
-  'org/pipeline': { files: { 'model_index.json': '{}', 'unet/model.safetensors': 'x' } },
 });
 afterEach(() => vi.unstubAllEnvs());
 
@@ -47,7 +46,6 @@ it('tells apart what is missing', async () => {
   expect(await codeOf('hf://org/many@other')).toBe('SAFETENSORS_REVISION_NOT_FOUND');
   expect(await codeOf('hf://org/many/none.safetensors')).toBe('SAFETENSORS_REMOTE_NOT_FOUND');
   expect(await codeOf('hf://org/empty')).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
-  expect(await codeOf('hf://org/pipeline')).toBe('SAFETENSORS_DIFFUSERS_PIPELINE');
   expect(namesIn(folder)).toEqual([]);
 });
 

@@ -1,0 +1,79 @@
+/** Plans downloads of pipelines of diffusers: their models, the files beside these, and `model_index.json`. */
+
+import { FormatError } from '../../errors/errors.js';
+import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { componentsIn, MAX_PIPELINE_FILE_BYTE_LENGTH } from '../../file/source/pipeline.js';
+import { emptyReport } from '../../write/selection/selection-report.js';
+import type { RepositoryEntry } from '../hub-repository.js';
+import { chooseModels } from '../pipeline-files.js';
+import { indexBytesOf, otherFiles, type PlaceOf, readModel } from './model-files.js';
+import { indexOf, tensorsAmong, weightsOf } from './plan-whole.js';
+import { knownFile } from './receive.js';
+import { type SourceFile, type SourceFiles, splitPath } from './source-files.js';
+import type { WantedFile, WantedFiles, WantedModel } from './wanted-file.js';
+
+/**
+ * Plans the download of the pipeline in the source's folder: the weights that `openRemotePipeline` opens, and the files
+ * without weights in the folders of these models, in those that `model_index.json` names, and beside it.
+ *
+ * @throws As `planWhole`; SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder has;
+ *   FormatError `SAFETENSORS_INVALID_PIPELINE`
+ */
+export async function planPipeline(
+  source: SourceFiles,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<WantedFiles> {
+  const { hub, path, variant } = source;
+  const begin = hub?.prefix.length ?? 0;
+  const entries = (await source.listAll(signal)) ?? [];
+  const named = entries.map((entry) => ({ name: entry.path.slice(begin) }));
+  const pageOf = (folder: string): string => (folder === '' ? path : `${path}/${folder}`);
+  const chosen = chooseModels(named, variant, pageOf);
+  const { file, components } = await readPipelineFile(source, placeOf, signal);
+  const models: WantedModel[] = [];
+  const weights: SourceFile[] = [];
+  for (const name of chosen.values()) {
+    const model = await readModel(source, name, placeOf, signal);
+    const ofModel = await weightsOf(source, model, placeOf, signal);
+    const [prefix] = splitPath(name);
+    models.push({ prefix, weights: ofModel, index: indexOf(model), obsolete: [] });
+    weights.push(...ofModel);
+  }
+  const folders = new Set(['', ...[...components, ...chosen.keys()].map((name) => `${name}/`)]);
+  const beside = entries.filter((entry) => isBeside(entry, begin, folders));
+  const { others, skipped } = await otherFiles(source, placeOf, signal, beside);
+  return {
+    commit: hub?.commit ?? null,
+    models,
+    others: [...others, file],
+    isAddition: false,
+    skipped,
+    report: emptyReport(),
+    tensorsIn: tensorsAmong(weights, placeOf),
+  };
+}
+
+/** Whether an entry is a file in one of the folders. */
+function isBeside({ path }: RepositoryEntry, begin: number, folders: ReadonlySet<string>): boolean {
+  const name = path.slice(begin);
+  return name !== PIPELINE_FILE && !name.startsWith('.') && folders.has(splitPath(name)[0]);
+}
+
+/** `model_index.json`, which is fetched now, and the folders that it names. */
+async function readPipelineFile(
+  source: SourceFiles,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<{ readonly file: WantedFile; readonly components: readonly string[] }> {
+  const found = await source.find(PIPELINE_FILE, signal);
+  const { path } = found.file;
+  if (found.byteLength > MAX_PIPELINE_FILE_BYTE_LENGTH) {
+    const message = `expected at most ${MAX_PIPELINE_FILE_BYTE_LENGTH} bytes, found ${found.byteLength}`;
+    throw new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
+  }
+  const bytes = await indexBytesOf(found, placeOf(found), signal);
+  const { name, hash, version } = found;
+  const components = componentsIn(new TextDecoder().decode(bytes), path);
+  return { file: knownFile({ name, hash, version }, bytes), components };
+}

@@ -1,0 +1,47 @@
+/** Chooses the files of a pipeline's models, by names alone. */
+
+import { SafetensorsError } from '../errors/errors.js';
+import { isOfVariant, waysToOpen } from '../file/shards/file-choice.js';
+import { MAX_COMPONENTS } from '../file/source/pipeline.js';
+import { chooseAmong } from './hub-source.js';
+
+/** A file by its path below the pipeline's folder. */
+interface NamedFile {
+  readonly name: string;
+}
+
+/**
+ * The files or indexes of a pipeline's models by their folders, in the order of names. With a variant, those of it in
+ * folders that have it, and the usual ones elsewhere. Passes over hidden folders. `pageOf` names a folder in errors.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder has
+ */
+export function chooseModels(
+  files: Iterable<NamedFile>,
+  variant: string | undefined,
+  pageOf: (folder: string) => string,
+): Map<string, string> {
+  const byFolder = new Map<string, string[]>();
+  for (const { name } of files) {
+    const [folder = '', file, ...deeper] = name.split('/');
+    if (file === undefined || deeper.length > 0 || folder.startsWith('.')) continue;
+    const names = byFolder.get(folder) ?? [];
+    byFolder.set(folder, names);
+    names.push(file);
+  }
+  const chosen = new Map<string, string>();
+  let hasVariant = variant === undefined;
+  for (const folder of [...byFolder.keys()].sort().slice(0, MAX_COMPONENTS)) {
+    const names = byFolder.get(folder) as string[];
+    const isOf = variant !== undefined && names.some((name) => isOfVariant(name, variant));
+    hasVariant ||= isOf;
+    const [way] = isOf ? [{ variant }] : waysToOpen(names);
+    if (way === undefined) continue;
+    const here = { files: names, folders: [] };
+    const file = 'file' in way ? way.file : undefined;
+    chosen.set(folder, `${folder}/${file ?? chooseAmong(here, pageOf(folder), way.variant)}`);
+  }
+  if (hasVariant) return chosen;
+  const message = `expected models of the variant ${variant}, found none in the pipeline`;
+  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: pageOf('') });
+}

@@ -37,6 +37,7 @@ import {
 import { MemoryStorage } from '../tensor/storage/memory.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
+import { checkHashes, type HashCheckOptions, requireHashCheckOptions } from './hash-check.js';
 import { isHubUri, parseHubId } from './hub/ids.js';
 import { readFileHeader } from './read-header.js';
 
@@ -47,7 +48,7 @@ export interface ParseOptions {
 }
 
 /** Options of {@link safeOpen} and {@link loadFile}. */
-export interface OpenOptions extends ParseOptions, StorageOptions {}
+export interface OpenOptions extends ParseOptions, StorageOptions, HashCheckOptions {}
 
 /** Options of {@link safeOpenAsync}. */
 export interface OpenAsyncOptions extends OpenOptions {
@@ -61,19 +62,22 @@ const PARSE_OPTIONS: OptionNames<ParseOptions> = { maxHeaderByteLength: true };
 export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
   ...PARSE_OPTIONS,
   ...STORAGE_OPTIONS,
+  checksums: true,
+  expectedHash: true,
 };
 
 const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, signal: true };
 
 /**
  * Opens a safetensors file: reads and checks the whole header, maps the file, reads none of its
- * data. Close the handle, or declare it with `using`.
+ * data unless `checksums` or `expectedHash` asks for that. Close the handle, or declare it with `using`.
  *
  * A descriptor or `FileHandle` stays the caller's, and is not moved; messages call it `descriptor 3`. A file that is
  * mapped does not need it any more when the call returns. One that is read (`storage: 'read'`, or no mapping) needs it
  * until its last tensor is read.
  *
- * @throws FormatError when the file is not valid safetensors; the message says what it looks like
+ * @throws FormatError when the file is not valid safetensors; the message says what it looks like;
+ *   `SAFETENSORS_CHECKSUM_MISMATCH` when its bytes do not have the hashes that were asked for
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like; `EBADF` for a closed descriptor
  *
@@ -116,6 +120,7 @@ export async function safeOpenAsync(
 /** Opens a file; the options may have further ones. */
 export function* openFile(path: PathOrDescriptor, options: OpenOptions): Steps<SafetensorsFile> {
   requireStorageOptions(options);
+  requireHashCheckOptions(options);
   const given = locateOpen(path);
   const limits = headerLimitsOf(options, given.label);
   const file =
@@ -123,6 +128,7 @@ export function* openFile(path: PathOrDescriptor, options: OpenOptions): Steps<S
   let storage: FileBackedStorage | undefined;
   try {
     const { header, start } = yield* readFileHeader(file, limits);
+    yield* checkHashes(file, header, options);
     storage = yield* openStorage(file, start, options);
     // The last place for an abort.
     yield;

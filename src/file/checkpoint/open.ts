@@ -29,7 +29,7 @@ const INCOMPLETE: readonly string[] = [
 ];
 
 /** Options of {@link openCheckpoint} and {@link loadCheckpoint}; options of files apply to every shard. */
-export interface OpenCheckpointOptions extends OpenOptions {
+export interface OpenCheckpointOptions extends Omit<OpenOptions, 'expectedHash'> {
   /**
    * Opens only files of a variant in a folder: with `fp16`, `model.fp16.safetensors` or the index
    * `model.safetensors.index.fp16.json`. Not needed with the path of a file or an index.
@@ -41,9 +41,12 @@ export interface OpenCheckpointOptions extends OpenOptions {
   readonly maxIndexByteLength?: number | undefined;
 }
 
+// A checkpoint may have several files, and each a hash of its own.
+const { expectedHash: _expectedHash, ...OF_EVERY_FILE } = OPEN_OPTIONS;
+
 /** Names of the options. */
 export const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
-  ...OPEN_OPTIONS,
+  ...OF_EVERY_FILE,
   variant: true,
   revision: true,
   maxIndexByteLength: true,

@@ -3,7 +3,7 @@
  * `platform/storage/file-backed` has the tolerant check of open files.
  */
 
-import { constants, type StatsBase } from 'node:fs';
+import { type BigIntStats, constants, type StatsBase } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { retryWithoutDropped } from './dropped-files.js';
 import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
@@ -129,9 +129,12 @@ export function cutShort(
  * Returns a function that throws FileChangedError once the file has another size or modification time
  * than now: a copy must not be half old, half new.
  */
-export function changeCheck(file: ReadFile): () => void {
+export function changeCheck(
+  file: ReadFile,
+  since: Pick<BigIntStats, 'size' | 'mtimeNs'> = statsOf(file),
+): () => void {
   const { path } = file;
-  const { size, mtimeNs } = statsOf(file);
+  const { size, mtimeNs } = since;
   return () => {
     const now = statsOf(file);
     if (now.size === size && now.mtimeNs === mtimeNs) return;

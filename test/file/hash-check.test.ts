@@ -1,0 +1,169 @@
+/** `checksums` and `expectedHash` at open. */
+import { createHash } from 'node:crypto';
+import {
+  appendFileSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import {
+  editMetadata,
+  loadFile,
+  type NamedTensorsInMemory,
+  type OpenOptions,
+  openCheckpoint,
+  openCheckpointAsync,
+  type SafetensorsFile,
+  safeOpen,
+  safeOpenAsync,
+  saveCheckpoint,
+  saveFileSync,
+} from '../../src/index.js';
+import { temporaryPath } from '../support/make-file.js';
+
+const KEY = 'safetensors-mmap.sha256';
+const CODE = 'SAFETENSORS_CHECKSUM_MISMATCH';
+const MIB = 2 ** 20;
+
+const TENSORS = {
+  long: { dtype: 'F32', shape: [2 * MIB], data: new Float32Array(2 * MIB).fill(2) },
+  none: { dtype: 'F32', shape: [0], data: new Float32Array(0) },
+  short: { dtype: 'U8', shape: [3], data: Uint8Array.of(1, 2, 3) },
+} as const satisfies NamedTensorsInMemory;
+
+function saved(options = { checksums: true }): string {
+  const path = temporaryPath('model.safetensors');
+  saveFileSync(path, TENSORS, options);
+  return path;
+}
+
+function hashOf(path: string): string {
+  return createHash('sha256').update(readFileSync(path)).digest('hex');
+}
+
+/** Changes the last byte, which is of `short`. */
+function damage(path: string): void {
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 1] = 0;
+  writeFileSync(path, bytes);
+}
+
+describe.each([
+  ['safeOpen', async (path: string, options: OpenOptions) => safeOpen(path, options)],
+  ['safeOpenAsync', safeOpenAsync],
+])('%s', (_, open: (path: string, options: OpenOptions) => Promise<SafetensorsFile>) => {
+  it('opens a file with the hash and the sums that are expected', async () => {
+    const path = saved();
+    const expectedHash = hashOf(path).toUpperCase();
+    for (const storage of ['mmap', 'read'] as const) {
+      using file = await open(path, { storage, checksums: true, expectedHash });
+      expect(file.getTensor('short').bytes).toEqual(Uint8Array.of(1, 2, 3));
+    }
+  });
+
+  it('rejects other bytes, with the tensor or both hashes, and leaves nothing open', async () => {
+    const path = saved();
+    const expectedHash = hashOf(path);
+    damage(path);
+    const open3 = (): number => readdirSync('/proc/self/fd').length;
+    const before = process.platform === 'linux' ? open3() : 0;
+    await expect(open(path, { checksums: true })).rejects.toMatchObject({
+      ...{ code: CODE, path, tensor: 'short' },
+      message: expect.stringMatching(/claims [\da-f]{64}, found [\da-f]{64}$/),
+    });
+    await expect(open(path, { expectedHash })).rejects.toMatchObject({
+      ...{ code: CODE, path },
+      message: expect.stringContaining(`the SHA-256 ${expectedHash}, found ${hashOf(path)}`),
+    });
+    if (process.platform === 'linux') expect(open3()).toBe(before);
+    (await open(path, {})).close();
+  });
+
+  it('rejects a file without sums, and sums that cannot be', async () => {
+    const path = saved({ checksums: false });
+    await expect(open(path, { checksums: true })).rejects.toThrow('found none');
+    for (const text of ['', 'x', '0'.repeat(63 * 3), 'Z'.repeat(64 * 3), '0'.repeat(64 * 4)]) {
+      await editMetadata(path, { [KEY]: text });
+      const opening = open(path, { checksums: true });
+      await expect(opening).rejects.toMatchObject({ code: CODE });
+      await expect(open(path, {}).then((file) => file.close())).resolves.toBeUndefined();
+    }
+  });
+
+  it('refuses options of other kinds', async () => {
+    const path = saved();
+    const wrong = (options: object, code: string): Promise<void> =>
+      expect(open(path, options)).rejects.toMatchObject({ code });
+    await wrong({ checksums: 1 }, 'ERR_INVALID_ARG_TYPE');
+    await wrong({ expectedHash: 1 }, 'ERR_INVALID_ARG_TYPE');
+    await wrong({ expectedHash: 'abc' }, 'ERR_OUT_OF_RANGE');
+    await wrong({ expectedHash: 'g'.repeat(64) }, 'ERR_OUT_OF_RANGE');
+  });
+});
+
+describe('loadFile and descriptors', () => {
+  it('compare, too', () => {
+    const path = saved();
+    expect(loadFile(path, { checksums: true }).size).toBe(3);
+    damage(path);
+    expect(() => loadFile(path, { checksums: true })).toThrow('claims');
+    const fd = openSync(path, 'r');
+    expect(() => safeOpen(fd, { checksums: true })).toThrow('claims');
+  });
+});
+
+describe('a file that changes while it is compared', () => {
+  it.each([
+    ['grows', (path: string) => appendFileSync(path, 'x')],
+    ['is cut short', (path: string) => truncateSync(path, 5 * MIB)],
+    ['is written', (path: string, time: number) => utimesSync(path, 1, time)],
+  ])('is an error when it %s', async (_, change) => {
+    const path = saved();
+    const opening = safeOpenAsync(path, { checksums: true });
+    // The header was read when the first turn of the event loop ends, and some pieces at most.
+    let time = 1;
+    const timer = setInterval(() => change(path, time++), 0);
+    try {
+      await expect(opening).rejects.toMatchObject({
+        code: expect.stringMatching(/^SAFETENSORS_(FILE_CHANGED|INCOMPLETE|METADATA_INCOMPLETE)/),
+      });
+    } finally {
+      clearInterval(timer);
+    }
+  });
+
+  it('ends with the signal', async () => {
+    const ending = new AbortController();
+    const opening = safeOpenAsync(saved(), { checksums: true, signal: ending.signal });
+    setImmediate(() => ending.abort(new Error('enough')));
+    await expect(opening).rejects.toThrow('enough');
+  });
+});
+
+describe('openCheckpoint with checksums', () => {
+  it('compares every shard when it is opened', async () => {
+    const folder = temporaryPath('sharded');
+    const { files } = await saveCheckpoint(folder, TENSORS, { checksums: true, maxShardSize: MIB });
+    expect(files).toHaveLength(2);
+    (await openCheckpointAsync(folder, { checksums: true })).close();
+    const shard = files.find((name) => loadFile(`${folder}/${name}`).has('short')) as string;
+    damage(`${folder}/${shard}`);
+    using checkpoint = openCheckpoint(folder, { checksums: true });
+    expect(checkpoint.getTensor('long').shape).toEqual([2 * MIB]);
+    expect(() => checkpoint.getTensor('short')).toThrow(
+      expect.objectContaining({ code: CODE, tensor: 'short' }),
+    );
+    await expect(openCheckpointAsync(folder, { checksums: true })).rejects.toMatchObject({
+      code: CODE,
+    });
+  });
+
+  it('has no hash of the whole', () => {
+    const options = { expectedHash: '0'.repeat(64) } as object;
+    expect(() => openCheckpoint(saved(), options)).toThrow('expectedHash');
+  });
+});

@@ -140,6 +140,22 @@ function valueProblem(
     : { level: 'error', message: 'must be 0x and hexadecimal digits in lower case' };
 }
 
+/** First bytes of images, by media type; null stands for any byte. */
+const IMAGE_STARTS: Readonly<Record<string, readonly (number | null)[]>> = {
+  'image/png': [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
+  'image/jpeg': [0xff, 0xd8, 0xff],
+  // RIFF, four bytes of length, WEBP.
+  'image/webp': [0x52, 0x49, 0x46, 0x46, null, null, null, null, 0x57, 0x45, 0x42, 0x50],
+};
+
+/** The media type of an image by its first bytes: PNG, JPEG or WebP; null for anything else. */
+export function imageTypeOf(bytes: Uint8Array): string | null {
+  const found = Object.entries(IMAGE_STARTS).find(([, start]) =>
+    start.every((byte, i) => (byte === null ? i < bytes.length : bytes[i] === byte)),
+  );
+  return found?.[0] ?? null;
+}
+
 /**
  * A thumbnail's image; null unless the value is a data URL with base64. Its bytes can be anything.
  *

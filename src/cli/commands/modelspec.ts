@@ -1,8 +1,9 @@
 /** `metadata modelspec`: Stability AI's ModelSpec in the metadata of a file. */
 
-import { writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import {
   checkModelspec,
+  imageTypeOf,
   MODELSPEC_PREFIX,
   MODELSPEC_VERSION,
   type ModelspecProblem,
@@ -27,6 +28,10 @@ import {
 import { editFile, requireLocal, requireNoEditOptions } from './metadata-edit.js';
 
 const THUMBNAIL = `${MODELSPEC_PREFIX}thumbnail`;
+const HASH = `${MODELSPEC_PREFIX}hash_sha256`;
+
+/** Whoever opens the file reads its header, with the thumbnail. One of 256 × 256 pixels takes some 10 to 100 kB. */
+const MAX_THUMBNAIL_BYTE_LENGTH = 2 ** 20;
 
 /** The metadata of a safetensors source; empty when it has no metadata. */
 export async function sourceMetadata(
@@ -119,14 +124,32 @@ async function setFields(
   args: readonly string[],
 ): Promise<Outcome> {
   const path = requireLocal(source);
+  requireGiven('KEY=VALUE', args[0]);
   const changes = new Map<string, string>();
-  for (const [key, value] of keyValuePairs(args)) {
-    changes.set(key.startsWith(MODELSPEC_PREFIX) ? key : MODELSPEC_PREFIX + key, value);
+  let modelspecHash = false;
+  for (const [name, value] of keyValuePairs(args)) {
+    const key = name.startsWith(MODELSPEC_PREFIX) ? name : MODELSPEC_PREFIX + name;
+    if (key === HASH && value === 'auto') modelspecHash = true;
+    else changes.set(key, key === THUMBNAIL && value.startsWith('@') ? imageUrl(value) : value);
   }
   const version = `${MODELSPEC_PREFIX}sai_model_spec`;
   const metadata = await sourceMetadata(path, context.signal);
   if (!metadata.has(version) && !changes.has(version)) changes.set(version, MODELSPEC_VERSION);
-  return await editFile(context, options, path, changes);
+  return await editFile(context, options, path, changes, modelspecHash ? { modelspecHash } : {});
+}
+
+/** The image at a path after `@`, as a data URL. */
+function imageUrl(value: string): string {
+  const path = value.slice(1);
+  const { size } = statSync(path);
+  if (size > MAX_THUMBNAIL_BYTE_LENGTH) {
+    const expected = `expected an image of at most ${MAX_THUMBNAIL_BYTE_LENGTH} bytes`;
+    throw new UsageError(`${path}: ${expected}, found ${size}`);
+  }
+  const bytes = readFileSync(path);
+  const type = imageTypeOf(bytes);
+  if (type === null) throw new UsageError(`${path}: expected a PNG, JPEG or WebP image`);
+  return `data:${type};base64,${bytes.toString('base64')}`;
 }
 
 interface ThumbnailResult {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -227,6 +228,57 @@ describe('metadata modelspec', () => {
       'modelspec.author': 'me',
       'modelspec.sai_model_spec': '1.0.1',
     });
+  });
+
+  it('set hash_sha256=auto writes the hash that hash and verify find right', async () => {
+    const path = writeModel({ format: 'pt' });
+    const args = ['metadata', 'modelspec', 'set', path, 'hash_sha256=auto', 'title=Cats'];
+    const dry = JSON.parse(await printed([...args, '--dry-run', '--json']));
+    const hash = `0x${createHash('sha256')
+      .update(Uint8Array.of(1, 2, 3, 4))
+      .digest('hex')}`;
+    expect(dry.set).toMatchObject({ 'modelspec.hash_sha256': hash, 'modelspec.title': 'Cats' });
+    expect(metadataOf(path)).toEqual({ format: 'pt' });
+    expect(JSON.parse(await printed([...args, '--json']))).toMatchObject({ set: dry.set });
+    expect(metadataOf(path)).toEqual({ format: 'pt', ...dry.set });
+    expect(await printed(['hash', path])).toContain('modelspec.hash_sha256: as claimed\n');
+    const { problems } = JSON.parse(
+      (await call(['metadata', 'modelspec', 'check', path, '--json'])).stdout,
+    );
+    expect(problems.map(({ key }: { key: string }) => key)).not.toContain('modelspec.hash_sha256');
+    expect(await printed(args)).toContain('nothing to change');
+  });
+
+  it.each([
+    ['png', [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 1]],
+    ['jpeg', [0xff, 0xd8, 0xff, 0xe0, 1]],
+    ['webp', [...Buffer.from('RIFF\x04\x00\x00\x00WEBPVP8 ', 'latin1')]],
+  ])('set thumbnail=@FILE puts an image in (%s)', async (type, image) => {
+    const path = writeModel({});
+    const from = join(dirname(path), 'image');
+    writeFileSync(from, Uint8Array.from(image));
+    await printed(['metadata', 'modelspec', 'set', path, `thumbnail=@${from}`]);
+    const value = `data:image/${type};base64,${Buffer.from(image).toString('base64')}`;
+    expect(metadataOf(path)['modelspec.thumbnail']).toBe(value);
+    const to = join(dirname(path), `copy.${type}`);
+    await printed(['metadata', 'modelspec', 'thumbnail', path, to]);
+    expect(readFileSync(to)).toEqual(Buffer.from(image));
+  });
+
+  it.each([
+    ['no image', Buffer.from('GIF89a'), 'expected a PNG, JPEG or WebP image'],
+    ['a short one', Buffer.from('RIFF'), 'expected a PNG, JPEG or WebP image'],
+    ['too long', Buffer.concat([PNG, Buffer.alloc(2 ** 20)]), 'at most 1048576 bytes'],
+  ])('set thumbnail=@FILE refuses %s', async (_, image, message) => {
+    const path = writeModel({});
+    const from = join(dirname(path), 'image');
+    writeFileSync(from, image);
+    const args = ['metadata', 'modelspec', 'set', path, `thumbnail=@${from}`];
+    const { code, stderr } = await call(args);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });
+    expect(metadataOf(path)).toEqual({});
+    args[4] = `thumbnail=@${from}-lost`;
+    expect((await call(args)).stderr).toContain('ENOENT');
   });
 
   it('thumbnail writes the image, and over nothing', async () => {

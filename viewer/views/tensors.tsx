@@ -39,7 +39,9 @@ function Line({
   return (
     <>
       {colour !== null && <span class="swatch" style={{ background: colour }} />}
-      <span class="name" title={label}>
+      {/* The name for screen readers in one piece: the two below would be two words. */}
+      <span class="hidden">{label}</span>
+      <span class="name" title={label} aria-hidden="true">
         <span>{label.slice(0, -TAIL)}</span>
         <span>{label.slice(-TAIL)}</span>
       </span>

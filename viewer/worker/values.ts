@@ -41,7 +41,7 @@ interface Stored {
 
 /** Elements of fewer bits than a byte are read as values: their slices need not begin with a byte. */
 function isPacked(dtype: string): boolean {
-  return dtype === 'F4' || dtype.startsWith('F6');
+  return dtype === 'F4' || dtype.startsWith('F6_');
 }
 
 /** The stored tensor of a name. */

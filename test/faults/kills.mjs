@@ -21,9 +21,9 @@ const QUICK_KILLS = 120;
 
 /** Operations of a quick run: one of each group. */
 const QUICK = [
-  'saveFile',
+  'saveFile with sums',
   'saveCheckpoint, shards to shards',
-  'editMetadata',
+  'editMetadata with sums',
   'reshard into itself, dequantized',
   'convert to a folder',
   'download of a folder',

@@ -54,6 +54,7 @@ export const saving = [
   ['saveFile', file, (root) => saveFile(pathIn(root), NEW)],
   ['saveFile, not durable', file, (root) => saveFile(pathIn(root), NEW, { durable: false })],
   ['saveFileSync', file, async (root) => saveFileSync(pathIn(root), NEW)],
+  ['saveFile with sums', file, (root) => saveFile(pathIn(root), NEW, { checksums: true })],
   [
     'saveFile of a file',
     both(file, put('source.safetensors', serialize(NEW))),
@@ -129,6 +130,11 @@ export const editing = [
     'editMetadata in place',
     put('model.safetensors', roomyFile),
     (root) => editMetadata(pathIn(root), { license: 'mit' }, { inPlace: true }),
+  ],
+  [
+    'editMetadata with sums',
+    file,
+    (root) => editMetadata(pathIn(root), { license: 'mit' }, { checksums: true }),
   ],
 ];
 

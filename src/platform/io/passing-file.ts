@@ -177,8 +177,13 @@ async function openPastCache({ fd, byteLength, path }: PassedFile): Promise<Past
   return {
     file: { fd: direct, path },
     isBetter(position, length) {
-      const cached = addon.residentBytes(mapping, position, length);
-      return cached !== null && cached < length / 2;
+      try {
+        const cached = addon.residentBytes(mapping, position, length);
+        return cached !== null && cached < length / 2;
+      } catch {
+        // Then it is read as any file.
+        return false;
+      }
     },
     close() {
       closeQuietly(direct);

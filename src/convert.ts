@@ -24,12 +24,15 @@ export type { Checkpoint, CheckpointFacts } from './file/checkpoint/checkpoint.j
 export type { VerifiableSource } from './file/checkpoint/verify.js';
 export type { CloseOptions } from './file/file.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
+export type { OpenOptions, ParseOptions } from './file/open.js';
 export type { SharedMode } from './file/shards/shared-tensors.js';
 export type { CheckpointCheck } from './file/shards/verification-error.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { StreamOptions } from './file/stream.js';
+export { type OpenDdufOptions, openDduf } from './foreign/dduf/open.js';
 export type { ForeignLimits } from './foreign/limits.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
 export { type OpenNumpyOptions, openNumpy } from './foreign/numpy/open-numpy.js';

@@ -72,6 +72,13 @@ interface FileContent {
   readonly storage: Storage;
 }
 
+/** A file within another one: the bytes [begin, end) of that. */
+export interface FilePlace {
+  readonly path: string;
+  readonly begin: number;
+  readonly end: number;
+}
+
 const UNCLONEABLE = uncloneable('A SafetensorsFile', 'post its path, and open that there');
 
 /**
@@ -100,23 +107,35 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   readonly uncloneable = UNCLONEABLE;
   readonly #storage: Storage;
   readonly #header: Header;
+  /** Where the file begins in its storage: not at 0 within an archive. */
+  readonly #begin: number;
   // Strong references: every call returns the same tensor with the same buffer, so writes to it stay.
   readonly #tensors = new Map<string, Tensor>();
 
-  private constructor(storage: Storage, header: Header) {
+  private constructor(storage: Storage, header: Header, begin: number) {
     this.#storage = storage;
     this.#header = header;
+    this.#begin = begin;
   }
 
-  /** @internal Takes ownership of the storage. */
-  static of(storage: Storage, header: Header): SafetensorsFile {
-    return new SafetensorsFile(storage, header);
+  /** @internal Takes ownership of the storage, in which the file begins at `begin`. */
+  static of(storage: Storage, header: Header, begin = 0): SafetensorsFile {
+    return new SafetensorsFile(storage, header, begin);
   }
 
   /** @internal The file's parts, if it has not changed; the file keeps owning them. */
   static contentOf(file: SafetensorsFile): FileContent {
     verifyOpen(file.#storage);
     return { header: file.#header, storage: file.#storage };
+  }
+
+  /** @internal Its place within an archive; undefined for a file by itself. */
+  static placeOf(file: SafetensorsFile): FilePlace | undefined {
+    const begin = file.#begin;
+    const { path } = file;
+    return begin === 0 || path === undefined
+      ? undefined
+      : { path, begin, end: begin + file.byteLength };
   }
 
   /** @internal Its header, whether the file has changed or not. */
@@ -321,7 +340,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     const entries = this.#entries(names);
     // The format has no holes between tensors.
     const { dataStart, dataByteLength } = this.#header;
-    const all = { position: dataStart, byteLength: dataByteLength };
+    const all = { position: this.#begin + dataStart, byteLength: dataByteLength };
     const ranges = names === undefined ? [all] : entries.map((entry) => this.#range(entry));
     const sources = (): StorageRange[] =>
       entries.map((entry) => TensorOf.sourceOf(this.#tensor(entry, this.#header.name(entry))));
@@ -372,7 +391,9 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
    */
   residency(name?: string): number | null {
     verifyOpen(this.#storage);
-    if (name === undefined) return this.#storage.residentBytes(0, this.#storage.byteLength);
+    if (name === undefined) {
+      return this.#storage.residentBytes(this.#begin, this.#begin + this.byteLength);
+    }
     const { position, byteLength } = this.#range(this.#require(name));
     return this.#storage.residentBytes(position, position + byteLength);
   }
@@ -490,7 +511,8 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   #range(entry: number): FileRange {
     const { dataStart } = this.#header;
     const begin = this.#header.begin(entry);
-    return { position: dataStart + begin, byteLength: this.#header.end(entry) - begin };
+    const position = this.#begin + dataStart + begin;
+    return { position, byteLength: this.#header.end(entry) - begin };
   }
 
   #tensor(entry: number, name: string): Tensor {

@@ -13,6 +13,7 @@ import {
 } from '../header/header.js';
 import { type OpenedFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
 import type { Steps } from '../platform/io/steps.js';
+import type { ByteRange } from '../tensor/pieces.js';
 
 /** A checked header, and its bytes. */
 export interface ReadHeader {
@@ -22,18 +23,20 @@ export interface ReadHeader {
 }
 
 /**
- * Reads and checks the header, and nothing else.
+ * Reads and checks the header, and nothing else: of the whole file, or of a part of it that is a file by itself.
  *
  * @throws FormatError with the format that the file looks like; FileChangedError when the file is rewritten meanwhile
  */
 export function* readFileHeader(
   file: OpenedFile,
   options: ParseHeaderOptions = { path: file.path },
+  { begin, end }: ByteRange = { begin: 0, end: file.byteLength },
 ): Steps<ReadHeader> {
-  const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
-  yield* readFully(readBytesOf(file), head, 0, file.path);
-  const length = readHeaderLength(head, file.byteLength, options);
+  const byteLength = end - begin;
+  const head = new Uint8Array(Math.min(byteLength, HEAD_BYTE_LENGTH));
+  yield* readFully(readBytesOf(file), head, begin, file.path);
+  const length = readHeaderLength(head, byteLength, options);
   const start = new Uint8Array(PREFIX_BYTE_LENGTH + length);
-  yield* readFully(readBytesOf(file), start, 0, file.path);
-  return { header: yield* parseStart(start, file.byteLength, options), start };
+  yield* readFully(readBytesOf(file), start, begin, file.path);
+  return { header: yield* parseStart(start, byteLength, options), start };
 }

@@ -81,12 +81,12 @@ export function lookInto<Result>(
   }
 }
 
-function readStart(file: ByteReader): Uint8Array {
+export function readStart(file: ByteReader): Uint8Array {
   return file.read(0, Math.min(START_BYTE_LENGTH, file.byteLength));
 }
 
 /** Positioned reads of an open file. */
-function fileReader(file: OpenedFile): ByteReader {
+export function fileReader(file: OpenedFile): ByteReader {
   return {
     byteLength: file.byteLength,
     read: (begin, end) => {

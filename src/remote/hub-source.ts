@@ -3,10 +3,8 @@
 import { quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
 import {
-  chooseFiles,
-  isOfVariant,
   noVariant,
-  onlyWholeFile,
+  preferredFile,
   usualFileName,
   usualFileNames,
 } from '../file/shards/file-choice.js';
@@ -161,11 +159,7 @@ export function chooseAmong(
   variant: string | undefined,
   { missing, advice = '' }: { readonly missing?: string; readonly advice?: string } = {},
 ): string {
-  const ofVariant = files.filter((name) => isOfVariant(name, variant));
-  const { indexes, single } = chooseFiles(ofVariant, variant);
-  const chosen = [indexes[0], single, onlyWholeFile(ofVariant)].find(
-    (name) => name !== undefined && name !== missing,
-  );
+  const chosen = preferredFile(files, variant, missing);
   if (chosen !== undefined) return chosen;
   if (files.includes(PIPELINE_FILE)) {
     const advice = `which has several; open one of its folders: ${quoteNames(folders) || 'nothing'}`;

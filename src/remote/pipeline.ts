@@ -8,6 +8,7 @@ import {
 } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { chooseModels } from '../file/shards/pipeline-files.js';
 import { isOfFile } from '../file/shards/verification-error.js';
 import {
   componentsIn,
@@ -24,7 +25,6 @@ import {
   type RemoteRuntime,
   requireRemoteOptions,
 } from './open.js';
-import { chooseModels } from './pipeline-files.js';
 import { RemoteShards } from './remote-shards.js';
 import { ofEach, withScope } from './scope.js';
 import type { Session } from './session.js';
@@ -134,9 +134,7 @@ async function findModels(
   const below = entries.flatMap(({ path, isFolder }) =>
     isFolder || !path.startsWith(prefix) ? [] : [{ name: path.slice(prefix.length) }],
   );
-  const pageOf = (name: string): string =>
-    repository.pageOf(name === '' ? folder : `${prefix}${name}`);
-  const chosen = chooseModels(below, variant, pageOf);
+  const chosen = chooseModels(below, variant, path);
   const files = new Map(Array.from(chosen, ([name, file]) => [name, prefix + file]));
   return { files, missing: named.filter((name) => !here.folders.includes(name)) };
 }

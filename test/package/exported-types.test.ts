@@ -20,10 +20,10 @@ const entries = Object.values(exports).flatMap(({ types, browser }) =>
 
 /**
  * A page, and programs, can keep so many names in view. Those of quantized tensors and of what is in a checkpoint have
- * a few of their own. Pipelines are the last two: they cannot be opened by `openCheckpoint` and `openRemote`, which give
- * one model.
+ * a few of their own. Pipelines are the last three, in a folder, a repository and an archive: `openCheckpoint` and
+ * `openRemote` give one model.
  */
-const MAXIMUM_NAMES = 49;
+const MAXIMUM_NAMES = 50;
 
 const program = ts.createProgram(
   entries.map((path) => root + path),

@@ -1,10 +1,12 @@
 /** Pipelines of diffusers: in a repository as in a folder. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openPipeline } from '../../src/file/checkpoint/open-pipeline.js';
 import { VerificationError, verifyCheckpoint } from '../../src/index.js';
 import { openRemotePipeline } from '../../src/remote/node/open-remote.js';
 import { call } from '../cli/call.js';
+import { storedArchive } from '../foreign/stored-archive.js';
 import { HubServer } from '../support/hub-server.js';
 import { writeBelow } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
@@ -314,5 +316,49 @@ describe('diff of pipelines', () => {
     ]);
     const one = await call(['diff', onDisk(), join(onDisk(), 'unet')]);
     expect(one.stderr).toMatch(/a pipeline of several models/);
+  });
+});
+
+describe('a DDUF archive', () => {
+  const CONFIGURED = { ...FILES, 'text_encoder/config.json': '{}', 'unet/config.json': '{}' };
+
+  function archive(files: Readonly<Record<string, string | Uint8Array>>, name: string): string {
+    const path = temporaryPath(name);
+    writeFileSync(path, storedArchive(files));
+    return path;
+  }
+
+  it('is inspected, verified and compared as the folder that it holds', async () => {
+    const path = archive(CONFIGURED, 'pipeline.dduf');
+    const here = JSON.parse((await call(['inspect', path, '--json'])).stdout);
+    const there = JSON.parse((await call(['inspect', onDisk(), '--json'])).stdout);
+    expect([here.format, here.byteLength]).toEqual(['diffusers', there.byteLength]);
+    expect(here.components.unet).toMatchObject({ tensors: there.components.unet.tensors });
+    const diff = await call(['diff', path, onDisk(), '--values']);
+    expect([diff.code, diff.stdout]).toEqual([0, 'no difference; 2 tensors\n']);
+    const half = await call(['inspect', path, '--variant', 'fp16', '--json']);
+    expect(JSON.parse(half.stdout).components.unet.tensors).toMatchObject([{ name: 'half' }]);
+    expect((await call(['verify', path])).stdout).toMatch(/^no problems/);
+    const hashes = await Promise.all(
+      [path, onDisk()].map(
+        async (source) => (await call(['hash', source, '--json', '--all'])).stdout,
+      ),
+    );
+    const [packed, unpacked] = hashes.map((text) => JSON.parse(text).files);
+    expect(packed).toEqual(unpacked);
+  });
+
+  it('with problems has them by their files', async () => {
+    const bad = { ...CONFIGURED, 'unet/diffusion_pytorch_model.safetensors': 'broken' };
+    const path = archive(bad, 'bad.dduf');
+    const { code, stdout } = await call(['verify', path, '--json']);
+    expect([code, JSON.parse(stdout).problems]).toMatchObject([
+      1,
+      [{ file: 'unet/diffusion_pytorch_model.safetensors' }],
+    ]);
+    writeFileSync(path, storedArchive(CONFIGURED, 'unet/config.json'));
+    const compressed = JSON.parse((await call(['verify', path, '--json'])).stdout);
+    expect(compressed.problems).toMatchObject([{ code: 'SAFETENSORS_INVALID_ARCHIVE' }]);
+    expect((await call(['inspect', path, '--revision', 'main'])).code).toBe(2);
   });
 });

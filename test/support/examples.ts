@@ -23,6 +23,7 @@
  * `arrays.npz` has arrays of NumPy; `quantized` has `up_proj.weight`, FP8 of shape [4, 8] in blocks of 2 × 4, whose
  * rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
  * diffusers, with the same tensors in each of `text_encoder` and `unet`; `unet` also has them as the variant `fp16`.
+ * `pipeline.dduf` is an archive of it.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import {
@@ -43,6 +44,7 @@ import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { fromFloat32 } from '../../src/index.js';
+import { storedArchive } from '../foreign/stored-archive.js';
 import { writeBelow, writeCheckpoint } from './make-checkpoint.js';
 import { type Entry, fileBytes } from './make-file.js';
 import { childPath } from './run-child.js';
@@ -232,6 +234,7 @@ export function writeModels(folder: string): void {
   for (const [path, content] of Object.entries(PIPELINE)) {
     writeBelow(join(folder, 'my-pipeline'), path, content);
   }
+  writeFileSync(join(folder, 'pipeline.dduf'), storedArchive(PIPELINE));
 }
 
 /** The list of a folder's files, where the Hub has it. */

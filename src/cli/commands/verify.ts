@@ -12,7 +12,9 @@ import {
   type FoundAt,
   foreignSource,
   formatAt,
+  isDduf,
   openAddress,
+  openArchive,
   pathOf,
 } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult } from './command.js';
@@ -45,6 +47,10 @@ async function verifySource(
   if (path === null) {
     const opening = { signal, toVerify: true, ...choice };
     return await verifyCheckpoint(() => openAddress(source, opening, foreign), { signal });
+  }
+  if (isDduf(path)) {
+    const opening = { storage: 'read', foreign, choice, toVerify: true } as const;
+    return await verifyCheckpoint(() => openArchive(path, opening), { hashes, signal });
   }
   const found = await formatAt(path, foreign, choice).catch((error: unknown): FoundAt => {
     // An unreadable file explains all its missing contents: the report lists the file alone.

@@ -7,6 +7,7 @@ import {
   type HashedLayout,
   type HashOptions,
   hashFile,
+  hashPart,
   hashPieces,
 } from '../../file/verification/hash-file.js';
 import { hashedLayout } from '../../file/verification/legacy-place.js';
@@ -27,7 +28,7 @@ const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
 
 /** A safetensors file to hash. */
 export interface HashableFile extends Pick<ShardHeader, 'file' | 'metadata'> {
-  /** Null for a remote file. */
+  /** Null for a remote file, and for one within an archive. */
   readonly path: string | null;
   /** Length of the whole file. */
   readonly byteLength: number;
@@ -59,6 +60,10 @@ export async function localFiles(
 ): Promise<HashableFile[]> {
   const folder = dirname(checkpoint.path);
   return (await checkpoint.headers({ signal })).map((header) => {
+    const place = checkpoint.placeOf(header.file);
+    if (place !== undefined) {
+      return hashable(header, null, (layout, options) => hashPart(place, layout, options));
+    }
     const path = join(folder, header.file);
     return hashable(header, path, (layout, options) => hashFile(path, layout, options));
   });

@@ -1,7 +1,7 @@
 /** Opens sources: a path, a URL or an id, in any format that the library reads. */
 
 import { fileURLToPath } from 'node:url';
-import type { OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
+import type { OpenDdufOptions, OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import {
@@ -9,6 +9,7 @@ import {
   FormatError,
   openCheckpoint,
   openPipeline,
+  type Pipeline,
   SafetensorsError,
 } from '../../index.js';
 import type {
@@ -71,24 +72,24 @@ export function pathOf(source: string): string | null {
   return source.startsWith('hf://') && hubSettings().isOffline ? source : null;
 }
 
+/** Options of {@link openSource}. */
+interface OpeningOptions {
+  readonly signal: AbortSignal;
+  readonly storage: 'mmap' | 'read' | undefined;
+  readonly foreign?: ForeignChoices;
+  readonly toVerify?: boolean;
+  readonly choice?: SourceChoice;
+  /** False does not compare remote tensors with the sums of their file: for a caller that does so itself. */
+  readonly checksums?: boolean;
+}
+
 /**
  * Opens a source. The caller chooses the storage: mapped or read; with `toVerify` models of a pipeline that cannot be
  * opened are left out.
  *
  * @throws Whatever `openCheckpoint`, `openRemote`, `openTorchCheckpoint` and `openNumpy` throw
  */
-export async function openSource(
-  source: string,
-  options: {
-    readonly signal: AbortSignal;
-    readonly storage: 'mmap' | 'read' | undefined;
-    readonly foreign?: ForeignChoices;
-    readonly toVerify?: boolean;
-    readonly choice?: SourceChoice;
-    /** False does not compare remote tensors with the sums of their file: for a caller that does so itself. */
-    readonly checksums?: boolean;
-  },
-): Promise<OpenedSource> {
+export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
   const { signal, storage, foreign = {}, toVerify, choice = {}, checksums } = options;
   const path = pathOf(source);
   if (path === null) {
@@ -99,6 +100,7 @@ export async function openSource(
     });
     return pipelineOf(opened, components);
   }
+  if (isDduf(path)) return ofLocalPipeline(await openArchive(path, options));
   const found = await formatAt(path, foreign, choice);
   if (found.kind === 'gguf') return found;
   if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
@@ -106,12 +108,30 @@ export async function openSource(
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage, ...choice }) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    const opened = openPipeline(path, { storage, toVerify, ...choice });
-    const components = Array.from(opened.models, ([name, checkpoint]) => {
-      return { kind: 'local' as const, name, checkpoint };
-    });
-    return pipelineOf(opened, components);
+    return ofLocalPipeline(openPipeline(path, { storage, toVerify, ...choice }));
   }
+}
+
+/** Whether a path has the name of a DDUF archive; its bytes look like those of any zip archive. */
+export function isDduf(path: string): boolean {
+  return /\.dduf$/i.test(path);
+}
+
+/** Opens a DDUF archive. Throws a RangeError for options of other formats, and for a revision. */
+export async function openArchive(
+  path: string,
+  { storage, toVerify, foreign = {}, choice = {} }: Omit<OpeningOptions, 'signal'>,
+): Promise<Pipeline<Checkpoint>> {
+  requireUsed(foreign, 'safetensors');
+  const { openDduf } = await import('../../convert.js');
+  return openDduf(path, { storage, toVerify, ...choice } as OpenDdufOptions);
+}
+
+function ofLocalPipeline(opened: Pipeline<Checkpoint>): OpenedSource {
+  const components = Array.from(opened.models, ([name, checkpoint]) => {
+    return { kind: 'local' as const, name, checkpoint };
+  });
+  return pipelineOf(opened, components);
 }
 
 function isOfPipeline(error: unknown): boolean {

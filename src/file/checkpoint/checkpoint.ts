@@ -26,7 +26,7 @@ import { type Partition, planPartition } from '../../tensor/partition.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { CLOSE_OPTIONS, type CloseOptions } from '../file.js';
+import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { readBeside } from '../json-beside.js';
 import type { CheckpointCheck } from '../shards/verification-error.js';
@@ -442,6 +442,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   summary(): CheckpointSummary {
     return summarize(this.#shards);
+  }
+
+  /** @internal The place of a shard within an archive; undefined for files by themselves. */
+  placeOf(name: string): FilePlace | undefined {
+    const file = this.#shards.opened.get(this.shards.indexOf(name));
+    return file instanceof SafetensorsFile ? SafetensorsFile.placeOf(file) : undefined;
   }
 
   /** @internal A small file in the folder of `path`; undefined when there is none. */

@@ -96,6 +96,18 @@ export function chooseFiles(present: readonly string[], variant: string | undefi
   return usualFiles(present, variant) ?? only;
 }
 
+/** The file or index to open among these names: an index, the single file, or the only file of another name. */
+export function preferredFile(
+  names: readonly string[],
+  variant: string | undefined,
+  missing?: string,
+): string | undefined {
+  const ofVariant = names.filter((name) => isOfVariant(name, variant));
+  const { indexes, single } = chooseFiles(ofVariant, variant);
+  const found = [indexes[0], single, onlyWholeFile(ofVariant)];
+  return found.find((name) => name !== undefined && name !== missing);
+}
+
 /** Whether files of these names make a checkpoint, right or wrong, that is chosen without a variant. */
 export function hasCheckpoint(present: readonly string[]): boolean {
   const { indexes, single = onlyWholeFile(present) } = chooseFiles(present, undefined);

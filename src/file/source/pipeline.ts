@@ -14,9 +14,6 @@ import type { VerifyBytesOptions } from './verify-options.js';
 /** Longest `model_index.json` to read, in bytes. Those of pipelines have less than 4 kB. */
 export const MAX_PIPELINE_FILE_BYTE_LENGTH: number = 2 ** 20;
 
-/** Most folders that are looked at. Pipelines have about ten. */
-export const MAX_COMPONENTS = 1000;
-
 /** An open model of a pipeline: a `Checkpoint` or a `RemoteCheckpoint`. */
 export interface PipelineModel {
   /** The checks of `verify`. */

@@ -12,6 +12,7 @@ import {
 } from '../../platform/io/passing-file.js';
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
+import type { FilePlace } from '../file.js';
 import { HashThread } from './hash-thread.js';
 
 /** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
@@ -130,6 +131,22 @@ export async function hashFile(
   try {
     const { size } = await handle.stat();
     return await hashOpened({ fd: handle.fd, path, byteLength: size }, layout, options);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Hashes a file that is a part of another one. */
+export async function hashPart(
+  { path, begin, end }: FilePlace,
+  layout: HashedLayout,
+  options: HashOptions,
+): Promise<FileHashes> {
+  const handle = await open(path);
+  try {
+    const range = { start: begin, end: end - 1, autoClose: false };
+    const highWaterMark = PASSING_READ_BYTE_LENGTH;
+    return await hashPieces(handle.createReadStream({ ...range, highWaterMark }), layout, options);
   } finally {
     await handle.close();
   }

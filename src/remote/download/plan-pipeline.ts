@@ -2,10 +2,10 @@
 
 import { FormatError } from '../../errors/errors.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { chooseModels } from '../../file/shards/pipeline-files.js';
 import { componentsIn, MAX_PIPELINE_FILE_BYTE_LENGTH } from '../../file/source/pipeline.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import type { RepositoryEntry } from '../hub-repository.js';
-import { chooseModels } from '../pipeline-files.js';
 import { indexBytesOf, otherFiles, type PlaceOf, readModel } from './model-files.js';
 import { indexOf, tensorsAmong, weightsOf } from './plan-whole.js';
 import { knownFile } from './receive.js';
@@ -28,8 +28,7 @@ export async function planPipeline(
   const begin = hub?.prefix.length ?? 0;
   const entries = (await source.listAll(signal)) ?? [];
   const named = entries.map((entry) => ({ name: entry.path.slice(begin) }));
-  const pageOf = (folder: string): string => (folder === '' ? path : `${path}/${folder}`);
-  const chosen = chooseModels(named, variant, pageOf);
+  const chosen = chooseModels(named, variant, path);
   const { file, components } = await readPipelineFile(source, placeOf, signal);
   const models: WantedModel[] = [];
   const weights: SourceFile[] = [];

@@ -1,9 +1,10 @@
 /** Chooses the files of a pipeline's models, by names alone. */
 
-import { SafetensorsError } from '../errors/errors.js';
-import { isOfVariant, waysToOpen } from '../file/shards/file-choice.js';
-import { MAX_COMPONENTS } from '../file/source/pipeline.js';
-import { chooseAmong } from './hub-source.js';
+import { SafetensorsError } from '../../errors/errors.js';
+import { isOfVariant, preferredFile, waysToOpen } from './file-choice.js';
+
+/** Most folders that are looked at. Pipelines have about ten. */
+const MAX_COMPONENTS = 1000;
 
 /** A file by its path below the pipeline's folder. */
 interface NamedFile {
@@ -12,14 +13,14 @@ interface NamedFile {
 
 /**
  * The files or indexes of a pipeline's models by their folders, in the order of names. With a variant, those of it in
- * folders that have it, and the usual ones elsewhere. Passes over hidden folders. `pageOf` names a folder in errors.
+ * folders that have it, and the usual ones elsewhere. Passes over hidden folders. `path` names the pipeline in errors.
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder has
  */
 export function chooseModels(
   files: Iterable<NamedFile>,
   variant: string | undefined,
-  pageOf: (folder: string) => string,
+  path: string,
 ): Map<string, string> {
   const byFolder = new Map<string, string[]>();
   for (const { name } of files) {
@@ -37,11 +38,10 @@ export function chooseModels(
     hasVariant ||= isOf;
     const [way] = isOf ? [{ variant }] : waysToOpen(names);
     if (way === undefined) continue;
-    const here = { files: names, folders: [] };
-    const file = 'file' in way ? way.file : undefined;
-    chosen.set(folder, `${folder}/${file ?? chooseAmong(here, pageOf(folder), way.variant)}`);
+    const file = 'file' in way ? way.file : preferredFile(names, way.variant);
+    if (file !== undefined) chosen.set(folder, `${folder}/${file}`);
   }
   if (hasVariant) return chosen;
   const message = `expected models of the variant ${variant}, found none in the pipeline`;
-  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: pageOf('') });
+  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }

@@ -71,6 +71,8 @@ export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
   if ((page === undefined || !isKnown) && FILE_NAME.test(url.pathname)) return null;
   if (!isRepositoryName(name) || !isKnown || [revision, path].some(isObjectionable))
     refuse(url.pathname);
+  if (page !== undefined && revision === undefined)
+    refuse(url.pathname, `the address with a branch, tag or commit after \`${page}\``);
   const id = { cacheName: [kind, ...name].join('--'), revision, path: path ?? '' };
   const isFile = FILE_PAGES.includes(page ?? '') && path !== undefined;
   return { endpoint: found === SHORT_HOST ? DEFAULT_ENDPOINT : found, id, isFile };

@@ -101,6 +101,14 @@ describe('an address copied from a browser', () => {
 
   it.each([
     ['https://huggingface.co/buckets/org', 'single files of a bucket'],
+    ['https://huggingface.co/org/name/tree', 'a branch, tag or commit after `tree`'],
+    ['https://huggingface.co/org/name/tree/', 'a branch, tag or commit after `tree`'],
+    ['https://huggingface.co/org/name/tree//unet', 'a branch, tag or commit after `tree`'],
+    ['https://huggingface.co/gpt2/blob//config.json', 'a branch, tag or commit after `blob`'],
+    [
+      'https://huggingface.co/org/name/resolve//a.safetensors',
+      'a branch, tag or commit after `resolve`',
+    ],
     ['https://huggingface.co/buckets/org/name/tree/folder', 'single files of a bucket'],
     ['https://huggingface.co/kernels/org/name', 'kernels are programs'],
     ['https://huggingface.co/kernels/org/name/tree/main', 'kernels are programs'],

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
 import {
   createWriter,
+  editMetadata,
   loadFile,
   type NamedTensors,
   type NamedTensorsInMemory,
@@ -18,6 +19,7 @@ import {
   verifyCheckpoint,
 } from '../../../src/index.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { root } from '../../support/source-tree.js';
 
 const KEY = 'safetensors-mmap.sha256';
@@ -237,5 +239,51 @@ describe('a save with sums that fails', () => {
     await expect(save).rejects.toThrow('enough');
     expect(readFileSync(path, 'utf8')).toBe('old');
     expect(readdirSync(dirname(path)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+});
+
+const python = findPython('safetensors', 'numpy');
+
+/** Reads each file by the library, and compares the sums with those of hashlib. */
+const CHECK = `
+import hashlib, json, sys
+from safetensors import safe_open
+from safetensors.numpy import load_file
+for path in sys.argv[1:]:
+    raw = open(path, 'rb').read()
+    n = int.from_bytes(raw[:8], 'little')
+    header = json.loads(raw[8:8 + n])
+    sums = header.pop('__metadata__')['${KEY}']
+    data = raw[8 + n:]
+    order = sorted(header.values(), key=lambda one: one['data_offsets'])
+    found = [hashlib.sha256(data[slice(*one['data_offsets'])]).hexdigest() for one in order]
+    assert ''.join(found) == sums, path
+    with safe_open(path, 'np') as file: assert file.metadata()['${KEY}'] == sums
+    print(sorted(load_file(path)))
+`;
+
+describe.skipIf(isSkipped(python))(titleWith(python, 'files with sums'), () => {
+  it('of every writer are read by the reference, and have the sums of hashlib', async () => {
+    const folder = temporaryPath('written');
+    const source = await savedWithSums();
+    await saveCheckpoint(folder, TENSORS, { checksums: true });
+    const paths = [source, `${folder}/model.safetensors`];
+    const target = (name: string): string => {
+      paths.push(`${folder}/${name}.safetensors`);
+      return paths.at(-1) as string;
+    };
+    saveFileSync(target('sync'), TENSORS, { checksums: true });
+    await convert(source, target('convert'), { checksums: true });
+    const writer = await createWriter(target('writer'), TENSORS, { checksums: true });
+    for (const [name, { data }] of Object.entries(TENSORS)) await writer.write(name, data);
+    await writer.close();
+    const pieces: Uint8Array[] = [];
+    for await (const piece of serializeStream(TENSORS, { checksums: true })) pieces.push(piece);
+    writeFileSync(target('stream'), Buffer.concat(pieces));
+    const edited = target('edited');
+    saveFileSync(edited, TENSORS);
+    await editMetadata(edited, {}, { checksums: true });
+    const names = "['long', 'none', 'short']";
+    expect(runPython(python, ['-c', CHECK, ...paths])).toBe(`${names}\n`.repeat(paths.length));
   });
 });

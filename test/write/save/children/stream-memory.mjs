@@ -15,14 +15,15 @@ async function* produce() {
 }
 
 function tensorsOf() {
-  if (way === 'streamed') return { x: { dtype: 'U8', shape: [count], data: produce } };
+  if (way.startsWith('streamed')) return { x: { dtype: 'U8', shape: [count], data: produce } };
   if (way === 'swapped' || way === 'turned') return openNumpy(source);
   const file = safeOpen(source, { storage: 'mmap' });
-  if (way === 'mapped') file.getTensor('x').bytes;
+  if (way.startsWith('mapped')) file.getTensor('x').bytes;
   return file;
 }
 
-const stream = serializeStream(tensorsOf());
+const options = way.endsWith('summed') ? { checksums: true } : {};
+const stream = serializeStream(tensorsOf(), options);
 globalThis.gc();
 const before = processStatus('RssAnon');
 let [anonymous, byteLength] = [0, 0];

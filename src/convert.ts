@@ -23,6 +23,7 @@ export type { NamedValues } from './errors/named-values.js';
 export type { Checkpoint, CheckpointFacts } from './file/checkpoint/checkpoint.js';
 export type { VerifiableSource } from './file/checkpoint/verify.js';
 export type { CloseOptions } from './file/file.js';
+export type { HashCheckOptions } from './file/hash-check.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export type { OpenOptions, ParseOptions } from './file/open.js';
 export type { SharedMode } from './file/shards/shared-tensors.js';

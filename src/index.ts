@@ -33,6 +33,7 @@ export {
 export { type OpenPipelineOptions, openPipeline } from './file/checkpoint/open-pipeline.js';
 export type { VerifiableSource } from './file/checkpoint/verify.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';
+export type { HashCheckOptions } from './file/hash-check.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export {
   loadFile,

@@ -25,7 +25,7 @@ export type { VerifiableSource } from './file/checkpoint/verify.js';
 export type { CloseOptions } from './file/file.js';
 export type { HashCheckOptions } from './file/hash-check.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
-export type { OpenOptions, ParseOptions } from './file/open.js';
+export type { ParseOptions } from './file/open.js';
 export type { SharedMode } from './file/shards/shared-tensors.js';
 export type { CheckpointCheck } from './file/shards/verification-error.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';

@@ -11,7 +11,7 @@ import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import type { CheckpointFiles } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
-import { OPEN_OPTIONS, type OpenOptions } from '../../file/open.js';
+import type { ParseOptions } from '../../file/open.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { checkIndexByteLength, parseCheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import { isIndexPath, requireVariant } from '../../file/shards/file-choice.js';
@@ -24,20 +24,26 @@ import { closeOwn, openRegularFile } from '../../platform/io/opened-file.js';
 import { pathText } from '../../platform/io/paths.js';
 import { runSync, type Steps } from '../../platform/io/steps.js';
 import type { FileBackedStorage } from '../../platform/storage/file-backed.js';
-import { openStorage, requireStorageOptions } from '../../platform/storage/open.js';
+import {
+  openStorage,
+  requireStorageOptions,
+  STORAGE_OPTIONS,
+  type StorageOptions,
+} from '../../platform/storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { fileReader, readStart } from '../open-file.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import { type DdufArchive, readDduf } from './archive.js';
 
 /** Options of {@link openDduf}. */
-export interface OpenDdufOptions extends OpenOptions, PipelineOptions {
+export interface OpenDdufOptions extends ParseOptions, StorageOptions, PipelineOptions {
   /** Opens the files of a variant, such as `fp16`, in folders that have them. */
   readonly variant?: string | undefined;
 }
 
 const OPEN_DDUF_OPTIONS: OptionNames<OpenDdufOptions> = {
-  ...OPEN_OPTIONS,
+  ...STORAGE_OPTIONS,
+  maxHeaderByteLength: true,
   toVerify: true,
   variant: true,
 };
@@ -184,7 +190,7 @@ function filesOf(
 function* openPart(
   { path, byteLength, mtimeNs, start }: OpenedArchive,
   { name, begin, end }: ArchiveEntry,
-  options: OpenOptions,
+  options: OpenDdufOptions,
 ): Steps<SafetensorsFile> {
   const file = yield* openRegularFile(path, path);
   let storage: FileBackedStorage | undefined;

@@ -143,11 +143,15 @@ describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
       'GET /config.json bytes=0-9999999',
     ]);
     await page.getByRole('treeitem', { name: 'a.weight' }).click();
-    await page.getByRole('gridcell').first().waitFor();
+    // The cells are there before their values.
+    await expect.poll(() => server.requests.length).toBeGreaterThan(opening);
+    await settled(page);
     const values = server.requests.slice(opening);
-    expect(values.length).toBeGreaterThan(0);
     expect(values.every((one) => one.startsWith('GET /small.safetensors bytes='))).toBe(true);
-    expect(requests.filter(isSent).length).toBe(server.requests.length);
+    // One that was given up before it was sent is known to the browser alone.
+    expect(new Set(requests.filter(isSent))).toEqual(
+      new Set([server.at('/small.safetensors'), server.at('/config.json')]),
+    );
     // Chromium writes of a missing configuration in its console.
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });
@@ -158,7 +162,7 @@ describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
     const { page, requests } = await show(`${pages[from]}#open=${address}&tensor=last`);
     await page.getByRole('gridcell').first().waitFor();
     expect(await shownTensors(page)).toEqual(['first', 'last']);
-    expect(requests.filter(isSent).length).toBe(server.requests.length);
+    expect(requests.filter(isSent).every((url) => url.startsWith(server.at('/')))).toBe(true);
   });
 
   it('says what a server must answer that refuses pages', async () => {

@@ -78,7 +78,6 @@ const LATE = {
   'write/checkpoint/save': 'saveCheckpoint',
   'write/convert/convert': 'convert',
   'write/convert/convert-stream': 'convertStream',
-  'write/save/edit-metadata': 'editMetadata',
   'write/save/writer': 'createWriter',
 };
 
@@ -210,7 +209,8 @@ function begins(pattern) {
 /** Whether a module is in the first file that is loaded; the rest of it is what these import. */
 const inCore = (id) =>
   id === join(root, 'src/index.ts') ||
-  begins('platform/storage/')(id) ||
+  // What remote reading shares with files that load late stays out of those.
+  begins('platform/storage/|platform/io/threads|file/shards/pipeline-files')(id) ||
   /^\0(?!late-function)/.test(id);
 
 rmSync(lib, { recursive: true, force: true });

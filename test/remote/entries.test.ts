@@ -24,6 +24,7 @@ const TYPES = [
   'SelectableInfo',
   'SelectedAs',
   'SelectionOptions',
+  'SummedStreamOptions',
   'TensorChoice',
   'WritePlan',
 ];

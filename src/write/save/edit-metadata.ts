@@ -41,7 +41,6 @@ import {
 } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { type ReplacementTarget, resolveTarget } from '../replacement/target.js';
-import { changesWithRoom, hashedChanges } from './hashed-changes.js';
 
 /** Options of {@link editMetadata}. */
 export interface EditMetadataOptions extends TransferOptions, LockOptions {
@@ -201,6 +200,8 @@ async function changedMetadata(
 ): Promise<Map<string, string> | undefined> {
   const { metadata } = header;
   if (!flags.checksums && !flags.modelspecHash) return changeMetadata(metadata, changes);
+  // Loaded when it is wanted: this file is in the first chunk of the package, since an edit looks at its file at once.
+  const { changesWithRoom, hashedChanges } = await import('./hashed-changes.js');
   let isNew = false;
   const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
     const isOld = key === SUMS_KEY && value === null && flags.checksums;

@@ -129,14 +129,23 @@ export async function histogramOf(
   requireInteger('bins', bins, 1, MOST_BINS);
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
-  const scale = bins / (max - min);
+  const factor = factorOf(max - min);
+  const least = min * factor;
+  const scale = bins / (max * factor - least);
   for await (const values of windows) {
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
       if (!Number.isFinite(value)) continue;
-      const bin = max === min ? 0 : Math.min(bins - 1, Math.floor((value - min) * scale));
+      const bin =
+        max === min ? 0 : Math.min(bins - 1, Math.floor((value * factor - least) * scale));
       counts[bin] = (counts[bin] as number) + 1;
     }
   }
   return { min, max, counts };
+}
+
+/** A power of two by which values are multiplied, so that neither their range nor its inverse overflows. */
+function factorOf(range: number): number {
+  if (range > 2 ** 1000) return 2 ** -32;
+  return range < 2 ** -900 ? 2 ** 100 : 1;
 }

@@ -68,15 +68,28 @@ describe('a histogram', () => {
   it('counts every finite value once', async () => {
     await fc.assert(
       fc.asyncProperty(doubles, fc.integer({ min: 1, max: 30 }), async (values, bins) => {
-        // The range of larger values overflows.
-        const small = values.map((value) => value / 4);
-        const stats = await statisticsOf([small], 'F64');
-        const found = await histogramOf([small], stats, bins);
-        const count = small.filter(Number.isFinite).length;
+        const stats = await statisticsOf([values], 'F64');
+        const found = await histogramOf([values], stats, bins);
+        const count = values.filter(Number.isFinite).length;
         if (count === 0) expect(found).toBeNull();
         else expect(found?.counts.reduce((sum, one) => sum + one, 0)).toBe(count);
       }),
     );
+  });
+
+  it.each([
+    [
+      [0, Number.MIN_VALUE],
+      [1, 0, 0, 1],
+    ],
+    [[0, 1, 2, 3, 4].map((value) => value * Number.MIN_VALUE), [1, 1, 1, 2]],
+    [
+      [-Number.MAX_VALUE, -1, 1, Number.MAX_VALUE],
+      [1, 0, 2, 1],
+    ],
+  ])('of %j has ranges of equal length', async (values, counts) => {
+    const stats = await statisticsOf([values], 'F64');
+    expect((await histogramOf([values], stats, 4))?.counts).toEqual(counts);
   });
 
   it.each([0, 1.5, 65_537])('of %d ranges is refused', async (bins) => {

@@ -98,8 +98,9 @@ function hintOn(name: string, value: unknown, names: NamesOfOptions, prefix: str
   if (near !== undefined) return `did you mean ${prefix}${near}?`;
   // Python takes metadata as an argument of its own.
   const isMetadata = Object.hasOwn(names, 'metadata') && typeof value === 'string';
+  // Without the value, which may be a secret.
   const advice = isMetadata
-    ? `; if it is metadata, write { metadata: { ${quoteName(name)}: ${quoteName(value)} } }`
+    ? `; if it is metadata, write { metadata: { ${quoteName(name)}: … } }`
     : '';
   return `the options are ${known.map((one) => prefix + one).join(', ')}${advice}`;
 }

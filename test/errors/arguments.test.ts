@@ -169,7 +169,7 @@ describe('calls as in Python', () => {
 
   it('give metadata as an option', () => {
     expect(() => requireOptions({ format: 'pt' }, { metadata: true })).toThrow(
-      'unknown option "format"; the options are metadata; if it is metadata, write { metadata: { "format": "pt" } }',
+      'unknown option "format"; the options are metadata; if it is metadata, write { metadata: { "format": … } }',
     );
     expect(() => requireOptions({ format: 'pt' }, { storage: true })).toThrow(/are storage$/);
     expect(() => requireOptions({ format: 1 }, { metadata: true })).toThrow(/are metadata$/);

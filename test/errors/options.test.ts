@@ -122,7 +122,7 @@ test('a name with underscores is understood', async () => {
 test('without a near name all options are listed', async () => {
   await expect(saveFile(target, tensors, { format: 'pt' } as never)).rejects.toThrow(
     'unknown option "format"; the options are metadata, alignment, reserve, durable, checksums, signal, onProgress; if it is metadata, ' +
-      'write { metadata: { "format": "pt" } }',
+      'write { metadata: { "format": … } }',
   );
 });
 

@@ -390,8 +390,9 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`; compared with no sum. Fetches only the part's runs of bytes;
-   * joins runs that are at most 64 KiB apart with the bytes between them. Options may follow the index.
+   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`; compared with no sum. Fetches only the
+   * part's runs of bytes; joins runs that are at most 64 KiB apart with the bytes between them. Options may follow the
+   * index.
    *
    * @throws As `getTensor`, and as `Tensor.slice`
    *

@@ -10,10 +10,11 @@ import { runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { requireVariant, variantsAmong } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
-import { isOfFile } from '../shards/verification-error.js';
+import { missingVariant } from '../shards/pipeline-files.js';
 import {
   componentsIn,
   MAX_PIPELINE_FILE_BYTE_LENGTH,
+  openModels,
   Pipeline,
   type PipelineOptions,
 } from '../source/pipeline.js';
@@ -62,22 +63,11 @@ export function openPipeline(
   requireBoolean('toVerify', toVerify);
   const folder = runSync(findFolder(pathText('path', path), revision));
   const found = runSync(findModels(folder, variant));
-  const models = new Map<string, Checkpoint>();
-  const failed = new Map<string, Error>();
-  try {
-    for (const { path: below, name, variant } of found.models) {
-      try {
-        models.set(name, openModel(join(folder, below), { ...opening, variant }));
-      } catch (error) {
-        if (!toVerify || !isOfFile(error)) throw error;
-        failed.set(name, error);
-      }
-    }
-    return Pipeline.of({ path: folder, models, missing: found.missing, failed });
-  } catch (error) {
-    for (const model of models.values()) model.close();
-    throw error;
-  }
+  const places = found.models.map((model) => [model.name, model] as const);
+  const opened = openModels(places, toVerify, ({ path: below, variant }) =>
+    openModel(join(folder, below), { ...opening, variant }),
+  );
+  return Pipeline.of({ path: folder, missing: found.missing, ...opened });
 }
 
 /** Opens a model; where its usual file leads nowhere, as a link may, the first variant that is there. */
@@ -111,8 +101,7 @@ export function* findModels(
   const missing = yield* missingFolders(folder);
   const models = yield* modelsOf(folder, variant);
   if (variant !== undefined && !models.some((model) => model.variant === variant)) {
-    const message = `expected models of the variant ${variant}, found none in the pipeline`;
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
+    throw missingVariant(variant, folder);
   }
   return { models, missing };
 }

@@ -41,7 +41,12 @@ export function chooseModels(
     const file = 'file' in way ? way.file : preferredFile(names, way.variant);
     if (file !== undefined) chosen.set(folder, `${folder}/${file}`);
   }
-  if (hasVariant) return chosen;
+  if (!hasVariant) throw missingVariant(variant, path);
+  return chosen;
+}
+
+/** The error for a variant that no folder of a pipeline has. */
+export function missingVariant(variant: string | undefined, path: string): SafetensorsError {
   const message = `expected models of the variant ${variant}, found none in the pipeline`;
-  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
+  return new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }

@@ -44,6 +44,33 @@ export interface PipelineOptions {
 }
 
 /**
+ * Opens the models of a pipeline one after the other, by their folders. With `toVerify` those that cannot be opened are
+ * left out; else the first error is thrown, and the models before it are closed.
+ */
+export function openModels<Place, Model extends Pick<PipelineModel, 'close'>>(
+  places: Iterable<readonly [folder: string, place: Place]>,
+  toVerify: boolean,
+  open: (place: Place) => Model,
+): Pick<PipelineParts<Model>, 'models' | 'failed'> {
+  const models = new Map<string, Model>();
+  const failed = new Map<string, Error>();
+  try {
+    for (const [folder, place] of places) {
+      try {
+        models.set(folder, open(place));
+      } catch (error) {
+        if (!toVerify || !isOfFile(error)) throw error;
+        failed.set(folder, error);
+      }
+    }
+    return { models, failed };
+  } catch (error) {
+    for (const model of models.values()) model.close();
+    throw error;
+  }
+}
+
+/**
  * Names of the components in a `model_index.json`: those with a library and a class. A component that was left out has
  * `null` for both.
  *
@@ -128,7 +155,8 @@ export class Pipeline<Model extends PipelineModel> {
   }
 
   /**
-   * Verifies every model, and that no folder is missing. Goes on after a model with problems. Names of files in problems include the folder.
+   * Verifies every model, and that no folder is missing. Goes on after a model with problems. Names of files in problems
+   * include the folder.
    *
    * @throws VerificationError, by rejecting, with all problems; errors that don't concern the files, and
    *   `signal.reason`

@@ -16,8 +16,7 @@ import { readFileHeader } from '../../file/read-header.js';
 import { checkIndexByteLength, parseCheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import { isIndexPath, requireVariant } from '../../file/shards/file-choice.js';
 import { chooseModels } from '../../file/shards/pipeline-files.js';
-import { isOfFile } from '../../file/shards/verification-error.js';
-import { Pipeline, type PipelineOptions } from '../../file/source/pipeline.js';
+import { openModels, Pipeline, type PipelineOptions } from '../../file/source/pipeline.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import { closeOwn, openRegularFile } from '../../platform/io/opened-file.js';
@@ -86,23 +85,11 @@ export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pip
   requireBoolean('toVerify', toVerify);
   const label = pathText('path', path);
   requireLittleEndianHost(label);
-  const models = new Map<string, Checkpoint>();
-  const failed = new Map<string, Error>();
   const { archive, indexes, chosen } = readArchiveAt(label, variant);
-  try {
-    for (const [folder, name] of chosen) {
-      try {
-        models.set(folder, openModel(archive, name, indexes.get(name), options));
-      } catch (error) {
-        if (!toVerify || !isOfFile(error)) throw error;
-        failed.set(folder, error);
-      }
-    }
-    return Pipeline.of({ path: label, models, missing: archive.missing, failed });
-  } catch (error) {
-    for (const model of models.values()) model.close();
-    throw error;
-  }
+  const opened = openModels(chosen, toVerify, (name) =>
+    openModel(archive, name, indexes.get(name), options),
+  );
+  return Pipeline.of({ path: label, missing: archive.missing, ...opened });
 }
 
 /** An archive, its models' files or indexes by their folders, and the bytes of these indexes. */

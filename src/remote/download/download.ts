@@ -93,8 +93,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
 /**
  * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
  * the checkpoint that `openCheckpoint` would open and the files beside it without weights (`config.json`, tokenizer,
- * README …), or the pipeline of diffusers that `openRemotePipeline` would open, with its folders; for the URL or id of an index the index and its shards; for any other URL or id one file. `source` is as
- * for `openRemote`.
+ * README …), or the pipeline of diffusers that `openRemotePipeline` would open, with its folders; for the URL or id of an
+ * index the index and its shards; for any other URL or id one file. `source` is as for `openRemote`.
  *
  * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything else goes
  * into the folder `target`, which is created if missing. `'cache'` is the Hub's cache on this machine, as the Hub's

@@ -38,7 +38,11 @@ export interface Asked {
 }
 
 /** Sends a request with the token, and takes the answer. */
-export async function ask(server: PageServer, path: string, asked: Asked = {}): Promise<Answer> {
+export async function ask(
+  server: Pick<PageServer, 'address'>,
+  path: string,
+  asked: Asked = {},
+): Promise<Answer> {
   const { port, token } = partsOf(server);
   const { method = 'GET', body, agent = false } = asked;
   const given: Asked['headers'] = { 'x-safetensors-token': token, ...asked.headers };

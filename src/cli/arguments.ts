@@ -72,14 +72,24 @@ function checkCount(
     throw new UsageError(`unexpected argument ${JSON.stringify(given[most])}${expected}`);
 }
 
+/** Options here that do what functions and the command `hf download` call so. */
+const OTHER_OPTIONS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['names', ['filter']],
+  ['include', ['files', 'filter']],
+  ['allow-patterns', ['files']],
+  ['ignore-patterns', ['ignore']],
+]);
+
 /** The option that was meant: by its former name, its name in functions, or one that looks like it. */
 function hintOn(name: string, known: CommandOptions): string {
   const [now] = Object.entries(known).find(([, { formerName }]) => formerName === name) ?? [];
   if (now !== undefined) return `; it is --${now} now`;
-  const own = name === 'names' ? 'filter' : optionOfFunction(name);
-  return known[own] === undefined
-    ? nearHint(name, Object.keys(known), '--')
-    : `; it is --${own} here`;
+  const hyphened = optionOfFunction(name).replaceAll('_', '-');
+  const meant = [hyphened, ...(OTHER_OPTIONS.get(hyphened) ?? [])];
+  const own = meant.find((option) => known[option] !== undefined);
+  if (own !== undefined) return `; it is --${own} here`;
+  if (hyphened === 'local-dir') return '; the folder is the second argument';
+  return nearHint(name, Object.keys(known), '--');
 }
 
 /** An option of the command line. */

@@ -74,6 +74,14 @@ export function requireOptions(options: unknown, names: NamesOfOptions, label?: 
 const PYTHON_ARGUMENT =
   /^(?:pt|torch|np|numpy|tf|tensorflow|flax|jax|mlx|paddle|cpu|mps|cuda(?::\d+)?)$/;
 
+/** Options of `snapshot_download`, without `_`: the option that a function has which does the same, and what to write. */
+const PYTHON_OPTIONS: Readonly<Record<string, readonly [needed: string, advice: string]>> = {
+  allowpatterns: ['files', 'it is files here'],
+  ignorepatterns: ['ignore', 'it is ignore here'],
+  localdir: ['files', 'pass the folder as the target'],
+  cachedir: ['files', "pass 'cache' as the target; HF_HUB_CACHE says where the cache is"],
+};
+
 function unknownOption(
   name: string,
   value: unknown,
@@ -91,6 +99,10 @@ function hintOn(name: string, value: unknown, names: NamesOfOptions, prefix: str
   }
   for (const [option, members] of Object.entries(names)) {
     if (members !== true && Object.hasOwn(members, name)) return `it is ${option}.${name}`;
+  }
+  for (const [pythons, [needed, advice]] of Object.entries(PYTHON_OPTIONS)) {
+    const isMeant = name.toLowerCase().replaceAll('_', '') === pythons;
+    if (isMeant && Object.hasOwn(names, needed)) return advice;
   }
   const known = Object.keys(names);
   // Python writes max_shard_size.

@@ -38,6 +38,15 @@ export const PYTHON_METHODS = {
   offset_keys: 'offsetKeys',
 } as const;
 
+/** Names of methods of torch's and NumPy's tensors, and what does the same here. */
+export const PYTHON_TENSOR_METHODS = {
+  numpy: 'data',
+  tolist: 'toFloat32',
+  float: 'toFloat32',
+  clone: 'copy',
+  numel: 'elementCount',
+} as const;
+
 function refuse(type: Class, name: string, hint: string): void {
   const value = (): never => fail(`${type.name} has no method ${name}; ${hint}`);
   Object.defineProperty(type.prototype, name, { value, enumerable: false, configurable: true });

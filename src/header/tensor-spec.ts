@@ -47,7 +47,10 @@ export function readSpec(name: string, spec: TensorSpec): TensorFacts {
   const { dtype, shape } = spec;
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
     const found = `${describeValue(dtype)}${dtypeHint(dtype)}`;
-    return refuseTensor(`expected one of ${DTYPE_NAMES.join(', ')}, found ${found}`, name);
+    return refuseTensor(
+      `expected the dtype to be one of ${DTYPE_NAMES.join(', ')}, found ${found}`,
+      name,
+    );
   }
   if (!Array.isArray(shape)) {
     const found = `${describeValue(shape)}${'dims' in spec ? '; it is called shape, not dims' : ''}`;

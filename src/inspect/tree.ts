@@ -3,6 +3,8 @@
  * with the same contents into one.
  */
 
+import { argumentTypeError } from '../errors/arguments.js';
+
 /** The tensor of a leaf. */
 export interface TreeEntry {
   /** The whole name: its parts end with a point or a slash. */
@@ -200,6 +202,9 @@ export function unfold(node: TreeNode): TreeNode[] {
  * ```
  */
 export function treeOf(entries: readonly TreeEntry[]): TreeNode[] {
+  if (!Array.isArray(entries)) {
+    throw argumentTypeError('entries', 'an array, such as await checkpoint.tensors()', entries);
+  }
   const root = grow(entries);
   setForms(root, new Map());
   return foldedChildren(root).map((branch) => nodeOf(branch, 1));

@@ -12,6 +12,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
+import { hintPythonMethods, PYTHON_TENSOR_METHODS } from '../errors/renamed-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../header/dtype.js';
 import { dtypeOfOtherName } from '../header/dtype-names.js';
@@ -97,6 +98,11 @@ const UNCLONEABLE = uncloneable(
  * ```
  */
 export class TensorOf<D extends Dtype> {
+  static {
+    // biome-ignore lint/complexity/noThisInStatic: the compiler binds the name of this class after the block.
+    hintPythonMethods({ name: 'Tensor', prototype: this.prototype }, PYTHON_TENSOR_METHODS);
+  }
+
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
   /** Name in the file; a slice keeps its tensor's name. */

@@ -167,6 +167,19 @@ describe('calls as in Python', () => {
     );
   });
 
+  it.each([
+    ['allow_patterns', 'it is files here'],
+    ['allowPatterns', 'it is files here'],
+    ['ignore_patterns', 'it is ignore here'],
+    ['local_dir', 'pass the folder as the target'],
+    ['cache_dir', "pass 'cache' as the target; HF_HUB_CACHE says where the cache is"],
+  ])("name what does the work of the Hub's option %s", (name, advice) => {
+    expect(() => requireOptions({ [name]: 'x' }, { files: true, ignore: true })).toThrow(
+      `unknown option "${name}"; ${advice}`,
+    );
+    expect(() => requireOptions({ [name]: 'x' }, { storage: true })).toThrow(/are storage$/);
+  });
+
   it('give metadata as an option', () => {
     expect(() => requireOptions({ format: 'pt' }, { metadata: true })).toThrow(
       'unknown option "format"; the options are metadata; if it is metadata, write { metadata: { "format": … } }',

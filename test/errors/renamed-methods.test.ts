@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
-import { PYTHON_METHODS } from '../../src/errors/renamed-methods.js';
+import { PYTHON_METHODS, PYTHON_TENSOR_METHODS } from '../../src/errors/renamed-methods.js';
 import { openCheckpoint, parse, serialize } from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
 import { writeTemporary } from '../support/make-file.js';
@@ -34,6 +34,18 @@ test.each<[name: string, open: () => unknown, renamed: Record<string, string>]>(
     expect(typeof opened[now]).toBe('function');
   }
   expect(Object.keys(opened).filter((key) => key in renamed)).toEqual([]);
+});
+
+test("a tensor says what torch's methods are called here", () => {
+  const tensor = parse(
+    serialize({ t: { dtype: 'U8', shape: [1], data: Uint8Array.of(1) } }),
+  ).getTensor('t');
+  for (const [theirs, ours] of Object.entries(PYTHON_TENSOR_METHODS)) {
+    expect(() => (tensor as never as Record<string, () => unknown>)[theirs]?.()).toThrow(
+      `Tensor has no method ${theirs}; it is ${ours} here`,
+    );
+    expect(ours in tensor).toBe(true);
+  }
 });
 
 test.each<[name: string, open: () => unknown, names: Record<string, string>]>([

@@ -109,7 +109,11 @@ describe('the length in bytes', () => {
     [17],
     [['F32']],
   ])('%o is no dtype', (dtype) => {
-    expectRefused(dtype, [2], /expected one of BOOL, F4, .*, U64, found(?!.*undefined here)/);
+    expectRefused(
+      dtype,
+      [2],
+      /expected the dtype to be one of BOOL, F4, .*, U64, found(?!.*undefined here)/,
+    );
   });
 });
 

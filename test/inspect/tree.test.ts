@@ -49,6 +49,14 @@ describe('unfold', () => {
 });
 
 describe('treeOf', () => {
+  it('needs entries, not a path or a checkpoint', () => {
+    for (const other of ['model.safetensors', new Map(), undefined]) {
+      expect(() => treeOf(other as never)).toThrow(
+        'entries must be an array, such as await checkpoint.tensors(), but is ',
+      );
+    }
+  });
+
   it('folds numbered branches that hold the same, and joins parts that nothing shares', () => {
     const names = ['m.embed', 'm.h.0.w', 'm.h.0.b', 'm.h.1.w', 'm.h.1.b', 'm.h.2.w', 'head.w'];
     expect(labels(treeOf(names.map((name) => entry(name))))).toEqual([

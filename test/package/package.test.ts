@@ -90,6 +90,7 @@ describe('the tarball', () => {
       'lib/inspect-browser.js',
       'lib/quantized-browser.js',
       ...filesBelow('docs'),
+      ...filesBelow('examples'),
       ...filesBelow('benchmarks/results'),
       'ARCHITECTURE.md',
       'CHANGELOG.md',

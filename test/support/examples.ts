@@ -26,10 +26,12 @@
  * `pipeline.dduf` is an archive of it.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   cpSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -38,7 +40,7 @@ import {
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join, posix } from 'node:path';
+import { join, posix, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -237,14 +239,22 @@ export function writeModels(folder: string): void {
   writeFileSync(join(folder, 'pipeline.dduf'), storedArchive(PIPELINE));
 }
 
-/** The list of a folder's files, where the Hub has it. */
-function writeHubList(folder: string, id: string, paths: readonly string[]): void {
-  const folders = new Set(paths.filter((path) => path.includes('/')).map((path) => dirname(path)));
-  const entries = [
-    ...Array.from(folders, (path) => ({ type: 'directory', size: 0, path })),
-    ...paths.map((path) => ({ type: 'file', size: 1, path })),
-  ];
-  writeBelow(folder, `api/models/${id}/tree/main`, JSON.stringify(entries));
+/** Makes the folder `resolve/main` of a repository one that the Hub lists and pins by a commit. */
+function writeHubLists(models: string, id: string): void {
+  const commit = '1'.repeat(40);
+  const files = join(models, id, 'resolve/main');
+  symlinkSync(files, join(models, id, 'resolve', commit), 'dir');
+  const entries = readdirSync(files, { recursive: true, withFileTypes: true }).map((entry) => {
+    const path = relative(files, join(entry.parentPath, entry.name)).replaceAll('\\', '/');
+    if (entry.isDirectory()) return { type: 'directory', size: 0, path };
+    const bytes = readFileSync(join(files, path));
+    const hash = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes);
+    return { type: 'file', size: bytes.length, oid: hash.digest('hex'), path };
+  });
+  const tree = `api/models/${id}/tree`;
+  for (const name of ['main', commit])
+    writeBelow(models, `${tree}/${name}`, JSON.stringify(entries));
+  writeBelow(models, `api/models/${id}/revision/main`, JSON.stringify({ sha: commit }));
 }
 
 /** The options of a careful reader's project. */
@@ -334,7 +344,7 @@ export class ExampleProject {
     cpSync(join(models, 'my-model'), join(models, 'org/name/resolve/main'), { recursive: true });
     const onHub = join(models, 'org/pipeline/resolve/main');
     cpSync(join(models, 'my-pipeline'), onHub, { recursive: true });
-    writeHubList(models, 'org/pipeline', Object.keys(PIPELINE));
+    for (const id of ['org/name', 'org/pipeline']) writeHubLists(models, id);
     for (const example of examples) {
       const folder = this.#folderOf(example);
       writeModels(folder);

@@ -25,6 +25,7 @@ import {
   indexesAmong,
   isConvertibleName,
   isOfVariant,
+  isTorchIndexName,
   onlyWholeFile,
   requireVariant,
   wholeFiles,
@@ -198,7 +199,8 @@ function onlyFile(
   const only = onlyWholeFile(present);
   if (only !== undefined) return only;
   const found = [...indexesAmong(present), ...names].sort();
-  const others = present.filter(isConvertibleName).sort();
+  const indexes = present.filter(isTorchIndexName);
+  const others = (indexes.length > 0 ? indexes : present.filter(isConvertibleName)).sort();
   const hint =
     others.length === 0
       ? ''

@@ -129,6 +129,11 @@ export function isConvertibleName(name: string): boolean {
   return CONVERTIBLE_NAME.test(name);
 }
 
+/** Whether a path is that of a torch index, with or without a variant. */
+export function isTorchIndexName(path: string): boolean {
+  return /\.bin\.index\.(?:[^/\\]*\.)?json$/.test(path);
+}
+
 /** Whether a file of any name belongs to a variant. Without a variant all files do. */
 export function isOfVariant(name: string, variant: string | undefined): boolean {
   if (variant === undefined) return true;

@@ -5,7 +5,7 @@ import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/
 import type { LogicalTensor } from '../../quantized/logical-tensor.js';
 import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { alikeWindows, type SliceableTensor } from './tensor-values.js';
+import { alikeWindows, requireTensor, type SliceableTensor } from './tensor-values.js';
 
 /** Elements to add up at a time: one NaN or infinity among them slows all of them. */
 const BLOCK = 2 ** 12;
@@ -122,6 +122,8 @@ export async function compareTensors<Kind extends SliceableTensor | LogicalTenso
   b: Kind,
   options: TransferOptions = {},
 ): Promise<TensorDifference> {
+  requireTensor('a', a);
+  requireTensor('b', b);
   requireOptions(options, TRANSFER_OPTIONS);
   if (a.shape.join() !== b.shape.join()) {
     throw argumentRangeError(

@@ -1,6 +1,7 @@
 /** Statistics and histogram of values, in one pass each over windows of them. */
 
-import { requireInteger } from '../../errors/arguments.js';
+import { argumentTypeError, requireInteger } from '../../errors/arguments.js';
+import { isIterable } from '../../errors/brand-checks.js';
 import type { Dtype } from '../../header/dtype.js';
 
 /** Values window by window, as `tensorValues` gives them, or arrays of a caller's own. */
@@ -55,6 +56,19 @@ const LEAST_NORMAL: Readonly<Partial<Record<Dtype, number>>> = {
   F4: 1,
 };
 
+/** The same windows. Throws a TypeError for a tensor, a path, an array of numbers: what has no windows of numbers. */
+async function* numbersOf(windows: ValueWindows): AsyncGenerator<ArrayLike<number>, void, void> {
+  const error = (): TypeError =>
+    argumentTypeError('windows', 'arrays of numbers, such as tensorValues(tensor)', windows);
+  const isAsync = Symbol.asyncIterator in Object(windows);
+  if (typeof windows === 'string' || !(isAsync || isIterable(windows))) throw error();
+  for await (const values of windows) {
+    const first: unknown = Object(values)[0];
+    if (Object(values).length !== 0 && typeof first !== 'number') throw error();
+    yield values;
+  }
+}
+
 /**
  * Statistics in one pass; the variance by Welford's method for groups, which does not cancel.
  *
@@ -71,7 +85,7 @@ export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise
   const leastNormal = LEAST_NORMAL[dtype] ?? 0;
   let [elements, finite, nan, zero, subnormal, mean, squares] = [0, 0, 0, 0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for await (const values of windows) {
+  for await (const values of numbersOf(windows)) {
     let count = 0;
     let sum = 0;
     for (let i = 0; i < values.length; i++) {
@@ -132,7 +146,7 @@ export async function histogramOf(
   const factor = factorOf(max - min);
   const least = min * factor;
   const scale = bins / (max * factor - least);
-  for await (const values of windows) {
+  for await (const values of numbersOf(windows)) {
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
       if (!Number.isFinite(value)) continue;

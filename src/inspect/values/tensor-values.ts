@@ -1,5 +1,6 @@
 /** The values of a tensor of any length, window by window. */
 
+import { argumentTypeError } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { turnWhenDue } from '../../header/json/turns.js';
 import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
@@ -58,9 +59,17 @@ export async function* tensorValues(
   tensor: ValuedTensor,
   options: TransferOptions = {},
 ): AsyncGenerator<ArrayLike<number>, void, void> {
+  requireTensor('tensor', tensor);
   for await (const { values } of alikeWindows([tensor], options)) {
     yield values[0] as ArrayLike<number>;
   }
+}
+
+/** Throws a TypeError for a path, a checkpoint or whatever else has no values of its own. */
+export function requireTensor(name: string, tensor: unknown): void {
+  const { shape, slice } = Object(tensor) as Partial<SliceableTensor>;
+  if (Array.isArray(shape) && typeof slice === 'function') return;
+  throw argumentTypeError(name, 'a tensor, such as checkpoint.getTensor(name)', tensor);
 }
 
 /** The values of tensors of one shape, cut alike. Progress counts bytes of the first. */

@@ -7,7 +7,12 @@ import type { FoundFormat } from '../../errors/found-format.js';
 import { lastingNames } from '../../file/checkpoint/find-files.js';
 import { isCachedId } from '../../file/checkpoint/open.js';
 import { modelsOf } from '../../file/checkpoint/pipeline.js';
-import { hasCheckpoint, isConvertibleName, isIndexPath } from '../../file/shards/file-choice.js';
+import {
+  hasCheckpoint,
+  isConvertibleName,
+  isIndexPath,
+  isTorchIndexName,
+} from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { fileKindOf, isSafetensorsStart } from '../../foreign/file-kind.js';
@@ -41,8 +46,6 @@ const TORCH_NAMES: readonly string[] = [
   'pytorch_model.bin',
   'diffusion_pytorch_model.bin',
 ];
-/** The name of a torch index, with or without a variant. */
-const TORCH_INDEX = /\.bin\.index\.(?:[^/\\]*\.)?json$/;
 /** In an index, the name of the first shard. */
 const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
 
@@ -111,7 +114,7 @@ function safetensors(path: string): DetectedFormat {
 
 function formatOfFile(path: string): DetectedFormat {
   const found = statSync(path, { throwIfNoEntry: false });
-  const isTorchName = isConvertibleName(path) || TORCH_INDEX.test(path);
+  const isTorchName = isConvertibleName(path) || isTorchIndexName(path);
   if (found === undefined && isTorchName && !runSync(isCachedId(path))) {
     return { path, format: 'torch', foundFormat: null };
   }
@@ -128,7 +131,7 @@ function formatOfFile(path: string): DetectedFormat {
 /** Decides by the first shard's name; by the index's own name if no shard is named near the start. */
 function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
   const [, shard] = FIRST_SHARD.exec(new TextDecoder().decode(start)) ?? [];
-  const isTorch = shard?.endsWith(TORCH_SHARD_EXTENSION) ?? TORCH_INDEX.test(path);
+  const isTorch = shard?.endsWith(TORCH_SHARD_EXTENSION) ?? isTorchIndexName(path);
   return { format: isTorch ? 'torch' : 'safetensors', foundFormat: 'checkpoint-index' };
 }
 

@@ -158,6 +158,11 @@ describe('in a folder', () => {
     await expect(openCheckpointBoth(folderWith(names))).rejects.toThrow(
       `found no safetensors file or index, but files that safetensors-mmap/convert opens by their paths: ${listed}`,
     );
+    const shard = 'pytorch_model-00001-of-00001.bin';
+    const folder = folderWith([shard, 'pytorch_model.bin.index.json']);
+    await expect(openCheckpointBoth(folder)).rejects.toThrow(
+      /opens by their paths: "pytorch_model\.bin\.index\.json"$/,
+    );
   });
 
   it('nothing, or several to choose from, is an error that lists them', async () => {

@@ -75,6 +75,12 @@ describe('the difference of values', () => {
     expect(await compareTensors(a, b)).toMatchObject({ differing: 1, maxError: 0 });
   });
 
+  it.each(['model.safetensors', undefined, { a: 1 }])('needs tensors, not %j', async (other) => {
+    const expected = 'must be a tensor, such as checkpoint.getTensor(name), but is ';
+    await expect(compareTensors(other as never, tensorOf([1]))).rejects.toThrow(`a ${expected}`);
+    await expect(compareTensors(tensorOf([1]), other as never)).rejects.toThrow(`b ${expected}`);
+  });
+
   it('needs one shape', async () => {
     await expect(compareTensors(tensorOf([1]), tensorOf([1, 2]))).rejects.toThrow(
       'shape of b must be [1], as of a, but is',

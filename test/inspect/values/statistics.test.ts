@@ -44,6 +44,23 @@ describe('statistics', () => {
   });
 
   it.each([
+    ['a path', 'model.safetensors'],
+    ['an array of numbers', Float32Array.of(1)],
+    ['a checkpoint', new Map([['w', {}]])],
+    ['a tensor', { shape: [1], slice: () => {} }],
+    ['nothing', undefined],
+  ])('refuse %s, and say what windows are', async (_, windows) => {
+    const error = expect.objectContaining({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringContaining(
+        'windows must be arrays of numbers, such as tensorValues(tensor), but is ',
+      ),
+    });
+    await expect(statisticsOf(windows as never, 'F32')).rejects.toThrow(error);
+    await expect(histogramOf(windows as never, { min: 0, max: 1 }, 2)).rejects.toThrow(error);
+  });
+
+  it.each([
     ['F32', 2 ** -126],
     ['BF16', 2 ** -126],
     ['F16', 2 ** -14],

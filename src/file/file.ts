@@ -70,6 +70,8 @@ export const CLOSE_OPTIONS: OptionNames<CloseOptions> = { detach: true };
 interface FileContent {
   readonly header: Header;
   readonly storage: Storage;
+  /** Where the file begins in its storage: not at 0 within an archive. */
+  readonly begin: number;
 }
 
 /** A file within another one: the bytes [begin, end) of that. */
@@ -126,7 +128,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   /** @internal The file's parts, if it has not changed; the file keeps owning them. */
   static contentOf(file: SafetensorsFile): FileContent {
     verifyOpen(file.#storage);
-    return { header: file.#header, storage: file.#storage };
+    return { header: file.#header, storage: file.#storage, begin: file.#begin };
   }
 
   /** @internal Its place within an archive; undefined for a file by itself. */
@@ -480,7 +482,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     requireSignal(signal);
     requireOpen(this.#storage);
     const { path } = this;
-    return path === undefined ? undefined : await runAsync(readBeside(path, name), signal);
+    return path === undefined ? undefined : await runAsync(readBeside({ path }, name), signal);
   }
 
   #openHeader(): Header {

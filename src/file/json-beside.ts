@@ -8,13 +8,21 @@ import { hasCode } from '../platform/io/system-errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from './hub/parameter-count.js';
 import type { FileBeside } from './source/facts.js';
 
+/** A checkpoint, by its index or only file. */
+export interface BesidePlace {
+  readonly path: string;
+  /** Of a model within an archive: as {@link readBeside}, since no folder has its files. */
+  readonly readBeside?: ((name: string) => Steps<FileBeside | undefined>) | undefined;
+}
+
 /**
  * Reads a file of that name in the folder of `path`; undefined when there is none.
  *
  * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors, such as `EACCES`
  */
-export function* readBeside(path: string, name: string): Steps<FileBeside | undefined> {
-  const beside = join(dirname(path), name);
+export function* readBeside(place: BesidePlace, name: string): Steps<FileBeside | undefined> {
+  if (place.readBeside !== undefined) return yield* place.readBeside(name);
+  const beside = join(dirname(place.path), name);
   try {
     const file = yield* openRegularFile(beside, beside);
     try {
@@ -31,10 +39,10 @@ export function* readBeside(path: string, name: string): Steps<FileBeside | unde
   }
 }
 
-/** The parsed `config.json` in the folder of `path`, for counts alone; undefined when it cannot be read. */
-export function* readJsonBeside(path: string, name: string): Steps<unknown> {
+/** The parsed `config.json` in the folder of a checkpoint, for counts alone; undefined when it cannot be read. */
+export function* readJsonBeside(place: BesidePlace, name: string): Steps<unknown> {
   try {
-    const file = yield* readBeside(path, name);
+    const file = yield* readBeside(place, name);
     if (file === undefined || file.bytes.length < file.byteLength) return undefined;
     return JSON.parse(new TextDecoder().decode(file.bytes));
   } catch {

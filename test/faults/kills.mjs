@@ -26,6 +26,7 @@ const QUICK = [
   'editMetadata with sums',
   'reshard into itself, dequantized',
   'convert to a folder',
+  'convert of a pipeline in an archive',
   'download of a folder',
 ];
 

@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { crc32 } from 'node:zlib';
 import { saveCheckpoint, serialize } from '../../lib/index.js';
 
 const FIXTURES = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
@@ -44,6 +45,42 @@ export const SMALL_SHARD = { maxShardSize: BYTE_LENGTH };
 
 export const oldFile = serialize(OLD, { metadata: { format: 'pt' } });
 export const roomyFile = serialize(OLD, { metadata: { format: 'pt' }, reserve: 1000 });
+
+/** A zip archive of files as they are. */
+function storedArchive(files) {
+  const [records, directory] = [[], []];
+  let position = 0;
+  for (const [name, content] of Object.entries(files)) {
+    const [path, bytes] = [Buffer.from(name), Buffer.from(content)];
+    const facts = Buffer.alloc(26);
+    facts.writeUInt16LE(20, 0);
+    facts.writeUInt16LE(0x21, 8);
+    facts.writeUInt32LE(crc32(bytes), 10);
+    facts.writeUInt32LE(bytes.length, 14);
+    facts.writeUInt32LE(bytes.length, 18);
+    facts.writeUInt16LE(path.length, 22);
+    records.push(Buffer.from('PK\x03\x04'), facts, path, bytes);
+    const place = Buffer.alloc(14);
+    place.writeUInt32LE(position, 10);
+    directory.push(Buffer.from('PK\x01\x02\x14\x00'), facts, place, path);
+    position += 30 + path.length + bytes.length;
+  }
+  const end = Buffer.alloc(18);
+  const count = Object.keys(files).length;
+  end.writeUInt16LE(count, 4);
+  end.writeUInt16LE(count, 6);
+  end.writeUInt32LE(Buffer.concat(directory).length, 8);
+  end.writeUInt32LE(position, 12);
+  return Buffer.concat([...records, ...directory, Buffer.from('PK\x05\x06'), end]);
+}
+
+/** A DDUF archive: a pipeline of one model, and a folder without weights. */
+export const pipelineArchive = storedArchive({
+  'model_index.json': JSON.stringify({ scheduler: ['x', 'Y'], unet: ['x', 'Z'] }),
+  'scheduler/scheduler_config.json': '{}',
+  'unet/config.json': '{}',
+  'unet/model.safetensors': serialize(NEW),
+});
 
 export const pathIn = (root) => join(root, 'model.safetensors');
 

@@ -9,7 +9,8 @@ export async function load(group) {
 }
 
 /** Those whose target is the folder of a checkpoint. */
-const CHECKPOINTS = /^(?:saveCheckpoint|reshard|convert to a folder|download of a folder)/;
+const CHECKPOINTS =
+  /^(?:saveCheckpoint|reshard|convert to a folder|convert of a pipeline|download of a folder)/;
 
 /** Groups that write. */
 const WRITING = ['save', 'edit', 'reshard', 'convert', 'download'];

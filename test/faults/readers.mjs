@@ -48,6 +48,7 @@ function cacheIn(root) {
 
 /** How an operation's target is read. */
 export function readerOf({ name, isCheckpoint }) {
+  if (name.includes('pipeline')) return (root) => contentOf(join(root, 'model/unet'));
   if (isCheckpoint)
     return (root) => contentOf(join(root, name.endsWith(', new') ? 'deep/model' : 'model'));
   if (name.includes("Hub's cache")) return cacheIn;

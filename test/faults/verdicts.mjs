@@ -6,7 +6,7 @@ import { differences } from './states.mjs';
 const INTERIM = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.(?:tmp|safetensors)$/;
 
 /** Files of a checkpoint. */
-const WEIGHTS = /^model\/(?:part\/)?model(?:-\d+-of-\d+)?\.safetensors(?:\.index\.json)?$/;
+const WEIGHTS = /^model\/(?:(?:part|unet)\/)?model(?:-\d+-of-\d+)?\.safetensors(?:\.index\.json)?$/;
 
 /** Files that a download keeps for the next one: received bytes, and notes of complete files. */
 const KEPT =

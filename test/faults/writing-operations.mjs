@@ -25,6 +25,7 @@ import {
   NEW,
   oldFile,
   pathIn,
+  pipelineArchive,
   put,
   QUANTIZED,
   QUANTIZED_CONFIG,
@@ -182,6 +183,15 @@ export const converting = [
     'convert to a folder',
     both(copied('np-savez.npz'), checkpoint('model', SHARD)),
     (root) => convert(join(root, 'np-savez.npz'), join(root, 'model'), { maxShardSize: 100 }),
+  ],
+  [
+    'convert of a pipeline in an archive',
+    both(
+      put('source.dduf', pipelineArchive),
+      checkpoint('model/unet', SMALL_SHARD),
+      put('model/model_index.json', '{"old":1}'),
+    ),
+    (root) => convert(join(root, 'source.dduf'), join(root, 'model'), SHARD),
   ],
 ];
 

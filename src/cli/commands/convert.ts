@@ -54,13 +54,13 @@ async function convertToOutput(
 }
 
 export const convertCommand: Command = {
-  summary: 'converts torch, NumPy or safetensors to safetensors',
+  summary: 'converts torch, NumPy, DDUF or safetensors to safetensors',
   usage:
     'convert SOURCE TARGET [--dtype DTYPE] [--dequantize DTYPE] [--root KEYS] [--unknown-globals placeholder]',
   description:
     'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
     '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
-    'output. Never runs code from the source, and compares the written files with it.',
+    'output. A pipeline of diffusers, a folder or a DDUF archive, becomes a folder with all of its files. Never runs code from the source, and compares the written files with it.',
   options: {
     ...SELECTION,
     ...SHARD_SIZE,

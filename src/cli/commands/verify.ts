@@ -1,5 +1,6 @@
 /** `verify`: all problems of a checkpoint. */
 
+import { isDdufName } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
 import { plural } from '../../inspect/number-texts.js';
@@ -12,7 +13,6 @@ import {
   type FoundAt,
   foreignSource,
   formatAt,
-  isDduf,
   openAddress,
   openArchive,
   pathOf,
@@ -48,7 +48,7 @@ async function verifySource(
     const opening = { signal, toVerify: true, ...choice };
     return await verifyCheckpoint(() => openAddress(source, opening, foreign), { signal });
   }
-  if (isDduf(path)) {
+  if (isDdufName(path)) {
     const opening = { storage: 'read', foreign, choice, toVerify: true } as const;
     return await verifyCheckpoint(() => openArchive(path, opening), { hashes, signal });
   }

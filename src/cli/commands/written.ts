@@ -273,6 +273,8 @@ export interface WrittenResult extends CastResult {
   readonly byteLength: number;
   /** Names of copied files beside the weights. */
   readonly copied: readonly string[];
+  /** Names of files beside the weights that were not copied; absent without such files. */
+  readonly skipped?: readonly string[];
   /** Names of an earlier checkpoint's deleted files. */
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
@@ -296,6 +298,7 @@ interface WrittenOutcome extends Converted {
   readonly totalSize: number;
   /** Missing in a plan, whose files have them. */
   readonly copied?: readonly string[];
+  readonly skipped?: readonly string[];
   readonly deleted: readonly string[];
   readonly leftOut: readonly string[];
   readonly cast: readonly string[];
@@ -324,10 +327,11 @@ export async function write(
   const outcome = await selecting(options, (selection) =>
     work({ ...selection, ...choices }),
   ).finally(() => progress.end());
-  const { files, index, totalSize, deleted, leftOut, root, dropped } = outcome;
+  const { files, index, totalSize, deleted, leftOut, root, dropped, skipped = [] } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted },
     ...{ byteLength: totalSize, copied: copiedFiles(outcome), leftOut, ...castResult(outcome) },
+    ...(skipped.length === 0 ? {} : { skipped }),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
   });
@@ -357,7 +361,7 @@ export function printWritten(
 ): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted } = written;
-    const { copied, leftOut, root = [], dropped = {} } = written;
+    const { copied, skipped = [], leftOut, root = [], dropped = {} } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
@@ -365,6 +369,7 @@ export function printWritten(
       ...(root.length === 0 ? [] : [`root: ${visible(rootText(root), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
+      ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...leftOutLines(leftOut, dryRun),
       ...castLines(written, style),
       ...deletedLines(deleted, dryRun),

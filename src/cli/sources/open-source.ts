@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { OpenDdufOptions, OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
+import { isDdufName } from '../../file/shards/file-names.js';
 import {
   type Checkpoint,
   FormatError,
@@ -100,7 +101,7 @@ export async function openSource(source: string, options: OpeningOptions): Promi
     });
     return pipelineOf(opened, components);
   }
-  if (isDduf(path)) return ofLocalPipeline(await openArchive(path, options));
+  if (isDdufName(path)) return ofLocalPipeline(await openArchive(path, options));
   const found = await formatAt(path, foreign, choice);
   if (found.kind === 'gguf') return found;
   if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
@@ -110,11 +111,6 @@ export async function openSource(source: string, options: OpeningOptions): Promi
     if (!isOfPipeline(error)) throw error;
     return ofLocalPipeline(openPipeline(path, { storage, toVerify, ...choice }));
   }
-}
-
-/** Whether a path has the name of a DDUF archive; its bytes look like those of any zip archive. */
-export function isDduf(path: string): boolean {
-  return /\.dduf$/i.test(path);
 }
 
 /** Opens a DDUF archive. Throws a RangeError for options of other formats, and for a revision. */

@@ -455,7 +455,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireString('name', name);
     requireSignal(signal);
     this.#shards.requireOpen();
-    return await runAsync(readBeside(this.path, name), signal);
+    return await runAsync(readBeside(this.#shards.files, name), signal);
   }
 
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */

@@ -14,6 +14,7 @@ import { forEach, runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isInterimName } from '../../platform/io/temporary-names.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
+import type { BesidePlace } from '../json-beside.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
@@ -38,10 +39,8 @@ export interface ShardFile {
   readonly path: string;
 }
 
-/** The files of a checkpoint. */
-export interface CheckpointFiles {
-  /** The index, or the only file. */
-  readonly path: string;
+/** The files of a checkpoint; `path` is that of the index, or of the only file. */
+export interface CheckpointFiles extends BesidePlace {
   readonly index: CheckpointIndex | null;
   readonly shards: readonly ShardFile[];
   /** Names of an index or a single file in the same folder that could have been opened instead. */

@@ -9,10 +9,10 @@ import { type Shard, verifiedContents } from './shard.js';
 /** Opens every shard and counts its tensors. */
 export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
   shards.requireOpen();
-  const { index, path, shards: files } = shards.files;
+  const { index, shards: files } = shards.files;
   const counted = Array.from(shards, (file, shard) => ({
     name: (files[shard] as { name: string }).name,
     header: verifiedContents(file),
   }));
-  return countParameters(counted, index, runSync(readJsonBeside(path, 'config.json')));
+  return countParameters(counted, index, runSync(readJsonBeside(shards.files, 'config.json')));
 }

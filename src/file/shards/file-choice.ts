@@ -6,6 +6,9 @@ import { pathObjection, SHARD_EXTENSION } from './shard-paths.js';
 /** The usual names of a model's files: those of transformers and diffusers. */
 const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
 
+/** The name of an index, or of the only file: its stem, and the variant that an index may have. */
+const INDEX_OR_FILE = /^(.*)\.safetensors(\.index(?:\.([^.]+))?\.json)?$/;
+
 const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
 
 /** A usual name with a variant; an index has the variant in one of two places. */
@@ -183,4 +186,18 @@ export function variantsAmong(names: readonly string[]): string[] {
   const whole = names.filter((name) => !SHARD_NUMBER.test(name));
   const found = whole.map((name) => VARIANT_NAME.exec(name)?.slice(1).find(Boolean));
   return [...new Set(found.filter((variant) => variant !== undefined))].sort();
+}
+
+/**
+ * What the names of a model's files have in common, by the name of its index or only file: the options of a
+ * `FilenamePattern`. A usual name such as `model.fp16.safetensors` is that of a variant.
+ */
+export function namingOf(name: string): {
+  readonly filenamePattern: string;
+  readonly variant: string | undefined;
+} {
+  const [, stem = '', index, ofIndex] = INDEX_OR_FILE.exec(name) ?? [];
+  const ofFile = index === undefined ? VARIANT_NAME.exec(name)?.[1] : undefined;
+  const bare = ofFile === undefined ? stem : stem.slice(0, -ofFile.length - 1);
+  return { filenamePattern: `${bare}{suffix}${SHARD_EXTENSION}`, variant: ofIndex ?? ofFile };
 }

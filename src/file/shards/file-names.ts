@@ -16,6 +16,11 @@ const NUMBERED_END = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WID
 /** Marks a pipeline of diffusers, which has each model in a folder. */
 export const PIPELINE_FILE = 'model_index.json';
 
+/** Whether a path has the name of a DDUF archive; its bytes look like those of any zip archive. */
+export function isDdufName(path: string): boolean {
+  return /\.dduf$/i.test(path);
+}
+
 const INDEX_SUFFIX = '.index.json';
 
 /** Forbidden in every part of a file name: separators, drives, control characters, lone surrogates. */

@@ -4,18 +4,21 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readFileHeader } from '../../file/read-header.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
+import { namingOf } from '../../file/shards/file-choice.js';
 import { FilenamePattern } from '../../file/shards/file-names.js';
-import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runAsync, runSync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { TemporaryNames } from '../../platform/io/temporary-names.js';
-import { FolderReplacement, type StaleFiles } from '../../write/checkpoint/folder-replacement.js';
-import { inLockedFolder } from '../../write/checkpoint/locked-folder.js';
+import {
+  FolderReplacement,
+  NO_MODEL,
+  type StaleFiles,
+} from '../../write/checkpoint/folder-replacement.js';
+import { inLockedSubfolders } from '../../write/checkpoint/locked-folder.js';
 import { wouldDelete } from '../../write/checkpoint/old-files.js';
 import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths.js';
 import { waitForLock } from '../../write/replacement/locks.js';
-import { removeEmpty } from '../../write/replacement/made-folders.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
 import {
@@ -36,12 +39,6 @@ import {
   type WantedIndex,
   type WantedModel,
 } from './wanted-file.js';
-
-/** The name of an index, or of the only file: its stem, and the variant that an index may have. */
-const INDEX_OR_FILE = /^(.*)\.safetensors(?:\.index(?:\.([^.]+))?\.json)?$/;
-
-/** For files beside no model: no file has such a name. */
-const NO_MODEL = new FilenamePattern(`.safetensors-mmap-files{suffix}${SHARD_EXTENSION}`);
 
 /** Received and deleted files. */
 export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
@@ -121,29 +118,11 @@ export async function downloadToFolder(
 ): Promise<DownloadedFolder> {
   // Check this before creating folders.
   for (const { name } of allFiles(plan)) innerPath(folder, name);
-  const made: string[] = [];
   const groups = groupsOf(plan, folder);
-  const prefixes = new Set(groups.map(({ prefix }) => prefix).filter(Boolean));
-  try {
-    for (const prefix of prefixes) makeInnerFolders(folder, `${prefix}any`, made);
-    const folders = [...prefixes].sort().map((prefix) => join(folder, prefix));
-    return await inLockedFolders(folders, { ...options, signal: scope.signal }, () =>
-      fillFolder(groups, folder, options, scope, made),
-    );
-  } catch (error) {
-    for (const each of made.reverse()) removeEmpty(each);
-    throw error;
-  }
-}
-
-/** Runs work while no other save is under way in these folders, which are sorted. */
-async function inLockedFolders<Result>(
-  [first, ...more]: readonly string[],
-  options: TargetOptions & { readonly signal: AbortSignal },
-  work: () => Promise<Result>,
-): Promise<Result> {
-  if (first === undefined) return await work();
-  return await inLockedFolder(first, options, () => inLockedFolders(more, options, work));
+  const prefixes = groups.map(({ prefix }) => prefix);
+  return await inLockedSubfolders(folder, prefixes, { ...options, signal: scope.signal }, (made) =>
+    fillFolder(groups, folder, options, scope, made),
+  );
 }
 
 /** Downloads into locked folders; adds created subfolders to `made`. */
@@ -319,8 +298,8 @@ export function hasPattern(model: WantedModel): boolean {
 /** Pattern of the names of a model's weights and index. */
 function patternOf({ prefix, index, weights }: WantedModel): FilenamePattern {
   const name = (index ?? (weights[0] as WantedFile)).name.slice(prefix.length);
-  const [, stem = '', variant] = INDEX_OR_FILE.exec(name) ?? [];
-  return new FilenamePattern(`${stem}{suffix}${SHARD_EXTENSION}`, variant);
+  const { filenamePattern, variant } = namingOf(name);
+  return new FilenamePattern(filenamePattern, variant);
 }
 
 /**

@@ -74,7 +74,7 @@ function* parseLocal(source: string | URL, isCounted: boolean): Steps<Safetensor
       read.push({ name, header, record: headerRecord(header) });
     }
     const filepaths = index === null ? [path] : [path, ...files.map((file) => file.path)];
-    const counting = isCounted ? { config: yield* readJsonBeside(path, 'config.json') } : null;
+    const counting = isCounted ? { config: yield* readJsonBeside({ path }, 'config.json') } : null;
     const readIndex = index === null ? null : { index, record: yield* indexRecord(index) };
     return yield* resultSlices({ index: readIndex, shards: read, filepaths }, counting);
   } finally {

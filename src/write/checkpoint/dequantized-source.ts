@@ -48,6 +48,7 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   };
   return {
     path: source.path,
+    readBeside: source.readBeside,
     table: null,
     *list() {
       const tensors = (yield* mapInSlices(stored.tensors, tensorOf)).flat();

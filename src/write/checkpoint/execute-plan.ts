@@ -14,8 +14,8 @@ import type { ReplaceOptions } from '../save/replace-file.js';
 import type { SaveSyncOptions } from '../save/save.js';
 import { BorrowedFiles } from '../save/source-files.js';
 import { writeLayout } from '../save/tensor-writes.js';
-import { FolderReplacement } from './folder-replacement.js';
-import type { CheckpointLayout, LaidOutFile } from './layout.js';
+import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replacement.js';
+import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
 import type { DryRun, MaybeDryRun } from './plan.js';
 
@@ -59,15 +59,39 @@ export interface WrittenCheckpoint {
 /** The system allows one write to a file at a time; a second file can be written or synced meanwhile. */
 const WRITTEN_AT_ONCE = 2;
 
+/** A tensor of a source file. */
+type Sample = Pick<AnyEntry, 'payload'>;
+
 /** Further options that some callers need. */
 interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
-  /** Files to copy last; they get their names with the checkpoint. */
-  readonly otherFiles?: readonly OtherFile[];
-  /** Names of files to delete with the old checkpoint. */
-  readonly obsolete?: readonly string[];
   /** Whether to read the tensors back and compare them before any file gets its name. */
   readonly verify?: boolean;
 }
+
+/** Files beside a checkpoint. */
+interface Beside {
+  /** Files to copy last; they get their names with the checkpoint. */
+  readonly otherFiles?: readonly OtherFile[] | undefined;
+  /** Names of files to delete with the old checkpoint. */
+  readonly obsolete?: readonly string[] | undefined;
+}
+
+/** A locked folder, and what is written into it. */
+export interface FolderContents extends Beside {
+  readonly folder: string;
+  readonly checkpoint: CheckpointLayout;
+}
+
+/** For a folder that gets other files alone. */
+export const NO_CHECKPOINT: CheckpointLayout = {
+  pattern: NO_MODEL,
+  metadata: { file: null, index: null },
+  files: [],
+  samples: [],
+  totalSize: 0,
+  index: null,
+  interimIndex: () => new Uint8Array(),
+};
 
 /**
  * Writes all files, then makes them the checkpoint of the locked folder. Reads streams one at a time.
@@ -76,53 +100,88 @@ export async function writeCheckpoint(
   folder: string,
   checkpoint: CheckpointLayout,
   options: WriteOrPlanOptions,
-  { otherFiles = [], obsolete = [], verify = false, closeSources }: Extras = {},
+  { otherFiles, obsolete, ...extras }: Extras & Beside = {},
 ): Promise<WrittenCheckpoint> {
+  const contents = { folder, checkpoint, otherFiles, obsolete };
+  const [stale] = (await writeFolders([contents], options, extras)) as [StaleFiles];
+  const { files, totalSize } = checkpoint;
+  const index = indexNameOf(checkpoint);
+  const names = files.map(({ name }) => name);
+  const path = join(folder, index ?? (names[0] as string));
+  return { path, files: names, index, totalSize, ...stale };
+}
+
+/** The name of a checkpoint's index; null for a single file. */
+export function indexNameOf({ index, pattern }: CheckpointLayout): string | null {
+  return index === null ? null : pattern.indexFilename;
+}
+
+/**
+ * Writes the files of several folders; when all are complete, each folder gets its own in one step, one folder after
+ * the other. Returns what is stale in each.
+ */
+export async function writeFolders(
+  contents: readonly FolderContents[],
+  options: WriteOrPlanOptions,
+  { verify = false, closeSources }: Extras,
+): Promise<StaleFiles[]> {
   const { durable = true } = options;
-  const { files, pattern, totalSize } = checkpoint;
-  const byteLength =
-    totalByteLength(files.map(({ layout }) => layout)) + totalByteLength(otherFiles);
+  const lengths = contents.flatMap(({ checkpoint: { files }, otherFiles = [] }) => [
+    ...files.map(({ layout }) => layout),
+    ...otherFiles,
+  ]);
   const failures: unknown[] = [];
-  const transfer = new Transfer(byteLength, options, () => {
+  const transfer = new Transfer(totalByteLength(lengths), options, () => {
     if (failures.length > 0) throw failures[0];
   });
-  const index = checkpoint.index === null ? null : pattern.indexFilename;
-  const names = files.map(({ name }) => name);
-  const sources = new BorrowedFiles(checkpoint.samples);
+  const layouts = contents.map(({ checkpoint }) => checkpoint);
+  const sources = new BorrowedFiles(samplesOf(layouts));
+  const replacements: FolderReplacement[] = [];
   try {
-    const allNames = [
-      ...names,
-      ...(index === null ? [] : [index]),
-      ...otherFiles.map(({ name }) => name),
-    ];
-    const replacement = await FolderReplacement.open(folder, pattern, allNames, { durable });
-    try {
-      const writes = [
-        ...files.map((file) => () => writeFile(file, replacement, sources, transfer, verify)),
-        ...otherFiles.map((file) => () => copyOtherFile(file, replacement, transfer)),
-      ];
-      const slots = new Slots(hasStream(checkpoint) ? 1 : WRITTEN_AT_ONCE);
-      await limit(writes, slots, async (write) => {
-        try {
-          await write();
-        } catch (error) {
-          failures.push(error);
-          throw failures[0];
-        }
-      });
-      sources.verify();
-      transfer.finish();
-      sources.end();
-      closeSources?.();
-      const stale = await replacement.commit(checkpoint, obsolete);
-      const path = join(folder, index ?? (names[0] as string));
-      return { path, files: names, index, totalSize, ...stale };
-    } finally {
-      await replacement.discard();
+    const writes: (() => Promise<void>)[] = [];
+    for (const one of contents) {
+      const { folder, checkpoint, otherFiles = [] } = one;
+      const { pattern, files } = checkpoint;
+      const replacement = await FolderReplacement.open(folder, pattern, namesOf(one), { durable });
+      replacements.push(replacement);
+      for (const file of files) {
+        writes.push(() => writeFile(file, replacement, sources, transfer, verify));
+      }
+      for (const file of otherFiles) writes.push(() => copyOtherFile(file, replacement, transfer));
     }
+    const slots = new Slots(hasStream(layouts) ? 1 : WRITTEN_AT_ONCE);
+    await limit(writes, slots, async (write) => {
+      try {
+        await write();
+      } catch (error) {
+        failures.push(error);
+        throw failures[0];
+      }
+    });
+    sources.verify();
+    transfer.finish();
+    sources.end();
+    closeSources?.();
+    const stale: StaleFiles[] = [];
+    for (const [i, { checkpoint, obsolete }] of contents.entries()) {
+      stale.push(await (replacements[i] as FolderReplacement).commit(checkpoint, obsolete));
+    }
+    return stale;
   } finally {
+    for (const replacement of replacements) await replacement.discard();
     sources.end();
   }
+}
+
+/** Names of all files that a folder gets. */
+function namesOf({ checkpoint, otherFiles = [] }: FolderContents): string[] {
+  const index = indexNameOf(checkpoint);
+  const files = [...checkpoint.files, ...otherFiles].map(({ name }) => name);
+  return index === null ? files : [...files, index];
+}
+
+function* samplesOf(layouts: readonly CheckpointLayout[]): Generator<Sample, void, void> {
+  for (const { samples } of layouts) yield* samples;
 }
 
 async function writeFile(
@@ -137,7 +196,7 @@ async function writeFile(
   await file.finish(transfer.signal);
 }
 
-function hasStream(checkpoint: CheckpointLayout): boolean {
-  for (const { payload } of checkpoint.samples) if (payload.kind === 'stream') return true;
+function hasStream(layouts: readonly CheckpointLayout[]): boolean {
+  for (const { payload } of samplesOf(layouts)) if (payload.kind === 'stream') return true;
   return false;
 }

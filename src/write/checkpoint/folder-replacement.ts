@@ -14,7 +14,8 @@
 import { readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { shardNamesOf } from '../../file/checkpoint/find-files.js';
-import type { FilenamePattern } from '../../file/shards/file-names.js';
+import { FilenamePattern } from '../../file/shards/file-names.js';
+import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { type TemporaryName, TemporaryNames } from '../../platform/io/temporary-names.js';
 import { syncFolders } from '../replacement/folder-sync.js';
@@ -23,6 +24,11 @@ import type { LikeFile } from '../replacement/permissions.js';
 import { Replacement } from '../replacement/replacement.js';
 import { giveSecondName } from '../replacement/second-name.js';
 import { oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
+
+/** For files beside no model: no file has such a name. */
+export const NO_MODEL: FilenamePattern = new FilenamePattern(
+  `.safetensors-mmap-files{suffix}${SHARD_EXTENSION}`,
+);
 
 /** Stale files of an earlier checkpoint. */
 export interface StaleFiles {

@@ -1,7 +1,7 @@
 /** Makes the target folder of a checkpoint if it is missing, and locks it for a save. */
 
 import { constants, existsSync, openSync, statSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
@@ -11,6 +11,7 @@ import { hasCode } from '../../platform/io/system-errors.js';
 import { requireTransferOptions } from '../../platform/transfer/transfer.js';
 import { isOpenedAt } from '../replacement/exchange.js';
 import { syncMade } from '../replacement/folder-sync.js';
+import { makeInnerFolders } from '../replacement/inner-paths.js';
 import {
   inTurn,
   MAX_LOCK_TRIES,
@@ -18,7 +19,12 @@ import {
   tryToLock,
   waitForLock,
 } from '../replacement/locks.js';
-import { makeFolder, removeMade, requireMakeableFolder } from '../replacement/made-folders.js';
+import {
+  makeFolder,
+  removeEmpty,
+  removeMade,
+  requireMakeableFolder,
+} from '../replacement/made-folders.js';
 import type { WriteOrPlanOptions } from './execute-plan.js';
 
 /** Refuses a path that looks like a file name, unless a folder of that name exists. */
@@ -78,6 +84,35 @@ export async function inLockedFolder<Result>(
       if (lock.fd !== undefined) closeQuietly(lock.fd);
     }
   });
+}
+
+/**
+ * As above, of several folders: runs work that writes into subfolders of a locked folder, given by their names with a
+ * slash at the end, while no other save is under way in one of them. Makes those that are missing, and removes new
+ * ones when the work fails, with those that the work adds to `made`.
+ *
+ * @throws As `inLockedFolder`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a link in place of a folder
+ */
+export async function inLockedSubfolders<Result>(
+  folder: string,
+  names: Iterable<string>,
+  options: Omit<WriteOrPlanOptions, 'dryRun'>,
+  work: (made: string[]) => Promise<Result>,
+): Promise<Result> {
+  const made: string[] = [];
+  const below = [...new Set(names)].filter(Boolean).sort();
+  // Always in the order of names, so that two calls do not wait for each other.
+  const locked = async ([first, ...more]: readonly string[]): Promise<Result> =>
+    first === undefined
+      ? await work(made)
+      : await inLockedFolder(join(folder, first), options, () => locked(more));
+  try {
+    for (const name of below) makeInnerFolders(folder, `${name}any`, made);
+    return await locked(below);
+  } catch (error) {
+    for (const each of made.reverse()) removeEmpty(each);
+    throw error;
+  }
 }
 
 /**

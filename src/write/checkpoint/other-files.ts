@@ -10,8 +10,9 @@ import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
 import { closeQuietly } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { runSync } from '../../platform/io/steps.js';
-import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
+import { type Write, writePieces } from '../../platform/io/write-pieces.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
+import { type LendingStorage, verifyOpen } from '../../tensor/storage/storage.js';
 import { identityOf } from '../replacement/exchange.js';
 import type { FolderReplacement } from './folder-replacement.js';
 
@@ -53,6 +54,8 @@ export interface OtherFile {
   readonly byteLength: number;
   /** What is written in place of its bytes. */
   readonly contents?: Uint8Array;
+  /** Of a file within an archive: the archive, and where the file begins in it. */
+  readonly within?: { readonly storage: LendingStorage; readonly begin: number };
 }
 
 /** The files beside the weights. */
@@ -112,25 +115,36 @@ function isCarried(stats: Stats): boolean {
  * @throws FileChangedError when the file changes meanwhile; errors of the system; `signal.reason`
  */
 export async function copyOtherFile(
-  { name, path, contents }: OtherFile,
+  { name, path, byteLength, contents, within }: OtherFile,
   replacement: FolderReplacement,
   transfer: Transfer,
 ): Promise<void> {
-  if (contents !== undefined) {
-    const file = await replacement.createOther(name, contents.byteLength);
-    await writePieces(file, [writeFrom(contents, 0)], transfer.part);
+  const write = async (length: number, source: Write['source']): Promise<void> => {
+    const file = await replacement.createOther(name, length);
+    await writePieces(file, [{ position: 0, byteLength: length, source }], transfer.part);
     await file.finish(transfer.signal);
+  };
+  if (contents !== undefined) {
+    await write(contents.byteLength, (begin, end) => contents.subarray(begin, end));
+    return;
+  }
+  if (within !== undefined) {
+    const { storage, begin } = within;
+    verifyOpen(storage);
+    const lent = storage.lend();
+    try {
+      await write(byteLength, { file: { fd: lent.fd, path }, position: begin });
+      verifyOpen(storage);
+    } finally {
+      lent.giveBack();
+    }
     return;
   }
   const source = runSync(openRegularFile(path, path));
   try {
     const requireSame = changeCheck(source);
-    const { byteLength } = source;
-    const file = await replacement.createOther(name, byteLength);
-    const whole = { position: 0, byteLength, source: { file: source, position: 0 } };
-    await writePieces(file, [whole], transfer.part);
+    await write(source.byteLength, { file: source, position: 0 });
     requireSame();
-    await file.finish(transfer.signal);
   } finally {
     closeQuietly(source.fd);
   }

@@ -4,6 +4,8 @@ import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
+import type { BesidePlace } from '../../file/json-beside.js';
+import type { FileBeside } from '../../file/source/facts.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runSync } from '../../platform/io/steps.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
@@ -66,27 +68,44 @@ export function changedConfig(
  * Returns the files to write beside plain weights: the configurations beside the source without what they say about
  * quantization, and of the found files those that are not about it alone.
  *
- * @param source the path of the index or the only file
  * @throws QuantizationError for a configuration that is not an object of JSON; FormatError
  *   `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the system
  */
 export function plainFiles(
   { files, skipped }: OtherFiles,
-  source: string,
+  source: BesidePlace,
   weights: PlainWeights,
 ): OtherFiles {
-  const folder = dirname(source);
-  const isInside = runSync(insideOf(folder));
-  const changed = configNames(basename(source)).flatMap((name): OtherFile[] => {
+  const { readBeside: readInArchive } = source;
+  const folder = dirname(source.path);
+  const configOf =
+    readInArchive === undefined
+      ? configsIn(folder)
+      : (name: string) => wholeBytes(runSync(readInArchive(name)));
+  const changed = configNames(basename(source.path)).flatMap((name): OtherFile[] => {
     const path = join(folder, name);
-    const stats = statSync(path, { throwIfNoEntry: false });
-    if (stats?.isFile() !== true || stats.size > MAX_CONFIG_BYTE_LENGTH) return [];
-    if (!runSync(isInside(path))) refuseLink(folder, name);
-    const contents = changedConfig(runSync(readSmallFile(path)), path, weights);
-    return contents === null ? [] : [{ name, path, byteLength: contents.byteLength, contents }];
+    const config = configOf(name);
+    const contents = config && changedConfig(config, path, weights);
+    return contents ? [{ name, path, byteLength: contents.byteLength, contents }] : [];
   });
   const obsolete = obsoleteNames(weights);
   const written = new Set(changed.map(({ name }) => name));
   const kept = files.filter(({ name }) => !written.has(name) && !obsolete.includes(name));
   return { files: [...kept, ...changed], skipped, obsolete };
+}
+
+/** Returns a function that reads configurations in a folder; undefined for one that is not there, or too long. */
+function configsIn(folder: string): (name: string) => Uint8Array | undefined {
+  const isInside = runSync(insideOf(folder));
+  return (name) => {
+    const path = join(folder, name);
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats?.isFile() !== true || stats.size > MAX_CONFIG_BYTE_LENGTH) return undefined;
+    if (!runSync(isInside(path))) refuseLink(folder, name);
+    return runSync(readSmallFile(path));
+  };
+}
+
+function wholeBytes(file: FileBeside | undefined): Uint8Array | undefined {
+  return file?.bytes.length === file?.byteLength ? file?.bytes : undefined;
 }

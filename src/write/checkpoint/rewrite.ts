@@ -42,7 +42,10 @@ export interface RewriteOptions<Info extends SelectableInfo>
 }
 
 /** The facts known before the first write. */
-interface RewriteFacts extends SharedTensors, CopiedFiles, Omit<SelectionReport, 'overflowed'> {
+export interface RewriteFacts
+  extends SharedTensors,
+    CopiedFiles,
+    Omit<SelectionReport, 'overflowed'> {
   /** Keys of metadata with differing values in the source's files, not all of which were kept. */
   readonly conflicts: readonly string[];
 }
@@ -83,7 +86,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
       const others =
         selection.dequantize === undefined
           ? found
-          : plainFiles(found, path, { selection, report: selected.report });
+          : plainFiles(found, source, { selection, report: selected.report });
       const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
       const checkpoint = await runAsync(layout, signal);
       const facts = rewriteFacts(selected, checkpoint.metadata, others);
@@ -183,9 +186,10 @@ export async function rewriteStream<Info extends SelectableInfo>(
   }
 }
 
-async function withSource<Info extends SelectableInfo, Result>(
-  open: OpenCheckpointSource<Info>,
-  work: (source: CheckpointSource<Info>) => Promise<Result>,
+/** Opens a source, and closes it after the work. */
+export async function withSource<Source extends { close(): void }, Result>(
+  open: () => Promise<Source>,
+  work: (source: Source) => Promise<Result>,
 ): Promise<Result> {
   const source = await open();
   try {
@@ -207,7 +211,8 @@ function requireOtherFile(target: string, { path }: { readonly path: string }): 
   throw argumentRangeError('target', expected, target);
 }
 
-function rewriteFacts<Info extends SelectableInfo>(
+/** The facts of one checkpoint, known before the first write. */
+export function rewriteFacts<Info extends SelectableInfo>(
   { dropped, overlaps, report }: SelectedTensors<Info>,
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,

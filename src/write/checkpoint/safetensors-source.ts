@@ -1,8 +1,9 @@
 /** A local safetensors checkpoint as the source of a new one. */
 
 import { allocate } from '../../errors/out-of-memory.js';
+import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { openShards } from '../../file/checkpoint/open.js';
-import { readBeside } from '../../file/json-beside.js';
+import { type BesidePlace, readBeside } from '../../file/json-beside.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
@@ -27,6 +28,8 @@ const READS_AT_ONCE = 4;
 /** Options of opening a source. */
 interface SafetensorsSourceOptions {
   readonly maxIndexByteLength?: number | undefined;
+  /** The files of a variant in a folder. */
+  readonly variant?: string | undefined;
   /** Whether errors of writing name the tensor; tensors are then written one by one. */
   readonly isNamed: boolean;
   /** The dtype of dequantized weights; quantized tensors stay as they are by default. */
@@ -42,17 +45,30 @@ interface SafetensorsSourceOptions {
  */
 export async function openSafetensorsSource(
   path: string | URL,
-  { maxIndexByteLength, isNamed, dequantize, signal }: SafetensorsSourceOptions,
+  { maxIndexByteLength, variant, isNamed, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   // Read, not mapped: mapped pages of copied files would count as memory of the process.
-  const options = { maxIndexByteLength, storage: 'read' } as const;
+  const options = { maxIndexByteLength, variant, storage: 'read' } as const;
   const shards = await runAsync(openShards(path, options), signal);
+  return await safetensorsSource(shards, { isNamed, dequantize, signal });
+}
+
+/**
+ * The same of shards that are all open and read, not mapped. Takes ownership of them, also when it throws.
+ *
+ * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`; `signal.reason`
+ */
+export async function safetensorsSource(
+  shards: LazyShards,
+  { isNamed, dequantize, signal }: SafetensorsSourceOptions,
+): Promise<CheckpointSource<TensorInfo>> {
   try {
     const table = new SourceTensors(shards, isNamed);
-    const { index, path: label } = shards.files;
+    const { index, path: label, readBeside: readInArchive } = shards.files;
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
     const source: CheckpointSource<TensorInfo> = {
       path: label,
+      readBeside: readInArchive,
       table,
       list: () => listOf(table, metadata, label),
       metadataOf: () => metadata,
@@ -60,7 +76,7 @@ export async function openSafetensorsSource(
     };
     if (dequantize === undefined) return source;
     const { tensors } = await runAsync(source.list(), signal);
-    const stored = storedBytes(label, tensors);
+    const stored = storedBytes(shards.files, tensors);
     return await dequantizedSource(source, { stored, dtype: dequantize, signal });
   } catch (error) {
     shards.close({});
@@ -70,11 +86,11 @@ export async function openSafetensorsSource(
 
 /** Reads tensors by position, on the thread pool. */
 function storedBytes(
-  path: string,
+  place: BesidePlace,
   tensors: readonly SourceTensor<TensorInfo>[],
 ): StoredBytes<SourceTensor<TensorInfo>> {
   return {
-    path,
+    path: place.path,
     tensors,
     windowByteLength: WINDOW_BYTE_LENGTH,
     read: async (parts) => {
@@ -88,7 +104,7 @@ function storedBytes(
       });
       return pieces.map(({ bytes }) => bytes);
     },
-    readBeside: (name, signal) => runAsync(readBeside(path, name), signal),
+    readBeside: (name, signal) => runAsync(readBeside(place, name), signal),
   };
 }
 

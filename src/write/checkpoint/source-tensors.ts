@@ -21,6 +21,8 @@ import type { TensorTable } from './layout.js';
 interface SourceShard {
   readonly header: Header;
   readonly storage: LendingStorage;
+  /** Position of its tensors' bytes in the storage. */
+  readonly dataStart: number;
 }
 
 /** Bytes of neighbouring tensors, and their place in the data of the new file. */
@@ -56,9 +58,9 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   constructor(shards: LazyShards, isNamed: boolean) {
     this.#isNamed = isNamed;
     this.#shards = Array.from(shards, (file) => {
-      const { header, storage } = SafetensorsFile.contentOf(file);
+      const { header, storage, begin } = SafetensorsFile.contentOf(file);
       // A shard is opened by path, so it lends its descriptor.
-      return { header, storage: storage as LendingStorage };
+      return { header, storage: storage as LendingStorage, dataStart: begin + header.dataStart };
     });
     const isTaken = takenEntries(this.#shards, shards);
     const capacity = this.#shards.reduce((sum, { header }) => sum + header.size, 0);
@@ -94,8 +96,8 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
   /** Returns the source of a tensor's bytes. */
   payload(number: number): FilePayload {
-    const { header, storage } = this.#shard(number);
-    const position = header.dataStart + header.begin(this.entry(number));
+    const { header, storage, dataStart } = this.#shard(number);
+    const position = dataStart + header.begin(this.entry(number));
     return { kind: 'file', storage, position };
   }
 
@@ -118,8 +120,8 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
   get samples(): { readonly payload: FilePayload }[] {
     const used = this.#shards.filter(({ header }) => header.size > 0);
-    return used.map(({ header, storage }) => ({
-      payload: { kind: 'file', storage, position: header.dataStart },
+    return used.map(({ storage, dataStart }) => ({
+      payload: { kind: 'file', storage, position: dataStart },
     }));
   }
 

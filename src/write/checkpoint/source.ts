@@ -1,5 +1,6 @@
 /** The interface of a source of a new checkpoint, of any format and at any place. */
 
+import type { BesidePlace } from '../../file/json-beside.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { Dtype } from '../../header/dtype.js';
@@ -30,10 +31,9 @@ export interface ListedTensors<Info extends SelectableInfo> extends SelectionSou
   readonly unselectable: readonly Unselectable<Info>[];
 }
 
-/** An open source. */
-export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo> {
-  /** Path of its index or only file. */
-  readonly path: string;
+/** An open source; `path` is that of its index or only file. */
+export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
+  extends BesidePlace {
   /** All tensors unchanged, without an object each; null when the source has no such table. */
   readonly table: TensorTable | null;
   /** Lists all tensors one by one. */

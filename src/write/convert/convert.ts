@@ -9,6 +9,7 @@ import {
 import { pairsOf } from '../../errors/named-values.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import type { SharedMode } from '../../file/shards/shared-tensors.js';
+import type { TensorInfo } from '../../file/source/facts.js';
 import { requireLimits } from '../../foreign/limits.js';
 import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
 import {
@@ -32,11 +33,14 @@ import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layo
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
 import type { CheckpointPlan, DryRun, MaybeDryRun, SharedTensors } from '../checkpoint/plan.js';
 import { rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
+import { type PipelineSource, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import { openConversionSource } from './open-source.js';
+import { type FoundPipeline, findPipeline, openPipelineSource } from './pipeline-source.js';
 import type { SourceTensorInfo } from './source.js';
+import { requireUsed } from './used-options.js';
 
 /** Options of {@link convert}. */
 export interface ConversionOptions
@@ -106,6 +110,11 @@ export interface ConversionPlan
  * the path of a `.safetensors` file, or of a folder, which gets shards and an index when the tensors are larger than
  * `maxShardSize`. Missing folders are made.
  *
+ * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
+ * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
+ * new files are complete, every model has its old ones; `model_index.json` is the last. `names`, `rename`, `select`,
+ * `filenamePattern` and `variant` are refused. In the result names of files and tensors begin with the folder.
+ *
  * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast, written,
  * read back and compared. Without `verify` the kernel copies bytes that need no change. Memory stays small at any
  * size; only a compressed storage is held whole, and only for a tensor that is a part of it or strided. Files are
@@ -116,7 +125,7 @@ export interface ConversionPlan
  * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. With `copyOtherFiles` a folder also gets the
  * files beside the source, as with `reshard`; `dequantize` is as there, for a source that is safetensors.
  *
- * @throws FormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
+ * @throws FormatError as `openTorchCheckpoint`, `openNumpy` and `openDduf`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
  *   the source do not match their checksum
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
@@ -190,10 +199,20 @@ export async function convert(
     root = opened.root ?? [];
     return opened;
   };
+  const openPipeline = (found: FoundPipeline): Promise<PipelineSource<TensorInfo>> => {
+    const { maxIndexByteLength } = options.limits ?? {};
+    const { dequantize } = selection;
+    return openPipelineSource(found, { maxIndexByteLength, verify, dequantize, signal });
+  };
   const choices = { ...options, selection, shared, metadata, verify };
-  const result = isFile
-    ? await rewriteFile(path, open, choices)
-    : await rewriteFolder(target, open, choices);
+  const pipeline = findPipeline(pathText('source', source));
+  if (pipeline !== undefined) requirePipelineOptions(options, path);
+  const result =
+    pipeline !== undefined
+      ? await rewritePipeline(target, () => openPipeline(pipeline), choices)
+      : isFile
+        ? await rewriteFile(path, open, choices)
+        : await rewriteFolder(target, open, choices);
   const { conflicts, ...converted } = result;
   return { ...converted, root };
 }
@@ -212,6 +231,22 @@ function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions
     const expected = `left out where the target is a ${SHARD_EXTENSION} file, which is one file`;
     throw argumentRangeError(name, expected, value);
   }
+}
+
+/** Options about the names of one model. */
+const ONE_MODEL_OPTIONS = ['names', 'rename', 'select', 'filenamePattern', 'variant'] as const;
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for options that a pipeline has no use for, and for a file as its target. */
+function requirePipelineOptions(options: Omit<ConversionOptions, 'dryRun'>, target: string): void {
+  requireUsed(options, 'safetensors');
+  for (const name of ONE_MODEL_OPTIONS) {
+    const value = options[name];
+    if (value === undefined) continue;
+    throw argumentRangeError(name, 'left out for a pipeline, whose models keep their names', value);
+  }
+  if (!target.endsWith(SHARD_EXTENSION)) return;
+  const expected = 'the path of a folder, which gets a folder for each model of the pipeline';
+  throw argumentRangeError('target', expected, target);
 }
 
 /** Checked here, because an index accepts more types than a header. */

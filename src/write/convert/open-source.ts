@@ -1,7 +1,9 @@
 /** Opens the source of a conversion, of any format. */
 
 import type { NamesOfOptions } from '../../errors/arguments.js';
+import { SafetensorsError } from '../../errors/errors.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import { isDdufName } from '../../file/shards/file-names.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import type { ForeignShard } from '../../foreign/foreign-shard.js';
 import { FOREIGN_LIMITS } from '../../foreign/limits.js';
@@ -18,6 +20,7 @@ import {
 } from '../../foreign/torch/open.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import type { Dtype } from '../../header/dtype.js';
+import { pathText } from '../../platform/io/paths.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
 import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
@@ -49,6 +52,12 @@ export async function openConversionSource(
   { verify, dequantize, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
   const { limits = {} } = options;
+  const given = pathText('source', source);
+  if (isDdufName(given)) {
+    const message =
+      'expected one checkpoint, found a DDUF archive, which has several: convert it into a folder';
+    throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: given });
+  }
   const { path, format } = await detectFormat(source);
   if (format !== null) requireUsed({ ...options, dequantize }, format);
   if (format === 'safetensors') {

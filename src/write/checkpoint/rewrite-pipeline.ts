@@ -1,0 +1,171 @@
+/** Writes the models of a pipeline anew, each into its folder, with all other files. */
+
+import { basename, join } from 'node:path';
+import { namingOf } from '../../file/shards/file-choice.js';
+import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
+import { requireMakeableFolder } from '../replacement/made-folders.js';
+import type { SelectableInfo } from '../selection/options.js';
+import type { SelectionReport } from '../selection/selection-report.js';
+import { type FolderContents, indexNameOf, NO_CHECKPOINT, writeFolders } from './execute-plan.js';
+import { layOutCheckpoint } from './layout.js';
+import { inLockedFolder, inLockedSubfolders } from './locked-folder.js';
+import type { OtherFile, OtherFiles } from './other-files.js';
+import { plainFiles } from './plain-files.js';
+import { planCheckpoint } from './plan.js';
+import {
+  type RewriteFacts,
+  type RewriteOptions,
+  type RewritePlan,
+  type Rewritten,
+  rewriteFacts,
+  withSource,
+} from './rewrite.js';
+import { selectTensors } from './selected-tensors.js';
+import type { CheckpointSource } from './source.js';
+
+/** An open pipeline. */
+export interface PipelineSource<Info extends SelectableInfo = SelectableInfo> {
+  /** Its models by their folders. */
+  readonly models: ReadonlyMap<string, CheckpointSource<Info>>;
+  /** The files without weights, by their paths in the pipeline; none when it is the folder `target`. */
+  otherFiles(target: string): OtherFiles;
+  /** Checks the bytes that are about to be written. */
+  verify?(signal: AbortSignal | undefined): Promise<void>;
+  /** Closes all files. May be called again. */
+  close(): void;
+}
+
+/** What one folder gets. `prefix` is its name with a slash at the end; empty for the pipeline's own. */
+interface Part extends FolderContents {
+  readonly prefix: string;
+  readonly otherFiles: readonly OtherFile[];
+  readonly obsolete: readonly string[];
+}
+
+/** A model, and what is known before the first write. */
+interface PlannedModel {
+  readonly part: Part;
+  readonly facts: RewriteFacts;
+  readonly report: SelectionReport;
+}
+
+/**
+ * Writes a pipeline into a folder: each model into the folder of its name, under the names of its files, and all other
+ * files. Every model has its old files until all new ones are complete; then each gets its place in one step, and
+ * `model_index.json` is the last. In the result names of tensors and files begin with the folder.
+ *
+ * @throws As `rewriteFolder`
+ */
+export async function rewritePipeline<Info extends SelectableInfo>(
+  target: string | URL,
+  open: () => Promise<PipelineSource<Info>>,
+  options: RewriteOptions<Info>,
+): Promise<Rewritten | RewritePlan> {
+  return await inLockedFolder(target, options, (folder) =>
+    withSource(open, async (source) => {
+      const { files, skipped } = source.otherFiles(folder);
+      const models: PlannedModel[] = [];
+      for (const [name, model] of source.models) {
+        models.push(await planModel(model, folder, `${name}/`, files, options));
+      }
+      const own = ownPart(folder, models, files);
+      const parts = [...models.map(({ part }) => part), own];
+      const path = join(folder, PIPELINE_FILE);
+      const totalSize = parts.reduce((sum, { checkpoint }) => sum + checkpoint.totalSize, 0);
+      const copied = parts.flatMap(({ prefix, otherFiles }) => below(prefix, otherFiles));
+      const result = { path, index: null, totalSize, ...factsOf(models), copied, skipped };
+      if (options.dryRun === true) return { ...result, ...planOf(parts, folder) };
+      await source.verify?.(options.signal);
+      const prefixes = parts.map(({ prefix }) => prefix);
+      const stale = await inLockedSubfolders(folder, prefixes, options, async (made) => {
+        for (const { name } of own.otherFiles) makeInnerFolders(folder, name, made);
+        const { verify } = options;
+        return await writeFolders(parts, options, { verify, closeSources: () => source.close() });
+      });
+      const overflowed = new Map(
+        models.flatMap(({ part, report }) =>
+          Array.from(report.overflowed, ([name, count]) => [part.prefix + name, count] as const),
+        ),
+      );
+      const written = parts.flatMap(({ prefix, checkpoint }) => below(prefix, checkpoint.files));
+      const [deleted, undeleted] = (['deleted', 'undeleted'] as const).map((kind) =>
+        parts.flatMap(({ prefix }, i) => stale[i]?.[kind].map((name) => prefix + name) ?? []),
+      ) as [string[], string[]];
+      return { ...result, files: written, deleted, undeleted, overflowed };
+    }),
+  );
+}
+
+function below(prefix: string, files: readonly { readonly name: string }[]): string[] {
+  return files.map(({ name }) => prefix + name);
+}
+
+async function planModel<Info extends SelectableInfo>(
+  model: CheckpointSource<Info>,
+  folder: string,
+  prefix: string,
+  all: readonly OtherFile[],
+  options: RewriteOptions<Info>,
+): Promise<PlannedModel> {
+  const { selection, signal } = options;
+  const files = all
+    .filter(({ name }) => name.startsWith(prefix))
+    .map((file) => ({ ...file, name: file.name.slice(prefix.length) }));
+  const found = { files, skipped: [], obsolete: [] };
+  const selected = await runAsync(selectTensors(model, options), signal);
+  const { report } = selected;
+  const others =
+    selection.dequantize === undefined ? found : plainFiles(found, model, { selection, report });
+  const naming = { ...options, ...namingOf(basename(model.path)) };
+  const layout = layOutCheckpoint(selected.table, naming, selected.metadataOf);
+  const checkpoint = await runAsync(layout, signal);
+  const facts = rewriteFacts(selected, checkpoint.metadata, others);
+  const { files: otherFiles, obsolete } = others;
+  const part = { folder: join(folder, prefix), prefix, checkpoint, otherFiles, obsolete };
+  return { part, facts, report };
+}
+
+/** The pipeline's own files, and those in folders without a model; the file that makes it one comes last. */
+function ownPart(folder: string, models: readonly PlannedModel[], all: readonly OtherFile[]): Part {
+  const prefixes = models.map(({ part }) => part.prefix);
+  const own = all.filter(({ name }) => !prefixes.some((prefix) => name.startsWith(prefix)));
+  const isMark = ({ name }: OtherFile): boolean => name === PIPELINE_FILE;
+  const otherFiles = [...own.filter((file) => !isMark(file)), ...own.filter(isMark)];
+  return { folder, prefix: '', checkpoint: NO_CHECKPOINT, otherFiles, obsolete: [] };
+}
+
+/** The facts of all models together. */
+function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' | 'skipped'> {
+  const named = (key: 'leftOut' | 'cast' | 'dequantized' | 'uncast'): string[] =>
+    models.flatMap(({ part, facts }) => facts[key].map((name) => part.prefix + name));
+  return {
+    leftOut: named('leftOut'),
+    cast: named('cast'),
+    dequantized: named('dequantized'),
+    uncast: named('uncast'),
+    // Tensors of safetensors share no bytes.
+    ...{ dropped: new Map(), unrecorded: [], overlaps: [] },
+    conflicts: [...new Set(models.flatMap(({ facts }) => facts.conflicts))],
+  };
+}
+
+/** The files that would be written, and those that would be deleted, by their paths in the folder. */
+function planOf(parts: readonly Part[], folder: string): Pick<RewritePlan, 'files' | 'deleted'> {
+  const plans = parts.map(({ prefix, checkpoint, otherFiles, obsolete, ...part }) => {
+    for (const name of below(prefix, otherFiles)) innerPath(folder, name);
+    innerPath(folder, `${prefix}${indexNameOf(checkpoint) ?? 'any'}`);
+    requireMakeableFolder(part.folder);
+    const files = { files: otherFiles, skipped: [], obsolete };
+    const { files: planned, deleted } = planCheckpoint(part.folder, checkpoint, files);
+    return {
+      files: planned.map((file) => ({ ...file, name: prefix + file.name })),
+      deleted: deleted.map((name) => prefix + name),
+    };
+  });
+  return {
+    files: plans.flatMap(({ files }) => files),
+    deleted: plans.flatMap(({ deleted }) => deleted),
+  };
+}

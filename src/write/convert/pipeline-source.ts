@@ -1,0 +1,166 @@
+/** Opens pipelines of diffusers to write them anew: a folder of models, or a DDUF archive. */
+
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
+import { findFolder, isCachedId } from '../../file/checkpoint/open.js';
+import { findModels } from '../../file/checkpoint/open-pipeline.js';
+import { modelsOf, namesIn } from '../../file/checkpoint/pipeline.js';
+import { hasCheckpoint } from '../../file/shards/file-choice.js';
+import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
+import type { TensorInfo } from '../../file/source/facts.js';
+import { verifyEntries } from '../../foreign/checksums.js';
+import { openModel, openWhole, readModels } from '../../foreign/dduf/models.js';
+import type { ArchiveEntry } from '../../foreign/zip/archive.js';
+import type { Dtype } from '../../header/dtype.js';
+import { runAsync, runSync } from '../../platform/io/steps.js';
+import {
+  findOtherFiles,
+  isOtherName,
+  MAX_OTHER_BYTE_LENGTH,
+  type OtherFile,
+  type OtherFiles,
+} from '../checkpoint/other-files.js';
+import type { PipelineSource } from '../checkpoint/rewrite-pipeline.js';
+import { openSafetensorsSource, safetensorsSource } from '../checkpoint/safetensors-source.js';
+import type { CheckpointSource } from '../checkpoint/source.js';
+
+/** A pipeline that was found. */
+export interface FoundPipeline {
+  readonly path: string;
+  readonly isArchive: boolean;
+}
+
+/** How the models are opened. */
+interface PipelineOpening {
+  readonly maxIndexByteLength: number | undefined;
+  /** Whether to compare checksums, and to name tensors in errors of writing. */
+  readonly verify: boolean;
+  /** The dtype of dequantized weights. */
+  readonly dequantize: Dtype | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Finds the pipeline at a path, or in the Hub's cache: an archive by its name, and a folder that has `model_index.json`,
+ * models, and no checkpoint of its own. Undefined for anything else. Reads names alone.
+ */
+export function findPipeline(source: string): FoundPipeline | undefined {
+  const stats = statSync(source, { throwIfNoEntry: false });
+  if (stats?.isFile() === true || isDdufName(source)) {
+    return isDdufName(source) ? { path: source, isArchive: true } : undefined;
+  }
+  if (stats === undefined && !runSync(isCachedId(source))) return undefined;
+  const path = runSync(findFolder(source, undefined));
+  const names = runSync(namesIn(path));
+  if (!names.includes(PIPELINE_FILE) || hasCheckpoint(names)) return undefined;
+  return runSync(modelsOf(path)).length === 0 ? undefined : { path, isArchive: false };
+}
+
+/**
+ * Opens all models of a pipeline, and finds its other files.
+ *
+ * @throws As `openDduf` and `openPipeline`; `signal.reason`
+ */
+export async function openPipelineSource(
+  { path, isArchive }: FoundPipeline,
+  opening: PipelineOpening,
+): Promise<PipelineSource<TensorInfo>> {
+  return isArchive ? await openArchived(path, opening) : await openFolder(path, opening);
+}
+
+/** Opens models one after the other; closes all when one cannot be opened. */
+async function openEach<Place>(
+  places: Iterable<readonly [folder: string, place: Place]>,
+  open: (place: Place) => Promise<CheckpointSource<TensorInfo>>,
+): Promise<Map<string, CheckpointSource<TensorInfo>>> {
+  const models = new Map<string, CheckpointSource<TensorInfo>>();
+  try {
+    for (const [folder, place] of places) models.set(folder, await open(place));
+    return models;
+  } catch (error) {
+    closeAll(models);
+    throw error;
+  }
+}
+
+/** A folder: its models, and the files beside these and in all other folders directly in it. */
+async function openFolder(
+  folder: string,
+  { verify, ...opening }: PipelineOpening,
+): Promise<PipelineSource<TensorInfo>> {
+  const { models: found } = runSync(findModels(folder, undefined));
+  const places = found.map((model) => [model.name, model] as const);
+  const models = await openEach(places, ({ path, variant }) =>
+    openSafetensorsSource(join(folder, path), { ...opening, variant, isNamed: verify }),
+  );
+  return {
+    models,
+    otherFiles: (target) => filesIn(folder, target),
+    close: () => closeAll(models),
+  };
+}
+
+/** The files without weights in a folder, and in those directly in it. Hidden ones are left out. */
+function filesIn(folder: string, target: string): OtherFiles {
+  const entries = readdirSync(folder).filter((name) => !name.startsWith('.'));
+  const folders = entries.filter((name) => statSync(join(folder, name)).isDirectory()).sort();
+  const isInside = runSync(insideOf(folder));
+  const own = findOtherFiles(folder, target);
+  const files = [...own.files];
+  const skipped = own.skipped.filter((name) => !folders.includes(name));
+  for (const name of folders) {
+    if (!runSync(isInside(join(folder, name)))) refuseLink(folder, name);
+    const found = findOtherFiles(join(folder, name), join(target, name));
+    files.push(...found.files.map((file) => ({ ...file, name: `${name}/${file.name}` })));
+    skipped.push(...found.skipped.map((below) => `${name}/${below}`));
+  }
+  return { files, skipped, obsolete: [] };
+}
+
+/** An archive: its models, and all other entries. Those with weights that no model has are skipped. */
+async function openArchived(
+  path: string,
+  { verify, dequantize, signal }: PipelineOpening,
+): Promise<PipelineSource<TensorInfo>> {
+  const archive = readModels(path, undefined);
+  const storage = await runAsync(openWhole(archive), signal);
+  const taken = new Set<string>();
+  const open = async (name: string): Promise<CheckpointSource<TensorInfo>> => {
+    const shards = openModel(archive, name, { storage: 'read' });
+    for (const shard of shards.files.shards) taken.add(shard.path.slice(path.length + 1));
+    taken.add(name);
+    return await safetensorsSource(shards, { isNamed: verify, dequantize, signal });
+  };
+  const models = await openEach(archive.chosen, open).catch((error: unknown) => {
+    storage.close(false);
+    throw error;
+  });
+  const entries = [...archive.entries.values()];
+  const isCopied = ({ name, byteLength }: ArchiveEntry): boolean =>
+    isOtherName(name.slice(name.indexOf('/') + 1)) && byteLength <= MAX_OTHER_BYTE_LENGTH;
+  return {
+    models,
+    otherFiles: () => {
+      const others = entries.filter(({ name }) => !taken.has(name));
+      const files = others.filter(isCopied).map(({ name, begin, byteLength }): OtherFile => {
+        return { name, path, byteLength, within: { storage, begin } };
+      });
+      const skipped = others.filter((entry) => !isCopied(entry)).map(({ name }) => name);
+      return { files, skipped, obsolete: [] };
+    },
+    verify: async () => {
+      if (!verify) return;
+      const read = entries.filter((entry) => taken.has(entry.name) || isCopied(entry));
+      await verifyEntries(storage, { entries: read, limits: {} }, { signal });
+    },
+    close: () => {
+      closeAll(models);
+      storage.close(false);
+    },
+  };
+}
+
+function closeAll(models: ReadonlyMap<string, CheckpointSource<TensorInfo>>): void {
+  for (const model of models.values()) model.close();
+}

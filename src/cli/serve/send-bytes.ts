@@ -10,7 +10,7 @@ import type { OpenedVersion } from './named-file.js';
 const LARGE_BYTE_LENGTH = 256 * 2 ** 10;
 /** Most large pieces at a time. */
 const LARGE_COUNT = 16;
-/** Pieces of the readers beyond: a thousand of them hold 16 MB. */
+/** Pieces of the readers beyond: 256 of them hold 4 MB. */
 const SMALL_BYTE_LENGTH = 16 * 2 ** 10;
 /** Most small pieces that are kept for the next reader. */
 const KEPT_SMALL_COUNT = 64;
@@ -37,11 +37,6 @@ export class PieceMemory {
     if (piece.length === LARGE_BYTE_LENGTH) this.#large.push(piece);
     else if (this.#small.length < KEPT_SMALL_COUNT) this.#small.push(piece);
   }
-
-  /** Lets go of a piece that the system may still read. */
-  drop(piece: Buffer): void {
-    if (piece.length === LARGE_BYTE_LENGTH) this.#largeCount--;
-  }
 }
 
 /** The connection of an answer. */
@@ -51,14 +46,14 @@ class Outlet {
 
   constructor(response: ServerResponse) {
     this.#response = response;
-    // Of a connection that ends, writes may never be called back.
+    // Of a connection that ends, writes may never be called back. It has let go of their bytes by then.
     response.once('close', () => this.#onEnd());
   }
 
   /** Writes bytes. Resolves to true when the system has taken them, to false when the connection has ended. */
   write(bytes: Uint8Array): Promise<boolean> {
     return new Promise((resolve) => {
-      if (this.#response.closed || this.#response.destroyed) return resolve(false);
+      if (this.#response.closed) return resolve(false);
       this.#onEnd = () => resolve(false);
       this.#response.write(bytes, (error) => resolve(error === undefined || error === null));
     });
@@ -82,18 +77,15 @@ export async function sendBytes(
   let at = begin;
   while (at < end) {
     const piece = memory.take();
-    let isTaken = true;
     try {
       const length = Math.min(piece.length, end - at);
       const { bytesRead } = await readAsync(file, piece, 0, length, at);
       if (bytesRead === 0) throw cutShort(file.path, end, at);
       file.requireSame();
-      isTaken = await outlet.write(piece.subarray(0, bytesRead));
-      if (!isTaken) return;
+      if (!(await outlet.write(piece.subarray(0, bytesRead)))) return;
       at += bytesRead;
     } finally {
-      if (isTaken) memory.give(piece);
-      else memory.drop(piece);
+      memory.give(piece);
     }
   }
   response.end();

@@ -25,6 +25,7 @@ import { closeFile } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { wantedBytes } from './conditions.js';
+import { Connections } from './connections.js';
 import { hasToken, isSecret, METHODS, makeToken, objectionTo } from './guard.js';
 import { openVersion } from './named-file.js';
 import type { Page } from './page.js';
@@ -33,8 +34,8 @@ import type { ServedFile, ServedSource } from './sources.js';
 
 const HOST = '127.0.0.1';
 
-/** More connections are closed at once. A browser has six for one page. */
-const MAX_CONNECTIONS = 1024;
+/** Most connections. A browser has six for one page; so many slow readers take 25 MB. */
+const MAX_CONNECTIONS = 256;
 
 /** A connection without a whole request is closed after so long: it costs nothing to open thousands. */
 const REQUEST_MS = 10_000;
@@ -84,6 +85,7 @@ export class PageServer {
   readonly #token: string = makeToken();
   readonly #memory = new PieceMemory();
   readonly #server: Server;
+  readonly #connections: Connections;
   /** Paths as requests have them. Nothing is decoded, so nothing leads elsewhere. */
   readonly #files: ReadonlyMap<string, ServedFile>;
   /** Connections with an answer under way. */
@@ -104,7 +106,7 @@ export class PageServer {
     this.#server = createServer(options, (request, response) => {
       void this.#answer(request, response);
     });
-    this.#server.maxConnections = MAX_CONNECTIONS;
+    this.#connections = new Connections(this.#server, MAX_CONNECTIONS);
     this.#server.timeout = STALLED_MS;
   }
 
@@ -151,6 +153,7 @@ export class PageServer {
     // A reader that asks on before it has its answer would have many files open.
     if (this.#busy.has(socket)) return void socket.destroy();
     this.#busy.add(socket);
+    this.#connections.asked(socket);
     response.once('close', () => this.#busy.delete(socket));
     try {
       await this.#route(request, response);

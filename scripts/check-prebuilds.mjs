@@ -1,8 +1,9 @@
 // Before a release: refuses a package that lacks the addon for a platform, or whose files differ from
-// prebuilds/SHA256SUMS. With `--say` it refuses nothing, and says which platforms a tarball lacks.
+// scripts/cross/SHA256SUMS. With `--pack` it refuses nothing: it writes prebuilds/SHA256SUMS, the sums of the files that
+// a tarball made now has, and says which platforms it lacks.
 
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -11,17 +12,20 @@ import { TARGETS } from './cross/targets.mjs';
 const prebuilds = fileURLToPath(new URL('../prebuilds', import.meta.url));
 
 const sums = new Map(
-  readFileSync(join(prebuilds, 'SHA256SUMS'), 'utf8')
+  readFileSync(new URL('cross/SHA256SUMS', import.meta.url), 'utf8')
     .trimEnd()
     .split('\n')
     .map((line) => line.split('  ').toReversed()),
 );
 
+const sumOf = (path) =>
+  createHash('sha256')
+    .update(readFileSync(join(prebuilds, path)))
+    .digest('hex');
+
 function problem(path) {
-  const file = join(prebuilds, path);
-  if (!existsSync(file)) return 'is missing';
-  const sum = createHash('sha256').update(readFileSync(file)).digest('hex');
-  return sum === sums.get(path) ? undefined : 'is not the file of SHA256SUMS';
+  if (!existsSync(join(prebuilds, path))) return 'is missing';
+  return sumOf(path) === sums.get(path) ? undefined : 'is not the file of SHA256SUMS';
 }
 
 const problems = TARGETS.map(({ platform }) => `${platform}/safetensors-mmap.node`).flatMap(
@@ -30,13 +34,14 @@ const problems = TARGETS.map(({ platform }) => `${platform}/safetensors-mmap.nod
     return found === undefined ? [] : [`prebuilds/${path} ${found}`];
   },
 );
-if (process.argv.includes('--say')) {
+if (process.argv.includes('--pack')) {
   const platforms = TARGETS.map(({ platform }) => platform);
   const pathOf = (platform) => `${platform}/safetensors-mmap.node`;
   const lacking = platforms.filter((platform) => !existsSync(join(prebuilds, pathOf(platform))));
-  const own = platforms.filter(
-    (platform) => !lacking.includes(platform) && problem(pathOf(platform)),
-  );
+  const present = platforms.filter((platform) => !lacking.includes(platform));
+  const lines = present.map((platform) => `${sumOf(pathOf(platform))}  ${pathOf(platform)}\n`);
+  writeFileSync(join(prebuilds, 'SHA256SUMS'), lines.join(''));
+  const own = present.filter((platform) => problem(pathOf(platform)));
   if (lacking.length > 0) {
     console.error(
       `safetensors-mmap: no addon for ${lacking.join(', ')}: there files are read into memory instead of mapped. ` +

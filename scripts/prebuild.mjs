@@ -27,7 +27,7 @@ if (process.argv.includes('--all')) {
     run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], cross);
   }
   run(process.execPath, [join(cross, 'build.mjs')]);
-  process.stdout.write(readFileSync(join(scripts, '../prebuilds/SHA256SUMS')));
+  process.stdout.write(readFileSync(join(scripts, 'cross/SHA256SUMS')));
 } else {
   run(process.execPath, [join(scripts, 'build-native.mjs')]);
 }

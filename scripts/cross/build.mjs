@@ -115,4 +115,4 @@ for (const target of TARGETS) {
 const sums = TARGETS.map(({ platform }) => `${platform}/${FILE}`).map(
   (path) => `${checksum(join(root, 'prebuilds', path))}  ${path}\n`,
 );
-writeFileSync(join(root, 'prebuilds/SHA256SUMS'), sums.join(''));
+writeFileSync(join(root, 'scripts/cross/SHA256SUMS'), sums.join(''));

@@ -64,7 +64,7 @@ const ALLOWED: Readonly<Record<string, { imports: string; libraries: readonly st
 };
 
 const sums = new Map(
-  textOf('prebuilds/SHA256SUMS')
+  textOf('scripts/cross/SHA256SUMS')
     .trimEnd()
     .split('\n')
     .map((line) => line.split('  ').toReversed() as [string, string]),
@@ -152,17 +152,15 @@ describe('a release', () => {
   function check(
     files: Readonly<Record<string, string>>,
     ...options: readonly string[]
-  ): { status: number | null; text: string } {
+  ): { status: number | null; text: string; written?: string } {
     const folder = makeFolder();
     cpSync(join(root, 'scripts'), join(folder, 'scripts'), {
       recursive: true,
       filter: (path) => !path.includes('node_modules'),
     });
-    const lines = SHIPPED_PLATFORMS.map(
-      (platform) => `${createHash('sha256').update(platform).digest('hex')}  ${platform}/${FILE}\n`,
-    );
+    const lines = SHIPPED_PLATFORMS.map((platform) => sumLine(platform, platform));
     mkdirSync(join(folder, 'prebuilds'));
-    writeFileSync(join(folder, 'prebuilds/SHA256SUMS'), lines.join(''));
+    writeFileSync(join(folder, 'scripts/cross/SHA256SUMS'), lines.join(''));
     for (const [platform, content] of Object.entries(files)) {
       mkdirSync(join(folder, 'prebuilds', platform));
       writeFileSync(join(folder, 'prebuilds', platform, FILE), content);
@@ -171,8 +169,15 @@ describe('a release', () => {
     const { status, stderr } = spawnSync(process.execPath, [script, ...options], {
       encoding: 'utf8',
     });
-    return { status, text: stderr };
+    const written = join(folder, 'prebuilds/SHA256SUMS');
+    return {
+      ...{ status, text: stderr },
+      ...(existsSync(written) && { written: readFileSync(written, 'utf8') }),
+    };
   }
+
+  const sumLine = (platform: string, content: string): string =>
+    `${createHash('sha256').update(content).digest('hex')}  ${platform}/${FILE}\n`;
 
   const all = Object.fromEntries(SHIPPED_PLATFORMS.map((platform) => [platform, platform]));
 
@@ -187,10 +192,12 @@ describe('a release', () => {
     expect(text).toMatch(`prebuilds/${platform}/${FILE} is missing\nRun `);
   });
 
-  it('only says it of a tarball, with files that were made here', () => {
-    expect(check(all, '--say')).toEqual({ status: 0, text: '' });
-    const { status, text } = check({ 'linux-x64': 'compiled here' }, '--say');
-    expect(status).toBe(0);
+  it('only says it of a tarball, whose SHA256SUMS has the files that are in it', () => {
+    const sums = SHIPPED_PLATFORMS.map((platform) => sumLine(platform, platform)).join('');
+    expect(check(all, '--pack')).toEqual({ status: 0, text: '', written: sums });
+    expect(check({}, '--pack').written).toBe('');
+    const { status, text, written } = check({ 'linux-x64': 'compiled here' }, '--pack');
+    expect([status, written]).toEqual([0, sumLine('linux-x64', 'compiled here')]);
     const lacking = SHIPPED_PLATFORMS.filter((platform) => platform !== 'linux-x64');
     expect(text).toContain(`no addon for ${lacking.join(', ')}: `);
     expect(text).toContain('made here, not a file of SHA256SUMS: linux-x64.\n');

@@ -50,7 +50,12 @@ async function verifySource(
   }
   if (isDdufName(path)) {
     const opening = { storage: 'read', foreign, choice, toVerify: true } as const;
-    return await verifyCheckpoint(() => openArchive(path, opening), { hashes, signal });
+    const progress = progressOn(stderr, 'verifying');
+    const { onProgress } = progress;
+    const verifying = { hashes, signal, onProgress };
+    return await verifyCheckpoint(() => openArchive(path, opening), verifying).finally(() =>
+      progress.end(),
+    );
   }
   const found = await formatAt(path, foreign, choice).catch((error: unknown): FoundAt => {
     // An unreadable file explains all its missing contents: the report lists the file alone.
@@ -91,7 +96,7 @@ export const verifyCommand: Command = {
   usage: 'verify SOURCE [--no-hashes]',
   description:
     'Checks the headers of all files, the index against them, and the hashes that metadata and the cache of the ' +
-    'Hub claim; for torch and NumPy archives the checksums. Lists every problem; exit code 1 if there is one.',
+    'Hub claim; for archives of torch, NumPy and DDUF the checksums. Lists every problem; exit code 1 if there is one.',
   options: {
     'no-hashes': {
       type: 'boolean',

@@ -1,6 +1,7 @@
 /** A pipeline of diffusers: several models by their folders, local or remote. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
+import type { TransferOptions } from '../../platform/transfer/transfer.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import {
   type CheckpointCheck,
@@ -9,7 +10,7 @@ import {
   problemOf,
   VerificationError,
 } from '../shards/verification-error.js';
-import type { VerifyBytesOptions } from './verify-options.js';
+import { requireVerifyBytesOptions, type VerifyBytesOptions } from './verify-options.js';
 
 /** Longest `model_index.json` to read, in bytes. Those of pipelines have less than 4 kB. */
 export const MAX_PIPELINE_FILE_BYTE_LENGTH: number = 2 ** 20;
@@ -30,8 +31,18 @@ export interface PipelineParts<Model> {
   readonly models: ReadonlyMap<string, Model>;
   readonly missing: readonly string[];
   readonly failed: ReadonlyMap<string, Error>;
+  /** What is verified besides the models. */
+  readonly around?: AroundModels | undefined;
   /** Ends what the models share. */
   end?(): void;
+}
+
+/** The archive around the models of a pipeline. */
+export interface AroundModels {
+  /** What `verify` does. */
+  readonly checks: readonly CheckpointCheck[];
+  /** Returns all problems of its bytes. */
+  verify(options: TransferOptions): Promise<readonly CheckpointProblem[]>;
 }
 
 /** What both ways to open a pipeline take besides the options of a checkpoint. */
@@ -133,13 +144,15 @@ export class Pipeline<Model extends PipelineModel> {
   readonly missing: readonly string[];
   /** Opened with `toVerify`: why models cannot be opened, by their folders. Else empty. */
   readonly failed: ReadonlyMap<string, Error>;
+  readonly #around: AroundModels | undefined;
   readonly #end: (() => void) | undefined;
 
-  private constructor({ path, models, missing, failed, end }: PipelineParts<Model>) {
+  private constructor({ path, models, missing, failed, around, end }: PipelineParts<Model>) {
     this.path = path;
     this.models = models;
     this.missing = missing;
     this.failed = failed;
+    this.#around = around;
     this.#end = end;
   }
 
@@ -151,17 +164,19 @@ export class Pipeline<Model extends PipelineModel> {
   /** The checks of `verify()`. */
   get checks(): readonly CheckpointCheck[] {
     const checks = [...this.models.values()].flatMap((model) => model.checks);
-    return [...new Set<CheckpointCheck>(['headers', ...checks])];
+    return [...new Set<CheckpointCheck>(['headers', ...checks, ...(this.#around?.checks ?? [])])];
   }
 
   /**
    * Verifies every model, and that no folder is missing. Goes on after a model with problems. Names of files in problems
-   * include the folder.
+   * include the folder. Of a DDUF archive all bytes are read, unless `checksums` is false: every entry is compared with its
+   * CRC-32, and tensors with the sums and hashes that the metadata of their files claim.
    *
    * @throws VerificationError, by rejecting, with all problems; errors that don't concern the files, and
    *   `signal.reason`
    */
   async verify(options: VerifyBytesOptions = {}): Promise<void> {
+    requireVerifyBytesOptions(options);
     const problems: CheckpointProblem[] = [
       ...this.missing.map((name) => missingComponent(name, this.path)),
       ...Array.from(this.failed, ([folder, error]) => failedModel(folder, error)),
@@ -177,7 +192,12 @@ export class Pipeline<Model extends PipelineModel> {
         else throw error;
       }
     }
-    const code = 'SAFETENSORS_INDEX_MISMATCH';
+    const { checksums = true, signal, onProgress } = options;
+    const ofModels = problems.length;
+    if (checksums && this.#around !== undefined) {
+      problems.push(...(await this.#around.verify({ signal, onProgress })));
+    }
+    const code = ofModels > 0 ? 'SAFETENSORS_INDEX_MISMATCH' : 'SAFETENSORS_CHECKSUM_MISMATCH';
     if (problems.length > 0) throw new VerificationError(problems, this.path, code);
   }
 

@@ -10,7 +10,7 @@ import {
 /** Options of `verify()` of checkpoints. */
 export interface VerifyBytesOptions extends TransferOptions {
   /**
-   * Whether to read bytes that have checksums in an archive of torch or NumPy, and compare them; `true` by default.
+   * Whether to read bytes that have checksums in an archive of torch, NumPy or DDUF, and compare them; `true` by default.
    */
   readonly checksums?: boolean | undefined;
 }

@@ -25,14 +25,14 @@ export const MODELSPEC_HASH = 'modelspec.hash_sha256';
 const MODEL_HASH = 'sshs_model_hash';
 export const LEGACY_HASH = 'sshs_legacy_hash';
 
-/** Whether a local file has claimed hashes. */
-export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): boolean {
+/** Whether a local file has claimed hashes; `path` is null within an archive. */
+export function hasClaim(path: string | null, metadata: ReadonlyMap<string, string>): boolean {
   return (
     metadata.has(MODELSPEC_HASH) ||
     metadata.has(LEGACY_HASH) ||
     metadata.has(SUMS_KEY) ||
     SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
-    cachedSha256(path) !== null
+    (path !== null && cachedSha256(path) !== null)
   );
 }
 
@@ -40,7 +40,7 @@ export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): b
  * Returns the claims of a file's metadata and of its cache. For sums of tensors, `hashes` have the ranges of all
  * tensors.
  *
- * @param path null for a remote file
+ * @param path null for a remote file, and for one within an archive
  */
 export function claimsOf(
   path: string | null,

@@ -1,6 +1,5 @@
 /** `verifyCheckpoint`: lists every problem of a checkpoint, given by a path or by a function that opens it. */
 
-import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import {
   argumentTypeError,
@@ -8,9 +7,7 @@ import {
   requireBoolean,
   requireOptions,
 } from '../../errors/arguments.js';
-import { quoteName, SafetensorsError } from '../../errors/errors.js';
-import type { Header } from '../../header/header.js';
-import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { SafetensorsError } from '../../errors/errors.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import { openRegularFile } from '../../platform/io/opened-file.js';
 import { pathText } from '../../platform/io/paths.js';
@@ -18,7 +15,6 @@ import { runAsync, type Steps } from '../../platform/io/steps.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
-  Transfer,
   type TransferOptions,
 } from '../../platform/transfer/transfer.js';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
@@ -36,9 +32,7 @@ import {
   VerificationError,
 } from '../shards/verification-error.js';
 import { missingComponent } from '../source/pipeline.js';
-import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
-import { type HashedLayout, hashFile } from './hash-file.js';
-import { hashedLayout, tensorsLayout } from './legacy-place.js';
+import { type ClaimingFile, verifyClaims } from './verify-claims.js';
 
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
@@ -62,6 +56,9 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
   revision: true,
 };
 
+/** Checks that read all bytes. */
+const OF_BYTES: readonly CheckpointCheck[] = ['hashes', 'checksums'];
+
 /** The result of {@link verifyCheckpoint}. */
 export interface VerificationReport {
   /** Whether there are no problems. */
@@ -72,19 +69,10 @@ export interface VerificationReport {
   readonly problems: readonly CheckpointProblem[];
 }
 
-/** A file with a valid header. */
-interface GoodFile {
-  /** The file's name in problems. */
-  readonly name: string;
-  readonly path: string;
-  readonly header: Header;
-  readonly byteLength: number;
-}
-
 /** The findings so far. */
 interface Found {
   readonly problems: CheckpointProblem[];
-  readonly good: GoodFile[];
+  readonly good: ClaimingFile[];
   hasIndex: boolean;
 }
 
@@ -97,7 +85,7 @@ interface Found {
  * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`, `safetensors-mmap.sha256` of every tensor) and the
  * Hub's cache claim. Maps nothing; files with claims are read once, in pieces of 4 MiB.
  *
- * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. Its result is verified by
+ * A function opens anything else: with `openTorchCheckpoint`, `openNumpy`, `openDduf` or `openRemote`. Its result is verified by
  * `verify()`, and closed; an error of this package that it throws is the problem, or has all problems. Pass
  * safetensors on this machine by its path, and torch and remote pipelines with `toVerify: true`: `openCheckpoint`,
  * `openTorchCheckpoint` and `openRemotePipeline` otherwise stop at the first shard or model that is missing or bad.
@@ -127,7 +115,7 @@ export async function verifyCheckpoint(
   const found: Found = { problems: [], good: [], hasIndex: false };
   await runAsync(verifyModel('', pathText('source', source, VERIFIABLE), options, found), signal);
   const { problems, good, hasIndex } = found;
-  if (hashes) await verifyHashes(good, problems, options);
+  if (hashes) problems.push(...(await verifyClaims(good, options)));
   const checks: CheckpointCheck[] = ['headers'];
   if (hasIndex) checks.push('index');
   if (hashes) checks.push('hashes');
@@ -154,7 +142,7 @@ async function verifyOpened(
     if (typeof source?.close === 'function') source.close();
   }
   const { checks = ['headers'] } = source ?? {};
-  const compared = checks.filter((check) => hashes || check !== 'checksums');
+  const compared = checks.filter((check) => hashes || !OF_BYTES.includes(check));
   return { ok: problems.length === 0, checks: compared, problems };
 }
 
@@ -231,7 +219,7 @@ function* verifyModels(pipeline: string, variant: string | undefined, found: Fou
 }
 
 /** Opens a shard, reads its header, and closes it: there may be more shards than descriptors. */
-function* readShard(prefix: string, { name, path }: ShardFile): Steps<GoodFile> {
+function* readShard(prefix: string, { name, path }: ShardFile): Steps<ClaimingFile> {
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file, { path });
@@ -239,51 +227,4 @@ function* readShard(prefix: string, { name, path }: ShardFile): Steps<GoodFile> 
   } finally {
     yield* closeFile(file.fd);
   }
-}
-
-/** Adds wrong claims, and files that cannot be read to the end. */
-async function verifyHashes(
-  files: readonly GoodFile[],
-  problems: CheckpointProblem[],
-  options: TransferOptions,
-): Promise<void> {
-  const claimed = files
-    .map((file) => ({ ...file, metadata: file.header.metadata ?? new Map<string, string>() }))
-    .filter(({ path, metadata }) => hasClaim(path, metadata));
-  const totalBytes = claimed.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const transfer = new Transfer(totalBytes, options);
-  const { signal } = options;
-  const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
-  for (const { name, path, header, metadata } of claimed) {
-    try {
-      const hashes = await hashFile(path, layoutOf(header), hashing);
-      for (const claim of claimsOf(path, metadata, hashes)) {
-        if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
-      }
-    } catch (error) {
-      if (!isOfFile(error)) throw error;
-      problems.push(problemOf(name, error));
-    }
-  }
-  transfer.finish();
-}
-
-/** What to hash of a file: for sums of tensors, every one of them. */
-function layoutOf(header: Header): HashedLayout {
-  return header.metadata?.has(SUMS_KEY) === true ? tensorsLayout(header) : hashedLayout(header);
-}
-
-function wrongClaim(
-  file: string,
-  path: string,
-  { by, claimed, found, tensor }: Claim,
-): CheckpointProblem {
-  if (by === SUMS_KEY) {
-    const of = tensor === undefined ? '' : ` for tensor ${quoteName(tensor)}`;
-    const message = `${by} claims ${claimed}${of}, found ${found}`;
-    return { file, tensor: tensor ?? null, code: 'SAFETENSORS_CHECKSUM_MISMATCH', message };
-  }
-  const advice = by === HUB_CACHE ? `; delete ${realpathSync(path)}, and download it again` : '';
-  const message = `${by} claims ${claimed}, found ${found}${advice}`;
-  return { file, tensor: null, code: 'SAFETENSORS_VERIFICATION_FAILED', message };
 }

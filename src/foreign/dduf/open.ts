@@ -2,6 +2,7 @@
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import type { ParseOptions } from '../../file/open.js';
 import { requireVariant } from '../../file/shards/file-choice.js';
 import { openModels, Pipeline, type PipelineOptions } from '../../file/source/pipeline.js';
@@ -13,6 +14,7 @@ import {
   type StorageOptions,
 } from '../../platform/storage/open.js';
 import { openModel, readModels } from './models.js';
+import { archiveAround } from './verify.js';
 
 /** Options of {@link openDduf}. */
 export interface OpenDdufOptions extends ParseOptions, StorageOptions, PipelineOptions {
@@ -57,8 +59,12 @@ export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pip
   const label = pathText('path', path);
   requireLittleEndianHost(label);
   const archive = readModels(label, variant);
-  const opened = openModels(archive.chosen, toVerify, (name) =>
-    Checkpoint.of(openModel(archive, name, options)),
-  );
-  return Pipeline.of({ path: label, missing: archive.missing, ...opened });
+  const files: LazyShards[] = [];
+  const opened = openModels(archive.chosen, toVerify, (name) => {
+    const shards = openModel(archive, name, options);
+    files.push(shards);
+    return Checkpoint.of(shards);
+  });
+  const { missing } = archive;
+  return Pipeline.of({ path: label, missing, ...opened, around: archiveAround(archive, files) });
 }

@@ -1,0 +1,64 @@
+/** Compares the bytes of a DDUF archive with its checksums, and with the hashes that files in it claim. */
+
+import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import { SafetensorsFile } from '../../file/file.js';
+import { type CheckpointProblem, problemOf } from '../../file/shards/verification-error.js';
+import type { AroundModels } from '../../file/source/pipeline.js';
+import { type ClaimingFile, verifyClaims } from '../../file/verification/verify-claims.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { type TransferOptions, totalByteLength } from '../../platform/transfer/transfer.js';
+import { verifyEntries } from '../checksums.js';
+import { type ArchivedModels, openWhole } from './models.js';
+
+/** The archive around models; `models` are their open files. */
+export function archiveAround(
+  archive: ArchivedModels,
+  models: readonly LazyShards[],
+): AroundModels {
+  const hasChecksums = [...archive.entries.values()].some(({ crc32 }) => crc32 !== null);
+  return {
+    checks: hasChecksums ? ['checksums', 'hashes'] : ['hashes'],
+    verify: (options) => verifyArchive(archive, models, options),
+  };
+}
+
+async function verifyArchive(
+  archive: ArchivedModels,
+  models: readonly LazyShards[],
+  { signal, onProgress }: TransferOptions,
+): Promise<CheckpointProblem[]> {
+  const entries = [...archive.entries.values()];
+  const claiming = models.flatMap((shards) => filesOf(archive, shards));
+  const totalBytes = totalByteLength(entries) + totalByteLength(claiming);
+  let before = 0;
+  const part: TransferOptions = {
+    signal,
+    onProgress: ({ bytes }) => onProgress?.({ bytes: before + bytes, totalBytes }),
+  };
+  const problems: CheckpointProblem[] = [];
+  const storage = await runAsync(openWhole(archive), signal);
+  try {
+    for (const entry of entries) {
+      await verifyEntries(storage, { entries: [entry], limits: {} }, part, (problem) =>
+        problems.push(problemOf(entry.name, problem)),
+      );
+      before += entry.byteLength;
+    }
+  } finally {
+    storage.close(false);
+  }
+  problems.push(...(await verifyClaims(claiming, part)));
+  onProgress?.({ bytes: totalBytes, totalBytes });
+  return problems;
+}
+
+/** The safetensors files of a model, with their places. */
+function filesOf({ path }: ArchivedModels, shards: LazyShards): ClaimingFile[] {
+  return Array.from(shards, (file, i) => {
+    const { path: place } = shards.files.shards[i] as { path: string };
+    const { byteLength } = file;
+    const header = SafetensorsFile.headerOf(file);
+    const name = place.slice(path.length + 1);
+    return { name, path, place: SafetensorsFile.placeOf(file), header, byteLength };
+  });
+}

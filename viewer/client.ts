@@ -77,6 +77,11 @@ function worker(): Worker {
   return started;
 }
 
+/** Starts the worker before its first call: its script takes as long as a small file. */
+export function startWorker(): void {
+  worker();
+}
+
 /** Calls the worker. Rejects at once when `signal` is aborted, and makes the worker end the call. */
 export function call<Name extends CallName>(
   name: Name,

@@ -29,10 +29,9 @@ export interface OneTensor {
 export interface Calls {
   open: {
     args: { place: Place; token: string | null };
-    result: { id: SourceId; overview: Overview };
+    result: { id: SourceId; overview: Overview; list: TensorList };
   };
   close: { args: { id: SourceId }; result: null };
-  list: { args: { id: SourceId }; result: TensorList };
   find: { args: { id: SourceId; text: string; order: Order }; result: Uint32Array };
   /** The lines below a node; below null the outermost. */
   tree: { args: { id: SourceId; node: number | null }; result: readonly TreeRow[] };

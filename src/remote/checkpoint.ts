@@ -49,7 +49,7 @@ import {
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
-import { fetchBeside, fetchConfig, type RemoteShards } from './remote-shards.js';
+import { parsedConfig, type RemoteShards } from './remote-shards.js';
 import { withScope } from './scope.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
@@ -320,11 +320,11 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, CALL_OPTIONS);
-    const { index, names, source } = this.#shards;
+    const { index, names } = this.#shards;
     return await this.#run(options, async ({ signal }) => {
       const [headers, config] = await Promise.all([
         this.#shards.headers(signal),
-        fetchConfig(source.folder?.file('config.json'), signal),
+        parsedConfig(this.#shards.beside('config.json', signal), signal),
       ]);
       const counted = names.map((name, shard) => ({ name, header: headers[shard] as Header }));
       return countParameters(counted, index, config);
@@ -482,8 +482,7 @@ export class RemoteCheckpoint implements TensorSource {
   /** @internal A small file in the folder of `path`; undefined when there is none. */
   async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
     requireString('name', name);
-    const { folder } = this.#shards.source;
-    return await this.#run({ signal }, (scope) => fetchBeside(folder?.file(name), scope.signal));
+    return await this.#run({ signal }, (scope) => this.#shards.beside(name, scope.signal));
   }
 
   /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */

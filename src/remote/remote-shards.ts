@@ -40,6 +40,9 @@ export class RemoteShards {
   readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, Header>();
   readonly #calls = new Map<number, SharedCall<Header>>();
+  /** Small files beside the weights by their names; undefined for those that the server has not. */
+  readonly #beside = new Map<string, FileBeside | undefined>();
+  readonly #besideCalls = new Map<string, SharedCall<FileBeside | undefined>>();
   readonly #underWay = new Slots(HEADERS_UNDER_WAY);
   readonly #atFirstHost = new Slots(HEADERS_AT_ONCE);
 
@@ -101,6 +104,25 @@ export class RemoteShards {
   /** The headers of all shards. */
   async headers(signal: AbortSignal): Promise<Header[]> {
     return await this.#ofEach((shard, ends) => this.header(shard, ends), signal);
+  }
+
+  /**
+   * A small file beside the weights, fetched once; undefined when the server has none.
+   *
+   * @throws RemoteError for one that cannot be fetched
+   */
+  async beside(name: string, signal: AbortSignal): Promise<FileBeside | undefined> {
+    if (this.#beside.has(name)) return this.#beside.get(name);
+    let call = this.#besideCalls.get(name);
+    if (call === undefined || call.isAbandoned) {
+      call = new SharedCall(async (shared) => {
+        const found = await fetchBeside(this.source.folder?.file(name), shared);
+        this.#beside.set(name, found);
+        return found;
+      });
+      this.#besideCalls.set(name, call);
+    }
+    return await call.wait(signal);
   }
 
   /** All problems of headers and index. Fetches the headers of all shards and continues after failures. */
@@ -184,12 +206,12 @@ export function isAbsence(error: unknown): boolean {
 }
 
 /** The parsed `config.json` of a model, for counts alone; undefined if missing or unreadable. */
-export async function fetchConfig(
-  file: RemoteFile | undefined,
+export async function parsedConfig(
+  fetched: Promise<FileBeside | undefined>,
   signal: AbortSignal,
 ): Promise<unknown> {
   try {
-    const config = await fetchBeside(file, signal);
+    const config = await fetched;
     if (config === undefined || config.bytes.length < config.byteLength) return undefined;
     return JSON.parse(new TextDecoder().decode(config.bytes));
   } catch {

@@ -103,7 +103,11 @@ it('one opens an index, one more each shard that is needed, over connections tha
   const { parameters } = await checkpoint.summary();
   expect(parameters).toBe(COUNT * 100 * ROW);
   // One for each other shard, and one for config.json, which is not there.
-  expect(asked.length).toBe(3 + COUNT - 1 + 1);
+  const all = 3 + COUNT - 1 + 1;
+  expect(asked.length).toBe(all);
+  // Neither is asked for again.
+  await Promise.all([checkpoint.summary(), checkpoint.readBeside('config.json')]);
+  expect(asked.length).toBe(all);
   // A request can begin a moment before the connection of another one is free.
   expect(connections).toBeLessThan(25);
   checkpoint.close();

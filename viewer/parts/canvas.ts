@@ -65,12 +65,15 @@ export function useCanvas(
     const canvas = ref.current;
     if (canvas === null || width === 0) return;
     const ratio = devicePixelRatio;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    const size = [Math.round(width * ratio), Math.round(height * ratio)] as const;
+    // Setting a size makes new memory, which takes long on every move of a drag.
+    if (canvas.width !== size[0] || canvas.height !== size[1]) {
+      [canvas.width, canvas.height] = size;
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
     const context = canvas.getContext('2d') as CanvasRenderingContext2D;
-    context.scale(ratio, ratio);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = '12px system-ui, sans-serif';
     // A picture that is saved has the ground of the page, not none.
     context.fillStyle = themeColour('surface');

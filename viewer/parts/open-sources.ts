@@ -61,8 +61,8 @@ export async function openIn(
   go(addressWith({ [ADDRESS_NAMES[slot]]: what.address ?? undefined }), { replace: true });
   try {
     const { signal: own } = controller;
-    const { id, overview } = await call('open', { place: what.place, token }, { signal: own });
-    const list = await call('list', { id }, { signal: own });
+    const args = { place: what.place, token };
+    const { id, overview, list } = await call('open', args, { signal: own });
     const at = new Map(list.names.map((name, position) => [name, position]));
     state.value = { open: { id, ...what, overview, list, at }, opening: null };
   } catch (error) {

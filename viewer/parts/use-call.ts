@@ -1,6 +1,6 @@
 /** A call to the worker as state: made when its arguments change, ended when nobody wants it any more. */
 
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { type CallError, call } from '../client.js';
 import type { ArgsOf, CallName, ProgressOf, ResultOf } from '../protocol.js';
 
@@ -30,7 +30,8 @@ export function useCall<Name extends CallName>(
   const none = { result: null, progress: null, failure: null, isRunning: args !== null, key };
   const [known, setKnown] = useState<Known<Name>>(none);
   const [controller, setController] = useState<AbortController | null>(null);
-  useEffect(() => {
+  // Before the page is painted: the worker computes meanwhile.
+  useLayoutEffect(() => {
     if (args === null) return;
     const own = new AbortController();
     setController(own);
@@ -51,9 +52,15 @@ export function useCall<Name extends CallName>(
         update({ failure: error as CallError, isRunning: false });
       }
     };
+    if (delay === 0) {
+      void ask();
+      return () => own.abort();
+    }
     const timer = setTimeout(ask, delay);
-    own.signal.addEventListener('abort', () => clearTimeout(timer));
-    return () => own.abort();
+    return () => {
+      clearTimeout(timer);
+      own.abort();
+    };
   }, [key]);
   const stop = () => {
     controller?.abort();

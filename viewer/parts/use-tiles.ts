@@ -1,11 +1,11 @@
 /** The cells of a table, fetched tile by tile when they come into sight. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type CallError, call } from '../client.js';
 import type { OneTensor } from '../protocol.js';
 import type { Plane } from './plane.js';
 
-const TILE_ROWS = 32;
+const TILE_ROWS = 16;
 const TILE_COLUMNS = 20;
 
 /** Tiles that are kept: some screens, 2 MB of texts. */
@@ -30,7 +30,7 @@ export function useTiles(
   // A row that is wrapped comes as a whole.
   const width = plane.columns <= TILE_COLUMNS ? Math.max(1, plane.columns) : TILE_COLUMNS;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     setFailure(null);
     return () => {
       for (const { controller } of tiles.values()) controller.abort();
@@ -38,7 +38,7 @@ export function useTiles(
     };
   }, [id, tensor, plane, form]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const wanted = new Set<string>();
     for (let top = Math.floor(rows[0] / TILE_ROWS); top * TILE_ROWS < rows[1]; top++) {
       for (let left = Math.floor(columns[0] / width); left * width < columns[1]; left++) {

@@ -33,21 +33,16 @@ interface Picture {
   readonly window: HeatWindow;
 }
 
-/** The size of values from which on the colour is the strongest: few values are larger. */
-function limitOf(values: Float32Array): number {
-  const sizes = values.filter(Number.isFinite).map(Math.abs).sort();
-  return sizes[Math.floor((sizes.length - 1) * 0.995)] || sizes.at(-1) || 1;
-}
-
 /** Draws values into an image of one pixel each. */
 function imageOf({ values, rows, columns }: Heat, limit: number): HTMLCanvasElement {
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [columns, rows];
   const image = new ImageData(columns, rows);
   const colour = divergingMap(limit, isDark());
-  for (const [at, value] of values.entries()) {
-    const [red, green, blue] = colour(value);
-    image.data.set([red, green, blue, 255], at * 4);
+  const { data } = image;
+  for (let at = 0; at < values.length; at++) {
+    [data[4 * at], data[4 * at + 1], data[4 * at + 2]] = colour(values[at] as number);
+    data[4 * at + 3] = 255;
   }
   canvas.getContext('2d')?.putImageData(image, 0, 0);
   return canvas;
@@ -116,7 +111,7 @@ export function HeatMap({
     if (result === null) return;
     setPicture({ heat: result, window });
     // Colours must not change their meaning while people zoom.
-    setLimit((before) => before ?? limitOf(result.values));
+    setLimit((before) => before ?? result.limit);
   }, [result]);
   const dark = isDark();
   const image = useMemo(

@@ -120,7 +120,7 @@ export function Statistics({ id, facts }: { id: number; facts: TensorFacts }) {
   const { result, progress, failure, isRunning, stop } = useCall(
     'statistics',
     { id, tensor: name, whole: isWhole },
-    { keep: true },
+    { delay: 60, keep: true },
   );
   if (elements === 0) return null;
   const table = Object.entries(result?.statistics ?? {});

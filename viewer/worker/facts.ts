@@ -163,20 +163,26 @@ function metadataOf(
   return new Map([...(headers[0]?.metadata ?? []), ...(metadata ?? [])]);
 }
 
+/** What is known of an opened source. */
+export interface Known {
+  readonly model: DequantizedCheckpoint;
+  readonly headers: readonly ShardHeader[];
+  readonly list: TensorList;
+  readonly parameters: number;
+  /** What is wrong with its index and shards. */
+  readonly problems: readonly string[];
+}
+
 /** Tells what an opened source is. */
-export async function overviewOf(
+export function overviewOf(
   checkpoint: RemoteCheckpoint,
-  model: DequantizedCheckpoint,
-  headers: readonly ShardHeader[],
-  list: TensorList,
-  signal: AbortSignal,
-): Promise<Overview> {
-  const warnings = model.problems.map(({ message }) => message);
-  warnings.push(...lackingDtypes(list.kinds));
-  await checkpoint.verify({ signal }).catch((error: { problems?: { message: string }[] }) => {
-    signal.throwIfAborted();
-    warnings.push(...(error.problems?.map(({ message }) => message) ?? [String(error)]));
-  });
+  { model, headers, list, parameters, problems }: Known,
+): Overview {
+  const warnings = [
+    ...model.problems.map(({ message }) => message),
+    ...lackingDtypes(list.kinds),
+    ...problems,
+  ];
   const files = headers.map(({ file, dataStart, tensors }) => ({
     name: file,
     byteLength: tensors.reduce(
@@ -185,7 +191,6 @@ export async function overviewOf(
     ),
     tensors: tensors.length,
   }));
-  const { parameters } = await checkpoint.summary({ signal });
   const metadata = metadataOf(checkpoint, headers);
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {

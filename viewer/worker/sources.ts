@@ -42,26 +42,45 @@ async function openPlace(place: Place, options: RemoteOptions): Promise<RemoteCh
   return await openRemote(url, headers === undefined ? options : { ...options, headers });
 }
 
+/** What is wrong with index and shards. */
+async function problemsOf(
+  checkpoint: RemoteCheckpoint,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  try {
+    await checkpoint.verify({ signal });
+    return [];
+  } catch (error) {
+    signal.throwIfAborted();
+    const { problems } = error as { problems?: readonly { message: string }[] };
+    return problems?.map(({ message }) => message) ?? [String(error)];
+  }
+}
+
 /** Opens a source: all of its headers are read. */
 export async function openSource(
   place: Place,
   token: string | null,
   signal: AbortSignal,
-): Promise<{ id: SourceId; overview: Overview }> {
+): Promise<{ id: SourceId; overview: Overview; list: TensorList }> {
   const checkpoint = await openPlace(place, token === null ? { signal } : { signal, token });
   try {
-    const model = await dequantized(checkpoint, { signal });
-    const [headers, entries] = await Promise.all([
+    // Headers and configuration are fetched once, whoever asks first.
+    const [model, headers, entries, summary, problems] = await Promise.all([
+      dequantized(checkpoint, { signal }),
       checkpoint.headers({ signal }),
       checkpoint.tensors({ signal }),
+      checkpoint.summary({ signal }),
+      problemsOf(checkpoint, signal),
     ]);
     const list = listOf(headers, entries, model);
-    const overview = await overviewOf(checkpoint, model, headers, list, signal);
+    const { parameters } = summary;
+    const overview = overviewOf(checkpoint, { model, headers, list, parameters, problems });
     const id = ++lastId;
     const stored = new Map(entries.map((entry) => [entry.name, entry]));
     const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
     sources.set(id, { checkpoint, model, list, stored, starts, isRemote: place.kind === 'url' });
-    return { id, overview };
+    return { id, overview, list };
   } catch (error) {
     checkpoint.close();
     throw error;

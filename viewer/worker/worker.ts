@@ -37,7 +37,6 @@ type Handlers = {
 const HANDLERS: Handlers = {
   open: ({ place, token }, { signal }) => openSource(place, token, signal),
   close: ({ id }) => closeSource(id),
-  list: ({ id }) => sourceOf(id).list,
   find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
   tree: ({ id, node }) => treeRows(sourceOf(id).list, node),
   branches: ({ id, tensor }) => branchesTo(sourceOf(id).list, tensor),
@@ -67,6 +66,11 @@ const scope = globalThis as unknown as {
 
 const running = new Map<number, AbortController>();
 
+/** The calls for values that people see as numbers, and those that read much and wait for these. */
+const FIRST: readonly CallName[] = ['tensor', 'cells'];
+const SECOND: readonly CallName[] = ['statistics', 'heat', 'layers', 'differ'];
+const first = new Set<Promise<void>>();
+
 function failureOf(error: unknown): Failure {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown };
   return {
@@ -80,6 +84,8 @@ async function answer(call: number, name: CallName, args: unknown): Promise<void
   const controller = new AbortController();
   running.set(call, controller);
   try {
+    if (SECOND.includes(name)) await Promise.all(first);
+    controller.signal.throwIfAborted();
     const handle = HANDLERS[name] as (args: unknown, context: Context<CallName>) => unknown;
     const result = await handle(args, {
       signal: controller.signal,
@@ -95,5 +101,10 @@ async function answer(call: number, name: CallName, args: unknown): Promise<void
 
 scope.onmessage = ({ data }) => {
   if ('cancel' in data) running.get(data.cancel)?.abort();
-  else void answer(data.call, data.name, data.args);
+  else {
+    const answered = answer(data.call, data.name, data.args);
+    if (!FIRST.includes(data.name)) return;
+    first.add(answered);
+    void answered.finally(() => first.delete(answered));
+  }
 };

@@ -7,7 +7,7 @@ import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
 import type { RemoteFile } from '../remote-file.js';
-import { fetchConfig, RemoteShards } from '../remote-shards.js';
+import { fetchBeside, parsedConfig, RemoteShards } from '../remote-shards.js';
 import { withScope } from '../scope.js';
 import { asSource, openSession } from '../source.js';
 import { requireEndpoint } from '../source-address.js';
@@ -72,7 +72,7 @@ export async function parseRemote(
   return await withScope([params.signal], async ({ signal }) => {
     const opening = finder.open(signal);
     const readingConfig = async (): Promise<unknown> =>
-      fetchConfig(await finder.config(opening), signal);
+      parsedConfig(fetchBeside(await finder.config(opening), signal), signal);
     try {
       const [model, config] = await Promise.all([
         readModel(opening, signal),

@@ -16,6 +16,7 @@ const SHAPE = [16_384, 32_768];
 const TENSOR_BYTES = 2 ** 30;
 
 const MAX_OPEN_MS = 1000;
+const MAX_TENSOR_MS = 200;
 const MAX_TAB_BYTES = 300e6;
 const MAX_SERVER_BYTES = 100e6;
 /** The mean of so many counts. */
@@ -84,6 +85,20 @@ async function showTensor(page: Page, layer: number): Promise<void> {
   await page.getByRole('gridcell', { name: '0.0' }).first().waitFor();
 }
 
+/** Goes to a tensor, and gives the milliseconds by the clock until its values are in the page. */
+async function tensorMs(page: Page, layer: number): Promise<number> {
+  return await page.evaluate(`(async () => {
+    const name = ${JSON.stringify(nameOf(layer))};
+    const textOf = (selector) => document.querySelector(selector)?.textContent;
+    const began = performance.now();
+    location.hash = 'open=large.safetensors&tensor=' + name;
+    while (textOf('h1') !== name || textOf('[role=gridcell]') !== '0.0') {
+      await new Promise(requestAnimationFrame);
+    }
+    return performance.now() - began;
+  })()`);
+}
+
 /** Linux counts processor time in these. */
 const TICK_MS = 10;
 
@@ -122,7 +137,13 @@ describe.skipIf(process.platform !== 'linux')('a checkpoint of 100 GB', () => {
     const { page, faults } = await show(address);
     await page.getByRole('button', { name: /large/ }).click();
     await page.getByRole('treeitem').first().waitFor();
-    for (let layer = 0; layer < 2 * TRIES; layer++) await showTensor(page, layer);
+    // Other programs of the machine only add to the time on the clock: the least is that of the page.
+    const tensorTimes: number[] = [];
+    for (let layer = 0; layer < 2 * TRIES; layer++) {
+      tensorTimes.push(await tensorMs(page, layer));
+      // The sample of one tensor is read before the next is asked for.
+      await page.getByText(/^Of a sample/).waitFor();
+    }
     // The heat map of a tensor is moved, and its statistics are those of a sample.
     await page.getByText(/^Of a sample/).waitFor();
     await page.getByRole('application').focus();
@@ -130,10 +151,13 @@ describe.skipIf(process.platform !== 'linux')('a checkpoint of 100 GB', () => {
     await page.waitForLoadState('networkidle');
     const figures = {
       openMs,
+      tensorMs: Math.min(...tensorTimes),
       tabBytes: await tabBytes(),
       serverBytes: memoryOf(server, 'status', 'VmHWM'),
     };
+    process.stdout.write(`${JSON.stringify(figures)}\n`);
     expect(figures.openMs).toBeLessThan(MAX_OPEN_MS);
+    expect(figures.tensorMs).toBeLessThan(MAX_TENSOR_MS);
     expect(figures.tabBytes).toBeLessThan(MAX_TAB_BYTES);
     expect(figures.serverBytes).toBeLessThan(MAX_SERVER_BYTES);
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);

@@ -136,9 +136,8 @@ describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
     await page.getByLabel('Address of a checkpoint').press('Enter');
     expect(await shownTensors(page)).toEqual(SMALL);
     await settled(page);
-    // The configuration says how weights are quantized, and how to count parameters: two readers ask for it.
     const opening = server.requests.length;
-    expect([...new Set(server.requests)]).toEqual([
+    expect(server.requests).toEqual([
       'GET /small.safetensors bytes=0-99999',
       'GET /config.json bytes=0-9999999',
     ]);

@@ -14,6 +14,8 @@ export {
   SafetensorsError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
+export type { TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
 export { checkModelspec, type ModelspecProblem, thumbnailOf } from './inspect/modelspec.js';
 export {
@@ -24,6 +26,13 @@ export {
 } from './inspect/number-texts.js';
 export { lackingDtypes } from './inspect/torch-dtypes.js';
 export { type TreeEntry, type TreeNode, treeOf, unfold } from './inspect/tree.js';
+export {
+  type ChangedTensor,
+  type CheckpointDifference,
+  type ComparablePipeline,
+  type CompareOptions,
+  compareCheckpoints,
+} from './inspect/values/checkpoint-difference.js';
 export { compareTensors, type TensorDifference } from './inspect/values/difference.js';
 export { valueNumbers } from './inspect/values/numbers.js';
 export {

@@ -22,8 +22,7 @@
  * with a config;
  * `arrays.npz` has arrays of NumPy; `quantized` has `up_proj.weight`, FP8 of shape [4, 8] in blocks of 2 × 4, whose
  * rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
- * diffusers, with the same tensors in each of `text_encoder` and `unet`; `unet` also has them as the variant `fp16`.
- * `pipeline.dduf` is an archive of it.
+ * diffusers: the same tensors in `text_encoder` and `unet`, also as the variant `fp16`; `pipeline.dduf` is its archive.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';

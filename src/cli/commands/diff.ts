@@ -1,7 +1,14 @@
 /** `diff`: the differences of two files or checkpoints. */
 
-import type { TensorEntry, TransferOptions } from '../../index.js';
+import type { TensorEntry } from '../../index.js';
 import { groupedText, plural } from '../../inspect/number-texts.js';
+import {
+  type ComparedFacts,
+  type ComparedModels,
+  type ChangedTensor as ComparedTensor,
+  compareModels,
+  type NamedFacts,
+} from '../../inspect/values/checkpoint-difference.js';
 import type { TensorDifference } from '../../inspect.js';
 import type { DequantizedCheckpoint } from '../../quantized.js';
 import { progressOn } from '../output/progress.js';
@@ -15,13 +22,7 @@ import {
   type OpenedSource,
   openSource,
 } from '../sources/open-source.js';
-import {
-  logicalModels,
-  type PairReader,
-  readLogicalPairs,
-  storedPairs,
-  type TensorFacts,
-} from '../sources/pairs.js';
+import { logicalModels, readLogicalPairs, storedPairs } from '../sources/pairs.js';
 import {
   type Command,
   type CommandContext,
@@ -36,12 +37,7 @@ import { REPOSITORY, repositoryChoice } from './repository-options.js';
 const SHOWN_DIFFERENCE_DIGITS = 4;
 
 /** A tensor of both sources, for `--json`. */
-interface ChangedTensor {
-  readonly name: string;
-  readonly changed: 'dtype' | 'shape' | 'dtype and shape' | 'bytes';
-  /** In the first and the second source. */
-  readonly dtype: readonly [string, string];
-  readonly shape: readonly [readonly number[], readonly number[]];
+interface ChangedTensor extends Omit<ComparedTensor, 'values'> {
   /** With `--values`, for tensors of one shape. */
   readonly values?: {
     readonly [Key in keyof TensorDifference]: number | string | null;
@@ -66,103 +62,21 @@ interface Comparison {
   readonly isRaw: boolean;
 }
 
-/** A tensor of both sources. */
-interface Pair {
-  readonly name: string;
-  readonly a: TensorFacts;
-  readonly b: TensorFacts;
-  readonly changed: 'dtype' | 'shape' | 'dtype and shape' | undefined;
-  /** Whether the bytes must be read to know the difference. */
-  readonly isRead: boolean;
-}
+/** The stored tensors of a source by name; null for those that cannot be read. */
+type StoredFacts = ReadonlyMap<string, TensorEntry | null>;
 
-function pairOf(a: TensorFacts, b: TensorFacts, { isQuick, hasValues }: Comparison): Pair {
-  const hasShape = a.shape.join() !== b.shape.join();
-  const hasDtype = a.dtype !== b.dtype;
-  const changed = hasDtype && hasShape ? 'dtype and shape' : hasDtype ? 'dtype' : 'shape';
-  const isSame = !hasDtype && !hasShape;
-  const isRead = !isQuick && (isSame || (!hasShape && hasValues));
-  return { name: a.name, a, b, changed: isSame ? undefined : changed, isRead };
-}
-
-async function comparePair(
-  { name, a, b, changed, isRead }: Pair,
-  reader: PairReader,
-  { hasValues }: Comparison,
-  options: TransferOptions,
-): Promise<ChangedTensor | undefined> {
-  const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
-  if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
-  const both = await reader.next(name);
-  if (changed === undefined && (await both.haveSameBytes(options))) return undefined;
-  const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
-  if (!hasValues) return entry;
-  const found = await both.compare(options);
-  const { elements, differing, maxError, relative, cosine } = found;
-  if (both.areComputed && changed === undefined && differing === 0) return undefined;
-  const values = {
-    elements,
-    differing,
-    maxError: jsonNumber(maxError),
-    relative: jsonNumber(relative),
-    cosine: jsonNumber(cosine),
-  };
-  return { ...entry, values };
-}
-
-/** Compares the tensors of both sources one by one, with one progress for all. */
-async function compareCommon(
-  pairs: readonly Pair[],
-  reader: PairReader,
-  comparison: Comparison,
-  { stderr, signal }: CommandContext,
-): Promise<ChangedTensor[]> {
-  const lengthOf = ({ a, isRead }: Pair): number => (isRead ? a.byteLength : 0);
-  const totalBytes = pairs.reduce((sum, pair) => sum + lengthOf(pair), 0);
-  const progress = progressOn(stderr, 'comparing');
-  const changed: ChangedTensor[] = [];
-  let before = 0;
-  try {
-    for (const pair of pairs) {
-      const length = lengthOf(pair);
-      let own = 0;
-      // When the bytes differ, comparing values reads the tensor again from its start.
-      const onProgress = ({ bytes }: { readonly bytes: number }): void => {
-        own = Math.max(own, bytes);
-        progress.onProgress({ bytes: before + own, totalBytes });
-      };
-      const change = await comparePair(pair, reader, comparison, { signal, onProgress });
-      if (change !== undefined) changed.push(change);
-      before += length;
-    }
-    return changed;
-  } finally {
-    progress.end();
-    await reader.end();
-  }
-}
-
-/** The tensors of a source by name; null for those that cannot be read. */
-type Named<Facts> = ReadonlyMap<string, Facts | null>;
-
-/** What there is to compare, and how it is read. */
-interface Sides {
-  readonly named: readonly [Named<TensorFacts>, Named<TensorFacts>];
-  /** Throws the reason why a tensor cannot be read. */
-  refuse(side: 0 | 1, name: string): Promise<unknown>;
-  read(names: readonly string[]): PairReader;
-}
-
-async function sidesOf(
+/** Two models, as they are stored or as they are meant. */
+async function modelsOf(
+  prefix: string,
   sources: readonly [OpenedSource, OpenedSource],
   { hasValues, isRaw }: Comparison,
   signal: AbortSignal,
-): Promise<Sides> {
+): Promise<ComparedModels> {
   const [inA, inB] = [
     await tensorsByName(sources[0], signal),
     await tensorsByName(sources[1], signal),
   ];
-  const entriesOf = (named: Named<TensorEntry>): TensorEntry[] =>
+  const entriesOf = (named: StoredFacts): TensorEntry[] =>
     [...named.values()].filter((entry) => entry !== null);
   const models =
     isRaw || !hasValues
@@ -170,14 +84,16 @@ async function sidesOf(
       : await logicalModels(sources, [entriesOf(inA), entriesOf(inB)], signal);
   if (models !== null) {
     return {
+      prefix,
       named: [logicalFacts(models[0], inA), logicalFacts(models[1], inB)],
       refuse: async (side, name) => models[side].info(name),
       read: () => readLogicalPairs(models),
     };
   }
-  const only = (named: Named<TensorEntry>, names: readonly string[]): TensorEntry[] =>
+  const only = (named: StoredFacts, names: readonly string[]): TensorEntry[] =>
     names.map((name) => named.get(name) as TensorEntry);
   return {
+    prefix,
     named: [inA, inB],
     refuse: (side, name) => findTensor(sources[side], name, signal),
     read: (names) => storedPairs(sources, [only(inA, names), only(inB, names)], signal),
@@ -185,11 +101,8 @@ async function sidesOf(
 }
 
 /** The logical tensors by name; null for those that are refused. */
-function logicalFacts(
-  model: DequantizedCheckpoint,
-  stored: Named<TensorEntry>,
-): Named<TensorFacts> {
-  const found = new Map<string, TensorFacts | null>();
+function logicalFacts(model: DequantizedCheckpoint, stored: StoredFacts): NamedFacts {
+  const found = new Map<string, ComparedFacts | null>();
   for (const name of model.keys()) {
     const { scheme, shape, byteLength } = model.info(name);
     found.set(name, { name, dtype: scheme ?? stored.get(name)?.dtype ?? '', shape, byteLength });
@@ -198,67 +111,78 @@ function logicalFacts(
   return found;
 }
 
-/** What was found, without the names of the sources. */
-type Differences = Omit<DiffResult, 'a' | 'b' | 'same'>;
+/** One model, of which the other pipeline has none. */
+async function loneModel(
+  prefix: string,
+  opened: OpenedSource,
+  side: 0 | 1,
+  signal: AbortSignal,
+): Promise<ComparedModels> {
+  const named = await tensorsByName(opened, signal);
+  const none: StoredFacts = new Map();
+  return {
+    prefix,
+    named: side === 0 ? [named, none] : [none, named],
+    refuse: (_side, name) => findTensor(opened, name, signal),
+    read: () => storedPairs([opened, opened], [[], []], signal),
+  };
+}
 
-/** Compares two models, or two pipelines model by model: names then begin with the folder. */
-async function compareOpened(
+/** Two models, or two pipelines model by model: names then begin with the folder. */
+async function partsOf(
   sources: readonly [OpenedSource, OpenedSource],
   comparison: Comparison,
-  context: CommandContext,
-): Promise<Differences> {
+  signal: AbortSignal,
+): Promise<ComparedModels[]> {
   const [a, b] = sources;
   if (a.kind !== 'pipeline' || b.kind !== 'pipeline') {
-    return await compareSources(sources, comparison, context);
+    return [await modelsOf('', sources, comparison, signal)];
   }
   const [inA, inB] = [byFolder(a.components), byFolder(b.components)];
-  const added: string[] = [];
-  const removed: string[] = [];
-  const changed: ChangedTensor[] = [];
-  let unchanged = 0;
+  const parts: ComparedModels[] = [];
   for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {
     const [one, other] = [inA.get(folder), inB.get(folder)];
-    const below = (name: string): string => `${folder}/${name}`;
-    const namesOf = async (model: Component): Promise<string[]> =>
-      [...(await tensorsByName(model, context.signal)).keys()].map(below);
-    if (one === undefined && other !== undefined) added.push(...(await namesOf(other)));
-    if (other === undefined && one !== undefined) removed.push(...(await namesOf(one)));
-    if (one === undefined || other === undefined) continue;
-    const between = await compareSources([one, other], comparison, context);
-    added.push(...between.added.map(below));
-    removed.push(...between.removed.map(below));
-    changed.push(...between.changed.map((each) => ({ ...each, name: below(each.name) })));
-    unchanged += between.unchanged;
+    const prefix = `${folder}/`;
+    parts.push(
+      one !== undefined && other !== undefined
+        ? await modelsOf(prefix, [one, other], comparison, signal)
+        : await loneModel(prefix, (one ?? other) as Component, one === undefined ? 1 : 0, signal),
+    );
   }
-  return { added, removed, changed, unchanged };
+  return parts;
 }
 
 function byFolder(components: readonly Component[]): Map<string, Component> {
   return new Map(components.map((component) => [component.name, component]));
 }
 
-async function compareSources(
+/** Compares with a bar of progress; numbers as JSON has them. */
+async function compareOpened(
   sources: readonly [OpenedSource, OpenedSource],
   comparison: Comparison,
-  context: CommandContext,
-): Promise<Differences> {
-  const sides = await sidesOf(sources, comparison, context.signal);
-  const [inA, inB] = sides.named;
-  const pairs: Pair[] = [];
-  for (const [name, a] of inA) {
-    const b = inB.get(name);
-    if (b === undefined) continue;
-    if (a === null) await sides.refuse(0, name);
-    if (b === null) await sides.refuse(1, name);
-    if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
-  }
-  const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
-  const changed = await compareCommon(pairs, sides.read(names), comparison, context);
+  { stderr, signal }: CommandContext,
+): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
+  const parts = await partsOf(sources, comparison, signal);
+  const { isQuick, hasValues: values } = comparison;
+  const progress = progressOn(stderr, 'comparing');
+  const { onProgress } = progress;
+  const options = { bytes: !isQuick, values, signal, onProgress };
+  const found = await compareModels(parts, options).finally(() => progress.end());
+  return { ...found, changed: found.changed.map(inJson) };
+}
+
+function inJson({ values, ...changed }: ComparedTensor): ChangedTensor {
+  if (values === undefined) return changed;
+  const { elements, differing, maxError, relative, cosine } = values;
   return {
-    added: [...inB.keys()].filter((name) => !inA.has(name)),
-    removed: [...inA.keys()].filter((name) => !inB.has(name)),
-    changed,
-    unchanged: pairs.length - changed.length,
+    ...changed,
+    values: {
+      elements,
+      differing,
+      maxError: jsonNumber(maxError),
+      relative: jsonNumber(relative),
+      cosine: jsonNumber(cosine),
+    },
   };
 }
 

@@ -3,7 +3,8 @@
 import { Buffer } from 'node:buffer';
 import { turnWhenDue } from '../../header/json/turns.js';
 import type { Tensor, TensorEntry, TransferOptions } from '../../index.js';
-import { compareTensors, type TensorDifference } from '../../inspect.js';
+import type { PairReader } from '../../inspect/values/checkpoint-difference.js';
+import { compareTensors } from '../../inspect.js';
 import { Transfer } from '../../platform/transfer/transfer.js';
 import type { DequantizedCheckpoint, LogicalTensor } from '../../quantized.js';
 import { tensorsInTurn } from './get-tensor.js';
@@ -12,30 +13,6 @@ import type { OpenedSource } from './open-source.js';
 
 /** Bytes to compare at a time. */
 const WINDOW = 2 ** 22;
-
-/** The facts of a tensor that are compared before values are. */
-export interface TensorFacts {
-  readonly name: string;
-  /** The scheme of a quantized weight. */
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  readonly byteLength: number;
-}
-
-/** A tensor of both sources, until the next one. */
-export interface Both {
-  /** Whether values are all that can be compared: quantized weights can have the same in other bytes. */
-  readonly areComputed: boolean;
-  /** Whether they are the same without looking at values. */
-  haveSameBytes(options: TransferOptions): Promise<boolean>;
-  compare(options: TransferOptions): Promise<TensorDifference>;
-}
-
-/** Reads pairs of tensors, in the order in which their names were given. */
-export interface PairReader {
-  next(name: string): Promise<Both>;
-  end(): Promise<void>;
-}
 
 /** Whether two tensors of one dtype and shape have the same bytes. */
 async function haveSameBytes(a: Tensor, b: Tensor, options: TransferOptions): Promise<boolean> {

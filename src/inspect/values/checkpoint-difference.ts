@@ -1,0 +1,347 @@
+/** Compares the tensors of two checkpoints by their names, or of two pipelines model by model. */
+
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../../errors/arguments.js';
+import type { FormatError } from '../../errors/errors.js';
+import type { TensorSource } from '../../file/source/tensor-source.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  Transfer,
+  type TransferOptions,
+} from '../../platform/transfer/transfer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { compareTensors, type TensorDifference } from './difference.js';
+
+/** Tensors of one side to read together: few requests, and little memory. */
+const READ_BYTE_LENGTH = 2 ** 24;
+
+/** Bytes to compare at a time. */
+const WINDOW = 2 ** 20;
+
+/** Options of {@link compareCheckpoints}. */
+export interface CompareOptions extends TransferOptions {
+  /** False compares names, dtypes and shapes alone, and reads no tensors. True by default. */
+  readonly bytes?: boolean | undefined;
+  /** True also compares the values of tensors that differ and have one shape. */
+  readonly values?: boolean | undefined;
+}
+
+const COMPARE_OPTIONS: OptionNames<CompareOptions> = {
+  ...TRANSFER_OPTIONS,
+  bytes: true,
+  values: true,
+};
+
+/** A tensor that both sides have, and that differs. */
+export interface ChangedTensor {
+  /** Its name; of a pipeline with the folder before it. */
+  readonly name: string;
+  /** What differs first: bytes are compared of tensors of one dtype and shape. */
+  readonly changed: 'dtype' | 'shape' | 'dtype and shape' | 'bytes';
+  /** Its dtype in the first and the second source. */
+  readonly dtype: readonly [string, string];
+  /** Its shape in the first and the second source. */
+  readonly shape: readonly [readonly number[], readonly number[]];
+  /** With `values`, for tensors of one shape. */
+  readonly values?: TensorDifference;
+}
+
+/** The result of {@link compareCheckpoints}. */
+export interface CheckpointDifference {
+  /** Names in the second source alone. */
+  readonly added: readonly string[];
+  /** Names in the first source alone. */
+  readonly removed: readonly string[];
+  /** Tensors that both have, and that differ. */
+  readonly changed: readonly ChangedTensor[];
+  /** Number of tensors that are the same in both. */
+  readonly unchanged: number;
+}
+
+/** Several models by their folders: an open `Pipeline`. */
+export interface ComparablePipeline {
+  /** The models by their folders. */
+  readonly models: ReadonlyMap<string, TensorSource>;
+}
+
+/** The facts of a tensor that are compared before values are. */
+export interface ComparedFacts {
+  readonly name: string;
+  /** Or the scheme of a quantized weight. */
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+}
+
+/** A tensor of both sides, until the next one. */
+export interface ComparedPair {
+  /** Whether values are all that can be compared: quantized weights can have the same in other bytes. */
+  readonly areComputed: boolean;
+  /** Whether they are the same without looking at values. */
+  haveSameBytes(options: TransferOptions): Promise<boolean>;
+  compare(options: TransferOptions): Promise<TensorDifference>;
+}
+
+/** Reads pairs of tensors, in the order in which their names were given. */
+export interface PairReader {
+  next(name: string): Promise<ComparedPair>;
+  end(): Promise<void>;
+}
+
+/** The tensors of one side by name; null for those that cannot be read. */
+export type NamedFacts = ReadonlyMap<string, ComparedFacts | null>;
+
+/** Two models to compare, one of which may be missing: it has no tensors then. */
+export interface ComparedModels {
+  /** Stands before the names of tensors. */
+  readonly prefix: string;
+  readonly named: readonly [NamedFacts, NamedFacts];
+  /** Throws the reason why a tensor cannot be read. */
+  refuse(side: 0 | 1, name: string): Promise<unknown>;
+  read(names: readonly string[]): PairReader;
+}
+
+/** A tensor of both sides. */
+interface Pair {
+  readonly name: string;
+  readonly a: ComparedFacts;
+  readonly b: ComparedFacts;
+  readonly changed: 'dtype' | 'shape' | 'dtype and shape' | undefined;
+  /** Whether the bytes must be read to know the difference. */
+  readonly isRead: boolean;
+}
+
+/**
+ * Compares two open checkpoints, local or remote, in whichever files their tensors are: which tensors only one of them
+ * has, and which differ in dtype, shape or bytes. Of two open pipelines it compares the models of one folder, and names
+ * begin with the folder. With `values` it tells how much tensors of one shape differ, as stored. Tensors are read
+ * one after the other, some megabytes of short ones together; memory holds one long tensor of each side.
+ *
+ * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of both sides that cannot be read; as `tensors` and
+ *   `readTensors` of the sources
+ *
+ * @example
+ * ```ts
+ * const [a, b] = [openCheckpoint('my-model'), safeOpen('model.safetensors')];
+ * const { added, removed, changed, unchanged } = await compareCheckpoints(a, b);
+ * console.log(added, removed, changed, unchanged); // → [] [] [] 2
+ * ```
+ */
+export async function compareCheckpoints(
+  a: TensorSource | ComparablePipeline,
+  b: TensorSource | ComparablePipeline,
+  options: CompareOptions = {},
+): Promise<CheckpointDifference> {
+  requireOptions(options, COMPARE_OPTIONS);
+  requireTransferOptions(options);
+  requireBoolean('bytes', options.bytes ?? true);
+  requireBoolean('values', options.values ?? false);
+  const [inA, inB] = [modelsOf(a), modelsOf(b)];
+  if ('models' in a !== 'models' in b) {
+    throw argumentTypeError('b', 'a pipeline beside a pipeline, else a checkpoint', b);
+  }
+  const parts: ComparedModels[] = [];
+  for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {
+    const prefix = folder === '' ? '' : `${folder}/`;
+    parts.push(await storedModels(prefix, [inA.get(folder), inB.get(folder)], options.signal));
+  }
+  return await compareModels(parts, options);
+}
+
+function modelsOf(source: TensorSource | ComparablePipeline): ReadonlyMap<string, TensorSource> {
+  return 'models' in source ? source.models : new Map([['', source]]);
+}
+
+/** Two models as they are stored. */
+async function storedModels(
+  prefix: string,
+  sources: readonly [TensorSource | undefined, TensorSource | undefined],
+  signal: AbortSignal | undefined,
+): Promise<ComparedModels> {
+  const [a, b] = sources;
+  const named = [await factsOf(a, signal), await factsOf(b, signal)] as const;
+  return {
+    prefix,
+    named,
+    refuse: async (side, name) => {
+      throw problemsOf(sources[side]).find(({ tensor }) => tensor === name);
+    },
+    read: (names) => {
+      const sides = [a, b].map((source, side) =>
+        inTurn(source as TensorSource, names, named[side as 0 | 1], signal),
+      );
+      return {
+        next: async () => {
+          const found: Tensor[] = [];
+          for (const side of sides) found.push((await side.next()).value as Tensor);
+          return storedPair(...(found as [Tensor, Tensor]));
+        },
+        end: async () => {
+          for (const side of sides) await side.return();
+        },
+      };
+    },
+  };
+}
+
+/** Tensors that cannot be read, which checkpoints of other formats have. */
+function problemsOf(source: TensorSource | undefined): readonly FormatError[] {
+  return (source as { readonly problems?: readonly FormatError[] } | undefined)?.problems ?? [];
+}
+
+async function factsOf(
+  source: TensorSource | undefined,
+  signal: AbortSignal | undefined,
+): Promise<NamedFacts> {
+  const facts = new Map<string, ComparedFacts | null>();
+  for (const entry of (await source?.tensors({ signal })) ?? []) facts.set(entry.name, entry);
+  for (const { tensor = '' } of problemsOf(source)) facts.set(tensor, null);
+  return facts;
+}
+
+/** Tensors one after the other; short ones are read together. */
+async function* inTurn(
+  source: TensorSource,
+  names: readonly string[],
+  facts: NamedFacts,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Tensor, void, void> {
+  const lengthOf = (name: string): number => facts.get(name)?.byteLength ?? 0;
+  for (let begin = 0; begin < names.length; ) {
+    let end = begin;
+    let byteLength = 0;
+    do byteLength += lengthOf(names[end++] as string);
+    while (end < names.length && byteLength + lengthOf(names[end] as string) <= READ_BYTE_LENGTH);
+    yield* (await source.readTensors(names.slice(begin, end), { signal })).values();
+    begin = end;
+  }
+}
+
+function storedPair(a: Tensor, b: Tensor): ComparedPair {
+  return {
+    areComputed: false,
+    haveSameBytes: async (options) => haveSameBytes(a, b, options),
+    compare: (options) => compareTensors(a, b, options),
+  };
+}
+
+/** Whether two tensors of one length have the same bytes. */
+function haveSameBytes(a: Tensor, b: Tensor, options: TransferOptions): boolean {
+  const transfer = new Transfer(a.byteLength, options);
+  const [x, y] = [a.bytes, b.bytes];
+  for (let begin = 0; begin < x.length; begin += WINDOW) {
+    const end = Math.min(begin + WINDOW, x.length);
+    for (let i = begin; i < end; i++) if (x[i] !== y[i]) return false;
+    transfer.advance(end - begin);
+    options.signal?.throwIfAborted();
+  }
+  return true;
+}
+
+/**
+ * Compares models, one pair after the other, with one progress for all.
+ *
+ * @throws As `refuse` and `read` of the models; `signal.reason`
+ */
+export async function compareModels(
+  parts: readonly ComparedModels[],
+  { bytes = true, values = false, signal, onProgress }: CompareOptions,
+): Promise<CheckpointDifference> {
+  const comparison = { isQuick: !bytes, hasValues: values };
+  const planned: { readonly part: ComparedModels; readonly pairs: readonly Pair[] }[] = [];
+  for (const part of parts) planned.push({ part, pairs: await pairsOf(part, comparison) });
+  const all = planned.flatMap(({ pairs }) => pairs);
+  const totalBytes = all.reduce((sum, pair) => sum + readLength(pair), 0);
+  const changed: ChangedTensor[] = [];
+  let before = 0;
+  for (const { part, pairs } of planned) {
+    const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
+    const reader = part.read(names);
+    try {
+      for (const pair of pairs) {
+        let own = 0;
+        const forPair: TransferOptions = {
+          signal,
+          // When the bytes differ, comparing values reads the tensor again from its start.
+          onProgress: (progress) => {
+            own = Math.max(own, progress.bytes);
+            onProgress?.({ bytes: before + own, totalBytes });
+          },
+        };
+        const change = await comparePair(pair, reader, comparison, forPair);
+        if (change !== undefined) changed.push({ ...change, name: part.prefix + change.name });
+        before += readLength(pair);
+      }
+    } finally {
+      await reader.end();
+    }
+  }
+  onProgress?.({ bytes: totalBytes, totalBytes });
+  return {
+    added: parts.flatMap(({ prefix, named: [a, b] }) => onlyIn(b, a, prefix)),
+    removed: parts.flatMap(({ prefix, named: [a, b] }) => onlyIn(a, b, prefix)),
+    changed,
+    unchanged: all.length - changed.length,
+  };
+}
+
+function onlyIn(one: NamedFacts, other: NamedFacts, prefix: string): string[] {
+  return [...one.keys()].filter((name) => !other.has(name)).map((name) => prefix + name);
+}
+
+/** What is compared of a pair. */
+interface Comparison {
+  readonly isQuick: boolean;
+  readonly hasValues: boolean;
+}
+
+/** The tensors of both sides. Throws for those that cannot be read. */
+async function pairsOf(
+  { named: [inA, inB], refuse }: ComparedModels,
+  comparison: Comparison,
+): Promise<Pair[]> {
+  const pairs: Pair[] = [];
+  for (const [name, a] of inA) {
+    const b = inB.get(name);
+    if (b === undefined) continue;
+    if (a === null) await refuse(0, name);
+    if (b === null) await refuse(1, name);
+    if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
+  }
+  return pairs;
+}
+
+function pairOf(a: ComparedFacts, b: ComparedFacts, { isQuick, hasValues }: Comparison): Pair {
+  const hasShape = a.shape.join() !== b.shape.join();
+  const hasDtype = a.dtype !== b.dtype;
+  const changed = hasDtype && hasShape ? 'dtype and shape' : hasDtype ? 'dtype' : 'shape';
+  const isSame = !hasDtype && !hasShape;
+  const isRead = !isQuick && (isSame || (!hasShape && hasValues));
+  return { name: a.name, a, b, changed: isSame ? undefined : changed, isRead };
+}
+
+function readLength({ a, isRead }: Pair): number {
+  return isRead ? a.byteLength : 0;
+}
+
+async function comparePair(
+  { name, a, b, changed, isRead }: Pair,
+  reader: PairReader,
+  { hasValues }: Comparison,
+  options: TransferOptions,
+): Promise<ChangedTensor | undefined> {
+  const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
+  if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
+  const both = await reader.next(name);
+  if (changed === undefined && (await both.haveSameBytes(options))) return undefined;
+  const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
+  if (!hasValues) return entry;
+  const values = await both.compare(options);
+  if (both.areComputed && changed === undefined && values.differing === 0) return undefined;
+  return { ...entry, values };
+}

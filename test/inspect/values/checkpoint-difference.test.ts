@@ -1,0 +1,143 @@
+/** Differences of checkpoints and pipelines, whatever their files, formats and places. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openDduf, openTorchCheckpoint } from '../../../src/convert.js';
+import { openCheckpoint, openPipeline, parse, type TensorSource } from '../../../src/index.js';
+import { compareCheckpoints } from '../../../src/inspect.js';
+import { openRemote } from '../../../src/remote.js';
+import { FILES } from '../../foreign/dduf/pipeline-files.js';
+import { storedArchive } from '../../foreign/stored-archive.js';
+import { fixturePath } from '../../foreign/torch/fixtures.js';
+import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { countedBytes, type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
+
+const ENTRIES: readonly Entry[] = [
+  { name: 'same', dtype: 'F32', shape: [3], bytes: countedBytes(12) },
+  { name: 'gone', dtype: 'U8', shape: [1] },
+  { name: 'bytes', dtype: 'U8', shape: [4], bytes: Buffer.from([1, 2, 3, 4]) },
+  { name: 'dtype', dtype: 'I8', shape: [2], bytes: Buffer.from([1, 2]) },
+  { name: 'shape', dtype: 'U8', shape: [2, 1] },
+  { name: 'both', dtype: 'U8', shape: [2] },
+];
+
+const OTHERS: readonly Entry[] = [
+  { name: 'new', dtype: 'U8', shape: [1] },
+  { name: 'shape', dtype: 'U8', shape: [2] },
+  { name: 'both', dtype: 'U16', shape: [3] },
+  { name: 'dtype', dtype: 'U8', shape: [2], bytes: Buffer.from([1, 5]) },
+  { name: 'bytes', dtype: 'U8', shape: [4], bytes: Buffer.from([1, 2, 3, 6]) },
+  { name: 'same', dtype: 'F32', shape: [3], bytes: countedBytes(12) },
+];
+
+const a = parse(fileBytes(ENTRIES));
+const b = parse(fileBytes(OTHERS));
+
+function sorted(changed: readonly { readonly name: string; readonly changed: string }[]): object {
+  return Object.fromEntries(changed.map((one) => [one.name, one.changed]));
+}
+
+describe('two files', () => {
+  it('have names of their own, and tensors that differ', async () => {
+    const progress: number[] = [];
+    const { added, removed, changed, unchanged } = await compareCheckpoints(a, b, {
+      onProgress: ({ bytes, totalBytes }) => progress.push(bytes, totalBytes),
+    });
+    expect({ added, removed, unchanged }).toEqual({
+      added: ['new'],
+      removed: ['gone'],
+      unchanged: 1,
+    });
+    const expected = { bytes: 'bytes', dtype: 'dtype', shape: 'shape', both: 'dtype and shape' };
+    expect(sorted(changed)).toEqual(expected);
+    expect(changed.find(({ name }) => name === 'both')).toEqual({
+      name: 'both',
+      changed: 'dtype and shape',
+      dtype: ['U8', 'U16'],
+      shape: [[2], [3]],
+    });
+    expect(progress.slice(-2)).toEqual([16, 16]);
+  });
+
+  it('have values that differ, of tensors of one shape', async () => {
+    const { changed } = await compareCheckpoints(a, b, { values: true });
+    const values = Object.fromEntries(changed.map((one) => [one.name, one.values]));
+    expect(values).toMatchObject({
+      bytes: { elements: 4, differing: 1, maxError: 2 },
+      dtype: { elements: 2, differing: 1, maxError: 3 },
+      shape: undefined,
+      both: undefined,
+    });
+  });
+
+  it('are not read without bytes', async () => {
+    const unread: TensorSource = {
+      ...{ path: 'unread', ok: true, size: 1, metadata: null, keys: () => [], has: () => true },
+      tensors: () => a.tensors(),
+      readTensors: () => Promise.reject(new Error('read')),
+      close: () => {},
+    };
+    const { unchanged, changed } = await compareCheckpoints(unread, b, { bytes: false });
+    expect([unchanged, sorted(changed)]).toEqual([
+      2,
+      { dtype: 'dtype', shape: 'shape', both: 'dtype and shape' },
+    ]);
+    await expect(compareCheckpoints(unread, b)).rejects.toThrow('read');
+  });
+
+  it('end with a signal, and refuse wrong options', async () => {
+    const signal = AbortSignal.abort(new Error('enough'));
+    await expect(compareCheckpoints(a, b, { signal })).rejects.toThrow('enough');
+    await expect(compareCheckpoints(a, b, { values: 1 as never })).rejects.toThrow(TypeError);
+    await expect(compareCheckpoints(a, b, { quick: true } as never)).rejects.toThrow(/quick/);
+  });
+});
+
+it('compares tensors in whatever files, also remote ones', async () => {
+  using shards = openCheckpoint(writeCheckpoint(TWO_SHARDS));
+  const bytes = fileBytes(Object.values(TWO_SHARDS.shards).flat());
+  using remote = await openRemote(new Blob([bytes.slice()]));
+  const none = { added: [], removed: [], changed: [], unchanged: 4 };
+  expect(await compareCheckpoints(shards, remote)).toEqual(none);
+  expect(await compareCheckpoints(remote, shards)).toEqual(none);
+});
+
+it('throws the problem of a tensor that cannot be read in both', async () => {
+  using torch = openTorchCheckpoint(fixturePath('zip-quantized.pt'));
+  expect(torch.problems.length).toBeGreaterThan(0);
+  const code = 'SAFETENSORS_UNSUPPORTED_TENSOR';
+  await expect(compareCheckpoints(torch, torch)).rejects.toMatchObject({ code });
+});
+
+describe('pipelines', () => {
+  const changedFiles = {
+    ...FILES,
+    'unet/diffusion_pytorch_model.safetensors': fileBytes([
+      { name: 'odd', dtype: 'U8', shape: [3], bytes: Buffer.from('odD') },
+      { name: 'more', dtype: 'U8', shape: [3] },
+    ]),
+    'vae/config.json': '{}',
+    'vae/model.safetensors': fileBytes([{ name: 'v', dtype: 'U8', shape: [1] }]),
+  };
+
+  it('are compared model by model, in folders and archives', async () => {
+    const archive = temporaryPath('pipeline.dduf');
+    writeFileSync(archive, storedArchive(FILES));
+    const folder = temporaryPath('folder');
+    for (const [name, content] of Object.entries(changedFiles)) writeBelow(folder, name, content);
+    using one = openDduf(archive);
+    using other = openPipeline(folder);
+    const found = await compareCheckpoints(one, other);
+    expect(found).toMatchObject({
+      added: ['unet/more', 'vae/v'],
+      removed: ['unet/wide'],
+      changed: [{ name: 'unet/odd', changed: 'bytes' }],
+      unchanged: 2,
+    });
+    const back = await compareCheckpoints(other, one);
+    expect([back.added, back.removed]).toEqual([found.removed, found.added]);
+    using unet = openCheckpoint(join(folder, 'unet'));
+    await expect(compareCheckpoints(one, unet)).rejects.toThrow(/a pipeline beside a pipeline/);
+  });
+});

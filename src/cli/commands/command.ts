@@ -23,6 +23,8 @@ export interface CommandOption {
   readonly multiple?: boolean;
   /** Name of the option's value, such as `GLOB`; for options of the type string. */
   readonly value?: string;
+  /** All values that it takes, where these are few; shells complete them. */
+  readonly choices?: readonly string[];
   /** Its former name, for the error about that. */
   readonly formerName?: string;
   readonly help: string;

@@ -18,16 +18,20 @@ function completed(
   commands: Readonly<Record<string, Command>>,
   common: CommandOptions,
 ): CompletedCommand[] {
-  return Object.entries(commands).map(([name, { summary, options }]) => ({
-    name,
-    summary,
-    options: Object.entries({ ...options, ...common }).map(([option, { short, value, help }]) => ({
-      name: option,
-      short,
-      takesValue: value !== undefined,
-      help,
-    })),
-  }));
+  return Object.entries(commands).map(([name, { summary, usage, options }]) => {
+    const [, first = ''] = usage.split(' ');
+    return {
+      name,
+      summary,
+      actions: first.includes('|') ? first.split('|') : [],
+      options: Object.entries({ ...options, ...common }).map(
+        ([option, { short, value, choices = [], help }]) => ({
+          ...{ name: option, short, help },
+          ...{ takesValue: value !== undefined, choices },
+        }),
+      ),
+    };
+  });
 }
 
 /**

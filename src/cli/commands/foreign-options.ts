@@ -13,11 +13,13 @@ export const FOREIGN_OPTIONS: CommandOptions = {
   'unknown-globals': {
     type: 'string',
     value: 'placeholder',
+    choices: ['placeholder'],
     help: 'also opens torch files that name classes of other packages',
   },
   'void-dtype': {
     type: 'string',
     value: 'DTYPE',
+    choices: ['BF16', 'F8_E4M3', 'F8_E5M2'],
     help: 'the dtype of opaque items in NumPy files: BF16, F8_E4M3 or F8_E5M2',
   },
 };

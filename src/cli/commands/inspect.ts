@@ -453,7 +453,12 @@ export const inspectCommand: Command = {
   options: {
     tree: { type: 'boolean', help: 'names as a tree with bars; equal layers are folded' },
     ...FILTER,
-    sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
+    sort: {
+      type: 'string',
+      value: 'ORDER',
+      choices: ORDERS,
+      help: 'offset (the default), name or size',
+    },
     ...REPOSITORY,
     ...FOREIGN_OPTIONS,
   },

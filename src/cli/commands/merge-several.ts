@@ -26,6 +26,7 @@ export const DUPLICATES: CommandOptions = {
   duplicates: {
     type: 'string',
     value: 'RULE',
+    choices: RULES,
     help: 'of a name in several sources: refuse (the default), or take the first or the last',
   },
 };

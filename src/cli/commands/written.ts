@@ -28,6 +28,9 @@ import { rootText } from './foreign-options.js';
 /** Most names in one line. */
 const SHOWN_NAMES = 8;
 
+/** Dtypes of dequantized weights. */
+const PLAIN_DTYPES = ['BF16', 'F16', 'F32'] as const;
+
 /** The option that limits a command to some tensors. */
 export const FILTER: CommandOptions = {
   filter: {
@@ -55,6 +58,7 @@ export const SELECTION: CommandOptions = {
   dtype: {
     type: 'string',
     value: 'DTYPE',
+    choices: CAST_TARGETS,
     help:
       'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2, but not the scales and code books of ' +
       'quantized weights',
@@ -62,6 +66,7 @@ export const SELECTION: CommandOptions = {
   dequantize: {
     type: 'string',
     value: 'DTYPE',
+    choices: PLAIN_DTYPES,
     help: 'writes the weights that quantized tensors stand for, as BF16, F16 or F32',
   },
 };
@@ -176,9 +181,6 @@ export function deletedLines(names: readonly string[], isDry: boolean): string[]
   const what = isDry ? 'would delete' : 'deleted';
   return [`${what}, of an earlier checkpoint: ${namesText(names)}`];
 }
-
-/** Dtypes of dequantized weights. */
-const PLAIN_DTYPES = ['BF16', 'F16', 'F32'] as const;
 
 /** The chosen tensors and their new dtypes. */
 interface ChosenSelection {

@@ -1,10 +1,11 @@
-/** Runs the tests of test/viewer/browser: the page in a real browser, which must be there. */
+/** Runs the tests of test/viewer/browser: the page in real browsers, which must be there. */
 import { defineConfig } from 'vitest/config';
-import { findChromium } from './test/support/browser.js';
+import { findChromium, findFirefox } from './test/support/browser.js';
 import base from './vitest.config.js';
 
 // In ordinary runs these tests are skipped without one.
 if (findChromium() === null) throw new Error('there is no Chromium: apt-get install chromium');
+if (findFirefox() === null) throw new Error('there is no Firefox: apt-get install firefox-esr');
 
 export default defineConfig({
   ...base,

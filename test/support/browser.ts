@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
+const FIREFOX_NAMES = ['firefox', 'firefox-esr'];
 
 /** A page has this long for its result. */
 const RESULT_MS = 60_000;
@@ -30,6 +31,11 @@ export function findChromium(): string | null {
   const found = NAMES.find((name) => spawnSync(name, ['--version']).status === 0) ?? null;
   if (found === null) console.warn(`skipped: none of ${NAMES.join(', ')} is installed`);
   return found;
+}
+
+/** The Firefox that is installed; null without one. */
+export function findFirefox(): string | null {
+  return FIREFOX_NAMES.find((name) => spawnSync(name, ['--version']).status === 0) ?? null;
 }
 
 /** Serves one script as a page, files beside it, and takes the results that its pages post. */

@@ -1,7 +1,7 @@
 /** Every call of the command line that a page shows prints what the page says. */
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { writeModels } from '../support/examples.js';
+import { writeModels } from '../support/example-models.js';
 import { filesBelow, root, textOf } from '../support/source-tree.js';
 import { printed } from './call.js';
 

@@ -95,7 +95,7 @@ export async function show(url: string, options: BrowserContextOptions = {}): Pr
 /** Serves sources as the command does, until the end of the test file. */
 export async function serve(...sources: readonly string[]): Promise<PageServer> {
   const { signal } = new AbortController();
-  const served = await Promise.all(sources.map((source) => servedSources(source, signal)));
+  const served = await Promise.all(sources.map((source) => servedSources(source, {}, signal)));
   const server = await PageServer.start({ page: servedPage(), sources: served.flat() }, 0);
   atEnd(() => server.close());
   return server;

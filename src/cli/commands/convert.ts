@@ -1,7 +1,9 @@
 /** `convert`: torch checkpoints and NumPy arrays to safetensors, also on the standard output. */
 
+import { chosenAt } from '../sources/chosen-source.js';
 import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
 import {
   convertLocal,
@@ -36,7 +38,8 @@ async function convertToOutput(
   const reporting = isDry ? context : { ...context, stdout: stderr };
   const target = { source, target: STANDARD_OUTPUT, label: 'converting' };
   await write(reporting, options, target, async ({ dryRun, onProgress, ...selected }) => {
-    const made = await convertStream(source, { ...foreignChoices(options), ...selected });
+    const { path } = chosenAt(source, repositoryChoice(options));
+    const made = await convertStream(path, { ...foreignChoices(options), ...selected });
     const { stream, close, overflowed, ...facts } = made;
     const outcome = { ...facts, files: [STANDARD_OUTPUT], index: null, deleted: [], copied: [] };
     if (dryRun) {
@@ -65,6 +68,7 @@ export const convertCommand: Command = {
     ...SELECTION,
     ...SHARD_SIZE,
     ...OTHER_FILES,
+    ...REPOSITORY,
     ...FOREIGN_OPTIONS,
     ...DRY_RUN,
   },
@@ -78,8 +82,10 @@ export const convertCommand: Command = {
     const maxShardSize = shardSizeOf(options);
     const foreign = foreignChoices(options);
     const copyOtherFiles = options['copy-other-files'] === true;
+    const { path, variant } = chosenAt(source, repositoryChoice(options));
+    const layout = { maxShardSize, variant, copyOtherFiles };
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
-      convertLocal(source, target, { ...foreign, maxShardSize, copyOtherFiles, ...selected }),
+      convertLocal(path, target, { ...foreign, ...layout, ...selected }),
     );
     return 'done';
   },

@@ -17,6 +17,7 @@ import {
   UsageError,
 } from './command.js';
 import { foreignChoices } from './foreign-options.js';
+import { repositoryChoice } from './repository-options.js';
 import { chosenTensors, isDryRun, nothingChosen, printWritten } from './written.js';
 
 const RULES = ['refuse', 'first', 'last'] as const;
@@ -87,7 +88,7 @@ export async function mergeSeveral(
     for (const source of sources) {
       const one = await openSource(source, {
         ...{ signal, storage: undefined },
-        foreign: foreignChoices({}),
+        ...{ foreign: foreignChoices({}), choice: repositoryChoice(options) },
       });
       opened.push(one);
       if (!('checkpoint' in one) || one.kind === 'remote') {

@@ -21,6 +21,7 @@ import {
   printResult,
   UsageError,
 } from './command.js';
+import { REPOSITORY } from './repository-options.js';
 import { isDryRun } from './written.js';
 
 /** Hashes of the tensors that an edit computes and sets. */
@@ -50,6 +51,14 @@ export function requireNoEditOptions(action: string, options: OptionValues): voi
   for (const name of ['in-place', 'dry-run']) {
     if (options[name] === undefined) continue;
     throw new UsageError(`--${name} is for changes, and ${action} only reads the metadata`);
+  }
+}
+
+/** Throws a UsageError for `--variant` and `--revision` with an action that changes a file. */
+export function requireNoChoice(action: string, options: OptionValues): void {
+  for (const name of Object.keys(REPOSITORY)) {
+    if (options[name] === undefined) continue;
+    throw new UsageError(`--${name} chooses in a folder or repository, and ${action} takes a file`);
   }
 }
 

@@ -16,8 +16,15 @@ import {
   requireNone,
   UsageError,
 } from './command.js';
-import { editFile, fileMetadata, requireLocal, requireNoEditOptions } from './metadata-edit.js';
+import {
+  editFile,
+  fileMetadata,
+  requireLocal,
+  requireNoChoice,
+  requireNoEditOptions,
+} from './metadata-edit.js';
 import { keyValuePairs, modelspec, sourceMetadata } from './modelspec.js';
+import { REPOSITORY } from './repository-options.js';
 
 const SHOWN_WHOLE_VALUE_LENGTH = 2000;
 
@@ -37,7 +44,7 @@ type Action = (
 
 const get: Action = async (context, options, source, keys) => {
   const { stdout, signal } = context;
-  const metadata = await sourceMetadata(source, signal);
+  const metadata = await sourceMetadata(source, options, signal);
   const wanted = keys.length === 0 ? [...metadata.keys()] : keys;
   const missing = wanted.filter((key) => !metadata.has(key));
   const found = wanted.filter((key) => metadata.has(key));
@@ -85,7 +92,7 @@ const clear: Action = async (context, options, source, args) => {
 /** The inverse of `import`: the object alone, for a file. */
 const exportAll: Action = async ({ stdout, signal }, options, source, args) => {
   requireNone(args);
-  const metadata = await sourceMetadata(source, signal);
+  const metadata = await sourceMetadata(source, options, signal);
   const indent = options['json'] === true ? 0 : 2;
   stdout.write(`${visibleJson(JSON.stringify(Object.fromEntries(metadata), null, indent))}\n`);
   return 'done';
@@ -159,6 +166,7 @@ export const metadataCommand: Command = {
       help: 'overwrites the header in the file instead of writing a new file; not crash-safe',
     },
     'dry-run': { type: 'boolean', help: 'only reports the changes, and whether they fit in place' },
+    ...REPOSITORY,
   },
   positionals: [0, Number.POSITIVE_INFINITY],
   async run(context, [word = '', ...args], options) {
@@ -170,6 +178,7 @@ export const metadataCommand: Command = {
     const isReading = READING.includes(action);
     requireGiven(isReading ? 'SOURCE' : 'FILE', source);
     if (isReading) requireNoEditOptions(action, options);
+    else requireNoChoice(action, options);
     return await (METADATA_ACTIONS[action] as Action)(context, options, source, rest);
   },
 };

@@ -25,7 +25,8 @@ import {
   requireNone,
   UsageError,
 } from './command.js';
-import { editFile, requireLocal, requireNoEditOptions } from './metadata-edit.js';
+import { editFile, requireLocal, requireNoChoice, requireNoEditOptions } from './metadata-edit.js';
+import { repositoryChoice } from './repository-options.js';
 
 const THUMBNAIL = `${MODELSPEC_PREFIX}thumbnail`;
 const HASH = `${MODELSPEC_PREFIX}hash_sha256`;
@@ -36,9 +37,11 @@ const MAX_THUMBNAIL_BYTE_LENGTH = 2 ** 20;
 /** The metadata of a safetensors source; empty when it has no metadata. */
 export async function sourceMetadata(
   source: string,
+  options: OptionValues,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, string>> {
-  const opened = await openSource(source, { signal, storage: 'read' });
+  const choice = repositoryChoice(options);
+  const opened = await openSource(source, { signal, storage: 'read', choice });
   try {
     return requireSafetensors(opened).checkpoint.metadata ?? new Map();
   } finally {
@@ -71,7 +74,7 @@ async function showFields(
   args: readonly string[],
 ): Promise<Outcome> {
   requireNone(args);
-  const metadata = await sourceMetadata(source, context.signal);
+  const metadata = await sourceMetadata(source, options, context.signal);
   const found = [...metadata].filter(([key]) => key.startsWith(MODELSPEC_PREFIX));
   const result: ModelspecResult = { source, modelspec: Object.fromEntries(found) };
   printResult(context, options, result, ({ modelspec }, style, width) => {
@@ -103,7 +106,7 @@ async function check(
   args: readonly string[],
 ): Promise<Outcome> {
   requireNone(args);
-  const problems = checkModelspec(await sourceMetadata(source, context.signal));
+  const problems = checkModelspec(await sourceMetadata(source, options, context.signal));
   const ok = problems.every(({ level }) => level !== 'error');
   printResult<CheckResult>(context, options, { source, ok, problems }, checkLines);
   return ok ? 'done' : 'no';
@@ -133,7 +136,7 @@ async function setFields(
     else changes.set(key, key === THUMBNAIL && value.startsWith('@') ? imageUrl(value) : value);
   }
   const version = `${MODELSPEC_PREFIX}sai_model_spec`;
-  const metadata = await sourceMetadata(path, context.signal);
+  const metadata = await sourceMetadata(path, options, context.signal);
   if (!metadata.has(version) && !changes.has(version)) changes.set(version, MODELSPEC_VERSION);
   return await editFile(context, options, path, changes, modelspecHash ? { modelspecHash } : {});
 }
@@ -167,7 +170,7 @@ async function thumbnail(
 ): Promise<Outcome> {
   requireGiven('the file to write the image to', target);
   requireNone(more);
-  const value = (await sourceMetadata(source, context.signal)).get(THUMBNAIL);
+  const value = (await sourceMetadata(source, options, context.signal)).get(THUMBNAIL);
   const image = value === undefined ? null : thumbnailOf(value);
   if (image === null) {
     const found =
@@ -200,5 +203,6 @@ export async function modelspec(
   const action = requireAction('metadata modelspec', word, actions);
   requireGiven('SOURCE', source);
   if (action !== 'set') requireNoEditOptions(`modelspec ${action}`, options);
+  else requireNoChoice('modelspec set', options);
   return await MODELSPEC_ACTIONS[action](context, options, source, args);
 }

@@ -10,6 +10,7 @@ import { servedPage } from '../serve/page.js';
 import { PageServer } from '../serve/server.js';
 import { type ServedSource, servedSources } from '../serve/sources.js';
 import { type Command, type OptionValues, printResult, UsageError } from './command.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 const MAX_PORT = 65_535;
 
@@ -63,6 +64,7 @@ export const serveCommand: Command = {
   options: {
     open: { type: 'boolean', help: 'opens the page in the browser' },
     port: { type: 'string', value: 'PORT', help: 'the port; a free one by default' },
+    ...REPOSITORY,
   },
   positionals: [1, Number.POSITIVE_INFINITY],
   async run(context, given, options) {
@@ -72,7 +74,8 @@ export const serveCommand: Command = {
     const port = portOf(options);
     const page = servedPage();
     const sources: ServedSource[] = [];
-    for (const source of given) sources.push(...(await servedSources(source, signal)));
+    const choice = repositoryChoice(options);
+    for (const source of given) sources.push(...(await servedSources(source, choice, signal)));
     const server = await PageServer.start({ page, sources }, port);
     try {
       const result: ServeResult = {

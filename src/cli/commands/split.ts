@@ -1,9 +1,11 @@
 /** `split` and `merge`: write a checkpoint with another size of files. */
 
 import { reshard } from '../../index.js';
+import { chosenAt } from '../sources/chosen-source.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
 import { DUPLICATES, mergeSeveral } from './merge-several.js';
+import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 /** Files beside the weights. */
@@ -26,14 +28,15 @@ export const splitCommand: Command = {
   description:
     "Writes the tensors into a folder, in files of limited size and an index, as the Hub's libraries do. The " +
     "folder may be the source's: the new files replace the old ones.",
-  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
+  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
     const maxShardSize = shardSizeOf(options);
     const copyOtherFiles = options['copy-other-files'] === true;
+    const { path } = chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
-      reshard(source, target, { maxShardSize, copyOtherFiles, ...selected }),
+      reshard(path, target, { maxShardSize, copyOtherFiles, ...selected }),
     );
     return 'done';
   },
@@ -45,7 +48,7 @@ export const mergeCommand: Command = {
   description:
     'Writes all tensors of a checkpoint, or of several (merge A B C TARGET), into one file: TARGET is a path that ' +
     'ends in .safetensors, or a folder, which gets model.safetensors.',
-  options: { ...SELECTION, ...DUPLICATES, ...OTHER_FILES, ...DRY_RUN },
+  options: { ...SELECTION, ...DUPLICATES, ...OTHER_FILES, ...REPOSITORY, ...DRY_RUN },
   positionals: [2, Number.POSITIVE_INFINITY],
   async run(context, arguments_, options) {
     const sources = arguments_.slice(0, -1).map(requireHere);
@@ -58,10 +61,11 @@ export const mergeCommand: Command = {
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     const maxShardSize = Number.POSITIVE_INFINITY;
+    const { path } = chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
-        ? convertLocal(source, target, { copyOtherFiles, ...selected })
-        : reshard(source, target, { maxShardSize, copyOtherFiles, ...selected }),
+        ? convertLocal(path, target, { copyOtherFiles, ...selected })
+        : reshard(path, target, { maxShardSize, copyOtherFiles, ...selected }),
     );
     return 'done';
   },

@@ -4,8 +4,12 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { type CheckpointFiles, insideOf, namedFiles } from '../../file/checkpoint/find-files.js';
-import { findCheckpoint, findFolder } from '../../file/checkpoint/open.js';
-import { modelsOf } from '../../file/checkpoint/pipeline.js';
+import {
+  findCheckpoint,
+  findFolder,
+  type OpenCheckpointOptions,
+} from '../../file/checkpoint/open.js';
+import { findModels } from '../../file/checkpoint/open-pipeline.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
 import { openRegularFile } from '../../platform/io/opened-file.js';
@@ -13,6 +17,9 @@ import { runAsync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { foreignSource, formatAt, isRemote, localPath } from '../sources/open-source.js';
+
+/** The caller's choice in a folder, or a repository of the cache. */
+type SourceChoice = Pick<OpenCheckpointOptions, 'variant' | 'revision'>;
 
 /** Files beside the weights that readers ask for: they say how weights are quantized, and how to count parameters. */
 const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
@@ -41,25 +48,33 @@ export interface ServedSource {
  * @throws As `openCheckpoint`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
  *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
  */
-export async function servedSources(source: string, signal: AbortSignal): Promise<ServedSource[]> {
+export async function servedSources(
+  source: string,
+  choice: SourceChoice,
+  signal: AbortSignal,
+): Promise<ServedSource[]> {
   if (isRemote(source) && !isHubUri(source)) {
     const expected = 'a path or the id of a cached repository: the page itself opens addresses';
     // A signed address has its secret there.
     throw argumentRangeError('SOURCE', expected, source.replace(/[?#].*/s, ''));
   }
   const path = isHubUri(source) ? source : localPath(source);
-  const found = await formatAt(path, {});
+  const found = await formatAt(path, {}, choice);
   if (found.kind !== 'safetensors') {
     throw foreignSource(found, 'a safetensors file or checkpoint');
   }
   const isId = isHubUri(path) || (await runAsync(statAnything(path), signal)) === undefined;
   const name = isHubUri(path) ? path.slice('hf://'.length) : isId ? path : basename(resolve(path));
-  return await runAsync(findModels(name, path), signal);
+  return await runAsync(servedModels(name, path, choice), signal);
 }
 
-function* findModels(name: string, path: string, variant?: string): Steps<ServedSource[]> {
+function* servedModels(
+  name: string,
+  path: string,
+  { variant, revision }: SourceChoice,
+): Steps<ServedSource[]> {
   try {
-    return [yield* servedModel(name, yield* findCheckpoint(path, { variant }))];
+    return [yield* servedModel(name, yield* findCheckpoint(path, { variant, revision }))];
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
     if (error.code === 'SAFETENSORS_MISSING_SHARDS' && error.path !== undefined) {
@@ -67,12 +82,13 @@ function* findModels(name: string, path: string, variant?: string): Steps<Served
     }
     if (error.code !== 'SAFETENSORS_DIFFUSERS_PIPELINE') throw error;
   }
-  const pipeline = yield* findFolder(path, undefined);
+  const pipeline = yield* findFolder(path, revision);
   const sources: ServedSource[] = [];
-  for (const model of yield* modelsOf(pipeline)) {
+  const { models } = yield* findModels(pipeline, variant);
+  for (const model of models) {
     const [folder = ''] = model.path.split('/');
-    const of = yield* findModels(`${name}/${folder}`, join(pipeline, model.path), model.variant);
-    sources.push(...of);
+    const below = join(pipeline, model.path);
+    sources.push(...(yield* servedModels(`${name}/${folder}`, below, { variant: model.variant })));
   }
   return sources;
 }

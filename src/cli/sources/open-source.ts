@@ -130,7 +130,8 @@ function ofLocalPipeline(opened: Pipeline<Checkpoint>): OpenedSource {
   return pipelineOf(opened, components);
 }
 
-function isOfPipeline(error: unknown): boolean {
+/** Whether `openCheckpoint` found a pipeline. */
+export function isOfPipeline(error: unknown): boolean {
   return error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
 }
 

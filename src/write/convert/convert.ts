@@ -7,6 +7,7 @@ import {
   requireOptions,
 } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
+import { requireVariant } from '../../file/shards/file-choice.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import type { SharedMode } from '../../file/shards/shared-tensors.js';
 import type { TensorInfo } from '../../file/source/facts.js';
@@ -112,8 +113,9 @@ export interface ConversionPlan
  *
  * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
  * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
- * new files are complete, every model has its old ones; `model_index.json` is the last. `names`, `rename`, `select`,
- * `filenamePattern` and `variant` are refused. In the result names of files and tensors begin with the folder.
+ * new files are complete, every model has its old ones; `model_index.json` is the last. `variant` takes the files of a
+ * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `select` and `filenamePattern` are
+ * refused. In the result names of files and tensors begin with the folder.
  *
  * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast, written,
  * read back and compared. Without `verify` the kernel copies bytes that need no change. Memory stays small at any
@@ -202,11 +204,15 @@ export async function convert(
   const openPipeline = (found: FoundPipeline): Promise<PipelineSource<TensorInfo>> => {
     const { maxIndexByteLength } = options.limits ?? {};
     const { dequantize } = selection;
-    return openPipelineSource(found, { maxIndexByteLength, verify, dequantize, signal });
+    const { variant } = options;
+    return openPipelineSource(found, { maxIndexByteLength, variant, verify, dequantize, signal });
   };
   const choices = { ...options, selection, shared, metadata, verify };
   const pipeline = findPipeline(pathText('source', source));
-  if (pipeline !== undefined) requirePipelineOptions(options, path);
+  if (pipeline !== undefined) {
+    requirePipelineOptions(options, path);
+    requireVariant(options.variant);
+  }
   const result =
     pipeline !== undefined
       ? await rewritePipeline(target, () => openPipeline(pipeline), choices)
@@ -234,7 +240,7 @@ function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions
 }
 
 /** Options about the names of one model. */
-const ONE_MODEL_OPTIONS = ['names', 'rename', 'select', 'filenamePattern', 'variant'] as const;
+const ONE_MODEL_OPTIONS = ['names', 'rename', 'select', 'filenamePattern'] as const;
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for options that a pipeline has no use for, and for a file as its target. */
 function requirePipelineOptions(options: Omit<ConversionOptions, 'dryRun'>, target: string): void {

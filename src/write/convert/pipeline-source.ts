@@ -34,6 +34,8 @@ export interface FoundPipeline {
 /** How the models are opened. */
 interface PipelineOpening {
   readonly maxIndexByteLength: number | undefined;
+  /** The files of a variant, in folders that have it. */
+  readonly variant: string | undefined;
   /** Whether to compare checksums, and to name tensors in errors of writing. */
   readonly verify: boolean;
   /** The dtype of dequantized weights. */
@@ -87,9 +89,9 @@ async function openEach<Place>(
 /** A folder: its models, and the files beside these and in all other folders directly in it. */
 async function openFolder(
   folder: string,
-  { verify, ...opening }: PipelineOpening,
+  { verify, variant: wanted, ...opening }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
-  const { models: found } = runSync(findModels(folder, undefined));
+  const { models: found } = runSync(findModels(folder, wanted));
   const places = found.map((model) => [model.name, model] as const);
   const models = await openEach(places, ({ path, variant }) =>
     openSafetensorsSource(join(folder, path), { ...opening, variant, isNamed: verify }),
@@ -121,9 +123,9 @@ function filesIn(folder: string, target: string): OtherFiles {
 /** An archive: its models, and all other entries. Those with weights that no model has are skipped. */
 async function openArchived(
   path: string,
-  { verify, dequantize, signal }: PipelineOpening,
+  { variant, verify, dequantize, signal }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
-  const archive = readModels(path, undefined);
+  const archive = readModels(path, variant);
   const storage = await runAsync(openWhole(archive), signal);
   const taken = new Set<string>();
   const open = async (name: string): Promise<CheckpointSource<TensorInfo>> => {

@@ -1,10 +1,13 @@
 /** Commands that take pipelines of diffusers: folders and DDUF archives. */
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { servedSources } from '../../../src/cli/serve/sources.js';
+import { parse } from '../../../src/index.js';
 import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
-import { temporaryPath } from '../../support/make-file.js';
+import { writeBelow } from '../../support/make-checkpoint.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
 
 it('makes a folder of an archive of a pipeline, as it said', async () => {
@@ -36,4 +39,100 @@ it('makes a folder of an archive of a pipeline, as it said', async () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining(option as string)]);
   }
   expect((await call(['convert', path, '-'])).stderr).toContain('a DDUF archive');
+});
+
+describe('--variant', () => {
+  let count = 0;
+
+  function folderOf(files: Readonly<Record<string, string | Uint8Array>>): string {
+    const folder = temporaryPath(`folder-${count++}`);
+    for (const [name, content] of Object.entries(files)) writeBelow(folder, name, content);
+    return folder;
+  }
+
+  const MODEL = {
+    'model.safetensors': fileBytes([{ name: 'a', dtype: 'U8', shape: [4] }], {
+      metadata: { is: 'usual' },
+    }),
+    'model.fp16.safetensors': fileBytes([{ name: 'half', dtype: 'U8', shape: [2] }], {
+      metadata: { is: 'fp16' },
+    }),
+  };
+
+  it('chooses what metadata get and export print', async () => {
+    const folder = folderOf(MODEL);
+    expect(await printed(['metadata', 'get', folder, 'is'])).toBe('usual\n');
+    expect(await printed(['metadata', 'get', folder, 'is', '--variant', 'fp16'])).toBe('fp16\n');
+    const text = await printed(['metadata', 'export', folder, '--variant', 'fp16', '--json']);
+    expect(JSON.parse(text)).toEqual({ is: 'fp16' });
+    const { code, stderr } = await call(['metadata', 'set', folder, 'a=b', '--variant', 'fp16']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--variant chooses in a folder')]);
+    const none = await call(['metadata', 'get', folder, '--variant', 'int8']);
+    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('CHECKPOINT_NOT_FOUND')]);
+  });
+
+  it.each(['convert', 'split', 'merge'])('chooses what %s writes', async (command) => {
+    const folder = folderOf({ ...MODEL, 'config.json': '{}' });
+    const target = join(dirname(folder), 'target');
+    const args = [command, folder, target, '--variant', 'fp16', '--copy-other-files', '--json'];
+    const { source, files, copied } = JSON.parse(await printed(args));
+    expect({ source, files, copied }).toEqual({
+      source: folder,
+      files: ['model.safetensors'],
+      copied: ['config.json'],
+    });
+    const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
+    expect(tensors.map(({ name }: { name: string }) => name)).toEqual(['half']);
+    const revised = await call([command, folder, target, '--revision', 'main']);
+    expect([revised.code, revised.stderr]).toEqual([2, expect.stringContaining('revision')]);
+  });
+
+  it('chooses what goes to the standard output, and from several sources', async () => {
+    const folder = folderOf(MODEL);
+    const { bytes } = await call(['convert', folder, '-', '--variant', 'fp16']);
+    expect(parse(bytes as Buffer).keys()).toEqual(['half']);
+    const other = writeTemporary([{ name: 'b', dtype: 'U8', shape: [1] }]);
+    const target = join(dirname(folder), 'merged.safetensors');
+    const args = ['merge', folder, other, target];
+    // A file has no variants.
+    expect((await call([...args, '--variant', 'fp16'])).stderr).toContain('variant');
+    await printed(args);
+  });
+
+  it.each(['archive', 'folder'])('chooses in the folders of a pipeline: %s', async (kind) => {
+    let source = folderOf(FILES);
+    if (kind === 'archive') {
+      source = temporaryPath('pipeline.dduf');
+      writeFileSync(source, storedArchive(FILES));
+    }
+    const target = join(dirname(source), 'target');
+    const args = ['convert', source, target, '--variant', 'fp16', '--json'];
+    const { files } = JSON.parse(await printed(args));
+    expect(files).toEqual([
+      'text_encoder/model.safetensors',
+      'unet/diffusion_pytorch_model.fp16.safetensors',
+    ]);
+    const { code } = await call(['convert', source, target, '--variant', 'int8']);
+    expect(code).toBe(1);
+  });
+
+  it('chooses what is served', async () => {
+    const { signal } = new AbortController();
+    const filesOf = async (source: string, variant: string): Promise<object> => {
+      const sources = await servedSources(source, { variant }, signal);
+      return sources.map(({ files }) => files.map(({ name }) => name));
+    };
+    expect(await filesOf(folderOf(MODEL), 'fp16')).toEqual([['model.fp16.safetensors']]);
+    const { 'text_encoder/model.safetensors.index.json': _, ...files } = FILES;
+    const pipeline = folderOf({
+      ...files,
+      'text_encoder/model.safetensors': MODEL['model.safetensors'],
+    });
+    expect(await filesOf(pipeline, 'fp16')).toContainEqual([
+      'diffusion_pytorch_model.fp16.safetensors',
+      'config.json',
+    ]);
+    const code = 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
+    await expect(filesOf(pipeline, 'int8')).rejects.toMatchObject({ code });
+  });
 });

@@ -15,7 +15,7 @@ const INDEX = 'model.safetensors.index.json';
 const FILE = fileBytes([{ name: 'a', dtype: 'U8', shape: [4] }]);
 
 function find(source: string): Promise<ServedSource[]> {
-  return servedSources(source, new AbortController().signal);
+  return servedSources(source, {}, new AbortController().signal);
 }
 
 /** The names of a source, and of its files. */

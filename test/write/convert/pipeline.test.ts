@@ -187,7 +187,6 @@ describe.each([
       rename: { a: 'b' },
       select: () => ({}),
       filenamePattern: 'x{suffix}.safetensors',
-      variant: 'fp16',
     };
     for (const [name, value] of Object.entries(given)) {
       await expect(convert(source, target, { [name]: value })).rejects.toThrow(
@@ -232,6 +231,18 @@ it('writes a pipeline into its own folder', async () => {
   ]);
   expect(bytesIn(loadCheckpoint(join(folder, 'unet')))).toEqual(bytesIn(parse(UNET)));
   expect(readFileSync(join(folder, VARIANT)).equals(FILES[VARIANT])).toBe(true);
+});
+
+it.each([
+  ['an archive', archiveOf],
+  ['a folder', folderOf],
+])('takes a variant of %s where a folder has it', async (_, made) => {
+  const target = temporaryPath('target');
+  const { files } = await convert(made(FILES), target, { ...options, variant: 'fp16' });
+  expect(files).toEqual(['text_encoder/model.safetensors', VARIANT]);
+  const code = 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
+  const none = convert(made(FILES), target, { ...options, variant: 'int8' });
+  await expect(none).rejects.toMatchObject({ code });
 });
 
 it('keeps the names of a variant, also in several files', async () => {

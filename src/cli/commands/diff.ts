@@ -231,7 +231,12 @@ function changedLines(
   return tableLines(columns, rows, width, style.dim);
 }
 
-function diffLines(result: DiffResult, style: Style, width: number | null): readonly string[] {
+function diffLines(
+  result: DiffResult,
+  isQuick: boolean,
+  style: Style,
+  width: number | null,
+): readonly string[] {
   const { added, removed, changed, unchanged, same } = result;
   const name = (text: string): string => visible(text, SHOWN_NAME_LENGTH);
   const counts = [
@@ -244,7 +249,9 @@ function diffLines(result: DiffResult, style: Style, width: number | null): read
     ...added.map((one) => `+ ${name(one)}`),
     ...removed.map((one) => `- ${name(one)}`),
     ...changedLines(changed, style, width),
-    same ? `no difference; ${plural(unchanged, 'tensor')}` : counts.join(', '),
+    same
+      ? `no difference${isQuick ? ' in names, dtypes and shapes' : ''}; ${plural(unchanged, 'tensor')}`
+      : counts.join(', '),
   ];
 }
 
@@ -259,7 +266,10 @@ export const diffCommand: Command = {
       type: 'boolean',
       help: 'compares values: number of differences, greatest and relative error, cosine similarity',
     },
-    quick: { type: 'boolean', help: 'compares only dtypes and shapes, without reading tensors' },
+    quick: {
+      type: 'boolean',
+      help: 'compares only names, dtypes and shapes, without reading tensors',
+    },
     ...RAW,
     ...REPOSITORY,
     ...FOREIGN_OPTIONS,
@@ -282,7 +292,10 @@ export const diffCommand: Command = {
         const comparison = { isQuick, hasValues, isRaw };
         const found = await compareOpened([first, second], comparison, context);
         const same = found.added.length + found.removed.length + found.changed.length === 0;
-        printResult<DiffResult>(context, options, { a, b, same, ...found }, diffLines);
+        const full: DiffResult = { a, b, same, ...found };
+        printResult(context, options, full, (result, ...look) =>
+          diffLines(result, isQuick, ...look),
+        );
         return same ? 'done' : 'no';
       } finally {
         closeSource(second);

@@ -55,6 +55,10 @@ describe('diff', () => {
     expect(await call(['diff', folder, one])).toEqual({
       ...{ code: 0, stdout: 'no difference; 4 tensors\n', stderr: '' },
     });
+    // It has not looked at the bytes.
+    expect((await call(['diff', folder, one, '--quick'])).stdout).toBe(
+      'no difference in names, dtypes and shapes; 4 tensors\n',
+    );
   });
 
   it('has the values in JSON', async () => {

@@ -84,7 +84,13 @@ function isThere(page: string, link: string): boolean {
 describe.skipIf(findChromium() === null)('in a browser', () => {
   const SHOWN = [
     ...['index', 'docs/which-call', 'docs/from-python', 'docs/how-it-works', 'docs/guarantees'],
-    ...['docs/servers', 'docs/cli', 'reference/index/interfaces/SaveOptions'],
+    ...[
+      'docs/servers',
+      'docs/cli',
+      'docs/recipes',
+      'docs/errors',
+      'reference/index/interfaces/SaveOptions',
+    ],
   ];
   const TYPES: Readonly<Record<string, string>> = {
     '.html': 'text/html',

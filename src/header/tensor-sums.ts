@@ -83,3 +83,27 @@ export function sumsProblem(text: string, tensorCount: number): string | undefin
     return `${expected}, found ${text.length} characters`;
   return DIGITS.test(text) ? undefined : `${expected}, found other characters`;
 }
+
+/** What sums are of, of the header of a file. */
+interface SummedHeader {
+  readonly metadata: ReadonlyMap<string, string> | null;
+  readonly size: number;
+}
+
+/**
+ * Returns the sum that a file claims for a tensor; undefined for a file without sums. `entry` is its
+ * place in the order of the tensors' bytes.
+ *
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for text that cannot be the sums of the file's tensors
+ */
+export function claimedSum(
+  { metadata, size }: SummedHeader,
+  entry: number,
+  context: ErrorContext,
+): string | undefined {
+  const text = metadata?.get(SUMS_KEY);
+  if (text === undefined) return undefined;
+  const problem = sumsProblem(text, size);
+  if (problem !== undefined) throw sumMismatch(`${text.length} characters`, problem, context);
+  return text.slice(entry * SUM_DIGITS, (entry + 1) * SUM_DIGITS);
+}

@@ -2,6 +2,7 @@
 
 import { DTYPES } from '../header/dtype.js';
 import type { Header } from '../header/header.js';
+import { claimedSum } from '../header/tensor-sums.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import type { StridedCopy } from '../tensor/strided-copy.js';
@@ -9,7 +10,7 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, type WantedCopy } from './fetch-plan.js';
 import { type FetchOptions, type FetchQueue, LazyMemory } from './fetch-queue.js';
 import type { RemoteFile } from './remote-file.js';
-import { type ClaimedTensor, checkSums, claimedSum, type Digest } from './whole-sums.js';
+import { type ClaimedTensor, checkSums, type Digest } from './whole-sums.js';
 
 /** A tensor, by the header of its shard. */
 export interface LocatedTensor {

@@ -1,7 +1,6 @@
 /** Compares whole tensors that were fetched with the sums in the metadata of their file. */
 
-import type { Header } from '../header/header.js';
-import { SUM_DIGITS, SUMS_KEY, sumMismatch, sumsProblem } from '../header/tensor-sums.js';
+import { sumMismatch } from '../header/tensor-sums.js';
 import { limit, Slots } from '../tensor/pieces.js';
 import type { Tensor } from '../tensor/tensor.js';
 
@@ -10,23 +9,6 @@ export type Digest = (bytes: Uint8Array<ArrayBuffer>) => Promise<string | undefi
 
 /** Hashes under way at a time: each may need as much memory as its tensor. */
 const HASHED_AT_ONCE = 2;
-
-/**
- * Returns the sum that a file claims for a tensor; undefined for a file without sums.
- *
- * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for text that cannot be the sums of the file's tensors
- */
-export function claimedSum(
-  { metadata, size }: Header,
-  entry: number,
-  context: { readonly path: string; readonly tensor: string },
-): string | undefined {
-  const text = metadata?.get(SUMS_KEY);
-  if (text === undefined) return undefined;
-  const problem = sumsProblem(text, size);
-  if (problem !== undefined) throw sumMismatch(`${text.length} characters`, problem, context);
-  return text.slice(entry * SUM_DIGITS, (entry + 1) * SUM_DIGITS);
-}
 
 /** A tensor that was fetched, and the sum that its file claims for it. */
 export interface ClaimedTensor {

@@ -6,9 +6,12 @@ import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Header } from '../../header/header.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
+import { claimedSum } from '../../header/tensor-sums.js';
 import { here, runAsync } from '../../platform/io/steps.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
+import { summedFill } from '../../write/checkpoint/summed-fill.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { Selection, type SelectionSource } from '../../write/selection/select.js';
@@ -33,9 +36,11 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
   readonly info: TensorInfo;
   /** The reader of the tensor's bytes, while its file is received. */
   bytes: OrderedBytes | undefined;
+  readonly #entry: number;
 
   constructor(shard: ChosenShard, entry: number) {
     this.shard = shard;
+    this.#entry = entry;
     this.name = shard.header.name(entry);
     this.info = tensorInfo(shard.header, entry);
   }
@@ -55,11 +60,16 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  /** Takes bytes in the order of the file, as the writer asks for them. */
+  /** Takes bytes in the order of the file, as the writer asks for them, and compares them with the sum of the file. */
   get payload(): MadePayload {
+    const { file, header } = this.shard;
+    const context = { path: file.file.path, tensor: this.name };
+    const sum = claimedSum(header, this.#entry, context);
+    const fill: AsyncFill = (target) => (this.bytes as OrderedBytes).take(target);
+    const [begin, end] = this.info.dataOffsets;
     return {
       kind: 'made',
-      fill: (target) => (this.bytes as OrderedBytes).take(target),
+      fill: sum === undefined ? fill : summedFill(fill, { byteLength: end - begin, sum, context }),
       // The file compares the version of every answer.
       verify: () => {},
       storage: undefined,

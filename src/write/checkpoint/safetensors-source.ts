@@ -12,7 +12,7 @@ import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
 import { limit, Slots } from '../../tensor/pieces.js';
-import type { FilePayload } from '../input/tensor-input.js';
+import type { FilePayload, MadePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
@@ -94,8 +94,9 @@ function storedBytes(
     tensors,
     windowByteLength: WINDOW_BYTE_LENGTH,
     read: async (parts) => {
-      const pieces = parts.map(({ tensor: { name, payload }, begin, byteLength }) => {
-        const { storage, position } = payload as FilePayload;
+      const pieces = parts.map(({ tensor, begin, byteLength }) => {
+        const { name } = tensor;
+        const { storage, position } = (tensor as HeaderTensor).place;
         const bytes = allocate(Uint8Array, byteLength, { path: storage.path, tensor: name });
         return { bytes, begin, fill: storageFill(storage, position) };
       });
@@ -146,7 +147,12 @@ class HeaderTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  get payload(): FilePayload {
+  /** Where its bytes are. */
+  get place(): FilePayload {
+    return this.#table.place(this.#number);
+  }
+
+  get payload(): FilePayload | MadePayload {
     return this.#table.payload(this.#number);
   }
 }

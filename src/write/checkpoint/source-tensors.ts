@@ -11,11 +11,13 @@ import { missingTensor } from '../../file/shards/contents.js';
 import type { Header } from '../../header/header.js';
 import { type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
 import type { MetadataInput } from '../../header/header-writer.js';
-import { sumsPlace } from '../../header/tensor-sums.js';
+import { claimedSum, sumsPlace } from '../../header/tensor-sums.js';
+import { storageFill } from '../../platform/storage/storage-fill.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
-import type { FilePayload } from '../input/tensor-input.js';
+import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { TensorTable } from './layout.js';
+import { summedFill } from './summed-fill.js';
 
 /** A shard. */
 interface SourceShard {
@@ -30,7 +32,7 @@ interface PlacedRun {
   readonly begin: number;
   readonly spec: {
     readonly byteLength: number;
-    readonly payload: FilePayload;
+    readonly payload: FilePayload | MadePayload;
     /** The name, for a run of one tensor. */
     readonly name?: string;
   };
@@ -94,11 +96,27 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { text: header.source, start: header.nameAt(this.entry(number)) };
   }
 
-  /** Returns the source of a tensor's bytes. */
-  payload(number: number): FilePayload {
+  /** Returns where a tensor's bytes are. */
+  place(number: number): FilePayload {
     const { header, storage, dataStart } = this.#shard(number);
     const position = dataStart + header.begin(this.entry(number));
     return { kind: 'file', storage, position };
+  }
+
+  /** Returns the source of a tensor's bytes. Named ones are compared with the sum that their file has for them. */
+  payload(number: number): FilePayload | MadePayload {
+    const place = this.place(number);
+    if (!this.#isNamed) return place;
+    const { storage, position } = place;
+    const [header, entry] = [this.header(number), this.entry(number)];
+    const context = { path: storage.path, tensor: header.name(entry) };
+    const sum = claimedSum(header, entry, context);
+    if (sum === undefined) return place;
+    const byteLength = this.byteLengths[number] as number;
+    return madePayload(
+      storage,
+      summedFill(storageFill(storage, position), { byteLength, sum, context }),
+    );
   }
 
   /** Keeps four bytes per tensor; with sums also its name and range. */

@@ -63,7 +63,8 @@ export interface ConversionOptions
    */
   readonly shared?: SharedMode | undefined;
   /**
-   * Compares the checksums of the source's bytes, and reads the new files back and compares them, before they get
+   * Compares the checksums of the source's bytes, of an archive or in the metadata of safetensors
+   * (`safetensors-mmap.sha256`), and reads the new files back and compares them, before they get
    * their names. True by default.
    */
   readonly verify?: boolean | undefined;

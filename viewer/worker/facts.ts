@@ -168,9 +168,17 @@ export interface Known {
   readonly model: DequantizedCheckpoint;
   readonly headers: readonly ShardHeader[];
   readonly list: TensorList;
+  /** As the Hub counts them. */
   readonly parameters: number;
   /** What is wrong with its index and shards. */
   readonly problems: readonly string[];
+}
+
+/** Parameters of the logical tensors; null without quantized ones. */
+function logicalParameters(model: DequantizedCheckpoint): number | null {
+  const infos = model.keys().map((name) => model.info(name));
+  if (infos.every(({ scheme }) => scheme === null)) return null;
+  return infos.reduce((sum, { shape }) => sum + elementsOf(shape), 0);
 }
 
 /** Tells what an opened source is. */
@@ -180,7 +188,7 @@ export function overviewOf(
 ): Overview {
   const warnings = [
     ...model.problems.map(({ message }) => message),
-    ...lackingDtypes(list.kinds),
+    ...lackingDtypes(new Set(headers.flatMap(({ tensors }) => tensors.map(({ dtype }) => dtype)))),
     ...problems,
   ];
   const files = headers.map(({ file, dataStart, tensors }) => ({
@@ -195,7 +203,8 @@ export function overviewOf(
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {
     path: checkpoint.path,
-    ...{ files, parameters, warnings, method: model.method },
+    ...{ files, warnings, method: model.method },
+    parameters: logicalParameters(model) ?? parameters,
     byteLength: files.reduce((sum, { byteLength }) => sum + byteLength, 0),
     tensors: list.names.length,
     kinds: kindCounts(list),

@@ -9,6 +9,7 @@ import {
   type ValuedTensor,
 } from 'safetensors-mmap/inspect';
 import type { LogicalTensor } from 'safetensors-mmap/quantized';
+import type { Dtype } from 'safetensors-mmap/remote';
 import type { Axis } from '../selection.js';
 import { RowNorms } from './norms.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
@@ -78,7 +79,7 @@ export async function tensorStatistics(
   signal: AbortSignal,
   onProgress: (progress: Progress) => void,
 ): Promise<TensorStatistics> {
-  const { shape, elements, byteLength } = tensorFacts(source, name);
+  const { shape, elements, byteLength, kind, scheme } = tensorFacts(source, name);
   const limit = source.isRemote ? WHOLE_LIMIT.remote : WHOLE_LIMIT.local;
   const isWhole = isWholeAsked || byteLength <= limit;
   const axes = isWhole ? null : sampleAxes(shape, sampleSize(source.isRemote, false));
@@ -96,7 +97,8 @@ export async function tensorStatistics(
       onProgress: ({ bytes, totalBytes }) =>
         onProgress({ done: bytes + pass * totalBytes, total: totalBytes * passes }),
     });
-  const dtype = 'dtype' in tensor ? tensor.dtype : 'F32';
+  // Of packed dtypes the values are read as F32, and what is subnormal is so as they are stored.
+  const dtype = scheme === null ? (kind as Dtype) : 'F32';
   const norms = axes === null ? RowNorms.of(shape, dtype) : null;
   const first = norms === null ? values(0) : norms.watched(values(0));
   const statistics = await statisticsOf(isKept ? kept(first, windows) : first, dtype);

@@ -51,6 +51,7 @@ const hub = useHub({
   'org/below': {
     files: Object.fromEntries(Object.entries(FILES).map(([path, file]) => [`v1/${path}`, file])),
   },
+  'org/both': { files: { ...FILES, 'whole.safetensors': weights('whole') } },
   'org/broken': { files: { ...FILES, 'model_index.json': '[]' } },
   'org/long': { files: { ...FILES, 'model_index.json': ' '.repeat(2 ** 20 + 1) } },
 });
@@ -98,6 +99,27 @@ it('copies a variant where a folder has it', async () => {
   const none = downloadFrom(hub(), 'hf://org/pipe', folder, { variant: 'int8' });
   await expect(none).rejects.toMatchObject({ code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' });
 });
+
+it.each(['whole.safetensors', 'unet/diffusion_pytorch_model.fp16.safetensors'])(
+  'copies %s alone when it is named',
+  async (name) => {
+    const source = `hf://org/both/${name}`;
+    const wanted = name === 'whole.safetensors' ? weights('whole') : weights('half');
+    const path = temporaryPath('one.safetensors');
+    hub().requests.length = 0;
+    const { files, byteLength } = await downloadFrom(hub(), source, path);
+    expect([files.length, byteLength]).toEqual([1, wanted.length]);
+    expect(readFileSync(path).equals(wanted)).toBe(true);
+    const folder = emptyFolder('target');
+    await downloadFrom(hub(), source, folder);
+    expect(paths(folder)).toEqual([name.slice(name.lastIndexOf('/') + 1)]);
+    const fetched = hub().requests.filter(({ path }) => /resolve/.test(path));
+    expect(fetched.filter(({ path }) => !path.endsWith(name))).toEqual([]);
+    const chosen = emptyFolder('chosen');
+    await downloadFrom(hub(), 'hf://org/both', chosen, { files: [name] });
+    expect(paths(chosen)).toEqual([name]);
+  },
+);
 
 it('fills the cache of the Hub, where openPipeline finds it', async () => {
   const cache = temporaryPath('hub');

@@ -3,12 +3,10 @@
 import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { Steps } from '../../platform/io/steps.js';
-import { isOfVariant, type WayToOpen, waysToOpen } from '../shards/file-choice.js';
+import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
+import { isComponentName, MAX_COMPONENTS, wayInto } from '../shards/pipeline-files.js';
 import { lastingNames } from './find-files.js';
-
-/** Most names to look at in the folder. Pipelines have about ten folders and as many files. */
-const MAX_NAMES = 1000;
 
 /** Most components that a message lists. */
 const SHOWN_COMPONENTS = 20;
@@ -31,7 +29,7 @@ export function* pipelineError(
   const names = yield* namesIn(folder);
   if (!names.includes(PIPELINE_FILE)) return undefined;
   const components: string[] = [];
-  for (const name of names.slice(0, MAX_NAMES)) {
+  for (const name of names.filter(isComponentName).slice(0, MAX_COMPONENTS)) {
     const ways = waysToOpen(yield* namesIn(join(folder, name)));
     if (ways.length > 0) components.push(callsFor(name, ways, pathTo));
   }
@@ -60,10 +58,9 @@ export interface FoundModel {
  */
 export function* modelsOf(folder: string, wanted?: string): Steps<FoundModel[]> {
   const models: FoundModel[] = [];
-  for (const name of (yield* namesIn(folder)).slice(0, MAX_NAMES)) {
-    const below = yield* namesIn(join(folder, name));
-    const isOf = wanted !== undefined && below.some((one) => isOfVariant(one, wanted));
-    const [way] = isOf ? [{ variant: wanted, file: undefined }] : waysToOpen(below);
+  const names = (yield* namesIn(folder)).filter(isComponentName);
+  for (const name of names.slice(0, MAX_COMPONENTS)) {
+    const way = wayInto(yield* namesIn(join(folder, name)), wanted);
     if (way === undefined) continue;
     const { file, variant } = way;
     models.push({ path: file === undefined ? name : `${name}/${file}`, name, variant });

@@ -2,7 +2,12 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadCheckpoint, openCheckpoint, type SafetensorsError } from '../../../src/index.js';
+import {
+  loadCheckpoint,
+  openCheckpoint,
+  openPipeline,
+  type SafetensorsError,
+} from '../../../src/index.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -122,6 +127,13 @@ describe('a pipeline', () => {
       ['v1-ema.safetensors'],
       ['v1.safetensors'],
     ]);
+  });
+
+  it('may have hidden folders, which are passed over as on the Hub', () => {
+    const folder = pipeline('.cache/model.safetensors', 'unet/model.safetensors');
+    expect(errorOf(folder).message).not.toContain('.cache');
+    using opened = openPipeline(folder);
+    expect([...opened.models.keys()]).toEqual(['unet']);
   });
 
   it('without weights, and a folder without model_index.json, is not one', () => {

@@ -126,6 +126,7 @@ export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise
 /**
  * Counts finite values in `bins` ranges of one width from `min` to `max`; null without finite values.
  *
+ * @param range where the first range begins and the last one ends, as `statisticsOf` gives them
  * @throws RangeError `ERR_OUT_OF_RANGE` unless `bins` is an integer from 1 to 65 536
  *
  * @example
@@ -137,9 +138,13 @@ export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise
  */
 export async function histogramOf(
   windows: ValueWindows,
-  { min, max }: Pick<Statistics, 'min' | 'max'>,
+  range: Pick<Statistics, 'min' | 'max'>,
   bins: number,
 ): Promise<Histogram | null> {
+  if (typeof range !== 'object' || range === null) {
+    throw argumentTypeError('range', 'an object with min and max, as of statisticsOf', range);
+  }
+  const { min, max } = range;
   requireInteger('bins', bins, 1, MOST_BINS);
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);

@@ -1,5 +1,6 @@
 /** Values of tensors as numpy prints them. */
 
+import { argumentTypeError } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { fromFloat32 } from '../../tensor/float32/from-float32.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -41,6 +42,7 @@ function formOf(dtype: Dtype): FloatForm {
  * ```
  */
 export function valueTexts(parts: readonly Tensor[]): string[][] {
+  if (!Array.isArray(parts)) throw argumentTypeError('parts', 'an array of tensors', parts);
   const lengths = parts.map(({ elementCount }) => elementCount);
   const texts = formatted(parts);
   let begin = 0;

@@ -109,6 +109,12 @@ describe('a histogram', () => {
     expect((await histogramOf([values], stats, 4))?.counts).toEqual(counts);
   });
 
+  it('without min and max is refused', async () => {
+    await expect(histogramOf([[1]], undefined as never, 2)).rejects.toThrow(
+      'range must be an object with min and max, as of statisticsOf, but is undefined',
+    );
+  });
+
   it.each([0, 1.5, 65_537])('of %d ranges is refused', async (bins) => {
     await expect(histogramOf([[1]], { min: 0, max: 1 }, bins)).rejects.toThrow('bins must be');
   });

@@ -4,7 +4,7 @@ import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
 import { type CheckpointProblem, problemOf } from '../../file/shards/verification-error.js';
 import type { AroundModels } from '../../file/source/pipeline.js';
-import { type ClaimingFile, verifyClaims } from '../../file/verification/verify-claims.js';
+import type { ClaimingFile } from '../../file/verification/verify-claims.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { type TransferOptions, totalByteLength } from '../../platform/transfer/transfer.js';
 import { verifyEntries } from '../checksums.js';
@@ -47,6 +47,8 @@ async function verifyArchive(
   } finally {
     storage.close(false);
   }
+  // Loaded when it is wanted: with it the entry would load everything that writes.
+  const { verifyClaims } = await import('../../file/verification/verify-claims.js');
   problems.push(...(await verifyClaims(claiming, part)));
   onProgress?.({ bytes: totalBytes, totalBytes });
   return problems;

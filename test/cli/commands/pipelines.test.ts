@@ -1,9 +1,9 @@
 /** Commands that take pipelines of diffusers: folders and DDUF archives. */
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { servedSources } from '../../../src/cli/serve/sources.js';
-import { parse } from '../../../src/index.js';
+import { loadCheckpoint, parse } from '../../../src/index.js';
 import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
@@ -134,5 +134,55 @@ describe('--variant', () => {
     ]);
     const code = 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
     await expect(filesOf(pipeline, 'int8')).rejects.toMatchObject({ code });
+  });
+});
+
+describe('--revision', () => {
+  const COMMITS = { main: '1'.repeat(40), old: '2'.repeat(40) };
+
+  /** A cache with a model, and a pipeline, each with a file for each of two branches. */
+  function useCache(): void {
+    const cache = temporaryPath('hub');
+    vi.stubEnv('HF_HUB_CACHE', cache);
+    for (const [branch, commit] of Object.entries(COMMITS)) {
+      const weights = fileBytes([{ name: branch, dtype: 'U8', shape: [4] }], {
+        metadata: { branch },
+      });
+      for (const name of ['models--org--model', 'models--org--pipe']) {
+        writeBelow(cache, `${name}/refs/${branch}`, commit);
+        const snapshot = `${name}/snapshots/${commit}`;
+        const below = name.endsWith('pipe') ? `${snapshot}/unet` : snapshot;
+        writeBelow(cache, `${below}/model.safetensors`, weights);
+        if (below === snapshot) continue;
+        writeBelow(cache, `${snapshot}/model_index.json`, '{}');
+      }
+    }
+  }
+
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  it.each(['convert', 'split', 'merge'])('chooses what %s takes of the cache', async (command) => {
+    useCache();
+    const target = temporaryPath('target');
+    await printed([command, 'org/model', target, '--revision', 'old']);
+    expect(loadCheckpoint(target).has('old')).toBe(true);
+    await printed([command, 'org/model', target]);
+    expect(loadCheckpoint(target).has('main')).toBe(true);
+  });
+
+  it('chooses in a pipeline, for metadata, and for what is served', async () => {
+    useCache();
+    const target = temporaryPath('target');
+    await printed(['convert', 'org/pipe', target, '--revision', 'old']);
+    expect(loadCheckpoint(join(target, 'unet')).has('old')).toBe(true);
+    const get = ['metadata', 'get', 'org/model', 'branch', '--revision', 'old'];
+    expect(await printed(get)).toBe('old\n');
+    const { signal } = new AbortController();
+    for (const source of ['org/model', 'org/pipe']) {
+      const [served] = await servedSources(source, { revision: 'old' }, signal);
+      expect(served?.files[0]?.path).toContain(COMMITS.old);
+    }
   });
 });

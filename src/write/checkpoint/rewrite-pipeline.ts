@@ -37,6 +37,13 @@ export interface PipelineSource<Info extends SelectableInfo = SelectableInfo> {
   close(): void;
 }
 
+/** A pipeline that can be opened, and the folders of its models. */
+export interface ListedPipeline<Info extends SelectableInfo = SelectableInfo> {
+  readonly folders: readonly string[];
+  /** Opens just these models. */
+  open(): Promise<PipelineSource<Info>>;
+}
+
 /** What one folder gets. `prefix` is its name with a slash at the end; empty for the pipeline's own. */
 interface Part extends FolderContents {
   readonly prefix: string;
@@ -56,46 +63,63 @@ interface PlannedModel {
  * files. Every model has its old files until all new ones are complete; then each gets its place in one step, and
  * `model_index.json` is the last. In the result names of tensors and files begin with the folder.
  *
+ * Locks the target and the folder of every model before it opens one, as the source may be the same pipeline and
+ * another process may be saving into one of its models. `list` is called within the lock of the target.
+ *
  * @throws As `rewriteFolder`
  */
 export async function rewritePipeline<Info extends SelectableInfo>(
   target: string | URL,
-  open: () => Promise<PipelineSource<Info>>,
+  list: (folder: string) => ListedPipeline<Info>,
   options: RewriteOptions<Info>,
 ): Promise<Rewritten | RewritePlan> {
-  return await inLockedFolder(target, options, (folder) =>
-    withSource(open, async (source) => {
-      const { files, skipped } = source.otherFiles(folder);
-      const models: PlannedModel[] = [];
-      for (const [name, model] of source.models) {
-        models.push(await planModel(model, folder, `${name}/`, files, options));
-      }
-      const own = ownPart(folder, models, files);
-      const parts = [...models.map(({ part }) => part), own];
-      const path = join(folder, PIPELINE_FILE);
-      const totalSize = parts.reduce((sum, { checkpoint }) => sum + checkpoint.totalSize, 0);
-      const copied = parts.flatMap(({ prefix, otherFiles }) => below(prefix, otherFiles));
-      const result = { path, index: null, totalSize, ...factsOf(models), copied, skipped };
-      if (options.dryRun === true) return { ...result, ...planOf(parts, folder) };
-      await source.verify?.(options.signal);
-      const prefixes = parts.map(({ prefix }) => prefix);
-      const stale = await inLockedSubfolders(folder, prefixes, options, async (made) => {
-        for (const { name } of own.otherFiles) makeInnerFolders(folder, name, made);
-        const { verify } = options;
-        return await writeFolders(parts, options, { verify, closeSources: () => source.close() });
-      });
-      const overflowed = new Map(
-        models.flatMap(({ part, report }) =>
-          Array.from(report.overflowed, ([name, count]) => [part.prefix + name, count] as const),
-        ),
+  return await inLockedFolder(target, options, async (folder) => {
+    const listed = list(folder);
+    const work = (made: string[]): Promise<Rewritten | RewritePlan> =>
+      withSource(
+        () => listed.open(),
+        (source) => rewriteOpen(source, folder, made, options),
       );
-      const written = parts.flatMap(({ prefix, checkpoint }) => below(prefix, checkpoint.files));
-      const [deleted, undeleted] = (['deleted', 'undeleted'] as const).map((kind) =>
-        parts.flatMap(({ prefix }, i) => stale[i]?.[kind].map((name) => prefix + name) ?? []),
-      ) as [string[], string[]];
-      return { ...result, files: written, deleted, undeleted, overflowed };
-    }),
+    if (options.dryRun === true) return await work([]);
+    const prefixes = listed.folders.map((name) => `${name}/`);
+    return await inLockedSubfolders(folder, prefixes, options, work);
+  });
+}
+
+/** Writes open models into locked folders, or plans it. Adds to `made` the folders that it makes. */
+async function rewriteOpen<Info extends SelectableInfo>(
+  source: PipelineSource<Info>,
+  folder: string,
+  made: string[],
+  options: RewriteOptions<Info>,
+): Promise<Rewritten | RewritePlan> {
+  const { files, skipped } = source.otherFiles(folder);
+  const models: PlannedModel[] = [];
+  for (const [name, model] of source.models) {
+    models.push(await planModel(model, folder, `${name}/`, files, options));
+  }
+  const own = ownPart(folder, models, files);
+  const parts = [...models.map(({ part }) => part), own];
+  const path = join(folder, PIPELINE_FILE);
+  const totalSize = parts.reduce((sum, { checkpoint }) => sum + checkpoint.totalSize, 0);
+  const copied = parts.flatMap(({ prefix, otherFiles }) => below(prefix, otherFiles));
+  const result = { path, index: null, totalSize, ...factsOf(models), copied, skipped };
+  if (options.dryRun === true) return { ...result, ...planOf(parts, folder) };
+  await source.verify?.(options.signal);
+  for (const { name } of own.otherFiles) makeInnerFolders(folder, name, made);
+  const { verify } = options;
+  const closeSources = (): void => source.close();
+  const stale = await writeFolders(parts, options, { verify, closeSources });
+  const overflowed = new Map(
+    models.flatMap(({ part, report }) =>
+      Array.from(report.overflowed, ([name, count]) => [part.prefix + name, count] as const),
+    ),
   );
+  const written = parts.flatMap(({ prefix, checkpoint }) => below(prefix, checkpoint.files));
+  const [deleted, undeleted] = (['deleted', 'undeleted'] as const).map((kind) =>
+    parts.flatMap(({ prefix }, i) => stale[i]?.[kind].map((name) => prefix + name) ?? []),
+  ) as [string[], string[]];
+  return { ...result, files: written, deleted, undeleted, overflowed };
 }
 
 function below(prefix: string, files: readonly { readonly name: string }[]): string[] {

@@ -34,12 +34,12 @@ import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layo
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
 import type { CheckpointPlan, DryRun, MaybeDryRun, SharedTensors } from '../checkpoint/plan.js';
 import { rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
-import { type PipelineSource, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
+import { type ListedPipeline, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import { openConversionSource } from './open-source.js';
-import { type FoundPipeline, findPipeline, openPipelineSource } from './pipeline-source.js';
+import { type FoundPipeline, findPipeline, listPipeline } from './pipeline-source.js';
 import type { SourceTensorInfo } from './source.js';
 import { requireUsed } from './used-options.js';
 
@@ -202,11 +202,12 @@ export async function convert(
     root = opened.root ?? [];
     return opened;
   };
-  const openPipeline = (found: FoundPipeline): Promise<PipelineSource<TensorInfo>> => {
+  const listModels = (found: FoundPipeline, folder: string): ListedPipeline<TensorInfo> => {
     const { maxIndexByteLength } = options.limits ?? {};
     const { dequantize } = selection;
     const { variant } = options;
-    return openPipelineSource(found, { maxIndexByteLength, variant, verify, dequantize, signal });
+    const opening = { maxIndexByteLength, variant, verify, dequantize, signal };
+    return listPipeline(found, folder, opening);
   };
   const choices = { ...options, selection, shared, metadata, verify };
   const pipeline = findPipeline(pathText('source', source));
@@ -216,7 +217,7 @@ export async function convert(
   }
   const result =
     pipeline !== undefined
-      ? await rewritePipeline(target, () => openPipeline(pipeline), choices)
+      ? await rewritePipeline(target, (folder) => listModels(pipeline, folder), choices)
       : isFile
         ? await rewriteFile(path, open, choices)
         : await rewriteFolder(target, open, choices);

@@ -1,18 +1,33 @@
 /** Opens pipelines of diffusers to write them anew: a folder of models, or a DDUF archive. */
 
 import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
+import { argumentRangeError } from '../../errors/arguments.js';
+import { FileChangedError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
+import { isBelow } from '../../file/cache/cache-layout.js';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
 import { findFolder, isCachedId } from '../../file/checkpoint/open.js';
 import { findModels } from '../../file/checkpoint/open-pipeline.js';
 import { modelsOf, namesIn } from '../../file/checkpoint/pipeline.js';
-import { hasCheckpoint } from '../../file/shards/file-choice.js';
+import {
+  hasCheckpoint,
+  isConvertibleName,
+  isTorchIndexName,
+} from '../../file/shards/file-choice.js';
 import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { isComponentName } from '../../file/shards/pipeline-files.js';
+import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import { verifyEntries } from '../../foreign/checksums.js';
-import { openModel, openWhole, readModels } from '../../foreign/dduf/models.js';
+import {
+  type ArchivedModels,
+  openModel,
+  openWhole,
+  readModels,
+} from '../../foreign/dduf/models.js';
 import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
+import { systemRealpath } from '../../platform/io/file-calls.js';
 import { runAsync, runSync } from '../../platform/io/steps.js';
 import {
   findOtherFiles,
@@ -21,9 +36,10 @@ import {
   type OtherFile,
   type OtherFiles,
 } from '../checkpoint/other-files.js';
-import type { PipelineSource } from '../checkpoint/rewrite-pipeline.js';
+import type { ListedPipeline, PipelineSource } from '../checkpoint/rewrite-pipeline.js';
 import { openSafetensorsSource, safetensorsSource } from '../checkpoint/safetensors-source.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
+import { isFolderAt } from '../replacement/made-folders.js';
 
 /** A pipeline that was found. */
 export interface FoundPipeline {
@@ -60,15 +76,37 @@ export function findPipeline(source: string): FoundPipeline | undefined {
 }
 
 /**
- * Opens all models of a pipeline, and finds its other files.
+ * Lists the models of a pipeline that is written into the folder `target`.
  *
- * @throws As `openDduf` and `openPipeline`; `signal.reason`
+ * @throws As `openDduf` and `openPipeline`, but for the files of weights; RangeError `ERR_OUT_OF_RANGE` for a target
+ *   within the pipeline. To open it: SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder with weights of
+ *   torch alone; FileChangedError; `signal.reason`
  */
-export async function openPipelineSource(
+export function listPipeline(
   { path, isArchive }: FoundPipeline,
+  target: string,
   opening: PipelineOpening,
-): Promise<PipelineSource<TensorInfo>> {
-  return isArchive ? await openArchived(path, opening) : await openFolder(path, opening);
+): ListedPipeline<TensorInfo> {
+  if (isArchive) {
+    const archive = readModels(path, opening.variant);
+    return { folders: [...archive.chosen.keys()], open: () => openArchived(archive, opening) };
+  }
+  requireOutside(path, target);
+  const { models } = runSync(findModels(path, opening.variant));
+  const folders = models.map(({ name }) => name);
+  return { folders, open: () => openFolder(path, folders, opening) };
+}
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for a target within a pipeline, which would be copied into itself. */
+function requireOutside(folder: string, target: string): void {
+  const whole = resolve(target);
+  // A dry run does not make the folder.
+  let made = whole;
+  while (isFolderAt(made) === undefined && dirname(made) !== made) made = dirname(made);
+  const realpath = systemRealpath();
+  if (!isBelow(join(realpath(made), relative(made, whole)), realpath(folder))) return;
+  const expected = 'the folder of the pipeline itself, or one outside of it';
+  throw argumentRangeError('target', expected, target);
 }
 
 /** Opens models one after the other; closes all when one cannot be opened. */
@@ -89,22 +127,56 @@ async function openEach<Place>(
 /** A folder: its models, and the files beside these and in all other folders directly in it. */
 async function openFolder(
   folder: string,
+  listed: readonly string[],
   { verify, variant: wanted, ...opening }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
   const { models: found } = runSync(findModels(folder, wanted));
+  // The call may have waited for their locks.
+  if (found.map(({ name }) => name).join('/') !== listed.join('/')) {
+    const message = 'models came into the pipeline, or left it, after they were listed; try again';
+    throw new FileChangedError(message, { path: folder });
+  }
+  requireNoTorch(folder, listed);
   const places = found.map((model) => [model.name, model] as const);
   const models = await openEach(places, ({ path, variant }) =>
     openSafetensorsSource(join(folder, path), { ...opening, variant, isNamed: verify }),
   );
   return {
     models,
-    otherFiles: (target) => filesIn(folder, target),
+    otherFiles: (target) => filesIn(folder, target, listed),
     close: () => closeAll(models),
   };
 }
 
-/** The files without weights in a folder, and in those directly in it. Hidden ones are left out. */
-function filesIn(folder: string, target: string): OtherFiles {
+/** Throws for a folder beside the models that has weights of torch or NumPy alone: they would be left behind. */
+function requireNoTorch(folder: string, models: readonly string[]): void {
+  for (const name of runSync(namesIn(folder)).filter(isComponentName)) {
+    if (models.includes(name)) continue;
+    const names = runSync(namesIn(join(folder, name)));
+    const indexes = names.filter(isTorchIndexName);
+    const found =
+      indexes.length > 0
+        ? indexes
+        : names.filter((file) => isConvertibleName(file) && hasWeightsExtension(file));
+    const [first] = found;
+    if (first === undefined) continue;
+    const path = join(folder, name);
+    const stem = 'diffusion_pytorch_model';
+    const naming = first.startsWith(stem)
+      ? `, { filenamePattern: '${stem}{suffix}.safetensors' }`
+      : '';
+    const message =
+      `expected safetensors in each folder with weights, found in ${quoteName(name)} only ${quoteNames(found)}; ` +
+      `convert them first: convert(${JSON.stringify(join(path, first))}, ${JSON.stringify(path)}${naming})`;
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
+  }
+}
+
+/**
+ * The files without weights in a folder, and in those directly in it. Hidden ones are left out. Weights of folders
+ * without a model are skipped.
+ */
+function filesIn(folder: string, target: string, models: readonly string[]): OtherFiles {
   const entries = readdirSync(folder).filter((name) => !name.startsWith('.'));
   const folders = entries.filter((name) => statSync(join(folder, name)).isDirectory()).sort();
   const isInside = runSync(insideOf(folder));
@@ -115,17 +187,20 @@ function filesIn(folder: string, target: string): OtherFiles {
     if (!runSync(isInside(join(folder, name)))) refuseLink(folder, name);
     const found = findOtherFiles(join(folder, name), join(target, name));
     files.push(...found.files.map((file) => ({ ...file, name: `${name}/${file.name}` })));
-    skipped.push(...found.skipped.map((below) => `${name}/${below}`));
+    const weights = models.includes(name)
+      ? []
+      : runSync(namesIn(join(folder, name))).filter(hasWeightsExtension);
+    skipped.push(...[...found.skipped, ...weights].map((below) => `${name}/${below}`));
   }
   return { files, skipped, obsolete: [] };
 }
 
 /** An archive: its models, and all other entries. Those with weights that no model has are skipped. */
 async function openArchived(
-  path: string,
-  { variant, verify, dequantize, signal }: PipelineOpening,
+  archive: ArchivedModels,
+  { verify, dequantize, signal }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
-  const archive = readModels(path, variant);
+  const { path } = archive;
   const storage = await runAsync(openWhole(archive), signal);
   const taken = new Set<string>();
   const open = async (name: string): Promise<CheckpointSource<TensorInfo>> => {

@@ -1,7 +1,13 @@
 /** Sums in metadata: their form and their place. */
 import { describe, expect, it } from 'vitest';
 import { layOut } from '../../src/header/header-writer.js';
-import { SUM_DIGITS, SUMS_KEY, sumsPosition, sumsProblem } from '../../src/header/tensor-sums.js';
+import {
+  claimedSum,
+  SUM_DIGITS,
+  SUMS_KEY,
+  sumsPosition,
+  sumsProblem,
+} from '../../src/header/tensor-sums.js';
 
 const digits = (digit: string): string => digit.repeat(SUM_DIGITS);
 
@@ -18,6 +24,32 @@ describe('the text of sums', () => {
     ['empty', ''],
   ])('is wrong when it is %s', (_, text) => {
     expect(sumsProblem(text, 2)).toMatch(/^expected 64 hexadecimal digits for each of 2 tensors/);
+  });
+});
+
+describe('the sum of one tensor', () => {
+  const context = { path: 'model.safetensors', tensor: 't' };
+  const headerOf = (text: string, size: number) => ({
+    metadata: new Map([[SUMS_KEY, text]]),
+    size,
+  });
+
+  it('is cut from a text of the right length', () => {
+    const text = digits('a') + digits('0');
+    expect(claimedSum(headerOf(text, 2), 1, context)).toBe(digits('0'));
+    expect(claimedSum({ metadata: new Map(), size: 2 }, 1, context)).toBeUndefined();
+    const code = 'SAFETENSORS_CHECKSUM_MISMATCH';
+    for (const bad of [digits('a'), digits('a') + digits('A')])
+      expect(() => claimedSum(headerOf(bad, 2), 1, context)).toThrow(
+        expect.objectContaining({ code, message: expect.stringContaining('found') }),
+      );
+  });
+
+  it('is found without reading those of all others', () => {
+    const size = 100_000;
+    const header = headerOf(digits('e').repeat(size), size);
+    for (let entry = 0; entry < size; entry++) claimedSum(header, entry, context);
+    expect(claimedSum(header, size - 1, context)).toBe(digits('e'));
   });
 });
 

@@ -1,32 +1,16 @@
 /** Tensors of two sources, pair by pair: as they are stored, or as the models mean them. */
 
-import { Buffer } from 'node:buffer';
-import { turnWhenDue } from '../../header/json/turns.js';
-import type { Tensor, TensorEntry, TransferOptions } from '../../index.js';
-import type { PairReader } from '../../inspect/values/checkpoint-difference.js';
+import type { Tensor, TensorEntry } from '../../index.js';
+import {
+  haveSameBytes,
+  type PairReader,
+  storedPair,
+} from '../../inspect/values/checkpoint-difference.js';
 import { compareTensors } from '../../inspect.js';
-import { Transfer } from '../../platform/transfer/transfer.js';
 import type { DequantizedCheckpoint, LogicalTensor } from '../../quantized.js';
 import { tensorsInTurn } from './get-tensor.js';
 import { logicalModel } from './logical.js';
 import type { OpenedSource } from './open-source.js';
-
-/** Bytes to compare at a time. */
-const WINDOW = 2 ** 22;
-
-/** Whether two tensors of one dtype and shape have the same bytes. */
-async function haveSameBytes(a: Tensor, b: Tensor, options: TransferOptions): Promise<boolean> {
-  const transfer = new Transfer(a.byteLength, options);
-  const others = b.chunks({ maxByteLength: WINDOW });
-  for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
-    const { value } = others.next();
-    if (Buffer.compare(chunk, value as Uint8Array) !== 0) return false;
-    transfer.advance(chunk.length);
-    await turnWhenDue();
-    options.signal?.throwIfAborted();
-  }
-  return true;
-}
 
 /** Reads tensors of both sources as they are stored. */
 export function storedPairs(
@@ -41,12 +25,7 @@ export function storedPairs(
     async next() {
       const found: Tensor[] = [];
       for (const side of sides) found.push((await side.next()).value as Tensor);
-      const [a, b] = found as [Tensor, Tensor];
-      return {
-        areComputed: false,
-        haveSameBytes: (options) => haveSameBytes(a, b, options),
-        compare: (options) => compareTensors(a, b, options),
-      };
+      return storedPair(...(found as [Tensor, Tensor]));
     },
     async end() {
       for (const side of sides) await side.return();

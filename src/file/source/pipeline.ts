@@ -41,7 +41,7 @@ export interface PipelineParts<Model> {
 export interface AroundModels {
   /** What `verify` does. */
   readonly checks: readonly CheckpointCheck[];
-  /** Returns all problems of its bytes. */
+  /** Returns all problems of its bytes. Throws errors that don't concern the file, and `signal.reason`. */
   verify(options: TransferOptions): Promise<readonly CheckpointProblem[]>;
 }
 
@@ -172,8 +172,9 @@ export class Pipeline<Model extends PipelineModel> {
    * include the folder. Of a DDUF archive all bytes are read, unless `checksums` is false: every entry is compared with its
    * CRC-32, and tensors with the sums and hashes that the metadata of their files claim.
    *
-   * @throws VerificationError, by rejecting, with all problems; errors that don't concern the files, and
-   *   `signal.reason`
+   * @throws VerificationError, by rejecting, with all problems, each with a code of its own. Its code is
+   *   `SAFETENSORS_CHECKSUM_MISMATCH` when all of them come from comparing the bytes of an archive, else
+   *   `SAFETENSORS_INDEX_MISMATCH`. Errors that don't concern the files, and `signal.reason`
    */
   async verify(options: VerifyBytesOptions = {}): Promise<void> {
     requireVerifyBytesOptions(options);

@@ -1,8 +1,13 @@
 /** Compares the bytes of a DDUF archive with its checksums, and with the hashes that files in it claim. */
 
+import { basename } from 'node:path';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
-import { type CheckpointProblem, problemOf } from '../../file/shards/verification-error.js';
+import {
+  type CheckpointProblem,
+  isOfFile,
+  problemOf,
+} from '../../file/shards/verification-error.js';
 import type { AroundModels } from '../../file/source/pipeline.js';
 import type { ClaimingFile } from '../../file/verification/verify-claims.js';
 import { runAsync } from '../../platform/io/steps.js';
@@ -22,11 +27,29 @@ export function archiveAround(
   };
 }
 
+/** What ends the reading, as a change of the archive, is the last problem. */
 async function verifyArchive(
   archive: ArchivedModels,
   models: readonly LazyShards[],
-  { signal, onProgress }: TransferOptions,
+  options: TransferOptions,
 ): Promise<CheckpointProblem[]> {
+  const problems: CheckpointProblem[] = [];
+  try {
+    await collectProblems(archive, models, options, problems);
+  } catch (error) {
+    if (!isOfFile(error)) throw error;
+    problems.push(problemOf(basename(archive.path), error));
+  }
+  return problems;
+}
+
+/** Adds problems as they are found, so that those before an error are there. */
+async function collectProblems(
+  archive: ArchivedModels,
+  models: readonly LazyShards[],
+  { signal, onProgress }: TransferOptions,
+  problems: CheckpointProblem[],
+): Promise<void> {
   const entries = [...archive.entries.values()];
   const claiming = models.flatMap((shards) => filesOf(archive, shards));
   const totalBytes = totalByteLength(entries) + totalByteLength(claiming);
@@ -35,7 +58,6 @@ async function verifyArchive(
     signal,
     onProgress: ({ bytes }) => onProgress?.({ bytes: before + bytes, totalBytes }),
   };
-  const problems: CheckpointProblem[] = [];
   const storage = await runAsync(openWhole(archive), signal);
   try {
     for (const entry of entries) {
@@ -51,7 +73,6 @@ async function verifyArchive(
   const { verifyClaims } = await import('../../file/verification/verify-claims.js');
   problems.push(...(await verifyClaims(claiming, part)));
   onProgress?.({ bytes: totalBytes, totalBytes });
-  return problems;
 }
 
 /** The safetensors files of a model, with their places. */

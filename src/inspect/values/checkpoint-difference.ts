@@ -8,6 +8,7 @@ import {
 } from '../../errors/arguments.js';
 import type { FormatError } from '../../errors/errors.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
+import { turnWhenDue } from '../../header/json/turns.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
@@ -122,8 +123,8 @@ interface Pair {
  * begin with the folder. With `values` it tells how much tensors of one shape differ, as stored. Tensors are read
  * one after the other, some megabytes of short ones together; memory holds one long tensor of each side.
  *
- * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of both sides that cannot be read; as `tensors` and
- *   `readTensors` of the sources
+ * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of both sides that cannot be read; TypeError for
+ *   anything but open checkpoints or pipelines, such as paths; as `tensors` and `readTensors` of the sources
  *
  * @example
  * ```ts
@@ -141,7 +142,7 @@ export async function compareCheckpoints(
   requireTransferOptions(options);
   requireBoolean('bytes', options.bytes ?? true);
   requireBoolean('values', options.values ?? false);
-  const [inA, inB] = [modelsOf(a), modelsOf(b)];
+  const [inA, inB] = [modelsOf('a', a), modelsOf('b', b)];
   if ('models' in a !== 'models' in b) {
     throw argumentTypeError('b', 'a pipeline beside a pipeline, else a checkpoint', b);
   }
@@ -153,8 +154,15 @@ export async function compareCheckpoints(
   return await compareModels(parts, options);
 }
 
-function modelsOf(source: TensorSource | ComparablePipeline): ReadonlyMap<string, TensorSource> {
-  return 'models' in source ? source.models : new Map([['', source]]);
+/** The models by their folders; a checkpoint is one without a folder. */
+function modelsOf(
+  name: string,
+  source: TensorSource | ComparablePipeline,
+): ReadonlyMap<string, TensorSource> {
+  const { models, tensors } = Object(source) as Partial<ComparablePipeline & TensorSource>;
+  if (typeof models?.keys === 'function') return models;
+  if (typeof tensors === 'function') return new Map([['', source as TensorSource]]);
+  throw argumentTypeError(name, 'an open checkpoint or pipeline', source);
 }
 
 /** Two models as they are stored. */
@@ -222,24 +230,48 @@ async function* inTurn(
   }
 }
 
-function storedPair(a: Tensor, b: Tensor): ComparedPair {
+/** Two tensors of one dtype and shape, as they are stored. */
+export function storedPair(a: Tensor, b: Tensor): ComparedPair {
   return {
     areComputed: false,
-    haveSameBytes: async (options) => haveSameBytes(a, b, options),
+    haveSameBytes: (options) => haveSameBytes(a, b, options),
     compare: (options) => compareTensors(a, b, options),
   };
 }
 
-/** Whether two tensors of one length have the same bytes. */
-function haveSameBytes(a: Tensor, b: Tensor, options: TransferOptions): boolean {
+/**
+ * Whether two tensors of one length have the same bytes. The event loop gets its turns meanwhile.
+ *
+ * @throws `signal.reason`
+ */
+export async function haveSameBytes(
+  a: Tensor,
+  b: Tensor,
+  options: TransferOptions,
+): Promise<boolean> {
   const transfer = new Transfer(a.byteLength, options);
-  const [x, y] = [a.bytes, b.bytes];
-  for (let begin = 0; begin < x.length; begin += WINDOW) {
-    const end = Math.min(begin + WINDOW, x.length);
-    for (let i = begin; i < end; i++) if (x[i] !== y[i]) return false;
-    transfer.advance(end - begin);
+  const others = b.chunks({ maxByteLength: WINDOW });
+  for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
+    if (!areEqual(chunk, others.next().value as Uint8Array)) return false;
+    transfer.advance(chunk.length);
+    await turnWhenDue();
     options.signal?.throwIfAborted();
   }
+  return true;
+}
+
+/** Compares bytes of one length, four at a time where both are aligned. */
+function areEqual(x: Uint8Array, y: Uint8Array): boolean {
+  const width = Int32Array.BYTES_PER_ELEMENT;
+  let begin = 0;
+  if (x.byteOffset % width === 0 && y.byteOffset % width === 0) {
+    const count = Math.floor(x.length / width);
+    const words = new Int32Array(x.buffer, x.byteOffset, count);
+    const others = new Int32Array(y.buffer, y.byteOffset, count);
+    for (let i = 0; i < count; i++) if (words[i] !== others[i]) return false;
+    begin = count * width;
+  }
+  for (let i = begin; i < x.length; i++) if (x[i] !== y[i]) return false;
   return true;
 }
 

@@ -94,7 +94,18 @@ describe('verify', () => {
     await expect(pipeline.verify({ signal })).rejects.toThrow('enough');
     utimesSync(path, 1, 1);
     writeFileSync(path, storedArchive({ ...FILES, 'scheduler/scheduler_config.json': '{"a":1}' }));
-    await expect(pipeline.verify()).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED' });
+    const code = 'SAFETENSORS_FILE_CHANGED';
+    // Those of the models are kept when an error ends the reading of the archive.
+    const verified = pipeline.verify();
+    await expect(verified).rejects.toThrow(VerificationError);
+    await expect(verified).rejects.toMatchObject({
+      problems: [
+        { file: 'text_encoder/model-00001-of-00002.safetensors', code },
+        { file: 'text_encoder/model-00002-of-00002.safetensors', code },
+        { file: WEIGHTS, code },
+        { file: 'pipeline.dduf', code },
+      ],
+    });
   });
 });
 

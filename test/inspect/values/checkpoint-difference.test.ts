@@ -92,6 +92,61 @@ describe('two files', () => {
     await expect(compareCheckpoints(a, b, { values: 1 as never })).rejects.toThrow(TypeError);
     await expect(compareCheckpoints(a, b, { quick: true } as never)).rejects.toThrow(/quick/);
   });
+
+  it('must be open: paths and others are refused', async () => {
+    const code = 'ERR_INVALID_ARG_TYPE';
+    for (const wrong of ['a.safetensors', null, undefined, 1, {}, { models: {} }]) {
+      const asFirst = compareCheckpoints(wrong as never, b);
+      await expect(asFirst).rejects.toMatchObject({
+        code,
+        message: expect.stringMatching(/^a must be an open checkpoint or pipeline, but is /),
+      });
+      const asSecond = compareCheckpoints(a, wrong as never);
+      await expect(asSecond).rejects.toMatchObject({
+        code,
+        message: expect.stringMatching(/^b must be an open checkpoint or pipeline, but is /),
+      });
+    }
+  });
+
+  it('are compared to the last byte, wherever these begin', async () => {
+    for (const length of [1, 4, 7, 2 ** 20 + 3]) {
+      for (const padding of [0, 1, 2]) {
+        const bytes = countedBytes(length);
+        const tensor: Entry = { name: 't', dtype: 'U8', shape: [length], bytes };
+        const one = parse(fileBytes([tensor]));
+        const same = parse(fileBytes([tensor], { padding }));
+        expect(await compareCheckpoints(one, same)).toMatchObject({ changed: [], unchanged: 1 });
+        const changed = bytes.with(length - 1, 0);
+        const other = parse(fileBytes([{ ...tensor, bytes: changed }], { padding }));
+        expect(await compareCheckpoints(one, other)).toMatchObject({ unchanged: 0 });
+      }
+    }
+  });
+
+  it('leave turns to others while a long tensor is compared, so that a signal can end it', async () => {
+    const length = 2 ** 27;
+    const bytes = new Uint8Array(length);
+    const file = parse(fileBytes([{ name: 'long', dtype: 'U8', shape: [length], bytes }]));
+    const tensor = file.getTensor('long');
+    const source: TensorSource = {
+      ...{ path: 'long', ok: true, size: 1, metadata: null, keys: () => ['long'], has: () => true },
+      tensors: () => file.tensors(),
+      readTensors: async () => new Map([['long', tensor]]),
+      close: () => {},
+    };
+    const ends = new AbortController();
+    let seen = 0;
+    const compared = compareCheckpoints(source, source, {
+      signal: ends.signal,
+      onProgress: ({ bytes }) => {
+        if (seen === 0) setImmediate(() => ends.abort(new Error('enough')));
+        seen = bytes;
+      },
+    });
+    await expect(compared).rejects.toThrow('enough');
+    expect(seen).toBeLessThan(length);
+  });
 });
 
 it('compares tensors in whatever files, also remote ones', async () => {

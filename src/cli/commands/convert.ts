@@ -82,8 +82,10 @@ export const convertCommand: Command = {
     const maxShardSize = shardSizeOf(options);
     const foreign = foreignChoices(options);
     const copyOtherFiles = options['copy-other-files'] === true;
-    const { path, variant } = chosenAt(source, repositoryChoice(options));
-    const layout = { maxShardSize, variant, copyOtherFiles };
+    const { path, naming } = chosenAt(source, repositoryChoice(options));
+    // A file has the name that was given.
+    const named = target.endsWith('.safetensors') ? {} : naming;
+    const layout = { maxShardSize, copyOtherFiles, ...named };
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
       convertLocal(path, target, { ...foreign, ...layout, ...selected }),
     );

@@ -34,9 +34,9 @@ export const splitCommand: Command = {
     const source = requireHere(from);
     const maxShardSize = shardSizeOf(options);
     const copyOtherFiles = options['copy-other-files'] === true;
-    const { path } = chosenAt(source, repositoryChoice(options));
+    const { path, naming } = chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
-      reshard(path, target, { maxShardSize, copyOtherFiles, ...selected }),
+      reshard(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
     return 'done';
   },
@@ -61,11 +61,11 @@ export const mergeCommand: Command = {
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     const maxShardSize = Number.POSITIVE_INFINITY;
-    const { path } = chosenAt(source, repositoryChoice(options));
+    const { path, naming } = chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
         ? convertLocal(path, target, { copyOtherFiles, ...selected })
-        : reshard(path, target, { maxShardSize, copyOtherFiles, ...selected }),
+        : reshard(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
     return 'done';
   },

@@ -1,5 +1,7 @@
 /** What `--variant` and `--revision` choose at a local source, as a path that the library's writers take. */
 
+import { basename } from 'node:path';
+import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { openCheckpoint, openPipeline } from '../../index.js';
 import type { SourceChoice } from '../../remote.js';
@@ -8,8 +10,15 @@ import { isOfPipeline } from './open-source.js';
 /** A local source to be written anew. */
 export interface ChosenSource {
   readonly path: string;
-  /** Of a pipeline, whose folders need not have it: the variant to take. */
-  readonly variant?: string | undefined;
+  /**
+   * Options of `reshard` and `convert` for a folder. Of a model whose variant was chosen they give the new files its names,
+   * so that those of the other variants stay in their place. Of a pipeline the variant is the one to take; folders
+   * without it give their usual files.
+   */
+  readonly naming: {
+    readonly filenamePattern?: string | undefined;
+    readonly variant?: string | undefined;
+  };
 }
 
 /**
@@ -20,13 +29,15 @@ export interface ChosenSource {
  */
 export function chosenAt(source: string, choice: SourceChoice): ChosenSource {
   const { variant, revision } = choice;
-  if (variant === undefined && revision === undefined) return { path: source };
-  if (isDdufName(source) && revision === undefined) return { path: source, variant };
+  if (variant === undefined && revision === undefined) return { path: source, naming: {} };
+  if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
   try {
-    return { path: pathOf(openCheckpoint(source, { storage: 'read', ...choice })) };
+    const path = pathOf(openCheckpoint(source, { storage: 'read', ...choice }));
+    return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    return { path: pathOf(openPipeline(source, { storage: 'read', ...choice })), variant };
+    const path = pathOf(openPipeline(source, { storage: 'read', ...choice }));
+    return { path, naming: { variant } };
   }
 }
 

@@ -1,5 +1,5 @@
 /** Commands that take pipelines of diffusers: folders and DDUF archives. */
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { servedSources } from '../../../src/cli/serve/sources.js';
@@ -78,7 +78,7 @@ describe('--variant', () => {
     const { source, files, copied } = JSON.parse(await printed(args));
     expect({ source, files, copied }).toEqual({
       source: folder,
-      files: ['model.safetensors'],
+      files: ['model.fp16.safetensors'],
       copied: ['config.json'],
     });
     const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
@@ -86,6 +86,29 @@ describe('--variant', () => {
     const revised = await call([command, folder, target, '--revision', 'main']);
     expect([revised.code, revised.stderr]).toEqual([2, expect.stringContaining('revision')]);
   });
+
+  it.each([
+    ['convert', '--dtype', 'F32'],
+    ['split', '--max-shard-size', '100B'],
+    ['merge', '--dtype', 'F32'],
+  ])(
+    'leaves the files of other variants where %s writes into their folder',
+    async (command, ...more) => {
+      const half = ['a', 'b'].map((name) => ({ name, dtype: 'F16', shape: [40] }) as const);
+      const folder = folderOf({ ...MODEL, 'model.fp16.safetensors': fileBytes(half) });
+      const args = [command, folder, folder, '--variant', 'fp16', ...more, '--json'];
+      const { files, deleted } = JSON.parse(await printed(args));
+      expect(files.every((name: string) => name.startsWith('model.fp16'))).toBe(true);
+      expect(deleted).not.toContain('model.safetensors');
+      expect(readFileSync(join(folder, 'model.safetensors'))).toEqual(
+        Buffer.from(MODEL['model.safetensors']),
+      );
+      const { tensors } = JSON.parse(
+        await printed(['inspect', folder, '--variant', 'fp16', '--json']),
+      );
+      expect(tensors).toHaveLength(2);
+    },
+  );
 
   it('chooses what goes to the standard output, and from several sources', async () => {
     const folder = folderOf(MODEL);

@@ -13,6 +13,8 @@ export interface Work<Name extends LongCall> {
   readonly result: ResultOf<Name> | null;
   readonly isWhole: boolean;
   readonly isRunning: boolean;
+  /** Whether the result is of all tensors: not before the end, nor after a stop or a failure. */
+  readonly isComplete: boolean;
   readonly progress: ProgressOf<Name> | null;
   readonly failure: CallError | null;
 }
@@ -24,13 +26,22 @@ interface Known {
 
 const works = new WeakMap<object, Map<LongCall, Known>>();
 
+/** Before work begins. */
+const NOTHING = {
+  result: null,
+  isWhole: false,
+  isRunning: false,
+  isComplete: false,
+  progress: null,
+  failure: null,
+};
+
 function known(name: LongCall, owner: object): Known {
   const ofOwner = works.get(owner) ?? new Map<LongCall, Known>();
   works.set(owner, ofOwner);
   const found = ofOwner.get(name);
   if (found !== undefined) return found;
-  const none = { result: null, isWhole: false, isRunning: false, progress: null, failure: null };
-  const made: Known = { state: signal<Work<LongCall>>(none), controller: null };
+  const made: Known = { state: signal<Work<LongCall>>(NOTHING), controller: null };
   ofOwner.set(name, made);
   return made;
 }
@@ -51,13 +62,7 @@ export async function start<Name extends LongCall>(
   work.controller = new AbortController();
   const { signal: own } = work.controller;
   const state = workOf(name, owner);
-  state.value = {
-    result: null,
-    isWhole: args.whole,
-    isRunning: true,
-    progress: null,
-    failure: null,
-  };
+  state.value = { ...NOTHING, isWhole: args.whole, isRunning: true };
   try {
     const onProgress = (progress: ProgressOf<Name>) => {
       state.value = {
@@ -67,7 +72,7 @@ export async function start<Name extends LongCall>(
       };
     };
     const result = await call(name, args, { signal: own, onProgress });
-    state.value = { ...state.value, result, isRunning: false };
+    state.value = { ...state.value, result, isRunning: false, isComplete: true };
   } catch (error) {
     if (!own.aborted)
       state.value = { ...state.value, isRunning: false, failure: error as CallError };

@@ -109,7 +109,7 @@ export function Matrix({
       return 'Point at a cell, or move with the arrow keys; Enter opens the tensor.';
     const value = values[active.row * layers.length + active.column] as number;
     const role = (roles[active.row] as string).replace('*', String(layers[active.column]));
-    return `${role}: ${Number.isNaN(value) ? 'none' : text(value)}`;
+    return `${role}: ${Number.isNaN(value) ? 'not known' : text(value)}`;
   };
   const rows = () =>
     roles.flatMap((role, row) =>

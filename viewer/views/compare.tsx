@@ -4,15 +4,16 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { layerTable, tableValues } from '../layers.js';
 import { pairOf, start, stop, workOf } from '../parts/background.js';
 import { sequentialMap } from '../parts/colour-maps.js';
-import { bytesText, groupedText, percentText, plural, shortNumber } from '../parts/format.js';
+import { groupedText, percentText, plural, shortNumber } from '../parts/format.js';
 import { LayerPlot } from '../parts/layer-plot.js';
 import { Matrix } from '../parts/matrix.js';
-import { Failure, Working } from '../parts/messages.js';
+import { Failure } from '../parts/messages.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
 import { useSignal } from '../parts/signal.js';
 import { go, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
+import { WorkRow } from '../parts/work-row.js';
 import type { NameDifference, ValueDifferences } from '../worker/compare.js';
 import { Lora } from './lora.js';
 import { Open } from './open.js';
@@ -181,7 +182,8 @@ function Differences({
   bytes: number;
 }) {
   const pair = pairOf(source, second);
-  const { result, isRunning, isWhole, progress, failure } = useSignal(workOf('differ', pair));
+  const work = useSignal(workOf('differ', pair));
+  const { result, isRunning, failure } = work;
   const isRemote = source.place.kind === 'url' || second.place.kind === 'url';
   const begin = (whole: boolean) =>
     void start('differ', pair, { id: source.id, other: second.id, whole });
@@ -190,29 +192,14 @@ function Differences({
   }, [pair]);
   return (
     <>
-      <div class="row">
-        {isRunning ? (
-          <Working label="Comparing values" progress={progress} stop={() => stop('differ', pair)} />
-        ) : (
-          <>
-            {result !== null && (
-              <span class="muted">
-                {isWhole ? 'Of all values.' : 'Of samples: some rows of every tensor.'}
-              </span>
-            )}
-            {result === null && (
-              <button type="button" class="main" onClick={() => begin(false)}>
-                Compare samples
-              </button>
-            )}
-            {!(isWhole && result !== null) && (
-              <button type="button" onClick={() => begin(true)}>
-                Compare all {bytesText(bytes)}
-              </button>
-            )}
-          </>
-        )}
-      </div>
+      <WorkRow
+        work={work}
+        label="Comparing values"
+        verb={{ samples: 'Compare samples', all: 'Compare all' }}
+        bytes={bytes}
+        begin={begin}
+        stop={() => stop('differ', pair)}
+      />
       {failure !== null && <Failure error={failure} />}
       {result !== null && <Values source={source} result={result} />}
     </>

@@ -5,13 +5,14 @@ import { againstMedians, layerTable, tableValues } from '../layers.js';
 import { start, stop, workOf } from '../parts/background.js';
 import { isDark } from '../parts/canvas.js';
 import { divergingMap, sequentialMap } from '../parts/colour-maps.js';
-import { bytesText, percentText, plural, shortNumber } from '../parts/format.js';
+import { percentText, plural, shortNumber } from '../parts/format.js';
 import { LayerPlot } from '../parts/layer-plot.js';
 import { Matrix } from '../parts/matrix.js';
-import { Failure, Working } from '../parts/messages.js';
+import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
+import { WorkRow } from '../parts/work-row.js';
 import type { LayerStatistics } from '../worker/layers.js';
 
 /** What is shown of a tensor. */
@@ -115,12 +116,12 @@ function Shown({
 export function Layers({ source }: { source: OpenSource }) {
   const work = useSignal(workOf('layers', source));
   const { by } = useAddress();
-  const { result: statistics, isRunning, isWhole, progress, failure } = work;
-  const begin = (whole: boolean) => start('layers', source, { id: source.id, whole });
+  const { result: statistics, isRunning, failure } = work;
+  const begin = (whole: boolean) => void start('layers', source, { id: source.id, whole });
   const isRemote = source.place.kind === 'url';
   useEffect(() => {
     // Files are at hand; of a server people decide what is fetched.
-    if (statistics === null && !isRunning && !isRemote) void begin(false);
+    if (statistics === null && !isRunning && !isRemote) begin(false);
   }, [source]);
   const total = source.list.byteLength.reduce((sum, one) => sum + one, 0);
   return (
@@ -141,29 +142,14 @@ export function Layers({ source }: { source: OpenSource }) {
           ))}
         </fieldset>
       </header>
-      <div class="row">
-        {isRunning ? (
-          <Working label="Computing" progress={progress} stop={() => stop('layers', source)} />
-        ) : (
-          <>
-            {statistics !== null && (
-              <span class="muted">
-                {isWhole ? 'Of all values.' : 'Of samples: some rows of every tensor.'}
-              </span>
-            )}
-            {statistics === null && (
-              <button type="button" class="main" onClick={() => void begin(false)}>
-                Compute from samples
-              </button>
-            )}
-            {!(isWhole && statistics !== null) && (
-              <button type="button" onClick={() => void begin(true)}>
-                Compute from all {bytesText(total)}
-              </button>
-            )}
-          </>
-        )}
-      </div>
+      <WorkRow
+        work={work}
+        label="Computing"
+        verb={{ samples: 'Compute from samples', all: 'Compute from all' }}
+        bytes={total}
+        begin={begin}
+        stop={() => stop('layers', source)}
+      />
       {failure !== null && <Failure error={failure} />}
       {statistics !== null && <Shown source={source} statistics={statistics} by={by} />}
     </div>

@@ -202,8 +202,8 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     if (active === null)
       return 'Point at a tensor, or move with the arrow keys. A click opens it; a heading comes closer.';
     const value = colouring.values?.[active];
-    const shown =
-      value === undefined ? '' : `, ${colouring.label.toLowerCase()} ${shortNumber(value)}`;
+    const number = Number.isNaN(value) ? 'not known' : shortNumber(value ?? null);
+    const shown = value === undefined ? '' : `, ${colouring.label.toLowerCase()} ${number}`;
     return `${list.names[active]}: ${list.kinds[list.kind[active] as number]} ${list.shapes[active]}, ${bytesText(list.byteLength[active] as number)}${shown}`;
   };
   return (

@@ -1,0 +1,90 @@
+/** A gated model of the Hub: the page asks for a token, which stays in its memory and goes to the Hub alone. */
+import { pathToFileURL } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { HubServer, TOKEN } from '../../support/hub-server.js';
+import { fileBytes } from '../../support/make-file.js';
+import { atEnd, PAGE_FILE, show, shownTensors } from '../../support/viewer-page.js';
+
+describe('a gated model of the Hub', () => {
+  it('asks for a token, which is kept in memory alone', async () => {
+    const hub = await HubServer.start({
+      'org/gated': {
+        files: {
+          'model.safetensors': fileBytes([{ name: 'a.weight', dtype: 'F32', shape: [2, 3] }]),
+        },
+        access: 'gated',
+      },
+    });
+    atEnd(() => hub.close());
+    const { page } = await show(pathToFileURL(PAGE_FILE).href);
+    // The Hub of this machine answers for the other one.
+    await page.context().route('https://huggingface.co/**', async (route) => {
+      const request = route.request();
+      const { pathname, search } = new URL(request.url());
+      const answer = await fetch(`${hub.url}${pathname}${search}`, {
+        method: request.method(),
+        headers: await request.allHeaders(),
+        redirect: 'manual',
+      });
+      const body = Buffer.from(await answer.arrayBuffer());
+      await route.fulfill({
+        status: answer.status,
+        headers: Object.fromEntries(answer.headers),
+        body,
+      });
+    });
+    const sent: { url: string; headers: Promise<Record<string, string>> }[] = [];
+    page
+      .context()
+      .on('request', (request) => sent.push({ url: request.url(), headers: request.allHeaders() }));
+    const expectForgotten = async () => {
+      const kept = await page.evaluate(`JSON.stringify([
+        location.href, history.state, document.cookie, document.querySelector('#page').outerHTML,
+        { ...localStorage }, { ...sessionStorage }, name,
+      ])`);
+      expect(kept).not.toContain(TOKEN);
+      expect(kept).toContain('hf://org/gated');
+    };
+    await page.getByLabel('Address of a checkpoint').fill('hf://org/gated');
+    await page.getByLabel('Address of a checkpoint').press('Enter');
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByRole('alert').textContent()).toContain('memory of this page');
+    const field = page.getByLabel('Token of the Hub');
+    expect(await field.getAttribute('type')).toBe('password');
+    // Without one nothing was sent.
+    expect(hub.requests.filter(({ headers }) => headers.authorization !== undefined)).toEqual([]);
+    await field.fill('hf_other');
+    await field.press('Enter');
+    await expect.poll(() => page.getByRole('alert').textContent()).toContain('gated');
+    await field.fill(TOKEN);
+    await field.press('Enter');
+    expect(await shownTensors(page)).toEqual(['a.weight']);
+    await expectForgotten();
+    await page.evaluate(`location.hash = 'open=hf://org/gated&tensor=a.weight'`);
+    await page.getByRole('gridcell').first().waitFor();
+    await page.waitForLoadState('networkidle');
+    // The Hub had it, and nobody else.
+    const bearer = `Bearer ${TOKEN}`;
+    const allowed = hub.requests.filter(({ headers }) => headers.authorization === bearer);
+    expect(allowed.length).toBeGreaterThan(0);
+    expect(new Set(allowed.map(({ server: one }) => one))).toEqual(new Set(['hub']));
+    const hosts = new Set<string>();
+    for (const { url, headers } of sent) {
+      const text = JSON.stringify([url, await headers]);
+      if (text.includes(TOKEN)) hosts.add(new URL(url).host);
+    }
+    expect([...hosts]).toEqual(['huggingface.co']);
+    expect(await page.context().storageState({ indexedDB: true })).toEqual({
+      cookies: [],
+      origins: [],
+    });
+    await expectForgotten();
+    // The page that is loaded anew has forgotten it.
+    hub.requests.length = 0;
+    await page.reload();
+    await field.waitFor();
+    expect(await field.inputValue()).toBe('');
+    expect(hub.requests.length).toBeGreaterThan(0);
+    expect(hub.requests.filter(({ headers }) => headers.authorization !== undefined)).toEqual([]);
+  });
+});

@@ -1,0 +1,50 @@
+/** How far work on a whole model is, what its numbers are of, and the ways to begin and stop it. */
+
+import type { Work } from './background.js';
+import { bytesText } from './format.js';
+import { Working } from './messages.js';
+
+/** The row above the numbers. `label` says what goes on, `verb` is what buttons say. */
+export function WorkRow({
+  work: { result, isRunning, isWhole, isComplete, progress },
+  label,
+  verb,
+  bytes,
+  begin,
+  stop,
+}: {
+  work: Work<'layers'> | Work<'differ'>;
+  label: string;
+  verb: { readonly samples: string; readonly all: string };
+  bytes: number;
+  begin: (whole: boolean) => void;
+  stop: () => void;
+}) {
+  if (isRunning) {
+    return (
+      <div class="row">
+        <Working label={label} progress={progress} stop={stop} />
+      </div>
+    );
+  }
+  const extent = !isComplete
+    ? 'Not finished: of some tensors only.'
+    : isWhole
+      ? 'Of all values.'
+      : 'Of samples: some rows of every tensor.';
+  return (
+    <div class="row">
+      {result !== null && <span class="muted">{extent}</span>}
+      {!isComplete && (
+        <button type="button" class="main" onClick={() => begin(false)}>
+          {verb.samples}
+        </button>
+      )}
+      {!(isComplete && isWhole) && (
+        <button type="button" onClick={() => begin(true)}>
+          {verb.all} {bytesText(bytes)}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,10 +1,9 @@
 /** Opens pipelines of diffusers to write them anew: a folder of models, or a DDUF archive. */
 
-import { readdirSync, statSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FileChangedError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
-import { isBelow } from '../../file/cache/cache-layout.js';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
 import { findFolder, isCachedId } from '../../file/checkpoint/open.js';
 import { findModels } from '../../file/checkpoint/open-pipeline.js';
@@ -39,7 +38,6 @@ import {
 import type { ListedPipeline, PipelineSource } from '../checkpoint/rewrite-pipeline.js';
 import { openSafetensorsSource, safetensorsSource } from '../checkpoint/safetensors-source.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
-import { isFolderAt } from '../replacement/made-folders.js';
 
 /** A pipeline that was found. */
 export interface FoundPipeline {
@@ -102,9 +100,11 @@ function requireOutside(folder: string, target: string): void {
   const whole = resolve(target);
   // A dry run does not make the folder.
   let made = whole;
-  while (isFolderAt(made) === undefined && dirname(made) !== made) made = dirname(made);
+  while (!existsSync(made) && dirname(made) !== made) made = dirname(made);
   const realpath = systemRealpath();
-  if (!isBelow(join(realpath(made), relative(made, whole)), realpath(folder))) return;
+  const inner = relative(realpath(folder), join(realpath(made), relative(made, whole)));
+  // On Windows the path of another drive is absolute.
+  if (inner === '' || inner.split(sep)[0] === '..' || isAbsolute(inner)) return;
   const expected = 'the folder of the pipeline itself, or one outside of it';
   throw argumentRangeError('target', expected, target);
 }

@@ -1,29 +1,20 @@
 /** Pipelines of diffusers, folders and DDUF archives, written into folders. */
 import {
-  closeSync,
   existsSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
-  renameSync,
-  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { loadCheckpoint, openPipeline, parse } from '../../../src/index.js';
 import { convert } from '../../../src/write/convert/convert.js';
 import { convertStream } from '../../../src/write/convert/convert-stream.js';
-import { tryToLock } from '../../../src/write/replacement/locks.js';
-import { FILES, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { storedArchive } from '../../foreign/stored-archive.js';
-import { writeBelow } from '../../support/make-checkpoint.js';
-import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
+import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
+import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
-
-type Files = Readonly<Record<string, string | Uint8Array>>;
 
 const OTHERS = Object.keys(FILES).filter(
   (name) => !/safetensors/.test(name),
@@ -32,29 +23,6 @@ const OTHERS = Object.keys(FILES).filter(
 const VARIANT = 'unet/diffusion_pytorch_model.fp16.safetensors';
 
 const options = { durable: false };
-
-let count = 0;
-
-function archiveOf(files: Files): string {
-  const path = temporaryPath(`pipeline-${count++}.dduf`);
-  writeFileSync(path, storedArchive(files));
-  return path;
-}
-
-function folderOf(files: Files): string {
-  const folder = temporaryPath(`pipeline-${count++}`);
-  for (const [name, content] of Object.entries(files)) writeBelow(folder, name, content);
-  return folder;
-}
-
-/** All files below a folder, as text, by their paths in it. */
-function contentsOf(folder: string): Record<string, string> {
-  const names = readdirSync(folder, { recursive: true }) as string[];
-  const files = names.filter((name) => statSync(join(folder, name)).isFile()).sort();
-  return Object.fromEntries(
-    files.map((name) => [name, readFileSync(join(folder, name)).toString('hex')]),
-  );
-}
 
 const hex = (content: string | Uint8Array): string =>
   Buffer.from(content as string).toString('hex');
@@ -275,95 +243,6 @@ it.skipIf(process.platform === 'win32')('refuses links in place of folders', asy
   }
   expect([readdirSync(target), readdirSync(elsewhere)]).toEqual([['unet'], []]);
 });
-
-/** Converts a pipeline into itself while another save has the lock of unet: `change` is what that save does. */
-async function convertMeanwhile(folder: string, change: () => void): Promise<unknown> {
-  const unet = openSync(join(folder, 'unet'), 'r');
-  expect(tryToLock(unet)).toBe(true);
-  const converted = convert(folder, folder, { ...options, dtype: 'F16' });
-  converted.catch(() => undefined);
-  try {
-    // Locks are taken in the order of names.
-    await vi.waitFor(() => {
-      const fd = openSync(join(folder, 'text_encoder'), 'r');
-      try {
-        expect(tryToLock(fd)).toBe(false);
-      } finally {
-        closeSync(fd);
-      }
-    }, 10_000);
-    change();
-  } finally {
-    closeSync(unet);
-  }
-  return await converted;
-}
-
-describe.skipIf(process.platform === 'win32')('beside another save into a model', () => {
-  it('writes what that save wrote', async () => {
-    const folder = folderOf(FILES);
-    await convertMeanwhile(folder, () => {
-      const bytes = fileBytes([{ name: 'new', dtype: 'F32', shape: [1], bytes: countedBytes(4) }]);
-      const written = join(folder, 'unet', 'written');
-      writeFileSync(written, bytes);
-      renameSync(written, join(folder, 'unet/diffusion_pytorch_model.safetensors'));
-    });
-    const names = [...loadCheckpoint(join(folder, 'unet')).keys()];
-    expect(names).toEqual(['new']);
-  });
-
-  it('rejects when that save adds a model, which has no lock', async () => {
-    const folder = folderOf(FILES);
-    const adds = convertMeanwhile(folder, () => {
-      writeBelow(folder, 'vae/diffusion_pytorch_model.safetensors', UNET);
-    });
-    await expect(adds).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED' });
-  });
-});
-
-it.each([
-  ['pytorch_model.bin', 'vae")'],
-  ['pytorch_model.bin.index.json', 'vae")'],
-  ['diffusion_pytorch_model.fp16.bin', 'diffusion_pytorch_model{suffix}.safetensors'],
-])('refuses a folder that has %s alone, and says what to do', async (name, end) => {
-  const files = { ...FILES, [`vae/${name}`]: 'PK', 'vae/config.json': '{}' };
-  if (name.endsWith('json')) Object.assign(files, { 'vae/pytorch_model-00001-of-00001.bin': 'PK' });
-  const folder = folderOf(files);
-  const target = temporaryPath('target');
-  for (const dryRun of [true, false]) {
-    const converted = convert(folder, target, { dryRun });
-    await expect(converted).rejects.toMatchObject({
-      code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
-      message: expect.stringMatching(/found in "vae" only "[^,]*"; convert them first: convert\(/),
-    });
-    await expect(converted).rejects.toThrow(end);
-  }
-  expect(existsSync(target)).toBe(false);
-});
-
-it('lists weights of other formats in a folder without a model as skipped', async () => {
-  const others = { 'vae/flax_model.msgpack': 'x', 'unet/diffusion_flax_model.msgpack': 'x' };
-  const source = folderOf({ ...FILES, ...others });
-  const { skipped } = await convert(source, temporaryPath('target'), options);
-  expect(skipped).toEqual(['vae/flax_model.msgpack']);
-});
-
-it.each(['half', 'unet', 'unet/deep'])(
-  'refuses the target %s within the pipeline',
-  async (below) => {
-    const folder = folderOf(FILES);
-    const before = contentsOf(folder);
-    for (const dryRun of [true, false]) {
-      await expect(convert(folder, join(folder, below), { dryRun })).rejects.toThrow(
-        'target must be the folder of the pipeline itself, or one outside of it',
-      );
-    }
-    expect(contentsOf(folder)).toEqual(before);
-    expect(existsSync(join(folder, 'half'))).toBe(false);
-    // A name that only begins alike is outside.
-    await convert(folder, `${folder}-half`, options);
-  },
-);
 
 const python = findPython('huggingface_hub');
 

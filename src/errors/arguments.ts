@@ -74,7 +74,7 @@ export function requireOptions(options: unknown, names: NamesOfOptions, label?: 
 const PYTHON_ARGUMENT =
   /^(?:pt|torch|np|numpy|tf|tensorflow|flax|jax|mlx|paddle|cpu|mps|cuda(?::\d+)?)$/;
 
-/** Options of `snapshot_download`, without `_`: the option that a function has which does the same, and what to write. */
+/** Options of `snapshot_download`, without `_`: Python's option → the option here, and the advice. */
 const PYTHON_OPTIONS: Readonly<Record<string, readonly [needed: string, advice: string]>> = {
   allowpatterns: ['files', 'it is files here'],
   ignorepatterns: ['ignore', 'it is ignore here'],

@@ -40,7 +40,7 @@ export class RemoteShards {
   readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, Header>();
   readonly #calls = new Map<number, SharedCall<Header>>();
-  /** Small files beside the weights by their names; undefined for those that the server has not. */
+  /** Small files beside the weights by their names; undefined if the server lacks the file. */
   readonly #beside = new Map<string, FileBeside | undefined>();
   readonly #besideCalls = new Map<string, SharedCall<FileBeside | undefined>>();
   readonly #underWay = new Slots(HEADERS_UNDER_WAY);

@@ -56,7 +56,7 @@ const LEAST_NORMAL: Readonly<Partial<Record<Dtype, number>>> = {
   F4: 1,
 };
 
-/** The same windows. Throws a TypeError for a tensor, a path, an array of numbers: what has no windows of numbers. */
+/** The same windows. Throws a TypeError unless the windows are arrays of numbers. */
 async function* numbersOf(windows: ValueWindows): AsyncGenerator<ArrayLike<number>, void, void> {
   const error = (): TypeError =>
     argumentTypeError('windows', 'arrays of numbers, such as tensorValues(tensor)', windows);

@@ -18,8 +18,12 @@ import { type StoredBytes, StoredReads } from './stored-reads.js';
 export interface Dequantizing<Tensor extends SourceTensor<TensorInfo>> {
   readonly stored: StoredBytes<Tensor>;
   readonly dtype: Dtype;
+  /** Compares a stored tensor with its sum, before a weight is computed from it. */
+  readonly compare?: CompareStored | undefined;
   readonly signal: AbortSignal | undefined;
 }
+
+type CompareStored = (stored: SourceTensor, signal: AbortSignal | undefined) => Promise<void>;
 
 /**
  * Returns the same source with logical tensors. A tensor that cannot be dequantized is a problem unless it is left out.
@@ -28,7 +32,7 @@ export interface Dequantizing<Tensor extends SourceTensor<TensorInfo>> {
  */
 export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>(
   source: CheckpointSource<TensorInfo>,
-  { stored, dtype, signal }: Dequantizing<Tensor>,
+  { stored, dtype, compare, signal }: Dequantizing<Tensor>,
 ): Promise<CheckpointSource<TensorInfo>> {
   const reads = new StoredReads(stored);
   const model = await DequantizedCheckpoint.of(reads, signal === undefined ? {} : { signal });
@@ -44,7 +48,7 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
     if (name === undefined) return model.has(tensor.name) ? [tensor] : [];
     const parts = Object.values(model.info(name).storedAs).filter((part) => part !== tensor.name);
     const others = parts.map((part) => byName.get(part) as Tensor);
-    return [new DequantizedTensor(model, name, dtype, [tensor, ...others], signal)];
+    return [new DequantizedTensor(model, name, dtype, [tensor, ...others], signal, compare)];
   };
   return {
     path: source.path,
@@ -93,6 +97,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
   readonly parts: readonly SourceTensor<TensorInfo>[];
   readonly #model: DequantizedCheckpoint;
   readonly #signal: AbortSignal | undefined;
+  readonly #compare: CompareStored | undefined;
 
   constructor(
     model: DequantizedCheckpoint,
@@ -100,6 +105,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
     dtype: Dtype,
     parts: readonly SourceTensor<TensorInfo>[],
     signal: AbortSignal | undefined,
+    compare?: CompareStored,
   ) {
     const { shape } = model.info(name);
     const [codes] = parts as readonly [SourceTensor<TensorInfo>];
@@ -108,6 +114,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
     this.parts = parts;
     this.#model = model;
     this.#signal = signal;
+    this.#compare = compare;
   }
 
   get memory(): TensorMemory {
@@ -125,8 +132,13 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
         else payload.storage.verify();
       }
     };
-    const fill = rowsInOrder(() => this.#model.getTensor(this.name), this.#signal);
+    const fill = rowsInOrder(() => this.#open(), this.#signal);
     return { kind: 'made', fill, verify, storage: payloads[0]?.storage };
+  }
+
+  async #open(): Promise<LogicalTensor> {
+    for (const part of this.parts) await this.#compare?.(part, this.#signal);
+    return this.#model.getTensor(this.name);
   }
 }
 
@@ -134,12 +146,15 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
  * Fills pieces with float32 values: whole rows in place; a row that two pieces share is kept from one to the next.
  * Everything read for the tensor is dropped after its last piece.
  */
-function rowsInOrder(open: () => LogicalTensor, signal: AbortSignal | undefined): AsyncFill {
+function rowsInOrder(
+  open: () => Promise<LogicalTensor>,
+  signal: AbortSignal | undefined,
+): AsyncFill {
   let tensor: LogicalTensor | null = null;
   let shared = { row: -1, values: new Float32Array(0) };
   let last: Promise<void> = Promise.resolve();
   const fill = async (target: Uint8Array, begin: number): Promise<void> => {
-    tensor ??= open();
+    tensor ??= await open();
     const columns = tensor.shape.at(-1) ?? 1;
     const values = floatsOver(target);
     const start = begin / Float32Array.BYTES_PER_ELEMENT;

@@ -42,7 +42,10 @@ export interface OtherFilesOptions {
 export interface CopiedFiles {
   /** Names of the copied files, and with `dequantize` of configurations written anew. */
   readonly copied: readonly string[];
-  /** Names in the source that were not copied: folders, special files and files above 256 MiB. */
+  /**
+   * Names in the source that were not copied: folders, special files and files above 256 MiB; of an archive also
+   * weights that no model has.
+   */
   readonly skipped: readonly string[];
 }
 

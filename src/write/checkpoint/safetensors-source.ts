@@ -11,7 +11,7 @@ import type { Dtype } from '../../header/dtype.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
-import { limit, Slots } from '../../tensor/pieces.js';
+import { CACHED_BYTE_LENGTH, cut, limit, Slots } from '../../tensor/pieces.js';
 import type { FilePayload, MadePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
@@ -77,10 +77,30 @@ export async function safetensorsSource(
     if (dequantize === undefined) return source;
     const { tensors } = await runAsync(source.list(), signal);
     const stored = storedBytes(shards.files, tensors);
-    return await dequantizedSource(source, { stored, dtype: dequantize, signal });
+    const compare = isNamed ? compareStored : undefined;
+    return await dequantizedSource(source, { stored, dtype: dequantize, compare, signal });
   } catch (error) {
     shards.close({});
     throw error;
+  }
+}
+
+/**
+ * Reads a stored tensor once, and so compares it with the sum of its file, if there is one.
+ *
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`, `signal.reason`; errors of the system
+ */
+async function compareStored(
+  { payload, memory }: SourceTensor,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  // Tensors without a sum are places of a file.
+  if (payload.kind !== 'made') return;
+  const pieces = cut(0, memory.storageByteLength, CACHED_BYTE_LENGTH);
+  const buffer = new Uint8Array(Math.min(CACHED_BYTE_LENGTH, memory.storageByteLength));
+  for (const { begin, end } of pieces) {
+    signal?.throwIfAborted();
+    await payload.fill(buffer.subarray(0, end - begin), begin);
   }
 }
 

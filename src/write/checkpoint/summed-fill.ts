@@ -15,8 +15,8 @@ interface SummedTensor {
 }
 
 /**
- * Fills as `fill` does, and throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` with the last bytes if the sum is another
- * one. Pieces must be asked for in order, from the first byte on.
+ * Fills as `fill` does, and throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` with the last bytes if the sum differs.
+ * Pieces must be asked for in order, from the first byte on.
  */
 export function summedFill(fill: AsyncFill, { byteLength, sum, context }: SummedTensor): AsyncFill {
   let hash = createHash('sha256');

@@ -20,6 +20,7 @@ import {
   openCheckpoint,
   reshard,
   type Tensor,
+  type TensorEntry,
 } from '../../../src/index.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -109,6 +110,57 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
     expect(again.dequantized).toEqual([]);
     expect(again.copied).toEqual([]);
     expect(openCheckpoint(target).keys()).toEqual(names);
+  });
+});
+
+describe('sums of quantized tensors', () => {
+  /** A checkpoint with sums; `damaged` changes the last byte of that tensor. */
+  async function summed(damaged?: string): Promise<string> {
+    const folder = temporaryPath(`summed-${damaged}`);
+    const options = { ...fast, checksums: true, copyOtherFiles: true };
+    await reshard(copyOf('gptq-4bit-sym-v1'), folder, options);
+    if (damaged === undefined) return folder;
+    using file = openCheckpoint(folder);
+    const entry = (await file.tensors()).find(({ name }) => name === damaged) as TensorEntry;
+    const path = join(folder, entry.file);
+    const bytes = readFileSync(path);
+    const at = 8 + Number(bytes.readBigUInt64LE()) + entry.dataOffsets[1] - 1;
+    bytes[at] = (bytes[at] as number) ^ 1;
+    writeFileSync(path, bytes);
+    return folder;
+  }
+
+  /** A pipeline of diffusers whose only model that is. */
+  function pipelineOf(folder: string): string {
+    const pipeline = `${folder}-pipeline`;
+    cpSync(folder, join(pipeline, 'transformer'), { recursive: true });
+    const index = { transformer: ['diffusers', 'FluxTransformer2DModel'] };
+    writeFileSync(join(pipeline, 'model_index.json'), JSON.stringify(index));
+    return pipeline;
+  }
+
+  it('are compared before weights are computed, unless verify is false', async () => {
+    const good = await summed();
+    const quantized = openCheckpoint(good)
+      .keys()
+      .filter((name) => /\.(?:qweight|scales)$/.test(name));
+    expect(quantized.length).toBeGreaterThan(1);
+    await convert(good, temporaryPath('good'), { ...fast, dequantize: 'BF16' });
+    for (const tensor of quantized) {
+      const bad = await summed(tensor);
+      const target = temporaryPath(`of-${tensor}`);
+      const failed = convert(bad, target, { ...fast, dequantize: 'BF16' });
+      await expect(failed).rejects.toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', tensor });
+      expect(existsSync(join(target, 'model.safetensors'))).toBe(false);
+      await convert(bad, target, { ...fast, dequantize: 'BF16', verify: false });
+      const pipeline = pipelineOf(bad);
+      const plain = temporaryPath(`pipeline-of-${tensor}`);
+      const refused = convert(pipeline, plain, { ...fast, dequantize: 'BF16' });
+      await expect(refused).rejects.toMatchObject({
+        code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+        tensor,
+      });
+    }
   });
 });
 

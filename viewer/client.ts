@@ -15,11 +15,13 @@ import type {
 export class CallError extends Error {
   readonly code: string | null;
   readonly advice: string | null;
+  readonly wantsToken: boolean;
 
-  constructor({ code, message, advice }: Failure) {
+  constructor({ code, message, advice, wantsToken }: Failure) {
     super(message);
     this.code = code;
     this.advice = advice;
+    this.wantsToken = wantsToken;
   }
 }
 
@@ -70,7 +72,9 @@ function worker(): Worker {
   started.onerror = (event) => {
     const message = `The worker of this page failed: ${event.message}`;
     for (const { reject } of pending.values()) {
-      reject(new CallError({ code: null, message, advice: 'Load the page again.' }));
+      reject(
+        new CallError({ code: null, message, advice: 'Load the page again.', wantsToken: false }),
+      );
     }
     pending.clear();
   };

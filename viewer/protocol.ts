@@ -88,6 +88,8 @@ export interface Failure {
   readonly message: string;
   /** What to do about it; null when the message says it. */
   readonly advice: string | null;
+  /** Whether the Hub may answer to somebody with a token. */
+  readonly wantsToken: boolean;
 }
 
 /** From the worker to the page. */

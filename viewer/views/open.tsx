@@ -16,9 +16,6 @@ import {
 import { type ServedSource, servedSources, serverHeaders, serverToken } from '../parts/served.js';
 import { signal, useSignal } from '../parts/signal.js';
 
-/** Codes of errors that a token may mend. */
-const WANT_TOKEN = /_(?:UNAUTHORIZED|FORBIDDEN|GATED_REPOSITORY|REPOSITORY_NOT_FOUND)$/;
-
 function openGroup(slot: Slot, { label, files }: FileGroup): void {
   void openIn(slot, { label, address: null, place: { kind: 'files', files } });
 }
@@ -219,9 +216,7 @@ export function Open({ slot }: { slot: Slot }) {
       {opening?.failure && (
         <>
           <Failure error={opening.failure} />
-          {WANT_TOKEN.test(opening.failure.code ?? '') && (
-            <TokenField slot={slot} opening={opening} />
-          )}
+          {opening.failure.wantsToken && <TokenField slot={slot} opening={opening} />}
         </>
       )}
     </div>

@@ -9,7 +9,7 @@ import type {
   Request,
   ResultOf,
 } from '../protocol.js';
-import { adviceFor } from './advice.js';
+import { adviceFor, wantsToken } from './advice.js';
 import { nameDifference, valueDifferences } from './compare.js';
 import { find } from './find.js';
 import { heat } from './heat.js';
@@ -77,6 +77,7 @@ function failureOf(error: unknown): Failure {
     code: typeof code === 'string' ? code : null,
     message: typeof message === 'string' ? message : String(error),
     advice: adviceFor(error),
+    wantsToken: wantsToken(error),
   };
 }
 

@@ -1,4 +1,7 @@
 /** A gated model of the Hub: the page asks for a token, which stays in its memory and goes to the Hub alone. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { HubServer, TOKEN } from '../../support/hub-server.js';
@@ -86,5 +89,26 @@ describe('a gated model of the Hub', () => {
     expect(await field.inputValue()).toBe('');
     expect(hub.requests.length).toBeGreaterThan(0);
     expect(hub.requests.filter(({ headers }) => headers.authorization !== undefined)).toEqual([]);
+  });
+});
+
+describe('a server that is not the Hub', () => {
+  it('is never given a token of the Hub, whatever it answers', async () => {
+    const server = createServer((_request, response) => {
+      const headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Headers': '*' };
+      response.writeHead(401, { ...headers, 'X-Error-Code': 'GatedRepo' }).end();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    atEnd(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const { page } = await show(pathToFileURL(PAGE_FILE).href);
+    const address = page.getByLabel('Address of a checkpoint');
+    await address.fill(`http://127.0.0.1:${port}/model.safetensors`);
+    await address.press('Enter');
+    const alert = page.getByRole('alert');
+    await alert.waitFor();
+    expect(await alert.textContent()).toContain('wants to know who asks');
+    expect(await page.getByLabel('Token of the Hub').count()).toBe(0);
   });
 });

@@ -30,7 +30,7 @@ interface SafetensorsSourceOptions {
   readonly maxIndexByteLength?: number | undefined;
   /** The files of a variant in a folder. */
   readonly variant?: string | undefined;
-  /** Whether errors of writing name the tensor; tensors are then written one by one. */
+  /** Compares tensors with their file's sums, and writes them one by one, so that errors name them. */
   readonly isNamed: boolean;
   /** The dtype of dequantized weights; quantized tensors stay as they are by default. */
   readonly dequantize?: Dtype | undefined;

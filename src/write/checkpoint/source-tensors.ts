@@ -50,15 +50,16 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   /** Its entry in the shard's header. */
   readonly #entryOf: Uint32Array;
 
-  readonly #isNamed: boolean;
+  readonly #isVerified: boolean;
 
   /**
-   * Opens all shards, which must stay open. With `named`, every tensor is a run of its own, so that errors can name it.
+   * Opens all shards, which must stay open. Verified ones are compared with their file's sums, and each
+   * is a run of its own, so that errors name it.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */
-  constructor(shards: LazyShards, isNamed: boolean) {
-    this.#isNamed = isNamed;
+  constructor(shards: LazyShards, isVerified: boolean) {
+    this.#isVerified = isVerified;
     this.#shards = Array.from(shards, (file) => {
       const { header, storage, begin } = SafetensorsFile.contentOf(file);
       // A shard is opened by path, so it lends its descriptor.
@@ -103,10 +104,10 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { kind: 'file', storage, position };
   }
 
-  /** Returns the source of a tensor's bytes. Named ones are compared with the sum that their file has for them. */
+  /** Returns the source of a tensor's bytes. Verified ones are compared with the sum that their file has for them. */
   payload(number: number): FilePayload | MadePayload {
     const place = this.place(number);
-    if (!this.#isNamed) return place;
+    if (!this.#isVerified) return place;
     const { storage, position } = place;
     const [header, entry] = [this.header(number), this.entry(number)];
     const context = { path: storage.path, tensor: header.name(entry) };
@@ -143,7 +144,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     }));
   }
 
-  /** Without names, tensors with contiguous bytes in a shard are one run. */
+  /** Unless they are verified, tensors with contiguous bytes in a shard are one run. */
   *#runs(numbers: Uint32Array): Generator<PlacedRun, void, void> {
     let begin = 0;
     for (let i = 0; i < numbers.length; ) {
@@ -155,7 +156,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
         i++;
       } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
       const payload = this.payload(first);
-      const name = this.#isNamed ? { name: this.header(first).name(this.entry(first)) } : {};
+      const name = this.#isVerified ? { name: this.header(first).name(this.entry(first)) } : {};
       yield { begin, spec: { byteLength: end - start, payload, ...name } };
       begin += end - start;
     }
@@ -163,7 +164,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
   /** Whether a tensor lies in the same shard as another and begins at this offset. */
   #continues(number: number, other: number, offset: number): boolean {
-    if (this.#isNamed || this.#shardOf[number] !== this.#shardOf[other]) return false;
+    if (this.#isVerified || this.#shardOf[number] !== this.#shardOf[other]) return false;
     return this.header(number).begin(this.entry(number)) === offset;
   }
 

@@ -13,13 +13,13 @@ afterEach(() => {
 });
 
 /** Names and lengths of consecutive writes, of all tensors in one file. */
-async function runsOf(isNamed: boolean): Promise<unknown[]> {
+async function runsOf(isVerified: boolean): Promise<unknown[]> {
   const source = temporaryPath('source');
   const tensors = equalTensors(8, 'a', 'b', 'c');
   await saveCheckpoint(source, tensors, { durable: false, maxShardSize: 16 });
   const shards = runSync(openShards(source, { storage: 'read' }));
   opened.push(shards);
-  const table = new SourceTensors(shards, isNamed);
+  const table = new SourceTensors(shards, isVerified);
   const { placed } = table.layOut([...table.byteLengths.keys()], null);
   return Array.from(placed, ({ begin, spec }) => {
     return [begin, spec.byteLength, 'name' in spec ? spec.name : undefined];

@@ -81,7 +81,7 @@ export const convertCommand: Command = {
     }
     const maxShardSize = shardSizeOf(options);
     const foreign = foreignChoices(options);
-    const copyOtherFiles = options['copy-other-files'] === true;
+    const copyOtherFiles = options['copy-other-files'] === true || undefined;
     const { path, naming } = chosenAt(source, repositoryChoice(options));
     // A file has the name that was given.
     const named = target.endsWith('.safetensors') ? {} : naming;

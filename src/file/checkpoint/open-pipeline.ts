@@ -23,9 +23,11 @@ import {
   findFolder,
   OPEN_CHECKPOINT_OPTIONS,
   type OpenCheckpointOptions,
-  openCheckpoint,
+  openLazily,
 } from './open.js';
 import { type FoundModel, modelsOf, namesIn } from './pipeline.js';
+
+const NOT_FOUND: readonly string[] = ['SAFETENSORS_CHECKPOINT_NOT_FOUND'];
 
 /** Options of {@link openPipeline}. */
 export interface OpenPipelineOptions extends OpenCheckpointOptions, PipelineOptions {}
@@ -64,24 +66,28 @@ export function openPipeline(
   const folder = runSync(findFolder(pathText('path', path), revision));
   const found = runSync(findModels(folder, variant));
   const places = found.models.map((model) => [model.name, model] as const);
-  const opened = openModels(places, toVerify, ({ path: below, variant }) =>
-    openModel(join(folder, below), { ...opening, variant }),
-  );
+  const opened = openModels(places, toVerify, ({ path: below, variant: wanted }) => {
+    const path = join(folder, below);
+    return runSync(openModel(path, wanted, (variant) => openLazily(path, { ...opening, variant })));
+  });
   return Pipeline.of({ path: folder, missing: found.missing, ...opened });
 }
 
 /** Opens a model; where its usual file leads nowhere, as a link may, the first variant that is there. */
-function openModel(path: string, options: OpenCheckpointOptions): Checkpoint {
+export function* openModel<Opened>(
+  path: string,
+  wanted: string | undefined,
+  open: (variant: string | undefined) => Steps<Opened>,
+): Steps<Opened> {
   try {
-    return openCheckpoint(path, options);
+    return yield* open(wanted);
   } catch (error) {
-    const isMissing = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']);
-    if (!isMissing || options.variant !== undefined) throw error;
-    for (const variant of variantsAmong(runSync(namesIn(path)))) {
+    if (!hasCode(error, NOT_FOUND) || wanted !== undefined) throw error;
+    for (const variant of variantsAmong(yield* namesIn(path))) {
       try {
-        return openCheckpoint(path, { ...options, variant });
+        return yield* open(variant);
       } catch (other) {
-        if (!hasCode(other, ['SAFETENSORS_CHECKPOINT_NOT_FOUND'])) throw other;
+        if (!hasCode(other, NOT_FOUND)) throw other;
       }
     }
     throw error;

@@ -95,7 +95,12 @@ export function openCheckpoint(
   options: OpenCheckpointOptions = {},
 ): Checkpoint {
   requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
-  const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
+  return runSync(openLazily(path, options));
+}
+
+/** The steps of `openCheckpoint`. */
+export function* openLazily(path: string | URL, options: OpenCheckpointOptions): Steps<Checkpoint> {
+  const shards = shardsOf(yield* findCheckpoint(path, options), options);
   if (shards.files.index === null) shards.open(0);
   return Checkpoint.of(shards);
 }

@@ -1,18 +1,18 @@
 /** The models of a DDUF archive: which files they have, and how these are opened at their places within it. */
 
-import {
-  type ErrorContext,
-  FileChangedError,
-  quoteNames,
-  SafetensorsError,
-} from '../../errors/errors.js';
+import { FileChangedError, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { CheckpointFiles } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { ParseOptions } from '../../file/open.js';
 import { readFileHeader } from '../../file/read-header.js';
-import { checkIndexByteLength, parseCheckpointIndex } from '../../file/shards/checkpoint-index.js';
+import {
+  type CheckpointIndex,
+  checkIndexByteLength,
+  type ParseIndexOptions,
+  parseCheckpointIndex,
+} from '../../file/shards/checkpoint-index.js';
 import { isIndexPath } from '../../file/shards/file-choice.js';
 import { chooseModels } from '../../file/shards/pipeline-files.js';
 import type { FileBeside } from '../../file/source/facts.js';
@@ -48,6 +48,11 @@ interface ReadArchive extends DdufArchive {
 export interface ArchivedModels extends ReadArchive {
   /** Files or indexes of the models, by their folders. */
   readonly chosen: ReadonlyMap<string, string>;
+}
+
+/** What was read of an archive. An open pipeline needs the archive alone, for as long as it is open. */
+export interface ReadModels {
+  readonly archive: ArchivedModels;
   /** The bytes of the indexes, by their names. */
   readonly indexes: ReadonlyMap<string, Uint8Array>;
 }
@@ -57,7 +62,11 @@ export interface ArchivedModels extends ReadArchive {
  *
  * @throws As `openDduf`, but for the files of weights
  */
-export function readModels(path: string, variant: string | undefined): ArchivedModels {
+export function readModels(
+  path: string,
+  variant: string | undefined,
+  maxIndexByteLength?: number,
+): ReadModels {
   const file = runSync(openRegularFile(path, path));
   try {
     const reader = fileReader(file);
@@ -70,9 +79,11 @@ export function readModels(path: string, variant: string | undefined): ArchivedM
     const indexes = new Map<string, Uint8Array>();
     for (const name of chosen.values()) {
       const entry = found.entries.get(name) as ArchiveEntry;
-      if (isIndexPath(name)) indexes.set(name, indexBytes(reader, entry, context));
+      if (isIndexPath(name)) {
+        indexes.set(name, indexBytes(reader, entry, { ...context, maxIndexByteLength }));
+      }
     }
-    return { ...found, path, byteLength, mtimeNs, start, chosen, indexes };
+    return { archive: { ...found, path, byteLength, mtimeNs, start, chosen }, indexes };
   } finally {
     runSync(closeFile(file.fd));
   }
@@ -81,19 +92,24 @@ export function readModels(path: string, variant: string | undefined): ArchivedM
 function indexBytes(
   reader: ByteReader,
   { begin, end }: ArchiveEntry,
-  context: ErrorContext,
+  options: ParseIndexOptions,
 ): Uint8Array {
-  checkIndexByteLength(end - begin, context);
+  checkIndexByteLength(end - begin, options);
   return reader.read(begin, end);
 }
 
 /**
- * Opens a model, with all of its files, by its file or index. The caller closes them.
+ * Opens a model, with all of its files, by its file, or by its index, whose bytes are `index`. The caller closes them.
  *
  * @throws FormatError for a bad index or file; SafetensorsError `SAFETENSORS_MISSING_SHARDS`; FileChangedError
  */
-export function openModel(archive: ArchivedModels, name: string, options: PartOptions): LazyShards {
-  const files = filesOf(archive, name);
+export function openModel(
+  archive: ArchivedModels,
+  name: string,
+  index: Uint8Array | undefined,
+  options: PartOptions,
+): LazyShards {
+  const files = filesOf(archive, name, index);
   const folder = folderOf(name);
   const opened: SafetensorsFile[] = [];
   try {
@@ -114,12 +130,15 @@ function folderOf(name: string): string {
 }
 
 /** The files of a model, all of which must be in the archive. */
-function filesOf(archive: ArchivedModels, name: string): CheckpointFiles {
-  const { path, entries, indexes } = archive;
+function filesOf(
+  archive: ArchivedModels,
+  name: string,
+  bytes: Uint8Array | undefined,
+): CheckpointFiles {
+  const { path, entries } = archive;
   const folder = folderOf(name);
   const place = `${path}/${name}`;
-  const bytes = indexes.get(name);
-  const index = bytes === undefined ? null : parseCheckpointIndex(bytes, { path: place });
+  const index = bytes === undefined ? null : parseIndex(bytes, place);
   const names = index?.shards ?? [name.slice(folder.length)];
   const missing = names.filter((shard) => !entries.has(folder + shard));
   if (missing.length > 0) {
@@ -130,6 +149,11 @@ function filesOf(archive: ArchivedModels, name: string): CheckpointFiles {
   const readBeside = (name: string): Steps<FileBeside | undefined> =>
     readSmall(archive, folder + name);
   return { path: place, index, shards, passedOver: [], readBeside };
+}
+
+/** Parses an index whose length was checked before it was read. */
+function parseIndex(bytes: Uint8Array, path: string): CheckpointIndex {
+  return parseCheckpointIndex(bytes, { path, maxIndexByteLength: bytes.length });
 }
 
 /** Reads a small file within the archive; undefined when there is none. */

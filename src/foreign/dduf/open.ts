@@ -58,10 +58,10 @@ export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pip
   requireBoolean('toVerify', toVerify);
   const label = pathText('path', path);
   requireLittleEndianHost(label);
-  const archive = readModels(label, variant);
+  const { archive, indexes } = readModels(label, variant);
   const files: LazyShards[] = [];
   const opened = openModels(archive.chosen, toVerify, (name) => {
-    const shards = openModel(archive, name, options);
+    const shards = openModel(archive, name, indexes.get(name), options);
     files.push(shards);
     return Checkpoint.of(shards);
   });

@@ -98,8 +98,8 @@ async function rewriteOpen<Info extends SelectableInfo>(
   for (const [name, model] of source.models) {
     models.push(await planModel(model, folder, `${name}/`, files, options));
   }
-  const own = ownPart(folder, models, files);
-  const parts = [...models.map(({ part }) => part), own];
+  const [own, mark] = ownParts(folder, models, files);
+  const parts = [...models.map(({ part }) => part), own, mark];
   const path = join(folder, PIPELINE_FILE);
   const totalSize = parts.reduce((sum, { checkpoint }) => sum + checkpoint.totalSize, 0);
   const copied = parts.flatMap(({ prefix, otherFiles }) => below(prefix, otherFiles));
@@ -151,13 +151,23 @@ async function planModel<Info extends SelectableInfo>(
   return { part, facts, report };
 }
 
-/** The pipeline's own files, and those in folders without a model; the file that makes it one comes last. */
-function ownPart(folder: string, models: readonly PlannedModel[], all: readonly OtherFile[]): Part {
+/**
+ * The pipeline's own files, and those in folders without a model; then the file that makes it one, by itself: within a
+ * part files with free names get their places first.
+ */
+function ownParts(
+  folder: string,
+  models: readonly PlannedModel[],
+  all: readonly OtherFile[],
+): [own: Part, mark: Part] {
   const prefixes = models.map(({ part }) => part.prefix);
   const own = all.filter(({ name }) => !prefixes.some((prefix) => name.startsWith(prefix)));
   const isMark = ({ name }: OtherFile): boolean => name === PIPELINE_FILE;
-  const otherFiles = [...own.filter((file) => !isMark(file)), ...own.filter(isMark)];
-  return { folder, prefix: '', checkpoint: NO_CHECKPOINT, otherFiles, obsolete: [] };
+  const part = { folder, prefix: '', checkpoint: NO_CHECKPOINT, obsolete: [] };
+  return [
+    { ...part, otherFiles: own.filter((file) => !isMark(file)) },
+    { ...part, otherFiles: own.filter(isMark) },
+  ];
 }
 
 /** The facts of all models together. */

@@ -115,8 +115,8 @@ export interface ConversionPlan
  * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
  * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
  * new files are complete, every model has its old ones; `model_index.json` is the last. `variant` takes the files of a
- * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `select` and `filenamePattern` are
- * refused. In the result names of files and tensors begin with the folder.
+ * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `select`, `filenamePattern` and
+ * `copyOtherFiles: false` are refused. In the result names of files and tensors begin with the folder.
  *
  * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast, written,
  * read back and compared. Without `verify` the kernel copies bytes that need no change. Memory stays small at any
@@ -252,9 +252,14 @@ function requirePipelineOptions(options: Omit<ConversionOptions, 'dryRun'>, targ
     if (value === undefined) continue;
     throw argumentRangeError(name, 'left out for a pipeline, whose models keep their names', value);
   }
-  if (!target.endsWith(SHARD_EXTENSION)) return;
-  const expected = 'the path of a folder, which gets a folder for each model of the pipeline';
-  throw argumentRangeError('target', expected, target);
+  if (target.endsWith(SHARD_EXTENSION)) {
+    const expected = 'the path of a folder, which gets a folder for each model of the pipeline';
+    throw argumentRangeError('target', expected, target);
+  }
+  if (options.copyOtherFiles === false) {
+    const expected = 'left out or true for a pipeline, which always brings its other files';
+    throw argumentRangeError('copyOtherFiles', expected, false);
+  }
 }
 
 /** Checked here, because an index accepts more types than a header. */

@@ -5,8 +5,8 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FileChangedError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
-import { findFolder, isCachedId } from '../../file/checkpoint/open.js';
-import { findModels } from '../../file/checkpoint/open-pipeline.js';
+import { findFolder, isCachedId, openShards } from '../../file/checkpoint/open.js';
+import { findModels, openModel } from '../../file/checkpoint/open-pipeline.js';
 import { modelsOf, namesIn } from '../../file/checkpoint/pipeline.js';
 import {
   hasCheckpoint,
@@ -19,9 +19,9 @@ import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import { verifyEntries } from '../../foreign/checksums.js';
 import {
-  type ArchivedModels,
-  openModel,
+  openModel as openArchivedModel,
   openWhole,
+  type ReadModels,
   readModels,
 } from '../../foreign/dduf/models.js';
 import type { ArchiveEntry } from '../../foreign/zip/archive.js';
@@ -36,7 +36,7 @@ import {
   type OtherFiles,
 } from '../checkpoint/other-files.js';
 import type { ListedPipeline, PipelineSource } from '../checkpoint/rewrite-pipeline.js';
-import { openSafetensorsSource, safetensorsSource } from '../checkpoint/safetensors-source.js';
+import { safetensorsSource } from '../checkpoint/safetensors-source.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
 
 /** A pipeline that was found. */
@@ -86,8 +86,8 @@ export function listPipeline(
   opening: PipelineOpening,
 ): ListedPipeline<TensorInfo> {
   if (isArchive) {
-    const archive = readModels(path, opening.variant);
-    return { folders: [...archive.chosen.keys()], open: () => openArchived(archive, opening) };
+    const read = readModels(path, opening.variant, opening.maxIndexByteLength);
+    return { folders: [...read.archive.chosen.keys()], open: () => openArchived(read, opening) };
   }
   requireOutside(path, target);
   const { models } = runSync(findModels(path, opening.variant));
@@ -128,7 +128,7 @@ async function openEach<Place>(
 async function openFolder(
   folder: string,
   listed: readonly string[],
-  { verify, variant: wanted, ...opening }: PipelineOpening,
+  { variant: wanted, maxIndexByteLength, verify, dequantize, signal }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
   const { models: found } = runSync(findModels(folder, wanted));
   // The call may have waited for their locks.
@@ -138,9 +138,17 @@ async function openFolder(
   }
   requireNoTorch(folder, listed);
   const places = found.map((model) => [model.name, model] as const);
-  const models = await openEach(places, ({ path, variant }) =>
-    openSafetensorsSource(join(folder, path), { ...opening, variant, isNamed: verify }),
-  );
+  const models = await openEach(places, async ({ path: below, variant: usual }) => {
+    const path = join(folder, below);
+    const open = openModel(path, usual, (variant) =>
+      openShards(path, { maxIndexByteLength, variant, storage: 'read' }),
+    );
+    return await safetensorsSource(await runAsync(open, signal), {
+      isNamed: verify,
+      dequantize,
+      signal,
+    });
+  });
   return {
     models,
     otherFiles: (target) => filesIn(folder, target, listed),
@@ -178,7 +186,7 @@ function requireNoTorch(folder: string, models: readonly string[]): void {
  */
 function filesIn(folder: string, target: string, models: readonly string[]): OtherFiles {
   const entries = readdirSync(folder).filter((name) => !name.startsWith('.'));
-  const folders = entries.filter((name) => statSync(join(folder, name)).isDirectory()).sort();
+  const folders = entries.filter((name) => isFolder(join(folder, name))).sort();
   const isInside = runSync(insideOf(folder));
   const own = findOtherFiles(folder, target);
   const files = [...own.files];
@@ -197,14 +205,14 @@ function filesIn(folder: string, target: string, models: readonly string[]): Oth
 
 /** An archive: its models, and all other entries. Those with weights that no model has are skipped. */
 async function openArchived(
-  archive: ArchivedModels,
+  { archive, indexes }: ReadModels,
   { verify, dequantize, signal }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
   const { path } = archive;
   const storage = await runAsync(openWhole(archive), signal);
   const taken = new Set<string>();
   const open = async (name: string): Promise<CheckpointSource<TensorInfo>> => {
-    const shards = openModel(archive, name, { storage: 'read' });
+    const shards = openArchivedModel(archive, name, indexes.get(name), { storage: 'read' });
     for (const shard of shards.files.shards) taken.add(shard.path.slice(path.length + 1));
     taken.add(name);
     return await safetensorsSource(shards, { isNamed: verify, dequantize, signal });
@@ -236,6 +244,11 @@ async function openArchived(
       storage.close(false);
     },
   };
+}
+
+/** Whether a path is that of a folder; a dangling link is none. */
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 function closeAll(models: ReadonlyMap<string, CheckpointSource<TensorInfo>>): void {

@@ -1,11 +1,12 @@
 /** Which pipelines are taken as sources, beside other saves and into which targets. */
-import { closeSync, existsSync, openSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { loadCheckpoint } from '../../../src/index.js';
+import { loadCheckpoint, openPipeline } from '../../../src/index.js';
 import { convert } from '../../../src/write/convert/convert.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
-import { contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
+import { Replacement } from '../../../src/write/replacement/replacement.js';
+import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -99,3 +100,66 @@ it.each(['half', 'unet', 'unet/deep'])(
     await convert(folder, `${folder}-half`, options);
   },
 );
+
+it.each(['unet/config.json', 'scheduler/scheduler_config.json'])(
+  'gives model_index.json its name last, also where %s replaces a file',
+  async (name) => {
+    const target = folderOf({ [name]: 'old' });
+    const moves = vi.spyOn(Replacement.prototype, 'moveTo');
+    try {
+      await convert(folderOf(FILES), target, options);
+      expect(moves.mock.calls.at(-1)).toEqual([join(target, 'model_index.json')]);
+    } finally {
+      moves.mockRestore();
+    }
+  },
+);
+
+describe.skipIf(process.platform === 'win32')('with links that lead nowhere', () => {
+  const unet = 'unet/diffusion_pytorch_model.safetensors';
+
+  it('takes the variant that is there, as openPipeline does', async () => {
+    const { [unet]: _, ...files } = FILES;
+    const folder = folderOf(files);
+    symlinkSync('nowhere', join(folder, unet));
+    using pipeline = openPipeline(folder);
+    expect(pipeline.models.get('unet')?.keys()).toEqual(['half']);
+    const target = temporaryPath('target');
+    const { files: written } = await convert(folder, target, options);
+    expect(written).toContain('unet/diffusion_pytorch_model.fp16.safetensors');
+    expect([...loadCheckpoint(join(target, 'unet')).keys()]).toEqual(['half']);
+  });
+
+  it('leaves out weights of the whole pipeline', async () => {
+    const folder = folderOf(FILES);
+    for (const name of ['v1-pruned.safetensors', 'v1-ema.safetensors']) {
+      symlinkSync('nowhere', join(folder, name));
+    }
+    const { files } = await convert(folder, temporaryPath('target'), options);
+    expect(files).toContain(unet);
+  });
+});
+
+it.each([
+  ['an archive', archiveOf],
+  ['a folder', folderOf],
+])('limits the indexes of %s', async (_, made) => {
+  const source = made(FILES);
+  const target = temporaryPath('target');
+  const byteLength = FILES['text_encoder/model.safetensors.index.json'].length;
+  const limited = (maxIndexByteLength: number): Promise<unknown> =>
+    convert(source, target, { ...options, limits: { maxIndexByteLength } });
+  const code = 'SAFETENSORS_INDEX_TOO_LARGE';
+  await expect(limited(byteLength - 1)).rejects.toMatchObject({ code });
+  await limited(byteLength);
+});
+
+it('refuses to leave out the other files', async () => {
+  const source = folderOf(FILES);
+  const target = temporaryPath('target');
+  await expect(convert(source, target, { copyOtherFiles: false })).rejects.toThrow(
+    'copyOtherFiles must be left out or true for a pipeline',
+  );
+  expect(existsSync(target)).toBe(false);
+  await convert(source, target, { ...options, copyOtherFiles: true });
+});

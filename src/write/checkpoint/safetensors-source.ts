@@ -31,7 +31,7 @@ interface SafetensorsSourceOptions {
   /** The files of a variant in a folder. */
   readonly variant?: string | undefined;
   /** Compares tensors with their file's sums, and writes them one by one, so that errors name them. */
-  readonly isNamed: boolean;
+  readonly isVerified: boolean;
   /** The dtype of dequantized weights; quantized tensors stay as they are by default. */
   readonly dequantize?: Dtype | undefined;
   readonly signal: AbortSignal | undefined;
@@ -45,12 +45,12 @@ interface SafetensorsSourceOptions {
  */
 export async function openSafetensorsSource(
   path: string | URL,
-  { maxIndexByteLength, variant, isNamed, dequantize, signal }: SafetensorsSourceOptions,
+  { maxIndexByteLength, variant, isVerified, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   // Read, not mapped: mapped pages of copied files would count as memory of the process.
   const options = { maxIndexByteLength, variant, storage: 'read' } as const;
   const shards = await runAsync(openShards(path, options), signal);
-  return await safetensorsSource(shards, { isNamed, dequantize, signal });
+  return await safetensorsSource(shards, { isVerified, dequantize, signal });
 }
 
 /**
@@ -60,10 +60,10 @@ export async function openSafetensorsSource(
  */
 export async function safetensorsSource(
   shards: LazyShards,
-  { isNamed, dequantize, signal }: SafetensorsSourceOptions,
+  { isVerified, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   try {
-    const table = new SourceTensors(shards, isNamed);
+    const table = new SourceTensors(shards, isVerified);
     const { index, path: label, readBeside: readInArchive } = shards.files;
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
     const source: CheckpointSource<TensorInfo> = {
@@ -77,7 +77,7 @@ export async function safetensorsSource(
     if (dequantize === undefined) return source;
     const { tensors } = await runAsync(source.list(), signal);
     const stored = storedBytes(shards.files, tensors);
-    const compare = isNamed ? compareStored : undefined;
+    const compare = isVerified ? compareStored : undefined;
     return await dequantizedSource(source, { stored, dtype: dequantize, compare, signal });
   } catch (error) {
     shards.close({});

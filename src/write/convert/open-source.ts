@@ -62,7 +62,7 @@ export async function openConversionSource(
   if (format !== null) requireUsed({ ...options, dequantize }, format);
   if (format === 'safetensors') {
     const { maxIndexByteLength } = limits;
-    const chosen = { maxIndexByteLength, isNamed: verify, dequantize, signal };
+    const chosen = { maxIndexByteLength, isVerified: verify, dequantize, signal };
     return await openSafetensorsSource(path, chosen);
   }
   if (format === 'torch') {

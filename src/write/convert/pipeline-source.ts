@@ -144,7 +144,7 @@ async function openFolder(
       openShards(path, { maxIndexByteLength, variant, storage: 'read' }),
     );
     return await safetensorsSource(await runAsync(open, signal), {
-      isNamed: verify,
+      isVerified: verify,
       dequantize,
       signal,
     });
@@ -215,7 +215,7 @@ async function openArchived(
     const shards = openArchivedModel(archive, name, indexes.get(name), { storage: 'read' });
     for (const shard of shards.files.shards) taken.add(shard.path.slice(path.length + 1));
     taken.add(name);
-    return await safetensorsSource(shards, { isNamed: verify, dequantize, signal });
+    return await safetensorsSource(shards, { isVerified: verify, dequantize, signal });
   };
   const models = await openEach(archive.chosen, open).catch((error: unknown) => {
     storage.close(false);

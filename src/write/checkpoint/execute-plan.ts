@@ -126,12 +126,8 @@ export async function writeFolders(
   { verify = false, closeSources }: Extras,
 ): Promise<StaleFiles[]> {
   const { durable = true } = options;
-  const lengths = contents.flatMap(({ checkpoint: { files }, otherFiles = [] }) => [
-    ...files.map(({ layout }) => layout),
-    ...otherFiles,
-  ]);
   const failures: unknown[] = [];
-  const transfer = new Transfer(totalByteLength(lengths), options, () => {
+  const transfer = new Transfer(writtenByteLength(contents), options, () => {
     if (failures.length > 0) throw failures[0];
   });
   const layouts = contents.map(({ checkpoint }) => checkpoint);
@@ -171,6 +167,15 @@ export async function writeFolders(
     for (const replacement of replacements) await replacement.discard();
     sources.end();
   }
+}
+
+/** The bytes that `writeFolders` writes, of all files. */
+export function writtenByteLength(contents: readonly FolderContents[]): number {
+  const lengths = contents.flatMap(({ checkpoint: { files }, otherFiles = [] }) => [
+    ...files.map(({ layout }) => layout),
+    ...otherFiles,
+  ]);
+  return totalByteLength(lengths);
 }
 
 /** Names of all files that a folder gets. */

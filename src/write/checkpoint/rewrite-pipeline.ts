@@ -4,11 +4,18 @@ import { basename, join } from 'node:path';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { runAsync } from '../../platform/io/steps.js';
+import type { TransferOptions } from '../../platform/transfer/transfer.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
-import { type FolderContents, indexNameOf, NO_CHECKPOINT, writeFolders } from './execute-plan.js';
+import {
+  type FolderContents,
+  indexNameOf,
+  NO_CHECKPOINT,
+  writeFolders,
+  writtenByteLength,
+} from './execute-plan.js';
 import { layOutCheckpoint } from './layout.js';
 import { inLockedFolder, inLockedSubfolders } from './locked-folder.js';
 import type { OtherFile, OtherFiles } from './other-files.js';
@@ -25,14 +32,21 @@ import {
 import { selectTensors } from './selected-tensors.js';
 import type { CheckpointSource } from './source.js';
 
+/** A pass over bytes of a source before the first write. */
+export interface SourceCheck {
+  /** How many it reads. */
+  readonly byteLength: number;
+  run(options: TransferOptions): Promise<void>;
+}
+
 /** An open pipeline. */
 export interface PipelineSource<Info extends SelectableInfo = SelectableInfo> {
   /** Its models by their folders. */
   readonly models: ReadonlyMap<string, CheckpointSource<Info>>;
   /** The files without weights, by their paths in the pipeline; none when it is the folder `target`. */
   otherFiles(target: string): OtherFiles;
-  /** Checks the bytes that are about to be written. */
-  verify?(signal: AbortSignal | undefined): Promise<void>;
+  /** Compares bytes that are about to be written with checksums. */
+  readonly check?: SourceCheck | undefined;
   /** Closes all files. May be called again. */
   close(): void;
 }
@@ -105,11 +119,21 @@ async function rewriteOpen<Info extends SelectableInfo>(
   const copied = parts.flatMap(({ prefix, otherFiles }) => below(prefix, otherFiles));
   const result = { path, index: null, totalSize, ...factsOf(models), copied, skipped };
   if (options.dryRun === true) return { ...result, ...planOf(parts, folder) };
-  await source.verify?.(options.signal);
+  const checked = source.check?.byteLength ?? 0;
+  const totalBytes = checked + writtenByteLength(parts);
+  const after = (before: number): TransferOptions => ({
+    signal: options.signal,
+    onProgress: ({ bytes }) => options.onProgress?.({ bytes: before + bytes, totalBytes }),
+  });
+  await source.check?.run(after(0));
   for (const { name } of own.otherFiles) makeInnerFolders(folder, name, made);
   const { verify } = options;
   const closeSources = (): void => source.close();
-  const stale = await writeFolders(parts, options, { verify, closeSources });
+  const stale = await writeFolders(
+    parts,
+    { ...options, ...after(checked) },
+    { verify, closeSources },
+  );
   const overflowed = new Map(
     models.flatMap(({ part, report }) =>
       Array.from(report.overflowed, ([name, count]) => [part.prefix + name, count] as const),

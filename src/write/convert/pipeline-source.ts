@@ -28,6 +28,8 @@ import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
 import { systemRealpath } from '../../platform/io/file-calls.js';
 import { runAsync, runSync } from '../../platform/io/steps.js';
+import { totalByteLength } from '../../platform/transfer/transfer.js';
+import type { LendingStorage } from '../../tensor/storage/storage.js';
 import {
   findOtherFiles,
   isOtherName,
@@ -35,7 +37,11 @@ import {
   type OtherFile,
   type OtherFiles,
 } from '../checkpoint/other-files.js';
-import type { ListedPipeline, PipelineSource } from '../checkpoint/rewrite-pipeline.js';
+import type {
+  ListedPipeline,
+  PipelineSource,
+  SourceCheck,
+} from '../checkpoint/rewrite-pipeline.js';
 import { safetensorsSource } from '../checkpoint/safetensors-source.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
 
@@ -224,6 +230,7 @@ async function openArchived(
   const entries = [...archive.entries.values()];
   const isCopied = ({ name, byteLength }: ArchiveEntry): boolean =>
     isOtherName(name.slice(name.indexOf('/') + 1)) && byteLength <= MAX_OTHER_BYTE_LENGTH;
+  const read = entries.filter((entry) => taken.has(entry.name) || isCopied(entry));
   return {
     models,
     otherFiles: () => {
@@ -234,15 +241,20 @@ async function openArchived(
       const skipped = others.filter((entry) => !isCopied(entry)).map(({ name }) => name);
       return { files, skipped, obsolete: [] };
     },
-    verify: async () => {
-      if (!verify) return;
-      const read = entries.filter((entry) => taken.has(entry.name) || isCopied(entry));
-      await verifyEntries(storage, { entries: read, limits: {} }, { signal });
-    },
+    check: verify ? checkOf(storage, read) : undefined,
     close: () => {
       closeAll(models);
       storage.close(false);
     },
+  };
+}
+
+/** Compares entries with their checksums. */
+function checkOf(storage: LendingStorage, all: readonly ArchiveEntry[]): SourceCheck {
+  const entries = all.filter(({ crc32 }) => crc32 !== null);
+  return {
+    byteLength: totalByteLength(entries),
+    run: (options) => verifyEntries(storage, { entries, limits: {} }, options),
   };
 }
 

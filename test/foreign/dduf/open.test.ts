@@ -3,6 +3,7 @@ import { readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { openDduf } from '../../../src/convert.js';
 import { FormatError } from '../../../src/errors/errors.js';
+import { readModels } from '../../../src/foreign/dduf/models.js';
 import {
   type Checkpoint,
   loadFile,
@@ -14,7 +15,7 @@ import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { storedArchive } from '../stored-archive.js';
-import { FILES, UNET } from './pipeline-files.js';
+import { archiveOf, FILES, UNET } from './pipeline-files.js';
 
 function written(bytes: Uint8Array, name = 'pipeline.dduf'): string {
   const path = temporaryPath(name);
@@ -269,4 +270,13 @@ describe.skipIf(isSkipped(python))(titleWith(python, "the Hub's Python library")
     expect(good).toEqual(Object.keys(FILES).sort());
     expect(refused.filter((answer: unknown) => typeof answer !== 'string')).toEqual([]);
   });
+});
+
+it('keeps no bytes of indexes with the archive, which stays as long as the handle', () => {
+  const { archive, indexes } = readModels(archiveOf(FILES), undefined);
+  expect([...indexes.keys()]).toEqual(['text_encoder/model.safetensors.index.json']);
+  const kept = Object.values(archive).flatMap((value) =>
+    value instanceof Map ? [...value.values()] : [value],
+  );
+  expect(kept.filter((value) => value instanceof Uint8Array)).toEqual([archive.start]);
 });

@@ -3,6 +3,7 @@ import { closeSync, existsSync, openSync, renameSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { loadCheckpoint, openPipeline } from '../../../src/index.js';
+import type { TransferProgress } from '../../../src/platform/transfer/transfer.js';
 import { convert } from '../../../src/write/convert/convert.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
@@ -162,4 +163,23 @@ it('refuses to leave out the other files', async () => {
   );
   expect(existsSync(target)).toBe(false);
   await convert(source, target, { ...options, copyOtherFiles: true });
+});
+
+it('counts the bytes that are compared with checksums before those that are written', async () => {
+  const source = archiveOf(FILES);
+  const progressOf = async (verify: boolean): Promise<TransferProgress[]> => {
+    const seen: TransferProgress[] = [];
+    const onProgress = (progress: TransferProgress): number => seen.push(progress);
+    await convert(source, temporaryPath('target'), { ...options, verify, onProgress });
+    return seen;
+  };
+  const { totalBytes: written } = (await progressOf(false)).at(-1) as TransferProgress;
+  const seen = await progressOf(true);
+  const { 'unet/diffusion_pytorch_model.fp16.safetensors': _, ...read } = FILES;
+  const compared = Object.values(read).reduce((sum, content) => sum + content.length, 0);
+  const totalBytes = compared + written;
+  expect(seen).toContainEqual({ bytes: compared, totalBytes });
+  expect(seen.at(-1)).toEqual({ bytes: totalBytes, totalBytes });
+  const bytes = seen.map((each) => each.bytes);
+  expect(bytes).toEqual(bytes.toSorted((a, b) => a - b));
 });

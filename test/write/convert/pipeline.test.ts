@@ -9,9 +9,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { convert, convertStream } from '../../../src/convert.js';
 import { loadCheckpoint, openPipeline, parse } from '../../../src/index.js';
-import { convert } from '../../../src/write/convert/convert.js';
-import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';

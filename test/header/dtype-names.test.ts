@@ -17,7 +17,7 @@ test.each([
 ])('%s is %s', (name, dtype) => {
   expect(dtypeOfOtherName(name)).toBe(dtype);
   expect(() => readSpec('t', { dtype: name as Dtype, shape: [] })).toThrow(
-    `tensor "t": expected one of ${DTYPE_NAMES.join(', ')}, found "${name}"; it is called ${dtype} here`,
+    `tensor "t": expected the dtype to be one of ${DTYPE_NAMES.join(', ')}, found "${name}"; it is called ${dtype} here`,
   );
 });
 

@@ -16,6 +16,8 @@ const TORCH = join(root, 'test/fixtures/torch');
 
 /** `--filter` takes a glob, `names` a list; no function takes several sources, as `--duplicates` is for. */
 const OWN = ['filter', 'exclude', 'duplicates'];
+/** Functions that read this machine take a revision in the id, as `hf://org/name@revision`. */
+const OWN_OF_LOCAL = [...OWN, 'revision'];
 
 /** The options of a function, from its error for an unknown one. */
 async function optionsOf(call: (options: object) => Promise<unknown>): Promise<string[]> {
@@ -26,13 +28,13 @@ async function optionsOf(call: (options: object) => Promise<unknown>): Promise<s
   return (/the options are (.+)$/.exec(message)?.[1] ?? '').split(', ');
 }
 
-test.each<[command: string, (options: object) => Promise<unknown>]>([
-  ['convert', (options) => convert('x', 'y', options)],
-  ['split', (options) => reshard('x', 'y', options)],
-  ['merge', (options) => reshard('x', 'y', options)],
-  ['download', (options) => download('x', 'y', options)],
-])('%s has options of its function', async (name, work) => {
-  const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !OWN.includes(one));
+test.each<[command: string, (options: object) => Promise<unknown>, own: readonly string[]]>([
+  ['convert', (options) => convert('x', 'y', options), OWN_OF_LOCAL],
+  ['split', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
+  ['merge', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
+  ['download', (options) => download('x', 'y', options), OWN],
+])('%s has options of its function', async (name, work, own) => {
+  const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !own.includes(one));
   expect(options.length).toBeGreaterThan(2);
   expect(await optionsOf(work)).toEqual(expect.arrayContaining(options.map(functionOptionOf)));
 });

@@ -34,7 +34,8 @@ const ENTRIES = ['index', 'remote', 'convert', 'hub', 'quantized', 'inspect'];
 const importOf = (entry) => (entry === 'index' ? 'safetensors-mmap' : `safetensors-mmap/${entry}`);
 
 rmSync(join(site, 'build'), { recursive: true, force: true });
-if (!existsSync(join(site, 'node_modules'))) run('npm', ['ci', '--no-audit', '--no-fund'], site);
+if (!existsSync(join(site, 'node_modules')))
+  run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], site);
 copyPages();
 writeReference();
 writeFrontPage();

@@ -20,6 +20,7 @@ import { fromFloat32 } from '../../src/index.js';
 import { storedArchive } from '../foreign/stored-archive.js';
 import { writeBelow, writeCheckpoint } from './make-checkpoint.js';
 import { type Entry, fileBytes } from './make-file.js';
+import { MODEL_INDEX } from './model-index.js';
 
 const TENSORS: readonly Entry[] = [
   {
@@ -61,12 +62,7 @@ const BLOCKS_CONFIG = { quant_method: 'fp8', weight_block_size: [2, 4] };
 
 /** The files of a pipeline. */
 const PIPELINE: Readonly<Record<string, string | Uint8Array>> = {
-  'model_index.json': JSON.stringify({
-    _class_name: 'ExamplePipeline',
-    scheduler: ['diffusers', 'EulerDiscreteScheduler'],
-    text_encoder: ['transformers', 'CLIPTextModel'],
-    unet: ['diffusers', 'UNet2DConditionModel'],
-  }),
+  'model_index.json': MODEL_INDEX,
   'scheduler/scheduler_config.json': '{}',
   'text_encoder/config.json': '{}',
   'text_encoder/model.safetensors': fileBytes(TENSORS.toReversed()),

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
+import { MODEL_INDEX } from '../../support/model-index.js';
 import { storedArchive } from '../stored-archive.js';
 
 type Files = Readonly<Record<string, string | Uint8Array>>;
@@ -18,12 +19,7 @@ const INDEX = {
 };
 
 export const FILES = {
-  'model_index.json': JSON.stringify({
-    _class_name: 'Pipeline',
-    scheduler: ['diffusers', 'EulerDiscreteScheduler'],
-    text_encoder: ['transformers', 'CLIPTextModel'],
-    unet: ['diffusers', 'UNet2DConditionModel'],
-  }),
+  'model_index.json': MODEL_INDEX,
   'scheduler/scheduler_config.json': '{}',
   'text_encoder/config.json': '{}',
   'text_encoder/model-00001-of-00002.safetensors': fileBytes([

@@ -7,6 +7,7 @@ import { runDownload } from '../../../src/remote/download/run-download.js';
 import type { Files } from '../../support/hub-server.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { MODEL_INDEX } from '../../support/model-index.js';
 import { downloadFrom, emptyFolder, settingsOf, useHub } from './downloads.js';
 
 function weights(name: string): Uint8Array {
@@ -21,12 +22,7 @@ const INDEX = {
 /** What a copy has. */
 const COPIED: Files = {
   'README.md': 'of the pipeline',
-  'model_index.json': JSON.stringify({
-    _class_name: 'Pipeline',
-    scheduler: ['diffusers', 'EulerDiscreteScheduler'],
-    text_encoder: ['transformers', 'CLIPTextModel'],
-    unet: ['diffusers', 'UNet2DConditionModel'],
-  }),
+  'model_index.json': MODEL_INDEX,
   'scheduler/scheduler_config.json': '{}',
   'text_encoder/config.json': '{"is":"encoder"}',
   'text_encoder/model-00001-of-00002.safetensors': weights('a'),

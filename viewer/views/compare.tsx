@@ -14,19 +14,16 @@ import { useSignal } from '../parts/signal.js';
 import { go, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 import { WorkRow } from '../parts/work-row.js';
-import type { NameDifference, ValueDifferences } from '../worker/compare.js';
+import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
 import { Lora } from './lora.js';
 import { Open } from './open.js';
 
 /** Rows of a list that are shown; all are saved. */
 const SHOWN = 200;
 
-function Names({ names: { added, removed, changed, comparable } }: { names: NameDifference }) {
-  const rows = [
-    ...added.map((name) => ['added', name, '', ''] as const),
-    ...removed.map((name) => ['removed', name, '', ''] as const),
-    ...changed.map(({ name, before, after }) => ['changed', name, before, after] as const),
-  ];
+function Names({ names: { differing, comparable } }: { names: NameDifference }) {
+  const countOf = (kind: DifferingTensor['difference']): number =>
+    differing.filter(({ difference }) => difference === kind).length;
   return (
     <section class="card">
       <div class="row">
@@ -34,16 +31,23 @@ function Names({ names: { added, removed, changed, comparable } }: { names: Name
         <SaveTable
           name="differences of tensors"
           columns={['difference', 'name', 'before', 'after']}
-          rows={() => rows}
+          rows={() =>
+            differing.map(({ difference, name, before, after }) => [
+              difference,
+              name,
+              before,
+              after,
+            ])
+          }
         />
       </div>
       <dl class="facts">
         {(
           [
             ['In both, of one shape', comparable],
-            ['Added', added.length],
-            ['Removed', removed.length],
-            ['Other shape or dtype', changed.length],
+            ['Added', countOf('added')],
+            ['Removed', countOf('removed')],
+            ['Other shape or dtype', countOf('changed')],
           ] as const
         ).map(([label, count]) => (
           <div key={label}>
@@ -52,7 +56,7 @@ function Names({ names: { added, removed, changed, comparable } }: { names: Name
           </div>
         ))}
       </dl>
-      {rows.length > 0 && (
+      {differing.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached by the keyboard
         <section class="scroll long" tabIndex={0} aria-label="Tensors that differ">
           <table>
@@ -65,7 +69,7 @@ function Names({ names: { added, removed, changed, comparable } }: { names: Name
               </tr>
             </thead>
             <tbody>
-              {rows.slice(0, SHOWN).map(([difference, name, before, after]) => (
+              {differing.slice(0, SHOWN).map(({ difference, name, before, after }) => (
                 <tr key={difference + name}>
                   <td>{difference}</td>
                   <td class="text mono">{name}</td>
@@ -77,9 +81,9 @@ function Names({ names: { added, removed, changed, comparable } }: { names: Name
           </table>
         </section>
       )}
-      {rows.length > SHOWN && (
+      {differing.length > SHOWN && (
         <p class="muted small">
-          The first {SHOWN} of {plural(rows.length, 'row')}; CSV and JSON have all.
+          The first {SHOWN} of {plural(differing.length, 'row')}; CSV and JSON have all.
         </p>
       )}
     </section>

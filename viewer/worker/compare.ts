@@ -9,8 +9,9 @@ import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
 import { readable, tensorFacts } from './values.js';
 
-/** A tensor whose dtype or shape differs. */
-export interface ChangedTensor {
+/** A tensor that one model lacks, or whose dtype or shape differs: each as text, empty where it is missing. */
+export interface DifferingTensor {
+  readonly difference: 'added' | 'removed' | 'changed';
   readonly name: string;
   readonly before: string;
   readonly after: string;
@@ -18,11 +19,8 @@ export interface ChangedTensor {
 
 /** Names of two models side by side. */
 export interface NameDifference {
-  /** Only in the second. */
-  readonly added: readonly string[];
-  /** Only in the first. */
-  readonly removed: readonly string[];
-  readonly changed: readonly ChangedTensor[];
+  /** Those only in the second, those only in the first, those in both. */
+  readonly differing: readonly DifferingTensor[];
   /** Tensors that both have with one shape: their values can be compared. */
   readonly comparable: number;
 }
@@ -51,21 +49,27 @@ function positions({ names }: TensorList): Map<string, number> {
 
 /** Compares names, dtypes and shapes. */
 export function nameDifference(first: TensorList, second: TensorList): NameDifference {
-  const [before, after] = [positions(first), positions(second)];
-  const changed: ChangedTensor[] = [];
+  const [ofFirst, ofSecond] = [positions(first), positions(second)];
+  const added: DifferingTensor[] = [];
+  const removed: DifferingTensor[] = [];
+  const changed: DifferingTensor[] = [];
   let comparable = 0;
-  for (const [name, at] of before) {
-    const other = after.get(name);
-    if (other === undefined) continue;
-    if (first.shapes[at] === second.shapes[other]) comparable++;
-    const [own, others] = [described(first, at), described(second, other)];
-    if (own !== others) changed.push({ name, before: own, after: others });
+  for (const [name, at] of ofSecond) {
+    if (ofFirst.has(name)) continue;
+    added.push({ difference: 'added', name, before: '', after: described(second, at) });
   }
-  return {
-    added: second.names.filter((name) => !before.has(name)),
-    removed: first.names.filter((name) => !after.has(name)),
-    ...{ changed, comparable },
-  };
+  for (const [name, at] of ofFirst) {
+    const other = ofSecond.get(name);
+    const before = described(first, at);
+    if (other === undefined) {
+      removed.push({ difference: 'removed', name, before, after: '' });
+      continue;
+    }
+    if (first.shapes[at] === second.shapes[other]) comparable++;
+    const after = described(second, other);
+    if (before !== after) changed.push({ difference: 'changed', name, before, after });
+  }
+  return { differing: [...added, ...removed, ...changed], comparable };
 }
 
 /** Compares the values of tensors that both have with one shape: of samples at the same places, or all. */

@@ -198,12 +198,11 @@ describe('two models', () => {
       { name: 'layers.1.w', relative, differing: 63 / 64, max_error: maxError },
     ]);
     const names = JSON.parse(await savedText(page, 'Save differences of tensors as JSON'));
-    expect(
-      names.map(({ difference, name }: { difference: string; name: string }) => [difference, name]),
-    ).toEqual([
-      ['added', 'new'],
-      ['removed', 'old'],
+    expect(names).toEqual([
+      { difference: 'added', name: 'new', before: '', after: 'U8 1' },
+      { difference: 'removed', name: 'old', before: 'U8 1', after: '' },
     ]);
+    expect(await page.getByRole('row', { name: /^added/ }).innerText()).toContain('U8 1');
     expect(faults).toEqual([]);
   });
 

@@ -82,11 +82,15 @@ function closing(socket: Socket): Promise<void> {
 
 /** Takes a little of an answer; false once the connection has ended. */
 async function takePiece(socket: Socket): Promise<boolean> {
-  const closed = closing(socket);
   while (!socket.closed) {
     if (socket.read(PIECE_BYTE_LENGTH) !== null) return true;
-    const readable = new Promise<void>((resolve) => socket.once('readable', () => resolve()));
-    await Promise.race([readable, closed]);
+    await new Promise<void>((resolve) => {
+      const goOn = (): void => {
+        socket.off('readable', goOn).off('close', goOn);
+        resolve();
+      };
+      socket.on('readable', goOn).on('close', goOn);
+    });
     // At its end there is less than a piece.
     if (socket.readableEnded || socket.readableLength < PIECE_BYTE_LENGTH) socket.read();
   }

@@ -1,10 +1,6 @@
 import { expect, it } from 'vitest';
-import {
-  headerBackupOf,
-  isInterimName,
-  makeTemporaryName,
-  TemporaryNames,
-} from '../../../src/platform/io/temporary-names.js';
+import { isInterimName, makeTemporaryName } from '../../../src/platform/io/temporary-name.js';
+import { headerBackupOf, TemporaryNames } from '../../../src/platform/io/temporary-names.js';
 
 const PATTERN = 'model{suffix}.safetensors';
 

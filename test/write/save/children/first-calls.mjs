@@ -1,0 +1,32 @@
+// The first calls of a process, whose code is loaded meanwhile. Prints names and metadata of what was saved though the
+// caller changed its arguments and closed the source, and the error of an edit of a file that changed after the call.
+
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { editMetadata, safeOpen, saveFile, saveFileSync } from '../../../../lib/index.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'first-calls-'));
+try {
+  const source = join(folder, 'source.safetensors');
+  const target = join(folder, 'target.safetensors');
+  const edited = join(folder, 'edited.safetensors');
+  const tensor = { dtype: 'U8', shape: [1], data: Uint8Array.of(1) };
+  for (const path of [source, edited]) saveFileSync(path, { a: tensor, b: tensor });
+  const file = safeOpen(source);
+  const tensors = new Map(file);
+  const options = { metadata: { license: 'mit' } };
+  const saving = saveFile(target, tensors, options);
+  const editing = editMetadata(edited, { license: 'mit' });
+  tensors.clear();
+  options.metadata.license = 'other';
+  file.close();
+  appendFileSync(edited, 'x');
+  const { code } = await editing.catch((error) => error);
+  await saving;
+  const saved = safeOpen(target);
+  console.log(JSON.stringify({ names: saved.keys(), metadata: [...saved.metadata], code }));
+  saved.close();
+} finally {
+  rmSync(folder, { recursive: true });
+}

@@ -69,7 +69,7 @@ const locations = {
 
 /**
  * Functions of entries that load their code at the first call, by their modules: programs that only read then parse a
- * fifth less at import. All of them are asynchronous; what is called synchronously stays where it is. `saveFile`,
+ * quarter less at import. All of them are asynchronous; what is called synchronously stays where it is. `saveFile`,
  * `editMetadata` and `serializeStream`, which look at arguments and files when they are called, are in the core, and
  * import what writes by themselves.
  */

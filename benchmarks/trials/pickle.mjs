@@ -36,6 +36,7 @@ const readPickle = {
     ## A checkpoint of torch in the page cache: opened, and every byte read
     | reader | open = open | first tensor = firstTensor | every byte = everyByte | of ours = everyByte / torchCheckpoint.everyByte × | RssAnon = anonymous MB | process to first byte = $start |
     - {reasons}
+    > checkpoint of torch, open, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.open / torchMapped.open
     > checkpoint of torch, every byte: faster than torch.load | at least 5 × | torchLoad.everyByte / torchCheckpoint.everyByte
     > checkpoint of torch, every byte, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.everyByte / torchMapped.everyByte
     > checkpoint of torch, process start to the first byte: faster than torch.load(mmap=True) | at least 12 × | mappedStart.elapsed / ourTorchStart.elapsed`,

@@ -16,6 +16,8 @@ const TABLE = `
   prefetched | safetensors-mmap, prefetch() | read.mjs prefetched | ours
   streamed | safetensors-mmap, stream() | read.mjs streamed | ours
   reused | safetensors-mmap, stream({ reuse: true }) | read.mjs reused | ours
+  streamedShards | safetensors-mmap, stream() | read.mjs shardsStreamed | ours
+  reusedShards | safetensors-mmap, stream({ reuse: true }) | read.mjs shardsReused | ours
   loaded | safetensors-mmap, readTensors() | read.mjs loaded | ours
   readFile | fs.readFile | read.mjs readFile
   mmapIo | @riaskov/mmap-io | read.mjs mmapIo | needs=@riaskov/mmap-io
@@ -24,6 +26,7 @@ const TABLE = `
   pickle | pickle, protocol 5 | read.py pickle | file=pickle needs=numpy
   numpy | Python safe_open, numpy | read.py safe_open-numpy | needs=safetensors,numpy,ml_dtypes
   torch | Python safe_open, torch | read.py safe_open-torch | needs=safetensors,torch
+  torchShards | Python safe_open, torch | read.py safe_open-torch-shards | needs=safetensors,torch
   python | Python mmap, json, numpy; no checks | read.py mmap-numpy | needs=numpy
   torchCheckpoint | openTorchCheckpoint | read.mjs torch | ours file=torch
   pickleparser | pickleparser | read.mjs torchByPickleparser | file=torch needs=pickleparser
@@ -44,6 +47,9 @@ const TABLE = `
   sortedJson | JSON.parse + checks, names sorted | headers.mjs json-keys
   pythonOpen | Python open | headers.py open | needs=safetensors,numpy,ml_dtypes
   pythonKeys | Python open + keys() | headers.py keys | needs=safetensors,numpy,ml_dtypes
+  openIndex | openCheckpoint | headers.mjs checkpoint | ours
+  openEveryHeader | openCheckpoint, every header: offsetKeys() | headers.mjs checkpoint-every-header | ours
+  pythonIndexKeys | Python safe_open of all shards, keys() | headers.py checkpoint-keys | needs=safetensors,numpy,ml_dtypes
 
   getBuilt | getTensor, a name built for the call | names.mjs built | ours
   getKept | getTensor, the same string again | names.mjs kept | ours
@@ -52,6 +58,8 @@ const TABLE = `
   convert | convert | convert.mjs convert | ours file=torch
   convertUnverified | convert, verify: false | convert.mjs convert-unverified | ours file=torch
   copy | cp | convert.mjs cp | file=torch
+  reshard | reshard, durable: false | convert.mjs reshard | ours
+  copyFolder | cp -r | convert.mjs cp-folder
   convertMapped | torch.load(mmap=True) and save_file | convert_checkpoint.py mapped | file=torch needs=safetensors,torch
   convertPy | the steps of convert.py, Python | convert_checkpoint.py verified | file=torch needs=safetensors,torch
 

@@ -1,5 +1,6 @@
 /** The files of the trials: which tensors they have, and a small writer of them, pseudo-random weights or holes. */
-import { truncate, writeFile } from 'node:fs/promises';
+import { mkdir, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 
 /** Bytes of an element; the dtypes of FP8 have one. */
 const ELEMENT_BYTES = { F32: 4, BF16: 2, F16: 2 };
@@ -17,7 +18,9 @@ const LAYERS = 16;
 const FULL_HIDDEN = 2048;
 const FULL_VOCABULARY = 128_256;
 
-const dataByteLength = (tensors) => tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
+/** Bytes of all data of tensors. */
+export const dataByteLength = (tensors) =>
+  tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
 
 /** The shapes of a layer's tensors, in multiples of the hidden size. */
 const LAYER = {
@@ -33,12 +36,12 @@ const LAYER = {
 };
 
 /** The tensors between embedding and output matrix, in the order of the modules. */
-function layersOf(hidden) {
+function layersOf(hidden, layers = LAYERS) {
   const bfloat16 = (name, shape) =>
     tensor(`model.${name}.weight`, 'BF16', ...shape.map((factor) => factor * hidden));
   const layerOf = (_, index) =>
     Object.entries(LAYER).map(([name, shape]) => bfloat16(`layers.${index}.${name}`, shape));
-  return [...Array.from({ length: LAYERS }, layerOf).flat(), bfloat16('norm', [1])];
+  return [...Array.from({ length: layers }, layerOf).flat(), bfloat16('norm', [1])];
 }
 
 /**
@@ -84,6 +87,35 @@ export function manySmallTensors(count) {
   );
 }
 
+/** Layers of a model that has several shards: with 17 GB its largest tensors have 147 MB. */
+const SHARDED_LAYERS = 32;
+const ELEMENTS_PER_LAYER = Object.values(LAYER).reduce(
+  (sum, [rows, columns = 0]) => sum + rows * columns,
+  0,
+);
+
+/** The layers of a larger model, of about `byteLength` bytes: 289 tensors, without embedding and output matrix. */
+export function largeModelTensors(byteLength) {
+  const hidden = Math.sqrt(byteLength / (SHARDED_LAYERS * ELEMENTS_PER_LAYER * ELEMENT_BYTES.BF16));
+  return layersOf(Math.max(8, Math.floor(hidden / 8) * 8), SHARDED_LAYERS);
+}
+
+const EXPERTS = 256;
+const EXPERT = ['gate_proj', 'up_proj', 'down_proj'].flatMap((name) => [
+  `${name}.weight`,
+  `${name}.weight_scale_inv`,
+]);
+
+/** Tensors of 4 kB with the names of a quantized mixture of experts, as the largest models have them. */
+export function expertTensors(count) {
+  return Array.from({ length: count }, (_, index) => {
+    const expert = Math.floor(index / EXPERT.length);
+    const layer = `model.layers.${Math.floor(expert / EXPERTS)}`;
+    const name = `${layer}.mlp.experts.${expert % EXPERTS}.${EXPERT[index % EXPERT.length]}`;
+    return tensor(name, 'BF16', 32, 64);
+  });
+}
+
 /** The order of dtypes in these files; the reference writes tensors of a later one first. */
 const DTYPES = ['U8', 'F8_E4M3', 'BF16', 'F32'];
 
@@ -112,11 +144,11 @@ function encodeHeader(tensors, metadata = {}, indent = 0) {
 /** Bytes written per call: large enough that calls cost nothing, small enough for the cache. */
 const BLOCK_BYTES = 4 * 2 ** 20;
 
-/** A file with pseudo-random weights, two BF16 values at a time, the same in every run. */
-function* contentsOf(tensors) {
+/** A file with pseudo-random weights, two BF16 values at a time, the same in every run with the same seed. */
+function* contentsOf(tensors, seed) {
   yield encodeHeader(tensors, { format: 'pt' });
   const block = new Uint32Array(BLOCK_BYTES / 4);
-  let next = 1;
+  let next = seed;
   for (let left = dataByteLength(tensors); left > 0; left -= BLOCK_BYTES) {
     for (let index = 0; index < block.length; index++) {
       // Marsaglia's xorshift generator over 32 bits.
@@ -131,12 +163,33 @@ function* contentsOf(tensors) {
 }
 
 /** Writes such a file and flushes it, or the system writes its pages back while the clocks of the trials run. */
-export const writeModel = (path, tensors, signal) =>
-  writeFile(path, contentsOf(tensors), { flag: 'wx', flush: true, signal });
+export const writeModel = (path, tensors, signal, seed = 1) =>
+  writeFile(path, contentsOf(tensors, seed), { flag: 'wx', flush: true, signal });
 
 /** Writes a file whose data is one hole: it reads as zeros and takes up no space. */
 export async function writeSparseModel(path, tensors, metadata = {}, indent = 0) {
   const header = encodeHeader(tensors, metadata, indent);
   await writeFile(path, header, { flag: 'wx' });
   await truncate(path, header.length + dataByteLength(tensors));
+}
+
+/**
+ * Writes tensors as a checkpoint into a new folder, as many into each of `count` shards, each by `write`, which gets
+ * its path, its tensors and its number. Gives the path of the index.
+ */
+export async function writeCheckpoint(folder, tensors, count, write) {
+  await mkdir(folder);
+  const weightMap = {};
+  const numbered = (number) => String(number).padStart(5, '0');
+  for (let number = 1; number <= count; number++) {
+    const name = `model-${numbered(number)}-of-${numbered(count)}.safetensors`;
+    const ends = [number - 1, number].map((at) => Math.floor((at * tensors.length) / count));
+    const own = tensors.slice(...ends);
+    await write(join(folder, name), own, number);
+    for (const { name: key } of own) weightMap[key] = name;
+  }
+  const metadata = { total_size: dataByteLength(tensors) };
+  const path = join(folder, 'model.safetensors.index.json');
+  await writeFile(path, JSON.stringify({ metadata, weight_map: weightMap }, null, 2));
+  return path;
 }

@@ -15,10 +15,12 @@ import { quantized } from './trials/quantized.mjs';
 import { reading } from './trials/reading.mjs';
 import { rows } from './trials/rows.mjs';
 import { save } from './trials/saving.mjs';
+import { shards } from './trials/shards.mjs';
 
 export const TRIALS = [
   ...opening,
   ...reading,
+  ...shards,
   rows,
   network,
   save,

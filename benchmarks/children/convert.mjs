@@ -1,18 +1,31 @@
 /**
  * Converts a checkpoint of torch in a process of its own, everything imported: `convert`, or `convert-unverified`;
- * `cp` copies it as it is. Arguments: METHOD FILE TARGET. Prints the ms as `elapsed`, and as `peak` the highest
- * resident memory. `convert_checkpoint.py` does the same.
+ * `cp` copies it as it is. Arguments: METHOD FILE TARGET. With an index, `reshard` writes its tensors into a folder, in
+ * shards of as many bytes as a further argument says, and `cp-folder` copies its folder. Prints the ms as `elapsed`,
+ * and as `peak` the highest resident memory. `convert_checkpoint.py` does the same as `convert`.
  */
 import { execFileSync } from 'node:child_process';
+import { dirname } from 'node:path';
 import { peakMemory } from './memory.mjs';
 
-const [method, path, target] = process.argv.slice(2);
+const [method, path, target, shardSize] = process.argv.slice(2);
+const isCopy = method.startsWith('cp');
 // Loaded before the clock starts, and not for a copy.
-const { convert } = method === 'cp' ? {} : await import('safetensors-mmap/convert');
+const { convert } = isCopy ? {} : await import('safetensors-mmap/convert');
+const { reshard } = isCopy ? {} : await import('safetensors-mmap');
+
+const converted = (verify) => convert(path, target, { durable: false, verify });
+const copied = (source) => execFileSync('cp', ['-r', '--reflink=never', source, target]);
+const METHODS = {
+  convert: () => converted(true),
+  'convert-unverified': () => converted(false),
+  reshard: () => reshard(path, target, { durable: false, maxShardSize: Number(shardSize) }),
+  cp: () => copied(path),
+  'cp-folder': () => copied(dirname(path)),
+};
 
 const start = performance.now();
-if (method === 'cp') execFileSync('cp', ['--reflink=never', path, target]);
-else await convert(path, target, { durable: false, verify: method === 'convert' });
+await METHODS[method]();
 const elapsed = performance.now() - start;
 // What `cp` needs is not in this process.
-console.log(JSON.stringify(method === 'cp' ? { elapsed } : { elapsed, peak: peakMemory() }));
+console.log(JSON.stringify(isCopy ? { elapsed } : { elapsed, peak: peakMemory() }));

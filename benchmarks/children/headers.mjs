@@ -1,9 +1,10 @@
 /**
- * Opens a file with many tensors. Arguments: METHOD FILE LATER, the number of calls after the first. Prints the ms
- * of the first call in a fresh process, everything imported, and of the later ones. `headers.py` does the same.
+ * Opens a file, or the index of a checkpoint, with many tensors. Arguments: METHOD FILE LATER, the number of calls
+ * after the first. Prints the ms of the first call in a fresh process, everything imported, and of the later ones.
+ * `headers.py` does the same.
  */
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
-import { safeOpen } from 'safetensors-mmap';
+import { openCheckpoint, safeOpen } from 'safetensors-mmap';
 import { exposeCollector } from './memory.mjs';
 
 /** Bits per element of the dtypes that the benchmarks' files have. */
@@ -55,6 +56,8 @@ function openByJson(path) {
 const METHODS = {
   open: (path) => safeOpen(path),
   keys: (path) => safeOpen(path).keys(),
+  checkpoint: (index) => openCheckpoint(index),
+  'checkpoint-every-header': (index) => openCheckpoint(index).offsetKeys(),
   json: openByJson,
   'json-keys': (path) => [...openByJson(path).keys()].sort(),
 };

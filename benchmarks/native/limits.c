@@ -4,16 +4,20 @@
  *
  * - limits mapping FILE LOOPS
  *   sums all tensors: the line of read.mjs; keeps the file mapped until standard input ends
- * - limits direct FILE LOOPS
+ * - limits direct FILE|INDEX LOOPS
  *   sums them past the page cache, four blocks at once: a line without memory
- * - limits warm|cold FILE
+ * - limits warm|cold FILE|INDEX
  *   brings it into the page cache or drops it: the share that is there afterwards
  * - limits hold BYTES
  *   fills so much memory: 0; gives it back when standard input ends
+ *
+ * INDEX, whose name ends in .safetensors.index.json, stands for the shards beside it, one after the
+ * other.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -91,22 +95,29 @@ static int Drop(int fd) {
 #endif
 }
 
-static double ResidentShare(int fd) {
+/* Pages of files, and how many of them are in the page cache. */
+typedef struct {
+  size_t all;
+  size_t resident;
+} Pages;
+
+/* Counts those of a file, which must not be empty. */
+static int CountPages(int fd, Pages* pages) {
   struct stat file;
   if (fstat(fd, &file) != 0) return -1;
   size_t length = (size_t)file.st_size;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  size_t pages = (length + page - 1) / page;
-  if (pages == 0) return 1;
-  char* flags = malloc(pages);
+  *pages = (Pages){.all = (length + page - 1) / page};
+  char* flags = malloc(pages->all);
   void* map = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, 0);
   if (flags == NULL || map == MAP_FAILED || mincore(map, length, (void*)flags) != 0) return -1;
-  size_t resident = 0;
-  for (size_t i = 0; i < pages; i++) resident += flags[i] & 1;
-  return (double)resident / (double)pages;
+  for (size_t i = 0; i < pages->all; i++) pages->resident += flags[i] & 1;
+  munmap(map, length);
+  free(flags);
+  return 0;
 }
 
-static int BringInto(int cold, const char* path) {
+static int BringFileInto(int cold, const char* path, Pages* pages) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || (cold && Drop(fd) != 0)) return Fail(path);
   /*
@@ -115,10 +126,24 @@ static int BringInto(int cold, const char* path) {
    * without O_DIRECT have nothing below.
    */
   int source = cold ? open(path, O_RDONLY | O_CLOEXEC | O_DIRECT) : fd;
-  if (source >= 0 && (cold || ResidentShare(fd) < 1) && ReadAll(source) != 0) return Fail(path);
-  double share = ResidentShare(fd);
-  if (share < 0) return Fail(path);
-  printf("%.6f\n", share);
+  if (CountPages(fd, pages) != 0) return Fail(path);
+  int is_needed = cold || pages->resident < pages->all;
+  if (source >= 0 && is_needed && ReadAll(source) != 0) return Fail(path);
+  if (CountPages(fd, pages) != 0) return Fail(path);
+  if (source >= 0 && source != fd) close(source);
+  close(fd);
+  return 0;
+}
+
+static int BringInto(int cold, char** paths, size_t count) {
+  Pages total = {0};
+  for (size_t i = 0; i < count; i++) {
+    Pages pages;
+    if (BringFileInto(cold, paths[i], &pages) != 0) return 1;
+    total.all += pages.all;
+    total.resident += pages.resident;
+  }
+  printf("%.6f\n", (double)total.resident / (double)total.all);
   return 0;
 }
 
@@ -160,18 +185,38 @@ static int ReadMapping(const char* path) {
   return PrintSum(end, length - begin, sum);
 }
 
-/* Blocks of one of the readers that share a file: every READERS-th. */
+/* Blocks of one of the readers that share the files: every READERS-th of each file. */
 #define READERS 4
 #define DIRECT_BLOCK (4u << 20)
 
 typedef struct {
   pthread_t thread;
-  int fd;
+  char** paths;
+  size_t count;
   off_t first;
-  size_t begin;
+  size_t length;
   uint64_t sum;
+  /* The number of an error, or 0. */
   int failed;
 } Reader;
+
+/* Adds what its blocks of a file have of tensors. */
+static int ReadBlocksOf(const char* path, Reader* reader, char* block) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+  ssize_t count = fd < 0 ? -1 : 1;
+  for (off_t at = reader->first; count > 0; at += READERS * (off_t)DIRECT_BLOCK) {
+    count = pread(fd, block, DIRECT_BLOCK, at);
+    uint64_t header = 0;
+    if (at == 0 && count > 0) memcpy(&header, block, sizeof header);
+    size_t begin = at == 0 ? sizeof header + header : 0;
+    if (count <= (ssize_t)begin) continue;
+    reader->sum += touch_words(block + begin, count - begin);
+    reader->length += count - begin;
+  }
+  int failed = count < 0 ? errno : 0;
+  if (fd >= 0) close(fd);
+  return failed;
+}
 
 static void* ReadBlocks(void* argument) {
   Reader* reader = argument;
@@ -181,39 +226,33 @@ static void* ReadBlocks(void* argument) {
 #ifdef MADV_HUGEPAGE
   if (reader->failed == 0) madvise(block, DIRECT_BLOCK, MADV_HUGEPAGE);
 #endif
-  ssize_t count = reader->failed == 0 ? 1 : 0;
-  for (off_t at = reader->first; count > 0; at += READERS * (off_t)DIRECT_BLOCK) {
-    count = pread(reader->fd, block, DIRECT_BLOCK, at);
-    size_t skipped = at == 0 ? reader->begin : 0;
-    if (count > (ssize_t)skipped) reader->sum += touch_words(block + skipped, count - skipped);
+  for (size_t i = 0; i < reader->count && reader->failed == 0; i++) {
+    reader->failed = ReadBlocksOf(reader->paths[i], reader, block);
   }
-  reader->failed |= count < 0;
   free(block);
   return NULL;
 }
 
-static int ReadDirectly(const char* path) {
+static int ReadDirectly(char** paths, size_t count) {
   double start = Milliseconds();
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-  int plain = open(path, O_RDONLY | O_CLOEXEC);
-  uint64_t header;
-  struct stat file;
-  if (fd < 0 || fstat(fd, &file) != 0 || pread(plain, &header, sizeof header, 0) < 0)
-    return Fail(path);
   Reader readers[READERS];
   for (int i = 0; i < READERS; i++) {
-    readers[i] = (Reader){.fd = fd, .first = i * (off_t)DIRECT_BLOCK, .begin = 8 + header};
-    if (pthread_create(&readers[i].thread, NULL, ReadBlocks, &readers[i]) != 0) return Fail(path);
+    readers[i] = (Reader){.paths = paths, .count = count, .first = i * (off_t)DIRECT_BLOCK};
+    if (pthread_create(&readers[i].thread, NULL, ReadBlocks, &readers[i]) != 0)
+      return Fail("thread");
   }
+  size_t length = 0;
   uint64_t sum = 0;
   for (int i = 0; i < READERS; i++) {
     pthread_join(readers[i].thread, NULL);
-    if (readers[i].failed) return Fail(path);
+    errno = readers[i].failed;
+    if (errno != 0) return Fail(paths[0]);
+    length += readers[i].length;
     sum += readers[i].sum;
   }
   double end = Milliseconds() - start;
   putchar('{');
-  return PrintSum(end, (size_t)file.st_size - 8 - (size_t)header, sum);
+  return PrintSum(end, length, sum);
 }
 
 /* Fills memory, and gives it back when standard input ends. */
@@ -234,7 +273,17 @@ int main(int argc, char** argv) {
   const char* use = argc > 2 ? argv[1] : "";
   if (strcmp(use, "hold") == 0) return Hold(strtoull(argv[2], NULL, 10));
   if (strcmp(use, "mapping") == 0) return ReadMapping(argv[2]);
-  if (strcmp(use, "direct") == 0) return ReadDirectly(argv[2]);
+  char** paths = argv + 2;
+  size_t count = 1;
+  char* suffix = argc > 2 ? strstr(argv[2], ".safetensors.index.json") : NULL;
+  if (suffix != NULL) {
+    glob_t shards;
+    strcpy(suffix, "-*.safetensors");
+    if (glob(argv[2], 0, NULL, &shards) != 0) return Fail(argv[2]);
+    paths = shards.gl_pathv;
+    count = shards.gl_pathc;
+  }
+  if (strcmp(use, "direct") == 0) return ReadDirectly(paths, count);
   if (strcmp(use, "warm") != 0 && strcmp(use, "cold") != 0) return 1;
-  return BringInto(strcmp(use, "cold") == 0, argv[2]);
+  return BringInto(strcmp(use, "cold") == 0, paths, count);
 }

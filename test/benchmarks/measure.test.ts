@@ -9,6 +9,7 @@ import { Measured, measure, refuseOtherBytes } from '../../benchmarks/measure.mj
 import * as models from '../../benchmarks/models.mjs';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/processes.mjs';
 import { requireSameBytes } from '../../benchmarks/trials/saving.mjs';
+import { openCheckpoint } from '../../src/index.js';
 import { temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 
@@ -44,6 +45,22 @@ describe('files', () => {
     await models.writeSparseModel(sparse, [models.tensor('a', 'U8', 1e8)]);
     expect((await stat(sparse)).blocks * 512).toBeLessThan(1e6);
     await expect(requireSameBytes(sparse, a, signal)).rejects.toThrow('other bytes');
+  });
+
+  test('of a checkpoint are shards with as many tensors each, and different bytes', async () => {
+    const large = models.largeModelTensors(17e9);
+    expect(Math.max(...large.map(({ byteLength }) => byteLength))).toBeLessThan(200e6);
+    expect(Math.abs(models.dataByteLength(large) / 17e9 - 1)).toBeLessThan(0.01);
+    const tensors = models.expertTensors(10);
+    const write = (path: string, own: typeof tensors, seed: number) =>
+      models.writeModel(path, own, signal, seed);
+    const folder = temporaryPath('checkpoint');
+    const checkpoint = openCheckpoint(await models.writeCheckpoint(folder, tensors, 3, write));
+    const headers = await checkpoint.headers();
+    expect(headers.map(({ tensors }) => tensors.length)).toEqual([3, 3, 4]);
+    const bytes = Array.from(checkpoint.getTensors().values(), ({ bytes }) => bytes.join());
+    expect(new Set(bytes).size).toBe(10);
+    checkpoint.close();
   });
 });
 

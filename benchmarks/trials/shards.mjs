@@ -45,12 +45,16 @@ const coldShards = {
   values: (_legs, _bench, { byteLength, why }) => ({
     size: formatByteSize(byteLength),
     bytesPerSecond: byteLength * 1e3,
-    how: why === undefined ? 'tensors are read as they come' : `not measured: ${why}`,
+    how:
+      why === undefined
+        ? 'each tensor is read as it comes, shard by shard in the order of the file'
+        : `not measured: ${why}`,
   }),
   page: `
     ## {size} in ${SHARDS} shards, every byte read, cold
     | reader | every byte = everyByte | min – max = span(everyByte) | per second = $bytesPerSecond / everyByte MB | of the limit = everyByte / direct.everyByte × | RssAnon = anonymous +MB |
-    - {how}, shard by shard in the order of the file; no tensor has more than 200 MB
+    - {how}
+    - no tensor has more than 200 MB
     - {reasons}
     > {size} in ${SHARDS} shards, cold: stream({ reuse: true }), against O_DIRECT | at most 1.15 × | reusedShards.everyByte / direct.everyByte
     > {size} in ${SHARDS} shards, cold: stream({ reuse: true }), faster than the reference with torch | at least 2 × | torchShards.everyByte / reusedShards.everyByte`,

@@ -50,6 +50,7 @@ export const rows = {
     > rows, cold: takeFloat32Async against a read a row | at least 0.8 × | cold:takeAsync.first / cold:rowsRead.first | rows a second = cold:takeAsync.first # & by reads = cold:rowsRead.first #
     > rows, warm, third pass: takeFloat32 against a read a row | at least 0.8 × | warm:take.third / warm:rowsRead.third | rows a second = warm:take.third # & by reads = warm:rowsRead.third #
     > rows of 100 GB, sparse: takeFloat32 against a read a row | at least 0.8 × | sparse:take.first / sparse:rowsRead.first | rows a second = sparse:take.first # & by reads = sparse:rowsRead.first #
+    > rows of 100 GB, sparse: takeFloat32Async against a read a row | at least 0.8 × | sparse:takeAsync.first / sparse:rowsRead.first | rows a second = sparse:takeAsync.first # & by reads = sparse:rowsRead.first #
     > rows of 100 GB by HTTP, requests a second | at least 8000 # | server:rowServer.perSecond | median = server:rowServer.p50 & private memory = server:rowServer.anonymous MB
     > rows of 100 GB by HTTP, the 99th percentile | at most 10 ms | server:rowServer.p99`,
 };

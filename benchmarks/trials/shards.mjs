@@ -115,7 +115,7 @@ const manyShards = {
     - opened: the first call of a process, everything imported; medians of ${OPEN_ROUNDS} of this package; the data is one hole
     - reshard and cp: {count} tensors of 4 kB in the page cache, nothing is synced; reshard makes ${NEW_SHARDS} shards
     - {reasons}
-    > ${MANY_SHARDS} shards, open | at most 80 ms | openIndex.first | every header = openEveryHeader.first & Python = pythonIndexKeys.first
+    > ${MANY_SHARDS} shards, every header | at most 80 ms | openEveryHeader.first | openCheckpoint = openIndex.first & Python = pythonIndexKeys.first
     > reshard of 92 000 small tensors against cp | at most 2 × | reshard.elapsed / copyFolder.elapsed`,
 };
 

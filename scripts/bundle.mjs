@@ -69,9 +69,7 @@ const locations = {
 
 /**
  * Functions of entries that load their code at the first call, by their modules: programs that only read then parse a
- * quarter less at import. All of them are asynchronous; what is called synchronously stays where it is. `saveFile`,
- * `editMetadata` and `serializeStream`, which look at arguments and files when they are called, are in the core, and
- * import what writes by themselves.
+ * sixth less at import. All of them are asynchronous; what is called synchronously stays where it is.
  */
 const LATE = {
   'file/verification/verify-checkpoint': 'verifyCheckpoint',
@@ -212,7 +210,7 @@ function begins(pattern) {
 const inCore = (id) =>
   id === join(root, 'src/index.ts') ||
   // What remote reading shares with files that load late stays out of those.
-  begins('platform/(?:storage|transfer)/|platform/io/threads|file/shards/pipeline-files')(id) ||
+  begins('platform/storage/|platform/io/threads|file/shards/pipeline-files')(id) ||
   /^\0(?!late-function)/.test(id);
 
 rmSync(lib, { recursive: true, force: true });
@@ -232,11 +230,10 @@ await write(
     chunkFileNames: '[name].js',
     codeSplitting: {
       groups: [
+        // With everything that it imports.
         // Each with everything that it imports, unless one before it has that.
         { name: 'core', test: inCore, priority: 4 },
         { name: 'dequantizing', test: begins('quantized/'), minShareCount: 2, priority: 3 },
-        // For one file: a third of what saves checkpoints, which comes with `dequantizing`.
-        { name: 'saving', test: begins('write/save/'), priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },

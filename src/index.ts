@@ -117,7 +117,8 @@ export {
   type SavedCheckpoint,
   saveCheckpoint,
 } from './write/checkpoint/save.js';
-export type { SerializedStream, SerializeStreamOptions } from './write/input/serialized.js';
+export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
+export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
 export type {
   InferredInput,
@@ -129,8 +130,11 @@ export type {
 } from './write/input/tensor-input.js';
 export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
 export type { LockOptions } from './write/replacement/locks.js';
-export { type EditMetadataOptions, editMetadata } from './write/save/edit-metadata.js';
-export type { MetadataEdit } from './write/save/finish-edit.js';
+export {
+  type EditMetadataOptions,
+  editMetadata,
+  type MetadataEdit,
+} from './write/save/edit-metadata.js';
 export {
   type SaveOptions,
   type SaveSyncOptions,

@@ -57,8 +57,12 @@ export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
-export { serialize, serializeStream } from './write/input/serialize-in-memory.js';
-export type { SerializedStream, SerializeStreamOptions } from './write/input/serialized.js';
+export {
+  type SerializeStreamOptions,
+  serialize,
+  serializeStream,
+} from './write/input/serialize-in-memory.js';
+export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
 export type {
   InferredInput,

@@ -67,7 +67,8 @@ export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
 export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
-export type { SerializedStream, SerializeStreamOptions } from './write/input/serialized.js';
+export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
+export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
 export type {
   InferredInput,

@@ -11,7 +11,6 @@ import { root, textOf } from '../support/source-tree.js';
 /** Code that entries share, or load late. */
 const SHARED = [
   'core.js',
-  'saving.js',
   'writing.js',
   'foreign.js',
   'conversion.js',
@@ -94,20 +93,18 @@ test('an entry loads what reads, and leaves the rest to its first call', () => {
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
     sources: readonly string[];
   };
-  const late =
-    /src\/(?:remote|foreign|write\/(?:checkpoint|convert)|file\/verification)\/|\/(?:tensor-writes|write-pieces|finish-edit|metadata-changes|header-overwrite|serialized-pieces|writer)\.ts/;
+  const late = /src\/(?:remote|foreign|write\/(?:checkpoint|convert)|file\/verification)\//;
   expect(sources.filter((path) => late.test(path))).toEqual([]);
   // What `saveFileSync` and `serialize` need is there: they cannot wait for a file.
   expect(sources).toContain('../src/write/save/save.ts');
 });
 
 test('a program that reads loads no file that writes; what writes comes with the first call', async () => {
-  const { read, saved, wrote } = await measureInChild<Record<string, readonly string[]>>(
+  const { read, wrote } = await measureInChild<Record<string, readonly string[]>>(
     'package/children/loaded-files.mjs',
   );
   expect(read).toEqual(['core.js', 'index.js']);
-  expect(saved).toEqual(['core.js', 'index.js', 'saving.js']);
-  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'saving.js', 'writing.js']);
+  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'writing.js']);
 });
 
 test.each(['remote', 'hub', 'convert', 'inspect', 'quantized'])(

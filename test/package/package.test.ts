@@ -76,7 +76,7 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['core', 'saving', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].map(
+      ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].map(
         (name) => `lib/${name}.js`,
       ),
       ...['dequantizing', 'inspect', 'cli'].map((name) => `lib/${name}.js`),

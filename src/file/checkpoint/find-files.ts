@@ -12,7 +12,7 @@ import {
 import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { forEach, runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { isInterimName } from '../../platform/io/temporary-name.js';
+import { isInterimName } from '../../platform/io/temporary-names.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
 import type { BesidePlace } from '../json-beside.js';
 import {

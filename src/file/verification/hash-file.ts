@@ -3,11 +3,11 @@
 import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { passOver } from '../../platform/io/pass-over.js';
 import {
   blocksLength,
   PASSING_READ_BYTE_LENGTH,
   type PassedFile,
+  passOver,
   sharedPassingMemory,
 } from '../../platform/io/passing-file.js';
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';

@@ -6,6 +6,7 @@
 import { constants, open } from 'node:fs';
 import { promisify } from 'node:util';
 import { allocate } from '../../errors/out-of-memory.js';
+import { type ByteRange, cut } from '../../tensor/pieces.js';
 import { loadAddon, type Mapping } from '../addon/load.js';
 import { closeQuietly, IS_DENO } from './file-calls.js';
 import { cutShort } from './opened-file.js';
@@ -115,6 +116,44 @@ export class PassingFile {
   /** Call it when no read is under way. */
   close(): void {
     this.#pastCache?.close();
+  }
+}
+
+/**
+ * Reads a whole file through the memory, a multiple of {@link PASSING_READ_BYTE_LENGTH} long unless it holds the file.
+ * `use` receives the pieces in order: bytes [begin, end) of the memory, which come from `position` of the file. They
+ * are overwritten when its promise has resolved; the next piece does not wait for that.
+ */
+export async function passOver(
+  file: PassedFile,
+  memory: Uint8Array,
+  use: (begin: number, end: number, position: number) => Promise<void>,
+): Promise<void> {
+  const count = Math.ceil(file.byteLength / PASSING_READ_BYTE_LENGTH);
+  const places = Array.from(cut(0, memory.length, PASSING_READ_BYTE_LENGTH));
+  const passing = await PassingFile.open(file);
+  const read = async (piece: number): Promise<number> => {
+    if (piece >= count) return 0;
+    const { begin, end } = places[piece % places.length] as ByteRange;
+    return await passing.read(memory.subarray(begin, end), piece * PASSING_READ_BYTE_LENGTH);
+  };
+  // Of each place: the piece that is being read there, after the one before it was used.
+  const reads = places.map((_, piece) => read(piece));
+  try {
+    for (let piece = 0; piece < count; piece++) {
+      const at = piece % places.length;
+      const byteLength = await (reads[at] as Promise<number>);
+      const { begin } = places[at] as ByteRange;
+      const used = use(begin, begin + byteLength, piece * PASSING_READ_BYTE_LENGTH);
+      const next = used.then(() => read(piece + places.length));
+      // Awaited in its turn; until then Node must not report a rejection as unhandled.
+      next.catch(() => {});
+      reads[at] = next;
+    }
+    await Promise.all(reads);
+  } finally {
+    await Promise.allSettled(reads);
+    passing.close();
   }
 }
 

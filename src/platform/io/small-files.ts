@@ -1,12 +1,21 @@
 /**
- * Reads whole files of some kilobytes. Node's `readFile` has a descriptor of its own, which stays open when a worker is
- * ended meanwhile; these go by calls that leave none.
+ * Whole files of some kilobytes. `readFile` and `writeFile` of Node have descriptors of their own, which stay open
+ * when a worker is ended meanwhile; these go by calls that leave none.
  */
 
 import { constants } from 'node:fs';
-import { closeFile, openPath, readOnce, statOpened } from './file-calls.js';
-import type { ReadFile } from './pool-calls.js';
-import type { Steps } from './steps.js';
+import {
+  closeFile,
+  closeQuietly,
+  openPath,
+  readOnce,
+  removeQuietly,
+  statOpened,
+} from './file-calls.js';
+import { writeViews } from './file-writes.js';
+import { closeAsync, fsyncAsync, type ReadFile } from './pool-calls.js';
+import { runAsync, type Steps } from './steps.js';
+import { aboutFile } from './system-errors.js';
 
 /** Returns all bytes of an open file. */
 export function* readOpened(file: ReadFile): Steps<Buffer> {
@@ -33,4 +42,29 @@ export function* readSmallFile(path: string): Steps<Buffer> {
 /** Returns all bytes of a file as text, one character per byte. */
 export function* readText(path: string): Steps<string> {
   return (yield* readSmallFile(path)).toString('latin1');
+}
+
+/**
+ * Writes a new file, and syncs it if `durable`. After an error no file is left.
+ *
+ * @throws `EEXIST` for an existing path
+ */
+export async function writeNewFile(
+  path: string,
+  text: string,
+  { durable }: { readonly durable: boolean },
+): Promise<void> {
+  const { O_WRONLY, O_CREAT, O_EXCL } = constants;
+  const fd = await runAsync(openPath(path, O_WRONLY | O_CREAT | O_EXCL), undefined);
+  let isOpen = true;
+  try {
+    await writeViews({ fd, path }, [Buffer.from(text)], 0);
+    if (durable) await fsyncAsync(fd);
+    isOpen = false;
+    await closeAsync(fd);
+  } catch (error) {
+    if (isOpen) closeQuietly(fd);
+    removeQuietly(path);
+    throw aboutFile(error, path);
+  }
 }

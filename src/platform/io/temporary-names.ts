@@ -1,10 +1,14 @@
 /**
- * Makes the names of temporary files of checkpoints, edits in place and downloads. The next save of a checkpoint
- * recognizes files of a killed save by their names and deletes them, but not the `.tmp` of a single file.
+ * Makes the names of all temporary files. The next save of a checkpoint recognizes files of a killed save by their
+ * names and deletes them, but not the `.tmp` of a single file.
  */
 
-import { createHash } from 'node:crypto';
-import { PREFIX, randomDigits, WRITTEN_EXTENSION } from './temporary-name.js';
+import { createHash, randomBytes } from 'node:crypto';
+
+const PREFIX = '.safetensors-mmap-';
+
+/** Extension of a file that is being written. */
+const WRITTEN_EXTENSION = '.tmp';
 
 /** Extension of interim names, the same as of all shards. */
 const INTERIM_EXTENSION = '.safetensors';
@@ -19,9 +23,22 @@ const RECORD_EXTENSION = '.downloaded';
 const MAX_FILE_NAME_BYTE_LENGTH = 255;
 
 const RANDOM = /^[0-9a-f]{16}$/;
+const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
 
 /** Names, without extension, of files that this thread is writing: other saves must leave them alone. */
 const stemsInUse = new Set<string>();
+
+function randomDigits(): string {
+  return randomBytes(8).toString('hex');
+}
+
+/**
+ * A new name for a file that is being written, `.safetensors-mmap-<16 hex digits>.tmp`: short, however
+ * long the name of its target.
+ */
+export function makeTemporaryName(): string {
+  return PREFIX + randomDigits() + WRITTEN_EXTENSION;
+}
 
 /**
  * Path of the file that holds the old header while it is overwritten: `<file>.header-backup`. Where
@@ -76,6 +93,11 @@ export interface TemporaryName {
   readonly written: string;
   /** While an index names it and its final name is taken. */
   readonly interim: string;
+}
+
+/** Whether a name is interim: of a shard that only its index can identify. */
+export function isInterimName(name: string): boolean {
+  return INTERIM.test(name);
 }
 
 /**

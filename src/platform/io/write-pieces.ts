@@ -1,10 +1,25 @@
 /** Writes many ranges of a file, from memory and from other files, in large pieces. */
 
+import { argumentRangeError } from '../../errors/arguments.js';
 import { cut, type FileRange, merge, type Part, type Piece, Slots } from '../../tensor/pieces.js';
 import { MAX_VIEWS } from '../transfer/byte-views.js';
 import type { PieceMover } from '../transfer/transfer.js';
-import { type CopiedRange, copyRanges, type WrittenFile, writeViews } from './file-writes.js';
-import { takeBytes, WRITE_BYTE_LENGTH, type Write } from './write-pieces-sync.js';
+import {
+  type CopiedRange,
+  copyRanges,
+  type WrittenFile,
+  writeViewSync,
+  writeViews,
+} from './file-writes.js';
+import { readBytesOf, readFully } from './opened-file.js';
+import type { ReadFile } from './pool-calls.js';
+import { runSync } from './steps.js';
+
+/**
+ * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an
+ * abort waits for the call.
+ */
+const WRITE_BYTE_LENGTH = 8 * 2 ** 20;
 
 /** Bytes per copy. Measured with 16 to 256 MiB: no difference; an abort waits for the copy. */
 const COPY_BYTE_LENGTH = 64 * 2 ** 20;
@@ -26,6 +41,28 @@ const MAX_SHORT_RANGES = 1024;
  * pool, ready. A third gains nothing.
  */
 const slots = new Slots(2);
+
+/** Bytes of another file, from `position` on. */
+interface FileSource {
+  readonly file: ReadFile;
+  readonly position: number;
+}
+
+/**
+ * Returns the bytes [begin, end) of a range right before they are written. Their memory must stay until then.
+ */
+type MemorySource = (begin: number, end: number) => Uint8Array;
+
+/** A range of the new file, and the source of its bytes. */
+export interface Write extends FileRange {
+  readonly source: MemorySource | FileSource;
+}
+
+/** The write of bytes in memory. */
+export function writeFrom(bytes: Uint8Array, position: number): Write {
+  const { byteLength } = bytes;
+  return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
+}
 
 /** A part of a write: the bytes after its first `done`. */
 interface WritePart extends Write {
@@ -84,6 +121,13 @@ function joins(piece: Piece<WritePart>, part: WritePart): boolean {
   );
 }
 
+/** Too few bytes, such as those of a buffer detached meanwhile, would leave a hole in the file. */
+function take(source: MemorySource, begin: number, end: number): Uint8Array {
+  const view = source(begin, end);
+  if (view.byteLength === end - begin) return view;
+  throw argumentRangeError('the length of the bytes to write', `${end - begin}`, view.byteLength);
+}
+
 /**
  * Writes the ranges, which must not overlap and are best given in the order of the file. All
  * descriptors must stay open until the promise settles. Only the pieces under way take memory.
@@ -101,11 +145,35 @@ export async function writePieces(
     const ranges: CopiedRange[] = [];
     for (const { range } of piece.parts) {
       const { source, done, byteLength } = range;
-      if (typeof source === 'function') views.push(takeBytes(source, done, done + byteLength));
+      if (typeof source === 'function') views.push(take(source, done, done + byteLength));
       else ranges.push({ file: source.file, position: source.position + done, byteLength });
     }
     if (ranges.length === 0) await writeViews(target, views, piece.position);
     else await copyRanges(ranges, target, piece.position);
     return piece.byteLength;
   });
+}
+
+/**
+ * Writes the ranges on this thread, one after the other, those of files through a buffer.
+ *
+ * @throws As {@link writePieces}
+ */
+export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): void {
+  for (const { position, byteLength, source } of writes) {
+    const memory = typeof source === 'function' ? source : throughBuffer(source, byteLength);
+    for (const { begin, end } of cut(0, byteLength, WRITE_BYTE_LENGTH)) {
+      writeViewSync(target, take(memory, begin, end), position + begin);
+    }
+  }
+}
+
+/** Reads a file as if it were memory. Every call overwrites the bytes of the last one. */
+function throughBuffer({ file, position }: FileSource, byteLength: number): MemorySource {
+  const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
+  return (begin, end) => {
+    const view = buffer.subarray(0, end - begin);
+    runSync(readFully(readBytesOf(file), view, position + begin, file.path));
+    return view;
+  };
 }

@@ -18,7 +18,7 @@ import { FilenamePattern } from '../../file/shards/file-names.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { type TemporaryName, TemporaryNames } from '../../platform/io/temporary-names.js';
-import { syncFolders } from '../replacement/folders-sync.js';
+import { syncFolders } from '../replacement/folder-sync.js';
 import { innerPath } from '../replacement/inner-paths.js';
 import type { LikeFile } from '../replacement/permissions.js';
 import { Replacement } from '../replacement/replacement.js';

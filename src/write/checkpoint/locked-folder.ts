@@ -10,7 +10,7 @@ import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { requireTransferOptions } from '../../platform/transfer/transfer.js';
 import { isOpenedAt } from '../replacement/exchange.js';
-import { syncMade } from '../replacement/folders-sync.js';
+import { syncMade } from '../replacement/folder-sync.js';
 import { makeInnerFolders } from '../replacement/inner-paths.js';
 import {
   inTurn,

@@ -5,12 +5,11 @@ import { basename, dirname } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../platform/io/steps.js';
-import { SerializedStream } from '../input/serialized.js';
-import { serializedPieces } from '../input/serialized-pieces.js';
+import { SerializedStream, serializedPieces } from '../input/serialized.js';
 import { identityOf } from '../replacement/exchange.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
-import { lendersOf } from '../save/summed-pieces.js';
+import { lendersOf } from '../save/serialize.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import {

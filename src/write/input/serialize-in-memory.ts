@@ -1,23 +1,33 @@
 /** `serialize` and `serializeStream` where there are no files, such as in browsers. */
 
-import { requireOptions, requireSignal } from '../../errors/arguments.js';
+import { type OptionNames, requireOptions, requireSignal } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import {
   type Lenders,
   SerializedStream,
-  type SerializeStreamOptions,
-  STREAM_OPTIONS,
+  serializedPieces,
   serializeEntries,
 } from './serialized.js';
-import { serializedPieces } from './serialized-pieces.js';
 import {
   memoryEntries,
   type NamedTensors,
   type NamedTensorsInMemory,
   readTensorsAndStreams,
 } from './tensor-input.js';
+
+/** Options of {@link serializeStream}. */
+export interface SerializeStreamOptions extends HeaderOptions {
+  /** Ends the stream: its next piece is `signal.reason` as an error. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Names of the options. */
+export const STREAM_OPTIONS: OptionNames<SerializeStreamOptions> = {
+  ...HEADER_OPTIONS,
+  signal: true,
+};
 
 /** All bytes are in memory. */
 const NO_FILES: Lenders<(target: Uint8Array, begin?: number) => void> = {

@@ -1,21 +1,20 @@
-/** The bytes of a whole file, all at once or as a stream, wherever the tensors' bytes are. */
+/** The bytes of a whole file, all at once or one piece after the other, wherever the tensors' bytes are. */
 
-import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
+import { argumentRangeError } from '../../errors/arguments.js';
 import { allocate } from '../../errors/out-of-memory.js';
-import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
-import type { FilePayload, WriteEntry } from './tensor-input.js';
+import { type HeaderOptions, type Layout, layOut } from '../../header/header-writer.js';
+import { cut } from '../../tensor/pieces.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
+import type {
+  FilePayload,
+  MemoryPayload,
+  Payload,
+  StreamPayload,
+  WriteEntry,
+} from './tensor-input.js';
 
-/** Options of `serializeStream`. */
-export interface SerializeStreamOptions extends HeaderOptions {
-  /** Ends the stream: its next piece is `signal.reason` as an error. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** Names of the options. */
-export const STREAM_OPTIONS: OptionNames<SerializeStreamOptions> = {
-  ...HEADER_OPTIONS,
-  signal: true,
-};
+/** Bytes of a piece: a multiple of every element's length. */
+const PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** Files that lend their bytes while a result is made. */
 export interface Lenders<Fill> {
@@ -56,6 +55,100 @@ export function serializeEntries(
   } finally {
     lenders.end();
   }
+}
+
+/** A tensor's bytes, or those of several without a name. */
+interface StreamedSpec extends Pick<WriteEntry<Payload>, 'byteLength' | 'payload'> {
+  readonly name?: string;
+}
+
+/** A file's header, and its tensors in the order of their bytes. */
+export interface StreamedLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
+  readonly placed: Iterable<{ readonly spec: StreamedSpec }>;
+}
+
+/** Short neighbours, which become one piece. */
+class JoinedPieces {
+  readonly #bytes = new Uint8Array(PIECE_BYTE_LENGTH);
+  #filled = 0;
+
+  /** Yields what was put in, when bytes of this length do not fit behind it. */
+  *flush(byteLength = PIECE_BYTE_LENGTH): Generator<Uint8Array<ArrayBuffer>, void, void> {
+    if (this.#filled === 0 || this.#filled + byteLength <= PIECE_BYTE_LENGTH) return;
+    yield Uint8Array.from(this.#bytes.subarray(0, this.#filled));
+    this.#filled = 0;
+  }
+
+  /** Returns the place of so many bytes, which must fit. */
+  take(byteLength: number): Uint8Array {
+    this.#filled += byteLength;
+    return this.#bytes.subarray(this.#filled - byteLength, this.#filled);
+  }
+}
+
+/**
+ * Yields the bytes in order, in pieces of at most 1 MiB of memory of their own. Short tensors share a piece.
+ *
+ * @throws As the streams of tensors; FileChangedError before the last piece when a source has changed; `signal.reason`
+ */
+export async function* serializedPieces(
+  { header, placed }: StreamedLayout,
+  lend: () => Lenders<AsyncFill>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
+  const lenders = lend();
+  const joined = new JoinedPieces();
+  async function* filled(
+    byteLength: number,
+    fill: AsyncFill,
+    tensor: string | undefined,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
+    for (const { begin, end } of cut(0, byteLength, PIECE_BYTE_LENGTH)) {
+      signal?.throwIfAborted();
+      const length = end - begin;
+      yield* joined.flush(length);
+      // Again: the reader may have aborted at that piece.
+      signal?.throwIfAborted();
+      if (length < PIECE_BYTE_LENGTH) {
+        await fill(joined.take(length), begin);
+        continue;
+      }
+      const piece = allocate(Uint8Array, length, { tensor });
+      await fill(piece, begin);
+      yield piece;
+    }
+  }
+  try {
+    signal?.throwIfAborted();
+    yield* filled(header.length, fillFromBytes(header), undefined);
+    for (const { spec } of placed) {
+      const { payload, byteLength, name } = spec;
+      if (payload.kind !== 'stream') {
+        yield* filled(byteLength, fillOf(payload, lenders), name);
+        continue;
+      }
+      for await (const piece of payload.open(signal)) {
+        yield* filled(piece.length, fillFromBytes(piece), name);
+      }
+    }
+    lenders.verify();
+    yield* joined.flush();
+  } finally {
+    lenders.end();
+  }
+}
+
+function fillOf(payload: Exclude<Payload, StreamPayload>, lenders: Lenders<AsyncFill>): AsyncFill {
+  if (payload.kind === 'file') return lenders.fill(payload);
+  return payload.kind === 'made' ? payload.fill : fillFrom(payload);
+}
+
+function fillFrom({ window }: MemoryPayload): AsyncFill {
+  return (target, begin) => target.set(window(begin, begin + target.length));
+}
+
+function fillFromBytes(bytes: Uint8Array): AsyncFill {
+  return (target, begin) => target.set(bytes.subarray(begin, begin + target.length));
 }
 
 /**

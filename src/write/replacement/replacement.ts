@@ -22,7 +22,7 @@ import { closeQuietly, removeFile, removeQuietly } from '../../platform/io/file-
 import type { WrittenFile } from '../../platform/io/file-writes.js';
 import { closeAsync, fsyncAsync, renameAsync } from '../../platform/io/pool-calls.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
-import { makeTemporaryName } from '../../platform/io/temporary-name.js';
+import { makeTemporaryName } from '../../platform/io/temporary-names.js';
 import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { type LikeFile, takeOver } from './permissions.js';

@@ -2,20 +2,34 @@
 
 import { type BigIntStats, constants, statSync } from 'node:fs';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
-import { FileChangedError } from '../../errors/errors.js';
+import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
+import { pairsOf } from '../../errors/named-values.js';
+import { readFileHeader } from '../../file/read-header.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import type { MetadataChanges } from '../../header/metadata-changes.js';
+import { type Header, PREFIX_BYTE_LENGTH, parseStart } from '../../header/header.js';
+import {
+  changeMetadata,
+  fileStart,
+  grownByteLength,
+  type MetadataChanges,
+  spareByteLength,
+  withMetadata,
+} from '../../header/metadata-changes.js';
+import { SUMS_KEY } from '../../header/tensor-sums.js';
 import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { runSync } from '../../platform/io/steps.js';
+import { runAsync, runSync } from '../../platform/io/steps.js';
 import { aboutFile } from '../../platform/io/system-errors.js';
+import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
+  Transfer,
   type TransferOptions,
 } from '../../platform/transfer/transfer.js';
 import { identityOf } from '../replacement/exchange.js';
+import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
 import {
   inTurn,
   LOCK_OPTIONS,
@@ -25,8 +39,8 @@ import {
   tryToLock,
   waitForLock,
 } from '../replacement/locks.js';
+import { Replacement } from '../replacement/replacement.js';
 import { type ReplacementTarget, resolveTarget } from '../replacement/target.js';
-import type { EditFlags, MetadataEdit, OpenedEdit, SameFileCheck } from './finish-edit.js';
 
 /** Options of {@link editMetadata}. */
 export interface EditMetadataOptions extends TransferOptions, LockOptions {
@@ -55,6 +69,41 @@ const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
   checksums: true,
   modelspecHash: true,
 };
+
+type Flag = 'inPlace' | 'durable' | 'dryRun' | 'checksums' | 'modelspecHash';
+
+/** The result of {@link editMetadata}. */
+export interface MetadataEdit {
+  /**
+   * `'none'`: no value changed, and nothing was written; `'rewritten'`: a new file replaced the old one; `'inPlace'`:
+   * the header was overwritten.
+   */
+  readonly method: 'none' | 'rewritten' | 'inPlace';
+  /** The file's metadata after the edit; null without metadata. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** Length of the header after the edit, in bytes, without the 8-byte prefix. */
+  readonly headerByteLength: number;
+  /** Bytes of padding at the header's end: room for longer metadata in place. */
+  readonly spareByteLength: number;
+}
+
+/** The options that are true or false. */
+type Flags = Readonly<Record<Flag, boolean>>;
+
+/** An edit under way. */
+interface Edit {
+  readonly target: ReplacementTarget;
+  readonly file: OpenedFile;
+  /** Closes the file, which releases the lock. */
+  readonly close: () => void;
+  readonly header: Header;
+  /** The new header, without padding. */
+  readonly json: Uint8Array;
+  readonly flags: Flags;
+  readonly options: TransferOptions;
+  /** Whether the file is unchanged since its header was read. */
+  readonly check: SameFileCheck;
+}
 
 /**
  * Sets and deletes keys of a file's metadata: `changes` has new values by key, and null for keys to
@@ -105,10 +154,20 @@ export async function editMetadata(
   const { inPlace } = flags;
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
-  const finish = async (edit: OpenedEdit): Promise<MetadataEdit> => {
-    // Loaded when it is wanted; the file is looked at when `editMetadata` is called.
-    const { finishEdit } = await import('./finish-edit.js');
-    return await finishEdit(edit, changes, options);
+  const edit = async (
+    target: ReplacementTarget,
+    file: OpenedFile,
+    close: () => void,
+  ): Promise<MetadataEdit> => {
+    requireNoBackup(target, label);
+    const check = sameFileCheck(file);
+    const { header } = await runAsync(readFileHeader(file), options.signal);
+    const metadata = await changedMetadata(file, header, changes, flags, options);
+    if (metadata === undefined) return outcome('none', header);
+    const json = withMetadata(header, metadata);
+    const progress = flags.checksums || flags.modelspecHash ? behind(file, options) : options;
+    const ready: Edit = { target, file, close, header, json, flags, options: progress, check };
+    return await (inPlace ? overwrite(ready) : rewrite(ready));
   };
   const key = resolveTarget(location, label).path.toString('latin1');
   return await inTurn(key, options.signal, async () => {
@@ -123,12 +182,77 @@ export async function editMetadata(
         const file = { fd, path: label, byteLength: Number(size), mtimeNs };
         // The previous holder of the lock may have put another file here, which has a lock of its own.
         if (isFileAt(target.path, stats) || tries === MAX_LOCK_TRIES)
-          return await finish({ target, file, close, flags, check: sameFileCheck(file) });
+          return await edit(target, file, close);
       } finally {
         close();
       }
     }
   });
+}
+
+/** The metadata after the changes and with the hashes that are wanted; undefined when nothing changes. */
+async function changedMetadata(
+  file: OpenedFile,
+  header: Header,
+  changes: MetadataChanges,
+  flags: Flags,
+  options: TransferOptions,
+): Promise<Map<string, string> | undefined> {
+  const { metadata } = header;
+  if (!flags.checksums && !flags.modelspecHash) return changeMetadata(metadata, changes);
+  // Loaded when it is wanted: this file is in the first chunk of the package, since an edit looks at its file at once.
+  const { changesWithRoom, hashedChanges } = await import('./hashed-changes.js');
+  let isNew = false;
+  const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
+    const isOld = key === SUMS_KEY && value === null && flags.checksums;
+    isNew ||= isOld;
+    return !isOld;
+  });
+  // What does not fit is found before the file is read.
+  const sized = changeMetadata(metadata, [...others, ...changesWithRoom(header, flags)]);
+  const json = sized === undefined ? header.json : withMetadata(header, sized);
+  const start = newStartLength(header, json, flags, file.path);
+  const toWrite = flags.inPlace ? start : start + header.dataByteLength;
+  const transfer = new Transfer(file.byteLength + (flags.dryRun ? 0 : toWrite), options);
+  const hashes = await hashedChanges(file, header, flags, isNew, transfer);
+  if (flags.dryRun) transfer.finish();
+  return changeMetadata(metadata, [...others, ...hashes]);
+}
+
+/** Progress of writing, after the whole file was read. */
+function behind(
+  { byteLength }: OpenedFile,
+  { signal, onProgress }: TransferOptions,
+): TransferOptions {
+  if (onProgress === undefined) return { signal };
+  return {
+    signal,
+    onProgress: ({ bytes, totalBytes }) =>
+      onProgress({ bytes: byteLength + bytes, totalBytes: byteLength + totalBytes }),
+  };
+}
+
+/**
+ * Length of the new header with its prefix, as it will stand in the file.
+ *
+ * @throws SafetensorsError `SAFETENSORS_HEADER_FULL`; InvalidTensorError `SAFETENSORS_HEADER_TOO_LARGE`
+ */
+function newStartLength(
+  header: Header,
+  json: Uint8Array,
+  { inPlace }: Flags,
+  path: string,
+): number {
+  const { byteLength } = header.json;
+  if (!inPlace) return PREFIX_BYTE_LENGTH + grownByteLength(byteLength, json.byteLength, path);
+  if (json.byteLength <= byteLength) return header.dataStart;
+  throw new SafetensorsError(
+    'SAFETENSORS_HEADER_FULL',
+    `expected a header of at most ${byteLength} bytes, the room in the file, found ` +
+      `${json.byteLength}: ${json.byteLength - byteLength} bytes are missing; leave \`inPlace\` out, ` +
+      'or save with `reserve` to leave room',
+    { path },
+  );
 }
 
 function closeOnce(fd: number): () => void {
@@ -139,13 +263,13 @@ function closeOnce(fd: number): () => void {
   };
 }
 
-function flagsOf(options: EditMetadataOptions): EditFlags {
+function flagsOf(options: EditMetadataOptions): Flags {
   requireOptions(options, EDIT_OPTIONS);
   requireTransferOptions(options);
   requireLockTimeout(options);
   const { inPlace = false, durable = true, dryRun = false } = options;
   const { checksums = false, modelspecHash = false } = options;
-  const flags: EditFlags = { inPlace, durable, dryRun, checksums, modelspecHash };
+  const flags: Flags = { inPlace, durable, dryRun, checksums, modelspecHash };
   for (const [name, value] of Object.entries(flags)) requireBoolean(name, value);
   return flags;
 }
@@ -164,6 +288,14 @@ function isFileAt(path: Buffer, file: BigIntStats): boolean {
   return found !== undefined && identityOf(found) === identityOf(file);
 }
 
+/** The conditions of an edit, checked again before each step. */
+interface SameFileCheck {
+  /** Throws unless the path leads to the file that is edited. */
+  place(path: Buffer): void;
+  /** Throws, too, if the file's size or modification time has changed. */
+  placeAndContent(path: Buffer): void;
+}
+
 function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
   const checkContent = changeCheck({ fd, path: label });
   const stats = statsOf({ fd, path: label });
@@ -177,4 +309,60 @@ function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
     place(path);
   };
   return { place, placeAndContent };
+}
+
+async function rewrite(edit: Edit): Promise<MetadataEdit> {
+  const { target, file, close, header, json, flags, options, check } = edit;
+  const { path } = file;
+  const { durable, dryRun } = flags;
+  const startLength = newStartLength(header, json, flags, path);
+  const start = fileStart(json, startLength - PREFIX_BYTE_LENGTH);
+  const byteLength = start.byteLength + header.dataByteLength;
+  // Checked like any header.
+  const edited = await runAsync(parseStart(start, byteLength, { path }), options.signal);
+  if (dryRun) return outcome('rewritten', edited);
+  const transfer = new Transfer(byteLength, options, () => check.placeAndContent(target.path));
+  const replacement = await Replacement.open(target.path, path, { byteLength, durable });
+  try {
+    const inFile = {
+      position: start.byteLength,
+      byteLength: header.dataByteLength,
+      source: { file, position: header.dataStart },
+    };
+    await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
+    const isUnchanged = (old: Buffer): void => {
+      check.placeAndContent(old);
+      requireNoBackup(target, path);
+    };
+    await replacement.commit(options.signal, isUnchanged, close);
+  } finally {
+    replacement.discard();
+  }
+  return outcome('rewritten', edited);
+}
+
+async function overwrite(edit: Edit): Promise<MetadataEdit> {
+  const { target, file, header, json, flags, options, check } = edit;
+  const { path } = file;
+  const { durable, dryRun } = flags;
+  const length = newStartLength(header, json, flags, path) - PREFIX_BYTE_LENGTH;
+  const before = fileStart(header.json, length);
+  const after = fileStart(json, length);
+  const edited = await runAsync(parseStart(after, file.byteLength, { path }), options.signal);
+  if (dryRun) return outcome('inPlace', edited);
+  const transfer = new Transfer(after.byteLength, options);
+  const isUnchanged = (): void => {
+    // From here on, an abort has to write the old header back.
+    options.signal?.throwIfAborted();
+    check.placeAndContent(target.path);
+  };
+  await overwriteHeader({ target, file, before, after, check: isUnchanged, durable }, transfer);
+  // A file put in its place meanwhile does not have the edit.
+  check.place(target.path);
+  return outcome('inPlace', edited);
+}
+
+function outcome(method: MetadataEdit['method'], { json, metadata }: Header): MetadataEdit {
+  const { byteLength } = json;
+  return { method, metadata, headerByteLength: byteLength, spareByteLength: spareByteLength(json) };
 }

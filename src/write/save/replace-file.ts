@@ -7,7 +7,7 @@ import type { Payload } from '../input/tensor-input.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
 import { BorrowedFiles } from './source-files.js';
-import type { WritableLayout } from './tensor-writes.js';
+import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
 /** Options of a replacement. */
 export interface ReplaceOptions extends TransferOptions {
@@ -51,8 +51,6 @@ export async function replaceFile(
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {
-      // Loaded when it is wanted: arguments, sources and target are looked at when `saveFile` is called.
-      const { writeLayout } = await import('./tensor-writes.js');
       await writeLayout(replacement, layout, sources, transfer, { verify });
       sources.verify();
       transfer.finish();

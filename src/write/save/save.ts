@@ -20,7 +20,7 @@ import {
 import { Replacement } from '../replacement/replacement.js';
 import { replaceFile } from './replace-file.js';
 import { BorrowedFiles } from './source-files.js';
-import { writeLayoutSync } from './tensor-writes-sync.js';
+import { writeLayoutSync } from './tensor-writes.js';
 
 /** Options of {@link saveFileSync}. */
 export interface SaveSyncOptions extends HeaderOptions {

@@ -11,12 +11,16 @@ import { refuseTensor } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { type SumsPlace, sumMismatch } from '../../header/tensor-sums.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { RangeHashes } from '../../platform/io/range-hashes.js';
 import { runSync } from '../../platform/io/steps.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
+import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
+  type Lenders,
   SerializedStream,
-  type SerializeStreamOptions,
-  STREAM_OPTIONS,
+  serializedPieces,
   serializeEntries,
 } from '../input/serialized.js';
 import {
@@ -29,6 +33,7 @@ import {
   type WriteEntry,
 } from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
+import { fillOf } from './tensor-writes.js';
 
 /**
  * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are
@@ -116,10 +121,12 @@ export function serializeStream<
   const entries = readTensorsAndStreams(tensors as NamedTensors);
   if (checksums) for (const entry of entries) requireRepeatable(entry);
   const layout = layOut(entries, header, checksums);
-  return SerializedStream.of(layout.byteLength, async function* () {
-    const { piecesOf } = await import('./summed-pieces.js');
-    yield* piecesOf(layout, entries, signal);
-  });
+  const lend = (): Lenders<AsyncFill> => lendersOf(entries);
+  const pieces = (): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> =>
+    serializedPieces(layout, lend, signal);
+  return SerializedStream.of(layout.byteLength, () =>
+    layout.sums === undefined ? pieces() : summedPieces(layout.header, layout.sums, pieces),
+  );
 }
 
 /** Throws for a stream that can be read once, since its sum stands before its bytes. */
@@ -127,4 +134,43 @@ function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
   if (payload.kind !== 'stream' || payload.isRepeatable) return;
   const found = 'found a stream: pass a function that returns a new one each time';
   refuseTensor(`expected data that can be read twice for \`checksums\`, ${found}`, name);
+}
+
+/**
+ * Reads the pieces twice: for the sums, which go into the header, then to yield them, one late, so that a file that
+ * does not match its sums never ends.
+ *
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` when a tensor gives other bytes the second time
+ */
+async function* summedPieces(
+  header: Uint8Array,
+  sums: SumsPlace,
+  pieces: () => AsyncGenerator<Uint8Array<ArrayBuffer>, void, void>,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
+  const first = new RangeHashes(sums.ranges);
+  for await (const piece of pieces()) first.add(piece);
+  header.set(first.text(), sums.position);
+  const second = new RangeHashes(sums.ranges);
+  let last: Uint8Array<ArrayBuffer> | undefined;
+  for await (const piece of pieces()) {
+    second.add(piece);
+    if (last !== undefined) yield last;
+    last = piece;
+  }
+  const found = second.digests();
+  for (const [tensor, sum] of first.digests()) {
+    if (found.get(tensor) === sum) continue;
+    throw sumMismatch(sum, `${found.get(tensor)} when the data was read again`, { tensor });
+  }
+  if (last !== undefined) yield last;
+}
+
+/** The files of these tensors, for a stream. */
+export function lendersOf(tensors: Iterable<{ readonly payload: Payload }>): Lenders<AsyncFill> {
+  const sources = new BorrowedFiles(tensors);
+  return {
+    fill: (payload) => fillOf(payload, sources),
+    verify: () => sources.verify(),
+    end: () => sources.end(),
+  };
 }

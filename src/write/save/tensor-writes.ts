@@ -4,22 +4,28 @@ import type { Layout, Placed } from '../../header/header-writer.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
-import { runAsync } from '../../platform/io/steps.js';
-import { writePieces } from '../../platform/io/write-pieces.js';
-import { type Write, writeFrom } from '../../platform/io/write-pieces-sync.js';
+import { runAsync, runSync } from '../../platform/io/steps.js';
+import {
+  type Write,
+  writeFrom,
+  writePieces,
+  writePiecesSync,
+} from '../../platform/io/write-pieces.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
-import type { Slots } from '../../tensor/pieces.js';
+import { CACHED_BYTE_LENGTH, cut, type Slots } from '../../tensor/pieces.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
-import type { Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
+import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { BorrowedFiles } from './source-files.js';
-import { type ReadyPayload, writeOf } from './tensor-writes-sync.js';
 
 /**
  * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
  * pieces of 64 KiB: three times as fast.
  */
 const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
+
+/** Bytes that exist, in memory or in a file. */
+type ReadyPayload = Exclude<Payload, MadePayload | StreamPayload>;
 
 /** Bytes that can fill a buffer, piece by piece. */
 type FillingPayload = Exclude<Payload, StreamPayload>;
@@ -35,6 +41,19 @@ type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
 /** A file to be written. Its tensors, in the order of the file, may be generated one by one. */
 export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength' | 'sums'> {
   readonly placed: Iterable<PlacedEntry<Payload>>;
+}
+
+function writeOf(
+  payload: ReadyPayload,
+  position: number,
+  byteLength: number,
+  sources: BorrowedFiles,
+): Write {
+  const source =
+    payload.kind === 'memory'
+      ? payload.window
+      : { file: sources.fileOf(payload), position: payload.position };
+  return { position, byteLength, source };
 }
 
 /** The three ways into a file: as the bytes are, by way of buffers, or as a stream. */
@@ -253,4 +272,46 @@ async function* joinedPieces(
     }
   }
   yield buffer.subarray(0, filled);
+}
+
+/** As `writeLayout`, on this thread. The sums come first, from a pass of its own. */
+export function writeLayoutSync(
+  target: WrittenFile,
+  { header, placed, sums }: Layout<WriteEntry>,
+  sources: BorrowedFiles,
+): void {
+  const writes = placed.map(({ spec, begin }) =>
+    writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),
+  );
+  try {
+    if (sums !== undefined) header.set(sumsTextSync(placed, sources), sums.position);
+    writePiecesSync(target, [writeFrom(header, 0), ...writes]);
+  } catch (error) {
+    throw sources.explain(error);
+  }
+}
+
+/** The sums of the tensors as text, read through one buffer. */
+function sumsTextSync(
+  placed: readonly Placed<WriteEntry>[],
+  sources: BorrowedFiles,
+): Uint8Array<ArrayBuffer> {
+  const hashes = new RangeHashes(
+    placed.map(({ spec: { name }, ...range }) => ({ name, ...range })),
+  );
+  let buffer: Uint8Array | undefined;
+  const bytesOf = (payload: ReadyPayload, begin: number, end: number): Uint8Array => {
+    if (payload.kind === 'memory') return payload.window(begin, end);
+    buffer ??= new Uint8Array(CACHED_BYTE_LENGTH);
+    const bytes = buffer.subarray(0, end - begin);
+    const file = sources.fileOf(payload);
+    runSync(readFully(readBytesOf(file), bytes, payload.position + begin, file.path));
+    return bytes;
+  };
+  for (const { spec } of placed) {
+    for (const { begin, end } of cut(0, spec.byteLength, CACHED_BYTE_LENGTH)) {
+      hashes.add(bytesOf(spec.payload, begin, end));
+    }
+  }
+  return hashes.text();
 }

@@ -3,8 +3,12 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Addon, AddonLoad } from '../../../src/platform/addon/load.js';
-import { type CopiedRange, copyRanges, writeViews } from '../../../src/platform/io/file-writes.js';
-import { writeViewSync } from '../../../src/platform/io/file-writes-sync.js';
+import {
+  type CopiedRange,
+  copyRanges,
+  writeViewSync,
+  writeViews,
+} from '../../../src/platform/io/file-writes.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const { limits, addon } = vi.hoisted(() => ({

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { loadAddon } from '../../../src/platform/addon/load.js';
-import { passOver } from '../../../src/platform/io/pass-over.js';
 import {
   blocksLength,
   passingMemory,
+  passOver,
   PASSING_READ_BYTE_LENGTH as READ,
 } from '../../../src/platform/io/passing-file.js';
 import { temporaryPath } from '../../support/make-file.js';

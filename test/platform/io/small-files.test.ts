@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, expect, it } from 'vitest';
-import { readSmallFile, readText } from '../../../src/platform/io/small-files.js';
+import { readSmallFile, readText, writeNewFile } from '../../../src/platform/io/small-files.js';
 import { runAsync, runSync } from '../../../src/platform/io/steps.js';
 import { measureInChild } from '../../support/run-child.js';
 
@@ -16,6 +16,15 @@ it.each([0, 1, 70_000])('reads all %i bytes of a file, in both ways', async (len
   writeFileSync(path, bytes);
   expect(runSync(readSmallFile(path))).toEqual(bytes);
   expect(await runAsync(readText(path), undefined)).toBe('é'.repeat(length));
+});
+
+it.each([true, false])('writes a new file, durable %s', async (durable) => {
+  const path = join(folder, `written-${durable}`);
+  await writeNewFile(path, 'text é', { durable });
+  expect(runSync(readSmallFile(path)).toString()).toBe('text é');
+  const again = writeNewFile(path, 'other', { durable });
+  await expect(again).rejects.toMatchObject({ code: 'EEXIST', path });
+  expect(runSync(readSmallFile(path)).toString()).toBe('text é');
 });
 
 it('says which file is not there', async () => {

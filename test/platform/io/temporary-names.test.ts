@@ -1,6 +1,10 @@
 import { expect, it } from 'vitest';
-import { isInterimName, makeTemporaryName } from '../../../src/platform/io/temporary-name.js';
-import { headerBackupOf, TemporaryNames } from '../../../src/platform/io/temporary-names.js';
+import {
+  headerBackupOf,
+  isInterimName,
+  makeTemporaryName,
+  TemporaryNames,
+} from '../../../src/platform/io/temporary-names.js';
 
 const PATTERN = 'model{suffix}.safetensors';
 

@@ -3,8 +3,7 @@ import { closeSync, openSync, readFileSync, statSync, truncateSync, writeFileSyn
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ReadFile } from '../../../src/platform/io/pool-calls.js';
-import { writePieces } from '../../../src/platform/io/write-pieces.js';
-import { type Write, writePiecesSync } from '../../../src/platform/io/write-pieces-sync.js';
+import { type Write, writePieces, writePiecesSync } from '../../../src/platform/io/write-pieces.js';
 import { Transfer, type TransferOptions } from '../../../src/platform/transfer/transfer.js';
 import { temporaryPath } from '../../support/make-file.js';
 
@@ -30,16 +29,11 @@ vi.mock(import('../../../src/platform/io/file-writes.js'), async (importOriginal
     calls.push({ position, byteLength: byteLengthOf(ranges), ranges: ranges.length });
     return original.copyRanges(ranges, target, position);
   };
-  return { ...original, writeViews, copyRanges };
-});
-
-vi.mock(import('../../../src/platform/io/file-writes-sync.js'), async (importOriginal) => {
-  const original = await importOriginal();
   const writeViewSync: typeof original.writeViewSync = (target, view, position) => {
     calls.push({ position, byteLength: view.byteLength, views: 1 });
     original.writeViewSync(target, view, position);
   };
-  return { writeViewSync };
+  return { ...original, writeViews, copyRanges, writeViewSync };
 });
 
 function byteLengthOf(parts: readonly { readonly byteLength: number }[]): number {

@@ -1,8 +1,8 @@
-/** The first save and the first edit of a process load their code, but look at arguments and files when they are called. */
+/** The first save and the first edit of a process look at files and arguments when they are called. */
 import { expect, test } from 'vitest';
 import { measureInChild } from '../../support/run-child.js';
 
-test('what changes after the call, while code is loaded, changes no save, and ends an edit', async () => {
+test('what changes right after the call changes no save, and ends an edit', async () => {
   expect(await measureInChild('write/save/children/first-calls.mjs')).toEqual({
     names: ['a', 'b'],
     metadata: [['license', 'mit']],

@@ -1,5 +1,5 @@
-// The first calls of a process, whose code is loaded meanwhile. Prints names and metadata of what was saved though the
-// caller changed its arguments and closed the source, and the error of an edit of a file that changed after the call.
+// The first calls of a process. Prints names and metadata of what was saved though the caller changed its arguments and
+// closed the source, and the error of an edit of a file that changed after the call.
 
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -2,8 +2,7 @@
 // afterwards. The parent has made the disk, or the limit on the size of files, small.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writePieces } from '../../../../build/platform/io/write-pieces.js';
-import { writePiecesSync } from '../../../../build/platform/io/write-pieces-sync.js';
+import { writePieces, writePiecesSync } from '../../../../build/platform/io/write-pieces.js';
 import { Transfer } from '../../../../build/platform/transfer/transfer.js';
 import { Replacement } from '../../../../build/write/replacement/replacement.js';
 

@@ -49,7 +49,7 @@ const TABLE = `
   pythonKeys | Python open + keys() | headers.py keys | needs=safetensors,numpy,ml_dtypes
   openIndex | openCheckpoint | headers.mjs checkpoint | ours
   openEveryHeader | openCheckpoint, every header: offsetKeys() | headers.mjs checkpoint-every-header | ours
-  pythonIndexKeys | Python safe_open of all shards, keys() | headers.py checkpoint-keys | needs=safetensors,numpy,ml_dtypes
+  pythonIndexKeys | Python safe_open of all shards, offset_keys() | headers.py checkpoint-keys | needs=safetensors,numpy,ml_dtypes
 
   getBuilt | getTensor, a name built for the call | names.mjs built | ours
   getKept | getTensor, the same string again | names.mjs kept | ours

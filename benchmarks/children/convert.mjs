@@ -1,5 +1,5 @@
 /**
- * Converts a checkpoint of torch in a process of its own, everything imported: `convert`, or `convert-unverified`;
+ * Converts a checkpoint of torch in a process of its own: `convert`, or `convert-unverified`, whose code loads at the call;
  * `cp` copies it as it is. Arguments: METHOD FILE TARGET. With an index, `reshard` writes its tensors into a folder, in
  * shards of as many bytes as a further argument says, and `cp-folder` copies its folder. Prints the ms as `elapsed`,
  * and as `peak` the highest resident memory. `convert_checkpoint.py` does the same as `convert`.

@@ -18,7 +18,8 @@ def open_shards():
     with open(path) as index:
         names = sorted(set(json.load(index)["weight_map"].values()))
     files = [safe_open(os.path.join(os.path.dirname(path), name), framework="np") for name in names]
-    return files, [file.keys() for file in files]
+    # In the order of the file, as `offsetKeys` has them.
+    return files, [file.offset_keys() for file in files]
 
 
 METHODS = {

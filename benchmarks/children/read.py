@@ -90,7 +90,7 @@ touch_words = ctypes.CDLL(f"{loops[0]}/libtouch.so").touch_words
 touch_words.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 touch_words.restype = ctypes.c_uint64
 
-# Tensors of shards are read as they come: all of them may be more than memory has room for.
+# Tensors of shards are read as they come, as those of a stream are.
 is_stream = method.endswith("-shards")
 held = []
 line = {}

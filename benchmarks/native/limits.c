@@ -209,6 +209,11 @@ static int ReadBlocksOf(const char* path, Reader* reader, char* block) {
     uint64_t header = 0;
     if (at == 0 && count > 0) memcpy(&header, block, sizeof header);
     size_t begin = at == 0 ? sizeof header + header : 0;
+    /* The other readers take their first blocks for data. */
+    if (begin > DIRECT_BLOCK) {
+      errno = EFBIG;
+      count = -1;
+    }
     if (count <= (ssize_t)begin) continue;
     reader->sum += touch_words(block + begin, count - begin);
     reader->length += count - begin;
@@ -238,8 +243,8 @@ static int ReadDirectly(char** paths, size_t count) {
   Reader readers[READERS];
   for (int i = 0; i < READERS; i++) {
     readers[i] = (Reader){.paths = paths, .count = count, .first = i * (off_t)DIRECT_BLOCK};
-    if (pthread_create(&readers[i].thread, NULL, ReadBlocks, &readers[i]) != 0)
-      return Fail("thread");
+    errno = pthread_create(&readers[i].thread, NULL, ReadBlocks, &readers[i]);
+    if (errno != 0) return Fail("thread");
   }
   size_t length = 0;
   uint64_t sum = 0;

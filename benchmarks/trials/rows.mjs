@@ -44,7 +44,7 @@ export const rows = {
     ## Random rows of 8 kB as float32, rows a second
     | way | cold = cold:first # | warm, first pass = warm:first # | second = warm:second # | third = warm:third # | 100 GB, sparse = sparse:first # | requests by HTTP = server:perSecond # |
     - 16 rows a call of a table of 1 GB; the table of the loop is mapped, and its rows come by page faults
-    - by HTTP, server and load share the cores; the first eighth of the requests is not counted
+    - by HTTP, server and load share the cores; an eighth as many requests come first and are not counted
     - {reasons}
     > rows, cold: takeFloat32 against a read a row | at least 0.8 × | cold:take.first / cold:rowsRead.first | rows a second = cold:take.first # & by reads = cold:rowsRead.first #
     > rows, cold: takeFloat32Async against a read a row | at least 0.8 × | cold:takeAsync.first / cold:rowsRead.first | rows a second = cold:takeAsync.first # & by reads = cold:rowsRead.first #

@@ -19,7 +19,7 @@ import { growthOf } from './reading.mjs';
 const READERS = pick('direct reusedShards streamedShards torchShards');
 const TRUSTED = READERS.slice(0, 3);
 const SHARDS = 8;
-/** Times the model, 17 GB beside one of 2 GB, which has a little less, or more; beside a smaller one, as large as it. */
+/** The checkpoint has 8.5 times the bytes of a model of 2 GB, which may have a little less; of a smaller one as many. */
 const SIZE_FACTOR = 8.5;
 const LEAST_MODEL_FOR_FACTOR = 1.9e9;
 
@@ -54,7 +54,7 @@ const coldShards = {
     ## {size} in ${SHARDS} shards, every byte read, cold
     | reader | every byte = everyByte | min – max = span(everyByte) | per second = $bytesPerSecond / everyByte MB | of the limit = everyByte / direct.everyByte × | RssAnon = anonymous +MB |
     - {how}
-    - no tensor has more than 200 MB
+    - no tensor has more than 256 MiB; longer ones would be mapped, not read into the ring
     - {reasons}
     > {size} in ${SHARDS} shards, cold: stream({ reuse: true }), against O_DIRECT | at most 1.15 × | reusedShards.everyByte / direct.everyByte
     > {size} in ${SHARDS} shards, cold: stream({ reuse: true }), faster than the reference with torch | at least 2 × | torchShards.everyByte / reusedShards.everyByte`,
@@ -116,7 +116,7 @@ const manyShards = {
     - reshard and cp: {count} tensors of 4 kB in the page cache, nothing is synced; reshard makes ${NEW_SHARDS} shards
     - {reasons}
     > ${MANY_SHARDS} shards, every header | at most 80 ms | openEveryHeader.first | openCheckpoint = openIndex.first & Python = pythonIndexKeys.first
-    > reshard of 92 000 small tensors against cp | at most 2 × | reshard.elapsed / copyFolder.elapsed`,
+    > reshard of {count} small tensors against cp | at most 2 × | reshard.elapsed / copyFolder.elapsed`,
 };
 
 export const shards = [coldShards, manyShards];

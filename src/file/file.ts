@@ -1,9 +1,4 @@
-/**
- * An open safetensors file: its names, facts from the header, and tensors, made on first use.
- *
- * File length: one class, whose members share its header, storage and tensors; nearly half of the lines are what
- * users read about them.
- */
+/** An open safetensors file: names, header info, and tensors created on first use. */
 
 import { basename } from 'node:path';
 import {

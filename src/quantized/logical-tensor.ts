@@ -1,8 +1,4 @@
-/**
- * A logical tensor: its facts from the plan, and its values, which are made when they are asked for.
- *
- * File length: one class; nearly half of the lines are what users read about its members.
- */
+/** A logical tensor: info from the plan, and values computed on request. */
 
 import {
   argumentRangeError,

@@ -1,9 +1,4 @@
-/**
- * An open remote checkpoint: names and metadata at once, everything else by requests.
- *
- * File length: one class, whose members share its shards, queue and end; with the options of its calls, more than a
- * third of the lines is what users read about them.
- */
+/** An open remote checkpoint: names and metadata are available at once, everything else takes requests. */
 
 import {
   type OptionNames,

@@ -1,9 +1,4 @@
-/**
- * One tensor: its facts from the header, and its bytes, which are read on first use.
- *
- * File length: one class, whose members share the tensor's bytes; nearly half of the lines are what users read about
- * them.
- */
+/** One tensor: header info, and bytes that are read on first use. */
 
 import {
   argumentRangeError,

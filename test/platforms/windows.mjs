@@ -1,8 +1,4 @@
-/**
- * Differences on Windows: further checks of the smoke suite, in plain JavaScript for every runtime.
- *
- * File length: checks that have nothing to do with each other.
- */
+/** Differences on Windows: further checks of the smoke suite, in plain JavaScript for every runtime. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import {

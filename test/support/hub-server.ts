@@ -2,8 +2,6 @@
  * A Hugging Face Hub on this machine, for tests: repositories with their revisions, the addresses, headers, redirects
  * and errors of the Hub, and a second server beside it, the content network, which has the large files. It records
  * its requests.
- *
- * File length: one server, whose addresses share its repositories and its record of requests.
  */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

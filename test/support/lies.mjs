@@ -1,8 +1,6 @@
 /**
  * A server that lies, and the expected result of each lie. Every lie has a folder of its own on the server, so all of
  * them can run at the same time, in any runtime that has `node:http` and `fetch`.
- *
- * File length: one list, an entry for each lie.
  */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';

@@ -1,8 +1,4 @@
-/**
- * `inspect`: the kind, totals, metadata and tensors of a file or checkpoint.
- *
- * File length: one command: what it finds, as JSON and as text.
- */
+/** `inspect`: the kind, totals, metadata and tensors of a file or checkpoint. */
 
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { SafetensorsError } from '../../index.js';

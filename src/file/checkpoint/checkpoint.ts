@@ -1,8 +1,4 @@
-/**
- * An open checkpoint: any number of shards with the interface of one file.
- *
- * File length: one class, whose members share its shards; more than half of the lines are what users read about them.
- */
+/** An open checkpoint: any number of shards with the interface of a single file. */
 
 import {
   requireBoolean,

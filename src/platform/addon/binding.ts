@@ -1,8 +1,4 @@
-/**
- * The addon's functions in TypeScript: passes arguments on, and turns failures into errors.
- *
- * File length: one interface; half of the lines are what its users must know of each function.
- */
+/** The addon's functions in TypeScript: passes arguments through and turns failures into errors. */
 
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';

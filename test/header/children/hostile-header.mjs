@@ -1,5 +1,5 @@
-// Builds one hostile header of 100 MB, reads it, and prints the cost as JSON. File length: a list of attacks, one
-// after the other. argv: the attack's name, or `bare` for a process that only loads the same modules.
+// Builds one hostile header of 100 MB, parses it, and prints the cost as JSON.
+// argv: the attack's name, or `bare` for a process that only loads the same modules.
 import { parseHeader } from '../../../build/header/header.js';
 import { hashString } from '../../../build/header/json/key-hash.js';
 import { JsonReader } from '../../../build/header/json/reader.js';

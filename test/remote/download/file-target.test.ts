@@ -1,6 +1,4 @@
-/**
- * Downloads of one file. File length: one target, in every state that an earlier or a parallel download may leave.
- */
+/** Downloads of one file, in every state that an earlier or parallel download may leave. */
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,

@@ -1,8 +1,4 @@
-/**
- * Downloads of files that patterns choose.
- *
- * File length: one job with its plan, its continuation and its refusals, against one repository.
- */
+/** Downloads of files selected by patterns. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {

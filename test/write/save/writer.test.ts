@@ -1,4 +1,4 @@
-/** Files that are written tensor by tensor. File length: every kind of data, in every state of a writer. */
+/** Files written tensor by tensor. */
 import {
   chmodSync,
   createReadStream,

@@ -80,10 +80,8 @@ const OTHER_OPTIONS: ReadonlyMap<string, readonly string[]> = new Map([
   ['ignore-patterns', ['ignore']],
 ]);
 
-/** The option that was meant: by its former name, its name in functions, or one that looks like it. */
+/** A hint for an unknown option: its equivalent in functions and in `hf download`, or a similar name. */
 function hintOn(name: string, known: CommandOptions): string {
-  const [now] = Object.entries(known).find(([, { formerName }]) => formerName === name) ?? [];
-  if (now !== undefined) return `; it is --${now} now`;
   const hyphened = optionOfFunction(name).replaceAll('_', '-');
   const meant = [hyphened, ...(OTHER_OPTIONS.get(hyphened) ?? [])];
   const own = meant.find((option) => known[option] !== undefined);

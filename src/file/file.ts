@@ -11,7 +11,7 @@ import {
 } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
-import { hintPythonMethods, PYTHON_METHODS, renameMethods } from '../errors/renamed-methods.js';
+import { hintPythonMethods, PYTHON_METHODS } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../header/header.js';
 import { runAsync } from '../platform/io/steps.js';
@@ -96,7 +96,6 @@ const UNCLONEABLE = uncloneable('A SafetensorsFile', 'post its path, and open th
  */
 export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]> {
   static {
-    renameMethods(SafetensorsFile, { load: 'readTensors' });
     hintPythonMethods(SafetensorsFile, PYTHON_METHODS);
   }
 

@@ -9,7 +9,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
-import { hintPythonMethods, renameMethods } from '../errors/renamed-methods.js';
+import { hintPythonMethods } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
 import { CheckpointContents } from '../file/shards/contents.js';
@@ -116,7 +116,6 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  */
 export class RemoteCheckpoint implements TensorSource {
   static {
-    renameMethods(RemoteCheckpoint, { getTensors: 'readTensors', headerTexts: 'headers' });
     const names = { get_tensor: 'readTensors', get_slice: 'getSlice', offset_keys: 'tensors' };
     hintPythonMethods(RemoteCheckpoint, names);
   }

@@ -7,7 +7,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { hintPythonMethods, PYTHON_TENSOR_METHODS } from '../errors/renamed-methods.js';
+import { hintPythonMethods, PYTHON_TENSOR_METHODS } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../header/dtype.js';
 import { dtypeOfOtherName } from '../header/dtype-names.js';

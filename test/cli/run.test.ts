@@ -65,7 +65,6 @@ describe('wrong use', () => {
     [['inspect', 'x', '--constructor'], 'unknown option "--constructor"'],
     [['split', 'x', 'y', '--dtype', 'F16', '--dtype=F32'], '--dtype is given twice ('],
     [['inspect', 'x', '--json', '--json'], '--json is given twice ('],
-    [['verify', 'x', '--quick'], 'unknown option "--quick"; it is --no-hashes now'],
     [['inspect', 'x', '-q'], 'unknown option "-q"'],
     [['inspect', 'x', '--tree=yes'], '--tree takes no value'],
     [['inspect', 'x', '--filter'], '--filter takes a value: --filter GLOB'],

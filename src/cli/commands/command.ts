@@ -25,8 +25,6 @@ export interface CommandOption {
   readonly value?: string;
   /** All values that it takes, where these are few; shells complete them. */
   readonly choices?: readonly string[];
-  /** Its former name, for the error about that. */
-  readonly formerName?: string;
   readonly help: string;
 }
 

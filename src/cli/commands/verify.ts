@@ -100,7 +100,6 @@ export const verifyCommand: Command = {
   options: {
     'no-hashes': {
       type: 'boolean',
-      formerName: 'quick',
       help: 'checks only headers and index, without reading tensors',
     },
     ...REPOSITORY,

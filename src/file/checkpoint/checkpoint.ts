@@ -8,7 +8,7 @@ import {
   requireString,
 } from '../../errors/arguments.js';
 import type { FormatError } from '../../errors/errors.js';
-import { hintPythonMethods, PYTHON_METHODS, renameMethods } from '../../errors/renamed-methods.js';
+import { hintPythonMethods, PYTHON_METHODS } from '../../errors/python-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { runAsync } from '../../platform/io/steps.js';
@@ -86,8 +86,6 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  */
 export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[string, Tensor]> {
   static {
-    const renamed = { load: 'readTensors', headerTexts: 'headers', verifyChecksums: 'verify' };
-    renameMethods(Checkpoint, renamed);
     hintPythonMethods(Checkpoint, PYTHON_METHODS);
   }
 

@@ -1,42 +1,12 @@
 import { expect, test } from 'vitest';
-import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
-import { PYTHON_METHODS, PYTHON_TENSOR_METHODS } from '../../src/errors/renamed-methods.js';
+import { PYTHON_METHODS, PYTHON_TENSOR_METHODS } from '../../src/errors/python-methods.js';
 import { openCheckpoint, parse, serialize } from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
 import { writeTemporary } from '../support/make-file.js';
-import { root } from '../support/source-tree.js';
 
 const newFile = (): string => writeTemporary([{ name: 't', dtype: 'U8', shape: [1] }]);
-const fixture = (name: string): string => `${root}test/fixtures/torch/${name}`;
 
-const local = { load: 'readTensors', headerTexts: 'headers', verifyChecksums: 'verify' };
-
-test.each<[name: string, open: () => unknown, renamed: Record<string, string>]>([
-  ['SafetensorsFile', () => parse(serialize({})), { load: 'readTensors' }],
-  ['Checkpoint', () => openCheckpoint(newFile()), local],
-  ['Checkpoint', () => openNumpy(fixture('np-savez.npz')), local],
-  ['Checkpoint', () => openTorchCheckpoint(fixture('zip-state-dict.pt')), local],
-  [
-    'RemoteCheckpoint',
-    () => openRemote(new Blob([serialize({})])),
-    { getTensors: 'readTensors', headerTexts: 'headers' },
-  ],
-])('%s says the new names of methods', async (name, open, renamed) => {
-  const opened = (await open()) as Record<string, () => unknown>;
-  for (const [old, now] of Object.entries(renamed)) {
-    expect(() => opened[old]?.()).toThrow(
-      expect.objectContaining({
-        name: 'TypeError',
-        code: 'ERR_METHOD_NOT_IMPLEMENTED',
-        message: `${name} has no method ${old}; it is ${now} now`,
-      }),
-    );
-    expect(typeof opened[now]).toBe('function');
-  }
-  expect(Object.keys(opened).filter((key) => key in renamed)).toEqual([]);
-});
-
-test("a tensor says what torch's methods are called here", () => {
+test('a tensor hints at the equivalents of PyTorch methods', () => {
   const tensor = parse(
     serialize({ t: { dtype: 'U8', shape: [1], data: Uint8Array.of(1) } }),
   ).getTensor('t');
@@ -57,7 +27,7 @@ test.each<[name: string, open: () => unknown, names: Record<string, string>]>([
     { get_tensor: 'readTensors', get_slice: 'getSlice', offset_keys: 'tensors' },
   ],
 ])(
-  "%s says what Python's methods are called here, and that keys is one",
+  '%s hints at the names of Python methods, and at the missing call of keys',
   async (name, open, names) => {
     const opened = (await open()) as Record<string, () => unknown>;
     for (const [theirs, ours] of Object.entries(names)) {

@@ -17,13 +17,25 @@ function packageFile(name, path) {
   return join(dirname(require.resolve(`${name}/package.json`)), path);
 }
 
+/** What building needs, and how to install it. */
+const REQUIREMENTS = `\
+safetensors-mmap: cannot build the addon: see the errors above.
+Building needs Python 3, make and a C++ compiler:
+  Debian, Ubuntu  apt-get install build-essential python3
+  macOS           xcode-select --install
+  Windows         Visual Studio Build Tools with "Desktop development with C++", and Python 3`;
+
+/** node-gyp obeys the log level of npm; `npm run --silent` would hide its errors. */
+function logLevel() {
+  return process.env.npm_config_loglevel === 'silent' ? { npm_config_loglevel: 'error' } : {};
+}
+
 function run(script, args) {
-  const env = { ...process.env, ...headerEnvironment() };
+  const env = { ...process.env, ...headerEnvironment(), ...logLevel() };
   const options = { cwd: root, env, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 };
   const result = spawnSync(process.execPath, [script, ...args], options);
   if (result.status === 0) return;
-  process.stderr.write(`${result.stdout}${result.stderr}`);
-  console.error('safetensors-mmap: the addon could not be built (see above).');
+  console.error(`${result.stdout}${result.stderr}${REQUIREMENTS}`);
   process.exit(1);
 }
 
@@ -37,7 +49,7 @@ function sourcesChangedAt() {
 }
 
 if ((statSync(target, { throwIfNoEntry: false })?.mtimeMs ?? 0) <= sourcesChangedAt()) {
-  run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
+  run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build', '--jobs', 'max']);
   // A new file, not new bytes in the old one, which a running program may have mapped.
   mkdirSync(dirname(target), { recursive: true });
   rmSync(target, { force: true });

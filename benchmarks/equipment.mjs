@@ -34,7 +34,7 @@ export function commandOf(contender, { programs, python, npmPackages }) {
   if (isPython && typeof python === 'string') throw new NotMeasuredError(python);
   const missing = needs.filter((name) => !(name in (isPython ? python.packages : npmPackages)));
   if (missing.length > 0) {
-    const what = isPython ? 'Python has no' : 'not installed, or did not build';
+    const what = isPython ? 'not installed in Python' : 'not installed, or did not build';
     throw new NotMeasuredError(`${what}: ${missing.join(', ')}`);
   }
   const script = join(root, 'benchmarks/children', program);

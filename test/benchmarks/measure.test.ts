@@ -127,7 +127,7 @@ describe('a measurement', () => {
     expect(() => commandOf(MMAP_IO, equipment)).toThrow(/not installed.*mmap-io/);
     const without = (python: unknown) => () => commandOf(TORCH_LOAD, { ...equipment, python });
     expect(without('no Python')).toThrow('no Python');
-    expect(without({ packages: {} })).toThrow('Python has no: torch');
+    expect(without({ packages: {} })).toThrow('not installed in Python: torch');
   });
 });
 

@@ -1,37 +1,127 @@
+/**
+ * All tests, as projects. `npm test` runs `unit`, `npm run test:all` also `slow` and `measured`. The other projects
+ * need more than a clone has, or run tests again in another way; they run when `--project` names them.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { configDefaults, defineConfig } from 'vitest/config';
+import {
+  configDefaults,
+  defineConfig,
+  type Plugin,
+  type TestProjectInlineConfiguration,
+} from 'vitest/config';
 
-function source(entry: string): string {
-  return fileURLToPath(new URL(`src/${entry}.ts`, import.meta.url));
+const root: string = fileURLToPath(new URL('.', import.meta.url));
+
+/** A test above a second. */
+const SLOW = 'test/**/*.slow.test.ts';
+/** Reads processor time or memory of a process, which other tests on the same machine would change. */
+const MEASURED = 'test/**/*.measured.test.ts';
+/** Tests in these folders install tools or need browsers. */
+const WITH_TOOLS = ['deploy', 'examples', 'site', 'viewer/browser'].map(
+  (name) => `test/${name}/**`,
+);
+const exclude = [...configDefaults.exclude, ...WITH_TOOLS];
+
+/** Tests and benchmarks import the package by its name. */
+const alias = ['', '/remote', '/hub', '/convert', '/quantized', '/inspect'].map((entry) => ({
+  find: new RegExp(`^safetensors-mmap${entry}$`),
+  replacement: join(root, `src/${entry.slice(1) || 'index'}.ts`),
+}));
+
+type Options = NonNullable<TestProjectInlineConfiguration['test']>;
+
+function project(
+  name: string,
+  options: Options,
+  plugins: Plugin[] = [],
+): TestProjectInlineConfiguration {
+  return {
+    resolve: { alias },
+    plugins,
+    test: {
+      name,
+      exclude: configDefaults.exclude,
+      globalSetup: ['test/support/python-server.ts'],
+      setupFiles: ['test/support/equal-arrays.ts'],
+      // Tests that crash their process or measure it run their subject in child processes.
+      pool: 'forks',
+      testTimeout: 180_000,
+      hookTimeout: 180_000,
+      ...options,
+    },
+  };
 }
 
-export default defineConfig({
-  // The benchmarks import the package by its name.
-  resolve: {
-    alias: [
-      { find: /^safetensors-mmap$/, replacement: source('index') },
-      { find: /^safetensors-mmap\/remote$/, replacement: source('remote') },
-      { find: /^safetensors-mmap\/quantized$/, replacement: source('quantized') },
-      { find: /^safetensors-mmap\/inspect$/, replacement: source('inspect') },
-      { find: /^safetensors-mmap\/convert$/, replacement: source('convert') },
-    ],
+const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|inspect|quantized)\.js'/;
+const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
+
+/** Unit tests that only use public names: they also hold for the bundle in `lib`. */
+function publicTests(): string[] {
+  return readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+    .map((path) => `test/${path.replaceAll('\\', '/')}`)
+    .filter((path) => /\/(?!benchmarks\/|deploy\/|examples\/|viewer\/).*\.test\.ts$/.test(path))
+    .filter((path) => !/\.(?:slow|measured)\.test\.ts$/.test(path))
+    .filter((path) => {
+      const text = readFileSync(join(root, path), 'utf8');
+      return PUBLIC_ENTRY.test(text) && !INTERNALS.test(text);
+    });
+}
+
+const bundleForSources: Plugin = {
+  name: 'bundle-for-sources',
+  enforce: 'pre',
+  resolveId: (id: string) => {
+    const [, entry] = PUBLIC_ENTRY.exec(`'${id}'`) ?? [];
+    return entry === undefined ? undefined : join(root, `lib/${entry}.js`);
   },
+};
+
+export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/python-server.ts'],
-    setupFiles: ['test/support/equal-arrays.ts'],
-    // These have tools of their own to install: `npm run test:deploy`, `test:examples`, `test:viewer`, `test:site`.
-    exclude: [
-      ...configDefaults.exclude,
-      'test/deploy/**',
-      'test/examples/**',
-      'test/viewer/browser/**',
-      'test/site/**',
-    ],
-    // Two forks: tests that measure memory and time run their subject in child processes of their own.
-    pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    projects: [
+      project('unit', { include: ['test/**/*.test.ts'], exclude: [...exclude, SLOW, MEASURED] }),
+      project('slow', { include: [SLOW], exclude, sequence: { groupOrder: 1 } }),
+      project('measured', {
+        include: [MEASURED],
+        exclude,
+        maxWorkers: 1,
+        sequence: { groupOrder: 2 },
+      }),
+      project('bundle', { include: publicTests() }, [bundleForSources]),
+      project('sanitize', {
+        include: ['test/**/*.test.ts'],
+        // It is about the path of the addon, which is another one here.
+        exclude: [...exclude, 'test/platform/storage/mapping-status.test.ts'],
+        setupFiles: ['test/sanitize/check-leaks.ts'],
+        testTimeout: 900_000,
+        hookTimeout: 900_000,
+      }),
+      project('deploy', {
+        include: ['test/deploy/*.test.ts'],
+        globalSetup: ['test/deploy/setup.ts'],
+        // Builds by Next.js take a minute where other things run.
+        testTimeout: 600_000,
+      }),
+      project('examples', {
+        include: ['test/examples/*.test.ts'],
+        globalSetup: ['test/support/python-server.ts', 'test/examples/setup.ts'],
+        testTimeout: 600_000,
+      }),
+      project('viewer', {
+        include: ['test/viewer/page.test.ts', 'test/viewer/browser/*.test.ts'],
+        globalSetup: ['test/viewer/browser/setup.ts', 'test/support/python-server.ts'],
+        // One browser at a time: times and memory are measured.
+        fileParallelism: false,
+      }),
+      project('site', {
+        include: ['test/site/*.test.ts'],
+        globalSetup: [],
+        // The first run installs its tools.
+        hookTimeout: 1_200_000,
+      }),
+    ],
   },
 });

@@ -1,5 +1,5 @@
 // Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for it, unless
-// it is newer than all its sources: `npm run prebuild -- --all` may have made it. Addons of other platforms stay
+// it is newer than all its sources: `node scripts/prebuild.mjs --all` may have made it. Addons of other platforms stay
 // there.  Quiet unless something fails.
 
 import { spawnSync } from 'node:child_process';

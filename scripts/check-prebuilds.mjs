@@ -45,13 +45,15 @@ if (process.argv.includes('--pack')) {
   if (lacking.length > 0) {
     console.error(
       `safetensors-mmap: no addon for ${lacking.join(', ')}: there files are read into memory instead of mapped. ` +
-        '`npm run prebuild -- --all` makes them all.',
+        '`node scripts/prebuild.mjs --all` makes them all.',
     );
   }
   if (own.length > 0) {
     console.error(`safetensors-mmap: made here, not a file of SHA256SUMS: ${own.join(', ')}.`);
   }
 } else if (problems.length > 0) {
-  console.error(`${problems.join('\n')}\nRun npm run prebuild -- --all, and commit SHA256SUMS.`);
+  console.error(
+    `${problems.join('\n')}\nRun node scripts/prebuild.mjs --all, and commit SHA256SUMS.`,
+  );
   process.exitCode = 1;
 }

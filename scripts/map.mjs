@@ -1,5 +1,5 @@
 /**
- * `npm run map [-- FOLDER]`: prints the files below a folder, `src` unless told, each with the first sentence of its head
+ * `node scripts/map.mjs [-- FOLDER]`: prints the files below a folder, `src` unless told, each with the first sentence of its head
  * comment.
  */
 import { execFileSync } from 'node:child_process';

@@ -1,5 +1,5 @@
 // Makes the addon of this machine with prebuildify, from binding.gyp, by the system's own compiler:
-// `npm run prebuild:host`. It takes the place of the file in prebuilds. node-gyp empties `build`, so the sources are
+// `node scripts/prebuild-host.mjs`. It takes the place of the file in prebuilds. node-gyp empties `build`, so the sources are
 // compiled again.
 
 import { spawnSync } from 'node:child_process';

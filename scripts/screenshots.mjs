@@ -1,5 +1,5 @@
-// Draws the pictures of docs/viewer: `npm run screenshots`. With `-- --all FOLDER` every view at three widths, light and
-// dark, to look at. It needs Chromium; `npm run test:viewer` needs the same one.
+// Draws the pictures of docs/viewer: `node scripts/screenshots.mjs`. With `-- --all FOLDER` every view at three widths, light and
+// dark, to look at. It needs Chromium; `npx vitest run --project viewer` needs the same one.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
+import { build } from './build.mjs';
 import { writeDemoModels } from './screenshots/demo-models.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -49,6 +50,7 @@ const PICTURES = {
 };
 
 const { values } = parseArgs({ options: { all: { type: 'string' }, only: { type: 'string' } } });
+await build();
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
 const sources = await writeDemoModels(folder);
 const server = spawn(process.execPath, [join(root, 'lib/cli.js'), 'serve', '--json', ...sources], {

@@ -1,6 +1,6 @@
 /**
  * Runs the tests with every version of Node that the package is tested on, and prints a line for each.
- * Arguments go to vitest: `npm run test:nodes -- test/tensor`. npm brings the versions, as packages
+ * Arguments go to vitest: `node scripts/test-nodes.mjs test/tensor`. npm brings the versions, as packages
  * that hold nothing but Node, into `.nodes`. The addon is the same for all of them.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -10,6 +10,7 @@ import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { build } from './build.mjs';
 
 const MAJORS = [20, 22, 24, 26];
 const COUNTS = /^\d+ passed, \d+ failed(?:, \d+ skipped)?$/;
@@ -56,6 +57,7 @@ async function test(node) {
   return signal === null ? counts : `${counts} (${signal})`;
 }
 
+await build();
 install();
 const results = [];
 for (const major of MAJORS) {

@@ -1,7 +1,7 @@
 // Runs test/platforms/smoke.mjs with the addons that the package ships, on every platform that this machine can run
-// or imitate, and prints the table of README.md. Needs Linux on x64, the files of `npm run prebuild -- --all`, and
+// or imitate, and prints the table of README.md. Needs Linux on x64, the files of `node scripts/prebuild.mjs --all`, and
 // from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross, libatomic1-arm64-cross, musl-tools,
-// libstdc++-12-dev and wine. It reports what is missing instead of skipping a row.  npm run test:platforms [-- <words
+// libstdc++-12-dev and wine. It reports what is missing instead of skipping a row.  node scripts/test-platforms.mjs [<words
 // of the rows to run>]
 
 import { spawnSync } from 'node:child_process';
@@ -18,6 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { build } from './build.mjs';
 import { makeCxxLibrary } from './musl-cxx-library.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -165,6 +166,7 @@ const ROWS = [
 const BUILT_ONLY = ['darwin-x64', 'darwin-arm64', 'win32-arm64'];
 
 run(process.execPath, ['scripts/check-prebuilds.mjs']);
+await build({ addon: false });
 const words = process.argv.slice(2);
 
 /** Runs a row and returns its result as the table shows it. */

@@ -1,5 +1,5 @@
-// Builds the addon for all platforms into prebuilds/, and writes the checksums of all files there. `npm run prebuild
-// -- --all` installs the compiler and starts this.  The files need no C++ library when they are loaded;
+// Builds the addon for all platforms into prebuilds/, and writes the checksums of all files there. `node scripts/prebuild.mjs
+// --all` installs the compiler and starts this.  The files need no C++ library when they are loaded;
 // test/package/prebuilds.test.ts lists the system's names that they import. The same sources give the same bytes in
 // whatever folder.
 

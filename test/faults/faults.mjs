@@ -1,4 +1,4 @@
-// `npm run faults`: failing system calls, losses of power and kills, in every operation on files.
+// `node test/faults/faults.mjs`: failing system calls, losses of power and kills, in every operation on files.
 import process from 'node:process';
 import { readOptions, refuse } from '../support/options.mjs';
 import { failCalls } from './calls.mjs';
@@ -10,7 +10,7 @@ const PARTS = { calls: failCalls, power: losePower, kills: kill };
 
 const GROUPS = [...new Set(OPERATIONS.map(({ group }) => group))];
 
-const USAGE = `npm run faults [-- calls power kills] [--only GROUPS] [--quick]
+const USAGE = `node test/faults/faults.mjs [calls power kills] [--only GROUPS] [--quick]
   calls          calls of the system that fail; each part unless told
   power          a loss of power
   kills          processes that are killed

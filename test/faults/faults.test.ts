@@ -1,6 +1,6 @@
 /**
  * Every operation on files while calls of the system fail, while the power goes and while it is killed: a quick run of
- * each. `npm run faults` tries all.
+ * each. `node test/faults/faults.mjs` tries all.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

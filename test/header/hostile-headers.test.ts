@@ -73,7 +73,7 @@ describe('a header of 100 MB costs below 2 s and 250 MB', () => {
 
   beforeAll(async () => {
     if (!existsSync(new URL('../../build/header/header.js', import.meta.url))) {
-      throw new Error('lib is missing: run `npm run compile:ts`');
+      throw new Error('lib is missing: run `node scripts/build.mjs --ts`');
     }
     bareKb = (await run('bare')).maxRssKb;
   });

@@ -309,7 +309,7 @@ function isThere(name: string): boolean {
 }
 
 describe('files', () => {
-  it('begin with a sentence that `npm run map` prints', () => {
+  it('begin with a sentence that `node scripts/map.mjs` prints', () => {
     for (const folder of ['src', 'native', 'scripts', 'benchmarks', 'test']) {
       const map = execFileSync(process.execPath, ['scripts/map.mjs', folder], {
         cwd: root,

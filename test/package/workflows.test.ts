@@ -97,8 +97,7 @@ describe('a release', () => {
     const systems = ['ubuntu-22.04', 'ubuntu-24.04-arm', 'macos-15', 'macos-15-intel'];
     const all = [...systems, 'windows-2025', 'windows-11-arm'].join(', ');
     expect(native).toContain(`os: [${all}]`);
-    expect(native).toContain('run: npm run prebuild:host\n');
-    expect(scripts['prebuild:host']).toBe('node scripts/prebuild-host.mjs');
+    expect(native).toContain('run: node scripts/prebuild-host.mjs\n');
     expect(textOf('scripts/prebuild-host.mjs')).toContain("prebuildify, '--napi', '--strip'");
     expect(native).toMatch(/^ {2}workflow_call:$/m);
   });

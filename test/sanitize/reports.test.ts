@@ -1,4 +1,4 @@
-/** Which reports fail `npm run sanitize`. */
+/** Which reports fail `node test/sanitize/run.mjs`. */
 import { describe, expect, it } from 'vitest';
 import { findings } from './reports.mjs';
 

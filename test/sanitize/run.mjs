@@ -1,7 +1,7 @@
 /**
  * Runs the addon under sanitizers, on Linux with GCC and its runtimes:
  *
- *     npm run sanitize [-- --quick] [-- addresses | threads] [-- paths of tests]
+ *     node test/sanitize/run.mjs [--quick] [addresses | threads] [paths of tests]
  *
  * `addresses`: tests with an addon that was compiled with AddressSanitizer (with LeakSanitizer) and
  * UndefinedBehaviorSanitizer, in a Node with their runtime, as are all processes that the tests start. Each
@@ -13,6 +13,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
+import { build } from '../../scripts/build.mjs';
 import { readOptions, refuse } from '../support/options.mjs';
 import { addonParts, compile, folder, root, runtimeLibrary } from './compile.mjs';
 import { collectFindings } from './reports.mjs';
@@ -89,7 +90,7 @@ async function checkAddresses(tests) {
     SAFETENSORS_PYTHON: '',
   };
   const vitest = [
-    ...['node_modules/vitest/vitest.mjs', 'run', '--config=vitest.sanitize.config.ts', ...tests],
+    ...['node_modules/vitest/vitest.mjs', 'run', '--project=sanitize', ...tests],
     ...['--testNamePattern', `^(?!.*(?:${NOT_COMPARABLE.join('|')}))`],
   ];
   const passed = run(process.execPath, vitest, env);
@@ -122,7 +123,7 @@ async function checkThreads(seconds) {
   }
 }
 
-const USAGE = `npm run sanitize [-- addresses | threads] [--quick] [PATHS]
+const USAGE = `node test/sanitize/run.mjs [addresses | threads] [--quick] [PATHS]
   addresses  tests with AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
   threads    many environments at once, with ThreadSanitizer; both unless told
   --quick    half a minute
@@ -138,6 +139,7 @@ for (const path of paths) {
 const parts = positionals.filter((word) => !paths.includes(word));
 const tests = paths.length > 0 ? paths : values.quick ? QUICK_TESTS : TESTS;
 const isWanted = (part) => parts.length === 0 || parts.includes(part);
+await build();
 let passed = true;
 if (isWanted('threads')) passed = (await checkThreads(values.quick ? 5 : 60)) && passed;
 if (isWanted('addresses')) passed = (await checkAddresses(tests)) && passed;

@@ -1,5 +1,5 @@
 /**
- * `npm run soak -- --minutes 60 [--seed S] [--picture FILE]`: runs the subject under a limit of 256 descriptors
+ * `node test/soak/soak.mjs --minutes 60 [--seed S] [--picture FILE]`: runs the subject under a limit of 256 descriptors
  * and a heap of 128 MB, takes samples, draws them, and judges them. Linux only. docs/soak.md says what it showed.
  */
 import { spawn } from 'node:child_process';
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { build } from '../../scripts/build.mjs';
 import { readOptions } from '../support/options.mjs';
 import { judge, lineOf, median } from './judge.mjs';
 import { draw } from './picture.mjs';
@@ -32,7 +33,7 @@ const END_MS = 20_000;
 
 const SHOWN_ERRORS = 10;
 
-const USAGE = `npm run soak [-- --minutes N] [--seed S] [--picture FILE]
+const USAGE = `node test/soak/soak.mjs [--minutes N] [--seed S] [--picture FILE]
   --minutes N     60 unless told; on a busy machine a short run takes up to ${LONGEST} times as long, for ${LEAST_RESTS} rests
   --seed S        repeats the choices, not their times
   --picture FILE  soak.svg unless told`;
@@ -74,6 +75,7 @@ function startSubject(settings) {
   });
 }
 
+await build();
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-soak-'));
 const server = startServer();
 const [port] = await once(server, 'message');

@@ -1,4 +1,4 @@
-/** The page in a browser, in short; `npm run test:viewer` runs the whole. */
+/** The page in a browser, in short; `npx vitest run --project viewer` runs the whole. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';

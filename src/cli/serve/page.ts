@@ -52,7 +52,7 @@ export function readPage(path: string = fileURLToPath(new URL(FILE, import.meta.
   } catch (cause) {
     const message =
       `expected the page at ${path}, found ${(cause as NodeJS.ErrnoException).code}: the package is incomplete; ` +
-      'install it again, or build it in a clone by `npm run compile`';
+      'install it again, or build it in a clone by `npm run build`';
     throw new Error(message, { cause });
   }
 }

@@ -39,6 +39,7 @@ const SOURCES = [
   'src',
   'viewer',
   'package.json',
+  'tsconfig.json',
   'package-lock.json',
   'scripts/bundle.mjs',
   'scripts/viewer.mjs',

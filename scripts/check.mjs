@@ -14,7 +14,8 @@ const PROGRAMS = 2;
 /** The longest first. */
 const STEPS = {
   'types of tests': 'node_modules/typescript/bin/tsc -p test',
-  docstrings: 'node_modules/typedoc/bin/typedoc --emit none --treatWarningsAsErrors',
+  docstrings:
+    'node_modules/typedoc/bin/typedoc --options site/typedoc.base.json --treatWarningsAsErrors --emit none',
   'types of the viewer': 'node_modules/typescript/bin/tsc -p viewer',
   'format and lint': 'node_modules/@biomejs/biome/bin/biome ci .',
   'format of C++': 'scripts/clang-format.mjs --check',

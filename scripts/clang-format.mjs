@@ -20,6 +20,7 @@ const files = [
   .flatMap((folder) => readdirSync(join(root, folder)).map((name) => join(folder, name)))
   .filter((file) => /\.(cc|c|h)$/.test(file));
 
+const style = '--style=file:native/.clang-format';
 const mode = process.argv.includes('--check') ? ['--dry-run', '--Werror'] : ['-i'];
 const options = { cwd: root, stdio: 'inherit' };
-process.exitCode = spawnSync(clangFormatPath, [...mode, ...files], options).status ?? 1;
+process.exitCode = spawnSync(clangFormatPath, [style, ...mode, ...files], options).status ?? 1;

@@ -1,5 +1,5 @@
-// Looks for mistakes in the C++ sources, as .clang-tidy has it. clang-tidy is a package of Python, which
-// comes into the environment of the oracle tests: no system package is needed.
+// Runs clang-tidy on the C++ sources with the checks of native/.clang-tidy. clang-tidy is a Python package,
+// installed into the environment of the oracle tests: no system package is needed.
 
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -24,7 +24,8 @@ const environment = [join(root, 'scripts/python-env.mjs'), 'scripts/clang-tidy.t
 const python = run(process.execPath, environment, 'pipe').trim().split('\n').at(-1);
 const clangTidy = join(dirname(python), 'clang-tidy');
 
+const options = ['--quiet', '--config-file=native/.clang-tidy'];
 for (const { sources, flags } of readBinding(root, 'linux', process.arch)) {
   const compiler = [...flags, `-I${headers}`];
-  run(clangTidy, ['--quiet', ...sources, '--', ...compiler], 'inherit');
+  run(clangTidy, [...options, ...sources, '--', ...compiler], 'inherit');
 }

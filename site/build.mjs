@@ -25,8 +25,8 @@ const { version, homepage } = JSON.parse(readFileSync(join(root, 'package.json')
 
 /** Folders and files of the repository that hold pages and the pictures in them. */
 const COPIED = [
-  ...['README.md', 'CHANGELOG.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs'],
-  ...['examples', 'native/README.md', 'src/header/README.md', 'benchmarks/results'],
+  ...['README.md', 'CHANGELOG.md', 'ARCHITECTURE.md', 'docs', 'examples', 'native/README.md'],
+  ...['src/header/README.md', 'benchmarks/results'],
 ];
 
 /** What import names the modules that typedoc names after their files. */
@@ -61,7 +61,7 @@ function copyPages() {
   for (const path of COPIED.filter((entry) => existsSync(join(root, entry)))) {
     cpSync(join(root, path), join(pages, path), {
       recursive: true,
-      filter: (source) => !/[\\/](?:node_modules|\.next|build)$/.test(source),
+      filter: (source) => !/[\\/](?:node_modules|\.next|build|docs[\\/]internals)$/.test(source),
     });
   }
   for (const file of filesBelow(pages)) {
@@ -73,15 +73,17 @@ function copyPages() {
   }
 }
 
-/** The text with links to what the site does not have leading to the repository. */
+/** Makes links to pages of the site relative, and lets all others lead to the repository. */
 function withLinks(text, page) {
+  const repository = `${homepage}/blob/main/`;
   const inProse = (prose) =>
     prose.replace(/\]\(([^)#\s]+)((?:#[^)\s]*)?)\)/g, (link, path, anchor) => {
-      if (/^[a-z]+:/.test(path)) return link;
-      const target = posix.join(posix.dirname(page), path);
+      const isFull = path.startsWith(repository);
+      if (/^[a-z]+:/.test(path) && !isFull) return link;
+      const target = isFull ? path.slice(repository.length) : posix.join(posix.dirname(page), path);
       return existsSync(join(pages, target)) && /\.\w+$/.test(target)
-        ? link
-        : `](${homepage}/blob/main/${target}${anchor})`;
+        ? `](${posix.relative(posix.dirname(page), target)}${anchor})`
+        : `](${repository}${target}${anchor})`;
     });
   // Code between backticks or fences stays as it is; `{{` would be Vue's.
   return text

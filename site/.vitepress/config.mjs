@@ -54,11 +54,10 @@ const guides = [
     text: 'For contributors',
     collapsed: true,
     items: [
-      { text: 'Contributing', link: '/CONTRIBUTING' },
+      { text: 'Contributing', link: `${homepage}/blob/main/.github/CONTRIBUTING.md` },
       { text: 'Architecture', link: '/ARCHITECTURE' },
       { text: 'Native code', link: '/native/README' },
       { text: 'The format', link: '/src/header/README' },
-      { text: 'Soak', link: '/docs/soak' },
       { text: 'All measurements', link: '/benchmarks/results/results' },
     ],
   },

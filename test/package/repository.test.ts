@@ -68,6 +68,30 @@ describe('the address of the package', () => {
   });
 });
 
+describe('dependabot', () => {
+  const text = textOf('.github/dependabot.yml');
+  const directoriesOf = (ecosystem: string): readonly string[] => {
+    const [, list = ''] =
+      new RegExp(`ecosystem: ${ecosystem}\n +directories: \\[(.+)\\]`).exec(text) ?? [];
+    return list.split(', ').map((path) => path.slice(1));
+  };
+
+  it('watches every lock file but the one of the cross compiler, which is updated by hand', () => {
+    const directories = lockFiles.map((path) => path.replace(/\/?package-lock\.json$/, ''));
+    const watched = directories.filter((path) => path !== 'scripts/cross');
+    expect(directoriesOf('npm').toSorted()).toEqual(watched.toSorted());
+  });
+
+  it('watches every list of Python packages', () => {
+    const lists = files.filter((path) =>
+      /^[^=\s]+==/m.test(path.endsWith('.txt') ? textOf(path) : ''),
+    );
+    const directories = new Set(lists.map((path) => path.replace(/\/[^/]+$/, '')));
+    expect(directories.size).toBeGreaterThan(1);
+    expect(directoriesOf('pip').toSorted()).toEqual([...directories].toSorted());
+  });
+});
+
 describe('the repository', () => {
   it('is seen by this test', () => {
     expect(files).toEqual(expect.arrayContaining(['package.json', '.ci/run', 'src/index.ts']));

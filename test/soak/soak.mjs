@@ -1,6 +1,6 @@
 /**
  * `node test/soak/soak.mjs --minutes 60 [--seed S] [--picture FILE]`: runs the subject under a limit of 256 descriptors
- * and a heap of 128 MB, takes samples, draws them, and judges them. Linux only. docs/soak.md says what it showed.
+ * and a heap of 128 MB, takes samples, draws them, and judges them. Linux only. docs/internals/soak.md shows the results.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -91,20 +91,12 @@ describe('the tarball', () => {
       'lib/inspect-browser.js',
       'lib/quantized-browser.js',
       // Half a megabyte of pictures stays in the repository.
-      ...filesBelow('docs').filter((path) => !path.startsWith('docs/viewer/')),
-      ...filesBelow('examples'),
-      ...filesBelow('benchmarks/results'),
-      'ARCHITECTURE.md',
+      ...filesBelow('docs').filter((path) => !/^docs\/(?:internals|viewer)\//.test(path)),
       'CHANGELOG.md',
-      'CONTRIBUTING.md',
       'LICENSE',
       'README.md',
-      'SECURITY.md',
-      'native/README.md',
       'package.json',
-      'prebuilds/README.md',
       'prebuilds/SHA256SUMS',
-      'src/header/README.md',
     ].toSorted();
     // Declarations are those that the entry's reach; the compiler below says whether all are there.
     const files = ({ files }: Pack): string[] =>
@@ -114,6 +106,15 @@ describe('the tarball', () => {
         .toSorted();
     expect(files(withAddon)).toEqual([...expected, ADDON].toSorted());
     expect(files(withoutAddon)).toEqual(expected);
+  });
+
+  it('has the changes of this version, and those of earlier ones only in the repository', () => {
+    const { version } = JSON.parse(textOf('package.json')) as { version: string };
+    const sections = Array.from(
+      textOf('CHANGELOG.md').matchAll(/^## \[(.+?)\]/gm),
+      ([, name]) => name,
+    );
+    expect(sections.filter((name) => name !== 'Unreleased')).toEqual([version]);
   });
 
   it('is small enough', () => {

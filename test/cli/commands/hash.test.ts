@@ -108,6 +108,19 @@ describe('hash', () => {
     expect(JSON.parse(await printed(['hash', short, '--json'])).files[0].claims).toEqual([]);
   });
 
+  it('compares an upper-case sshs_model_hash', async () => {
+    const hash = dataHash(writeTemporary(ENTRIES));
+    const write = (sshs_model_hash: string): string =>
+      writeTemporary(ENTRIES, { metadata: { sshs_model_hash } });
+    const right = write(hash.toUpperCase());
+    expect(await printed(['hash', right])).toContain('sshs_model_hash: as claimed\n');
+    const wrong = write('AB'.repeat(32));
+    expect((await call(['hash', wrong])).code).toBe(1);
+    const { code, stdout } = await call(['verify', wrong]);
+    expect(code).toBe(1);
+    expect(stdout).toContain(`sshs_model_hash claims ${'ab'.repeat(32)}, found ${hash}`);
+  });
+
   describe('compares sshs_legacy_hash', () => {
     const legacyOf = (bytes: Uint8Array): string =>
       sha256(bytes.subarray(0x100000, 0x110000)).slice(0, 8);

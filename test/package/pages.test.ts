@@ -1,4 +1,4 @@
-/** Links of pages lead to files of the repository and of the package, and figures are the measured ones. */
+/** Links of pages lead to files of the repository and of the package. */
 import { posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { filesBelow, textOf } from '../support/source-tree.js';
@@ -73,52 +73,5 @@ describe('links', () => {
     );
     expect(links.length).toBeGreaterThan(100);
     expect(links.map(objection).filter((text) => text !== undefined)).toEqual([]);
-  });
-});
-
-it('the README fits on a few screens', () => {
-  expect(textOf('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200);
-});
-
-it('long pages have their sections at the head', () => {
-  const long = pages.filter(
-    (page) => /^docs\//.test(page) && textOf(page).split('\n').length > 200,
-  );
-  const without = long.filter((page) => {
-    const [head = ''] = textOf(page).split(/^## /m);
-    return !head.includes('](#');
-  });
-  expect(without).toEqual([]);
-});
-
-/** The rows of a page's tables, headers included, without emphasis. */
-function rowsOf(text: string): string[][] {
-  const lines = text.split('\n').filter((line) => line.startsWith('|'));
-  return lines.map((line) =>
-    line
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.replaceAll('*', '').trim()),
-  );
-}
-
-describe('figures', () => {
-  const [, speed = ''] = /^## Speed\n([\s\S]*?)^## /m.exec(textOf('README.md')) ?? [];
-  const results = textOf('benchmarks/results/results.md');
-  const measured = rowsOf(results);
-
-  it.each([
-    ['README.md', speed],
-    ['docs/performance.md', textOf('docs/performance.md')],
-  ])('of %s are those of the last whole run', (_, text) => {
-    const rows = rowsOf(text).filter((row) => row.slice(1).some((cell) => /^[-+]?\d/.test(cell)));
-    expect(rows.length).toBeGreaterThan(5);
-    const others = rows.filter(
-      ([name, ...figures]) =>
-        !measured.some((row) => row[0] === name && figures.every((figure) => row.includes(figure))),
-    );
-    expect(others).toEqual([]);
-    const [, date = 'a date'] = /^- date: (\S+)$/m.exec(results) ?? [];
-    expect(text).toContain(date);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * All tests, as projects. `npm test` runs `unit`, `npm run test:all` also `slow` and `measured`. The other projects
- * need more than a clone has, or run tests again in another way; they run when `--project` names them.
+ * need more than a clone has, or run tests again in another way: they exist only under `--project`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -78,50 +78,52 @@ const bundleForSources: Plugin = {
   },
 };
 
-export default defineConfig({
-  test: {
-    maxWorkers: 2,
-    projects: [
-      project('unit', { include: ['test/**/*.test.ts'], exclude: [...exclude, SLOW, MEASURED] }),
-      project('slow', { include: [SLOW], exclude, sequence: { groupOrder: 1 } }),
-      project('measured', {
-        include: [MEASURED],
-        exclude,
-        maxWorkers: 1,
-        sequence: { groupOrder: 2 },
-      }),
-      project('bundle', { include: publicTests() }, [bundleForSources]),
-      project('sanitize', {
-        include: ['test/**/*.test.ts'],
-        // It is about the path of the addon, which is another one here.
-        exclude: [...exclude, 'test/platform/storage/mapping-status.test.ts'],
-        setupFiles: ['test/sanitize/check-leaks.ts'],
-        testTimeout: 900_000,
-        hookTimeout: 900_000,
-      }),
-      project('deploy', {
-        include: ['test/deploy/*.test.ts'],
-        globalSetup: ['test/deploy/setup.ts'],
-        // Builds by Next.js take a minute where other things run.
-        testTimeout: 600_000,
-      }),
-      project('examples', {
-        include: ['test/examples/*.test.ts'],
-        globalSetup: ['test/support/python-server.ts', 'test/examples/setup.ts'],
-        testTimeout: 600_000,
-      }),
-      project('viewer', {
-        include: ['test/viewer/page.test.ts', 'test/viewer/browser/*.test.ts'],
-        globalSetup: ['test/viewer/browser/setup.ts', 'test/support/python-server.ts'],
-        // One browser at a time: times and memory are measured.
-        fileParallelism: false,
-      }),
-      project('site', {
-        include: ['test/site/*.test.ts'],
-        globalSetup: [],
-        // The first run installs its tools.
-        hookTimeout: 1_200_000,
-      }),
-    ],
-  },
-});
+/** `npx vitest test/tensor` runs these only. */
+const projects = [
+  project('unit', { include: ['test/**/*.test.ts'], exclude: [...exclude, SLOW, MEASURED] }),
+  project('slow', { include: [SLOW], exclude, sequence: { groupOrder: 1 } }),
+  project('measured', {
+    include: [MEASURED],
+    exclude,
+    maxWorkers: 1,
+    sequence: { groupOrder: 2 },
+  }),
+];
+if (process.argv.some((argument) => argument.startsWith('--project'))) {
+  projects.push(
+    project('bundle', { include: publicTests() }, [bundleForSources]),
+    project('sanitize', {
+      include: ['test/**/*.test.ts'],
+      // It is about the path of the addon, which is another one here.
+      exclude: [...exclude, 'test/platform/storage/mapping-status.test.ts'],
+      setupFiles: ['test/sanitize/check-leaks.ts'],
+      testTimeout: 900_000,
+      hookTimeout: 900_000,
+    }),
+    project('deploy', {
+      include: ['test/deploy/*.test.ts'],
+      globalSetup: ['test/deploy/setup.ts'],
+      // Builds by Next.js take a minute where other things run.
+      testTimeout: 600_000,
+    }),
+    project('examples', {
+      include: ['test/examples/*.test.ts'],
+      globalSetup: ['test/support/python-server.ts', 'test/examples/setup.ts'],
+      testTimeout: 600_000,
+    }),
+    project('viewer', {
+      include: ['test/viewer/page.test.ts', 'test/viewer/browser/*.test.ts'],
+      globalSetup: ['test/viewer/browser/setup.ts', 'test/support/python-server.ts'],
+      // One browser at a time: times and memory are measured.
+      fileParallelism: false,
+    }),
+    project('site', {
+      include: ['test/site/*.test.ts'],
+      globalSetup: [],
+      // The first run installs its tools.
+      hookTimeout: 1_200_000,
+    }),
+  );
+}
+
+export default defineConfig({ test: { maxWorkers: 2, projects } });

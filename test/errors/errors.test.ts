@@ -12,7 +12,8 @@ import {
   TensorNotFoundError,
 } from '../../src/errors/errors.js';
 import { SelectionError } from '../../src/write/selection/selection-error.js';
-import { parse, textOf, walk } from '../support/source-tree.js';
+import { textOf } from '../support/source-tree.js';
+import { parse, walk } from '../support/syntax.js';
 
 /** Texts of a union type, by default of codes, without those of the unions it includes. */
 function codesOf(typeName: string, path = 'src/errors/errors.ts'): string[] {

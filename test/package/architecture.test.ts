@@ -9,15 +9,12 @@ import {
   type Folder,
   filesBelow,
   foldersOf,
-  type Import,
-  importsOf,
-  parse,
   roomsOf,
   root,
   stepsOf,
   textOf,
-  walk,
 } from '../support/source-tree.js';
+import { type Import, importsOf, parse, walk } from '../support/syntax.js';
 
 const page = textOf('ARCHITECTURE.md');
 const rooms = roomsOf(page);

@@ -6,7 +6,8 @@
 
 import ts from 'typescript';
 import { expect, test } from 'vitest';
-import { root, textOf, walk } from '../support/source-tree.js';
+import { root, textOf } from '../support/source-tree.js';
+import { walk } from '../support/syntax.js';
 
 interface Target {
   readonly types?: string;

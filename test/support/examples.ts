@@ -34,7 +34,8 @@ import type { Readable, Writable } from 'node:stream';
 import ts from 'typescript';
 import { writeHubLists, writeModels } from './example-models.js';
 import { childPath } from './run-child.js';
-import { parse, root, walk } from './source-tree.js';
+import { root } from './source-tree.js';
+import { parse, walk } from './syntax.js';
 
 /** A program that a reader can copy. */
 export interface Example {

@@ -1,8 +1,7 @@
-/** The tree for the architecture test: files, imports, and the page's tables. */
+/** Files of the repository, and the tables of ARCHITECTURE.md. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import ts from 'typescript';
 
 /** Package root, with a separator at the end. */
 export const root: string = fileURLToPath(new URL('../..', import.meta.url));
@@ -36,56 +35,6 @@ function isHidden(name: string): boolean {
 /** Text of a file of the package. */
 export function textOf(path: string): string {
   return readFileSync(join(root, path), 'utf8');
-}
-
-/** One import or re-export of a module. */
-export interface Import {
-  /** The module as written. */
-  readonly module: string;
-  /** Names, when nothing but types is taken; otherwise null. */
-  readonly types: readonly string[] | null;
-}
-
-/** Parses a source file; comments and strings cannot be mistaken for code in what is returned. */
-export function parse(path: string): ts.SourceFile {
-  return ts.createSourceFile(path, textOf(path), ts.ScriptTarget.ES2022, true);
-}
-
-/** Calls the visitor for every node of the file, outermost first. */
-export function walk(node: ts.Node, visit: (node: ts.Node) => void): void {
-  visit(node);
-  node.forEachChild((child) => walk(child, visit));
-}
-
-/** Static and dynamic imports and re-exports of a source file. */
-export function importsOf(path: string): Import[] {
-  const imports: Import[] = [];
-  walk(parse(path), (node) => {
-    if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) {
-      const { moduleSpecifier } = node;
-      if (moduleSpecifier === undefined || !ts.isStringLiteral(moduleSpecifier)) return;
-      imports.push({ module: moduleSpecifier.text, types: typeNamesOf(node) });
-    } else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
-      const [module] = node.arguments;
-      const text = module !== undefined && ts.isStringLiteralLike(module) ? module.text : '';
-      imports.push({ module: text, types: null });
-    } else if (ts.isImportTypeNode(node)) {
-      imports.push({ module: node.argument.getText().slice(1, -1), types: [] });
-    }
-  });
-  return imports;
-}
-
-function typeNamesOf(node: ts.ImportDeclaration | ts.ExportDeclaration): string[] | null {
-  const clause = ts.isImportDeclaration(node) ? node.importClause : node;
-  const named = ts.isImportDeclaration(node) ? node.importClause?.namedBindings : node.exportClause;
-  if (clause === undefined || named === undefined) return null;
-  if (!ts.isNamedImports(named) && !ts.isNamedExports(named)) return null;
-  const isTypeOnly = ts.isImportClause(clause)
-    ? clause.phaseModifier === ts.SyntaxKind.TypeKeyword
-    : clause.isTypeOnly;
-  if (!isTypeOnly && !named.elements.every((element) => element.isTypeOnly)) return null;
-  return named.elements.map((element) => (element.propertyName ?? element.name).text);
 }
 
 /** One row of the page's table of folders. */

@@ -87,12 +87,19 @@ export function refreshTables(page, results) {
   });
 }
 
+/** The column of a heading; a heading for readers ends with that of the results: `private memory (RssAnon)`. */
+function columnOf(heading, measuredHead) {
+  const [, name] = / \((.+)\)$/.exec(heading) ?? [];
+  return measuredHead.findIndex((found) => found === heading || found === name);
+}
+
 function refreshed([head, ...body], [measuredHead = [], ...measured]) {
   const plain = (cell) => cell.replaceAll('*', '');
+  const columns = head.map((heading) => columnOf(heading, measuredHead));
   const rows = body.map((row) => {
     const source = measured.find(([name]) => name === plain(row[0])) ?? [];
     return row.map((cell, column) => {
-      const figure = column === 0 ? undefined : source[measuredHead.indexOf(head[column])];
+      const figure = column === 0 ? undefined : source[columns[column]];
       return figure === undefined ? cell : cell === plain(cell) ? figure : `**${figure}**`;
     });
   });

@@ -131,21 +131,21 @@ function readable(text) {
   });
 }
 
-/** The front page: what it is, ten lines and the chart, as README.md has them. */
+/** The front page: what it is, then the first program and the comparison of README.md. */
 function writeFrontPage() {
   const readme = readFileSync(join(pages, 'README.md'), 'utf8');
   const front = readFileSync(join(site, 'front.md'), 'utf8');
   const sectionOf = (heading) => {
-    const [, section] = new RegExp(`^## ${heading}\\n([\\s\\S]*?)(?=^## )`, 'm').exec(readme) ?? [];
+    const [, section] = new RegExp(`^(## ${heading}\\n[\\s\\S]*?)(?=^## )`, 'm').exec(readme) ?? [];
     if (section === undefined) throw new Error(`README.md has no section "${heading}"`);
-    return `## ${heading}\n${section}`;
+    return section;
   };
   const text = front
     // It lies a folder deeper here than there.
     .replaceAll('](../', '](')
     .replace('<!-- version -->', version)
-    .replace('<!-- ten lines -->', sectionOf('Ten lines'))
-    .replace('<!-- speed -->', sectionOf('Speed'));
+    .replace('<!-- first program -->', sectionOf('First program'))
+    .replace('<!-- comparison -->', sectionOf('Why not .+'));
   mkdirSync(dirname(join(pages, 'index.md')), { recursive: true });
   writeFileSync(join(pages, 'index.md'), text);
 }

@@ -146,6 +146,16 @@ describe('a table of another page', () => {
     expect(report.refreshTables(unknown, results)).toBe(unknown);
   });
 
+  test('may explain a heading of the results, which follows in parentheses', () => {
+    const explained = [
+      '| from the disk | every byte (all) |',
+      '| ------------- | ---------------: |',
+    ];
+    const pageOf = (figure: string) =>
+      page('Reading, cold', ...explained, `| ours          |           ${figure.padStart(6)} |`);
+    expect(report.refreshTables(pageOf('9 s'), results)).toBe(pageOf('4 s'));
+  });
+
   test.each(report.PAGES)('of %s names a section that exists', (path) => {
     const [own, measured] = [textOf(path), textOf('benchmarks/results/results.md')];
     const titles = Array.from(own.matchAll(/<!-- results: (.+) -->\n\|/g), ([, title]) => title);

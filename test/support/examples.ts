@@ -1,7 +1,7 @@
 /**
  * The examples of pages and docstrings: finds them, checks their types, runs them.
  *
- * An example is a block of ```ts in a Markdown page or in a doc comment. Its output stands in a
+ * An example is a block of ```ts or ```js in a Markdown page or in a doc comment. Its output stands in a
  * ```text block right behind it, or in its comments, one `// → ` for every line:
  *
  *     const file = safeOpen('model.safetensors');
@@ -77,7 +77,7 @@ export function examplesIn(markdown: string, title: string): Example[] {
       const output = text ?? Array.from(code.matchAll(PRINTED), ([, line]) => `${line}\n`).join('');
       return { language, title: [title, heading].filter(Boolean).join(': '), code, output };
     },
-  ).filter(({ language }) => language === 'ts');
+  ).filter(({ language }) => language === 'ts' || language === 'js');
 }
 
 /** The declarations of a source file, with the members of its classes. */

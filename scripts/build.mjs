@@ -48,6 +48,8 @@ const SOURCES = [
 
 /** Its time is the start of the last complete build; it lists the files that were there. */
 const stamp = join(root, 'build/package.stamp');
+/** The file that a build writes last: without it `lib` was removed. */
+const lastOutput = join(root, 'lib/safetensors-mmap.1');
 
 async function buildPackage() {
   const began = new Date();
@@ -55,7 +57,10 @@ async function buildPackage() {
   const newest = Math.max(...files.map((path) => statSync(join(root, path)).mtimeMs));
   const list = files.join('\n');
   const isFresh =
-    existsSync(stamp) && statSync(stamp).mtimeMs > newest && readFileSync(stamp, 'utf8') === list;
+    existsSync(stamp) &&
+    existsSync(lastOutput) &&
+    statSync(stamp).mtimeMs > newest &&
+    readFileSync(stamp, 'utf8') === list;
   if (isFresh) return;
   await run('node_modules/typescript/bin/tsc', '-b');
   await run('scripts/bundle.mjs');

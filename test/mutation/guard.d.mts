@@ -1,4 +1,5 @@
 export function guard(
   pidOf: () => number | undefined,
   isLate: () => boolean,
+  limitBytes?: number,
 ): () => string | undefined;

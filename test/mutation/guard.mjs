@@ -26,14 +26,14 @@ function familyOf(root) {
  * Ends a process as soon as `isLate` says so or its memory is beyond the limit. `pidOf` gives undefined until the process
  * is there. Returns a function that ends the watch and gives why the process was ended, if it was.
  */
-export function guard(pidOf, isLate) {
+export function guard(pidOf, isLate, limitBytes = LIMIT_BYTES) {
   let reason;
   const timer = setInterval(() => {
     const pid = pidOf();
     if (pid === undefined || reason !== undefined) return;
     const family = familyOf(pid);
     const bytes = [...family.values()].reduce((sum, size) => sum + size, 0);
-    if (bytes > LIMIT_BYTES) reason = 'memory limit';
+    if (bytes > limitBytes) reason = 'memory limit';
     else if (isLate()) reason = 'time limit';
     else return;
     for (const member of family.keys()) {

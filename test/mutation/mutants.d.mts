@@ -8,6 +8,7 @@ export interface Mutant {
   end: number;
   after: string;
   fault: string;
+  comparison?: 'truth' | 'value' | undefined;
 }
 
 export interface Equivalent {
@@ -19,5 +20,9 @@ export interface Equivalent {
 }
 
 export function mutantsOf(path: string, text: string): Mutant[];
-export function withSwitches(text: string, mutants: readonly (Mutant & { id: number })[]): string;
+export function withSwitches(
+  text: string,
+  mutants: readonly (Mutant & { id: number })[],
+  isComparing?: boolean,
+): string;
 export function isKnown(equivalents: readonly Equivalent[], mutant: Mutant): boolean;

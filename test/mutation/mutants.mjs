@@ -81,6 +81,60 @@ function* faultsOf(node) {
   }
 }
 
+/** Kinds of nodes that can be evaluated twice: they change nothing. Getters count as properties. */
+const PURE = new Set([
+  ts.SyntaxKind.Identifier,
+  ts.SyntaxKind.PrivateIdentifier,
+  ts.SyntaxKind.ThisKeyword,
+  ts.SyntaxKind.SuperKeyword,
+  ts.SyntaxKind.NullKeyword,
+  ts.SyntaxKind.TrueKeyword,
+  ts.SyntaxKind.FalseKeyword,
+  ts.SyntaxKind.QuestionDotToken,
+  ts.SyntaxKind.QuestionToken,
+  ts.SyntaxKind.ColonToken,
+  ts.SyntaxKind.PropertyAccessExpression,
+  ts.SyntaxKind.ElementAccessExpression,
+  ts.SyntaxKind.ParenthesizedExpression,
+  ts.SyntaxKind.ConditionalExpression,
+  ts.SyntaxKind.NonNullExpression,
+  ts.SyntaxKind.TypeOfExpression,
+  ts.SyntaxKind.TemplateExpression,
+  ts.SyntaxKind.TemplateHead,
+  ts.SyntaxKind.TemplateSpan,
+  ts.SyntaxKind.TemplateMiddle,
+  ts.SyntaxKind.TemplateTail,
+]);
+
+const CONSTANTS = new Set([ts.SyntaxKind.TrueKeyword, ts.SyntaxKind.FalseKeyword]);
+
+function isPure(node) {
+  if (ts.isBinaryExpression(node)) {
+    const isAssignment = ts.isAssignmentOperator(node.operatorToken.kind);
+    return !isAssignment && isPure(node.left) && isPure(node.right);
+  }
+  if (ts.isPrefixUnaryExpression(node)) return !STEPS.has(node.operator) && isPure(node.operand);
+  if (ts.isAsExpression(node)) return isPure(node.expression);
+  if (ts.isLiteralExpression(node)) return !ts.isRegularExpressionLiteral(node);
+  if (!PURE.has(node.kind)) return false;
+  let isEvery = true;
+  ts.forEachChild(node, (child) => {
+    isEvery &&= isPure(child);
+  });
+  return isEvery;
+}
+
+/**
+ * How a run without the fault finds out that the fault changes a value: `truth` for a condition, which the fault makes
+ * true or false; `value` for an expression without side effects. Undefined where only being reached can be recorded.
+ */
+function comparisonOf(node, after) {
+  const isConstant = ts.isLiteralExpression(node) || CONSTANTS.has(node.kind);
+  if (isConstant) return undefined;
+  if (after === 'true' || after === 'false') return 'truth';
+  return isPure(node) ? 'value' : undefined;
+}
+
 /** Where nothing runs: types, imports, names of properties. */
 function isSkipped(node) {
   return (
@@ -144,6 +198,7 @@ export function mutantsOf(path, text) {
         end,
         after,
         fault,
+        comparison: comparisonOf(changed, after),
       });
     }
     ts.forEachChild(node, visit);
@@ -154,9 +209,10 @@ export function mutantsOf(path, text) {
 
 /**
  * The file with the mutants in it, each behind its switch: `__faults.at(id)`, true when that fault is switched on.
- * The mutants are of this file, and have an `id`.
+ * The mutants are of this file, and have an `id`. With `isComparing`, switches of faults with a `comparison` record only
+ * runs in which the fault would change a value.
  */
-export function withSwitches(text, mutants) {
+export function withSwitches(text, mutants, isComparing = false) {
   const nodes = new Map();
   for (const mutant of mutants) {
     const key = `${mutant.start}-${mutant.end}`;
@@ -172,7 +228,7 @@ export function withSwitches(text, mutants) {
       const faults = order[next++];
       const [{ start: nodeStart, end: nodeEnd }] = faults;
       const inner = render(nodeStart, nodeEnd);
-      rendered += text.slice(at, nodeStart) + switched(faults, inner);
+      rendered += text.slice(at, nodeStart) + switched(faults, inner, isComparing);
       at = nodeEnd;
     }
     return rendered + text.slice(at, end);
@@ -180,10 +236,17 @@ export function withSwitches(text, mutants) {
   return render(0, text.length);
 }
 
-function switched(faults, inner) {
+function switched(faults, inner, isComparing) {
   const removed = faults.find(({ after }) => after === '');
   if (removed !== undefined) return `{ if (!__faults.at(${removed.id})) ${inner} }`;
-  return `(${faults.map(({ id, after }) => `__faults.at(${id}) ? ${after} : `).join('')}${inner})`;
+  let [conditions, value] = ['', inner];
+  for (const { id, after, comparison } of faults) {
+    const isCompared = isComparing && comparison !== undefined;
+    conditions += `__faults.${isCompared ? 'isActive' : 'at'}(${id}) ? ${after} : `;
+    const other = comparison === 'truth' ? after : `() => ${after}`;
+    if (isCompared) value = `__faults.compare(${id}, ${value}, ${other})`;
+  }
+  return `(${conditions}${value})`;
 }
 
 /** Whether a fault is known to be the same program: by names and texts, since files may move and lines shift. */

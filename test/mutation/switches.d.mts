@@ -1,0 +1,1 @@
+export function withPrelude(text: string): string;

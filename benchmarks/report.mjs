@@ -87,7 +87,7 @@ export function refreshTables(page, results) {
   });
 }
 
-/** The column of a heading; a heading for readers ends with that of the results: `private memory (RssAnon)`. */
+/** Index of a heading in the results. A heading may explain it: `private memory (RssAnon)` is the column `RssAnon`. */
 function columnOf(heading, measuredHead) {
   const [, name] = / \((.+)\)$/.exec(heading) ?? [];
   return measuredHead.findIndex((found) => found === heading || found === name);

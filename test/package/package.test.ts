@@ -90,7 +90,7 @@ describe('the tarball', () => {
       'lib/hub-browser.js',
       'lib/inspect-browser.js',
       'lib/quantized-browser.js',
-      // Of the pictures of the viewer only the one in README.md.
+      // The other pictures of the viewer are not packed.
       ...filesBelow('docs').filter((path) => !/^docs\/(?:internals|viewer)\//.test(path)),
       'docs/viewer/layers.png',
       'CHANGELOG.md',

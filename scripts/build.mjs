@@ -62,6 +62,7 @@ async function buildPackage() {
     statSync(stamp).mtimeMs > newest &&
     readFileSync(stamp, 'utf8') === list;
   if (isFresh) return;
+  console.error('building lib from src and viewer …');
   await run('node_modules/typescript/bin/tsc', '-b');
   await run('scripts/bundle.mjs');
   await run('scripts/viewer.mjs');

@@ -217,6 +217,30 @@ describe('requests', () => {
     expect(ranges.length).toBe(2);
   });
 
+  it('stall after 15 s without progress unless an option sets another limit', {
+    timeout: 10_000,
+  }, async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    ends.push(() => void vi.useRealTimers());
+    const { url, ranges } = await serve(() => {});
+    // `expect.poll` would advance the timers.
+    const asked = async (count: number): Promise<void> => {
+      while (ranges.length < count) await sleep(1);
+    };
+    const { file } = await open(url, { firstDelayMs: 1 });
+    const reading = file.readStart(10).catch((error: unknown) => error);
+    await asked(1);
+    vi.advanceTimersByTime(14_999);
+    await sleep(20);
+    expect(ranges.length).toBe(1);
+    vi.advanceTimersByTime(1);
+    await asked(2);
+    vi.advanceTimersByTime(15_000);
+    const error = await reading;
+    expect(error).toMatchObject({ code: 'SAFETENSORS_REMOTE_STALLED' });
+    expect(String(error)).toContain('in 15 s');
+  });
+
   it('of a slow body stall, and go on where it stopped', async () => {
     let isSlow = true;
     const { url, ranges } = await serve(({ headers }, response) => {

@@ -43,7 +43,7 @@ function project(
     test: {
       name,
       exclude: configDefaults.exclude,
-      globalSetup: ['test/support/python-server.ts'],
+      globalSetup: ['test/support/built-package.ts', 'test/support/python-server.ts'],
       setupFiles: ['test/support/equal-arrays.ts'],
       // Tests that crash their process or measure it run their subject in child processes.
       pool: 'forks',
@@ -113,7 +113,11 @@ if (process.argv.some((argument) => argument.startsWith('--project'))) {
     }),
     project('viewer', {
       include: ['test/viewer/page.test.ts', 'test/viewer/browser/*.test.ts'],
-      globalSetup: ['test/viewer/browser/setup.ts', 'test/support/python-server.ts'],
+      globalSetup: [
+        'test/viewer/browser/setup.ts',
+        'test/support/built-package.ts',
+        'test/support/python-server.ts',
+      ],
       // One browser at a time: times and memory are measured.
       fileParallelism: false,
     }),

@@ -1,125 +1,19 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { DTYPES, type Dtype } from '../../../src/header/dtype.js';
-import { type Addon, type ConversionLevel, loadAddon } from '../../../src/platform/addon/load.js';
-import {
-  CAST_SOURCES,
-  CAST_TARGETS,
-  type CastSource,
-  type CastTarget,
-  castInTypeScript,
-} from '../../../src/tensor/float32/cast.js';
+import { describe, expect, it, vi } from 'vitest';
+import type { Addon } from '../../../src/platform/addon/load.js';
+import { CAST_SOURCES, CAST_TARGETS, castInTypeScript } from '../../../src/tensor/float32/cast.js';
 import { fromFloat32 } from '../../../src/tensor/float32/from-float32.js';
-import { convertToFloat32 } from '../../../src/tensor/float32/to-float32.js';
 import {
-  findPython,
-  isSkipped,
-  runPython,
-  titleWith,
-  withoutServer,
-} from '../../support/python.js';
+  addon,
+  bytesOf,
+  castBy,
+  differences,
+  readTables,
+  STORED_FOLDER,
+  ways,
+} from './cast-tables.js';
 import { atByteOffset } from './float-tables.js';
 
-const loaded = loadAddon();
-if (!('addon' in loaded)) throw new Error(loaded.reason);
-const { addon } = loaded;
-const python = findPython('torch', 'numpy');
-const script = fileURLToPath(new URL('../../../scripts/fixtures/cast_tables.py', import.meta.url));
-const storedFolder = new URL('../../fixtures/cast-tables/', import.meta.url);
-
-type Way = 'plain' | 'avx2' | 'TypeScript';
-
-function hasLevel(level: ConversionLevel): boolean {
-  try {
-    addon.cast('F32', 'BF16', new Uint8Array(4), new Uint8Array(2), level);
-    return true;
-  } catch (error) {
-    expect(error).toMatchObject({ code: 'ENOTSUP' });
-    return false;
-  }
-}
-
-const ways: readonly Way[] = hasLevel('avx2')
-  ? ['plain', 'avx2', 'TypeScript']
-  : ['plain', 'TypeScript'];
-
-const bytesOf = (dtype: Dtype): number => DTYPES[dtype].bits / 8;
-
-/** The elements cast, and how many were too large. */
-function castBy(
-  way: Way,
-  from: CastSource,
-  to: CastTarget,
-  bytes: Uint8Array,
-  byteOffset = 0,
-): [Uint8Array, number] {
-  const length = (bytes.length / bytesOf(from)) * bytesOf(to);
-  const output = new Uint8Array(byteOffset + length).subarray(byteOffset);
-  return way === 'TypeScript'
-    ? [output, castInTypeScript(from, to, bytes, output)]
-    : [output, addon.cast(from, to, bytes, output, way)];
-}
-
-/** Bytes as unsigned numbers of an element each. */
-function patternsOf(dtype: Dtype, bytes: Uint8Array): ArrayLike<number | bigint> {
-  const arrays = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array } as const;
-  const Patterns = arrays[bytesOf(dtype) as 1 | 2 | 4 | 8];
-  return new Patterns(Uint8Array.from(bytes).buffer);
-}
-
-interface Tables {
-  readonly nan: 'exact' | 'any';
-  readonly casts: readonly string[];
-}
-
-interface Table {
-  readonly from: CastSource;
-  readonly to: CastTarget;
-  readonly input: Uint8Array;
-  readonly expected: Uint8Array;
-  readonly anyNaN: boolean;
-}
-
-function readTables(folder: URL): Table[] {
-  const read = (name: string) => new Uint8Array(readFileSync(new URL(name, folder)));
-  const text = readFileSync(new URL('tables.json', folder), 'utf8');
-  const { casts, nan } = JSON.parse(text) as Tables;
-  return casts.map((name) => {
-    const [from, to] = name.split('-') as [CastSource, CastTarget];
-    const [input, expected] = [read(`${from}.input.bin`), read(`${name}.bin`)];
-    return { from, to, input, expected, anyNaN: nan === 'any' };
-  });
-}
-
-function isNaNAt(dtype: Dtype, bytes: Uint8Array, index: number): boolean {
-  const width = bytesOf(dtype);
-  const value = new Float32Array(1);
-  convertToFloat32(dtype, bytes.slice(index * width, (index + 1) * width), value);
-  return Number.isNaN(value[0]);
-}
-
-/** The first elements that differ, as hexadecimal patterns: input, result and what was expected. */
-function differences({ from, to, input, expected, anyNaN }: Table, result: Uint8Array): string[] {
-  if (Buffer.compare(result, expected) === 0) return [];
-  const [given, actual, wanted] = [
-    patternsOf(from, input),
-    patternsOf(to, result),
-    patternsOf(to, expected),
-  ];
-  const found: string[] = [];
-  for (let i = 0; i < wanted.length && found.length < 10; i++) {
-    if (actual[i] === wanted[i]) continue;
-    if (anyNaN && isNaNAt(to, result, i) && isNaNAt(to, expected, i)) continue;
-    const texts = [given[i], actual[i], wanted[i]].map((pattern) => pattern?.toString(16));
-    found.push(texts.join(' '));
-  }
-  return found;
-}
-
-const tables = readTables(storedFolder);
+const tables = readTables(STORED_FOLDER);
 
 describe('the tables', () => {
   it('have every cast', () => {
@@ -184,41 +78,6 @@ describe.each(ways)('%s', (way) => {
     expect(castBy(way, 'F64', 'F16', bytes)[1]).toBe(3);
     expect(castBy(way, 'F64', 'F8_E4M3', bytes)[1]).toBe(5);
   });
-});
-
-describe.skipIf(isSkipped(python))(titleWith(python, 'torch'), () => {
-  const folder = mkdtempSync(join(tmpdir(), 'casts-'));
-  let all: Table[] = [];
-
-  let output = '';
-
-  beforeAll(() => {
-    const args = [script, '--check', fileURLToPath(storedFolder), folder];
-    // The script says which loops torch takes before it imports it.
-    output = runPython(withoutServer(python), args);
-    all = readTables(pathToFileURL(`${folder}/`));
-  }, 120_000);
-
-  afterAll(() => rmSync(folder, { recursive: true }));
-
-  it('gives the stored tables again', ({ skip }) => {
-    if (all[0]?.anyNaN) skip('this torch has other loops, which make other NaNs');
-    expect(output).toMatch(/^\d+ elements equal/);
-  });
-
-  it.each(ways)(
-    '%s: every pattern of 16 bits, all ties, a million random ones',
-    (way) => {
-      expect(all).toHaveLength(tables.length);
-      const different = all.flatMap((table) => {
-        const { from, to, input } = table;
-        const found = differences(table, castBy(way, from, to, input)[0]);
-        return found.map((text) => `${from} to ${to}: ${text}`);
-      });
-      expect(different).toEqual([]);
-    },
-    60_000,
-  );
 });
 
 describe('fromFloat32', () => {

@@ -1,28 +1,12 @@
-import { truncateSync, writeFileSync } from 'node:fs';
+import { truncateSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { nextTurn } from '../../src/header/json/turns.js';
 import { DTYPES, type Dtype } from '../../src/index.js';
 import { addon } from '../../src/platform/addon/addon.js';
 import { castInTypeScript } from '../../src/tensor/float32/cast.js';
 import { provideKernels } from '../../src/tensor/float32/kernels.js';
-import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
-import { measureInChild } from '../support/run-child.js';
+import { LARGE, MANY, scrambledBytes } from './many-values.js';
 import { openers } from './openers.js';
-
-/** Any bytes at all. */
-function scrambledBytes(length: number): Uint8Array {
-  const words = Uint32Array.from({ length: Math.ceil(length / 4) }, (_, i) =>
-    Math.imul(i + 1, 2_654_435_761),
-  );
-  return new Uint8Array(words.buffer, 0, length);
-}
-
-/** More values than one window of either size has, and no multiple of them. */
-const MANY = 2 ** 22 + 12;
-
-const large: readonly Entry[] = [
-  { name: 't', dtype: 'BF16', shape: [MANY], bytes: scrambledBytes(2 * MANY) },
-];
 
 function sameBits(values: Float32Array, expected: Float32Array): boolean {
   const bytesOf = (array: Float32Array) =>
@@ -63,7 +47,7 @@ describe.each(openers)('%s', (kind, open) => {
   });
 
   test('many windows, into each kind of array', async () => {
-    const tensor = open(large).getTensor('t');
+    const tensor = open(LARGE).getTensor('t');
     const expected = tensor.toFloat32();
     const arrays = [undefined, new Float32Array(MANY), sharedArray(MANY)];
     for (const into of arrays) {
@@ -92,13 +76,13 @@ describe.each(openers)('%s', (kind, open) => {
   });
 
   test('several at once', async () => {
-    const tensor = open(large).getTensor('t');
+    const tensor = open(LARGE).getTensor('t');
     const results = await Promise.all([1, 2, 3, 4].map(() => tensor.toFloat32Async()));
     for (const result of results) expect(sameBits(result, tensor.toFloat32())).toBe(true);
   });
 
   test('an abort rejects with its reason and stops the work', async () => {
-    const tensor = open(large).getTensor('t');
+    const tensor = open(LARGE).getTensor('t');
     const reason = new Error('enough');
     const aborted = { signal: AbortSignal.abort(reason) };
     await expect(tensor.toFloat32Async(aborted)).rejects.toBe(reason);
@@ -198,7 +182,7 @@ describe.each(openers)('%s', (kind, open) => {
   });
 
   test('the event loop goes on', async () => {
-    const tensor = open(large).getTensor('t');
+    const tensor = open(LARGE).getTensor('t');
     let isDone = false;
     let turns = 0;
     const count = (): void => {
@@ -212,10 +196,10 @@ describe.each(openers)('%s', (kind, open) => {
   });
 
   test('closing the file', async () => {
-    const used = open(large).getTensor('t');
+    const used = open(LARGE).getTensor('t');
     const expected = used.toFloat32();
     for (const isTouched of [true, false]) {
-      const file = open(large);
+      const file = open(LARGE);
       const tensor = file.getTensor('t');
       if (isTouched) tensor.buffer;
       const converting = tensor.toFloat32Async();
@@ -225,31 +209,5 @@ describe.each(openers)('%s', (kind, open) => {
       expect(sameBits(await later, expected)).toBe(true);
       expect(sameBits(tensor.toFloat32(), expected)).toBe(true);
     }
-  });
-});
-
-describe('memory that is taken away from working threads', () => {
-  test.each([
-    ['into-transferred', 'ERR_OUT_OF_RANGE'],
-    ['into-shrunk', 'ERR_OUT_OF_RANGE'],
-    ['into-lying-getter', 'ERR_OUT_OF_RANGE'],
-    ['into-lying-buffer', 'ERR_OUT_OF_RANGE'],
-    ['source-transferred', undefined],
-    ['parsed-transferred', undefined],
-    ['read-detached', 'SAFETENSORS_FILE_CLOSED'],
-    ['detached', 'SAFETENSORS_FILE_CLOSED'],
-    ['truncated', 'SAFETENSORS_FILE_CHANGED'],
-    ['worker-terminated', 1],
-    ['exit', 'left'],
-  ])('%s', async (threat, expected) => {
-    const path = writeTemporary(large);
-    const smallPath = temporaryPath('small.safetensors');
-    writeFileSync(smallPath, fileBytes([{ name: 't', dtype: 'U8', shape: [4] }]));
-    const ending = await measureInChild('tensor/children/convert-under-threat.mjs', [
-      path,
-      threat,
-      smallPath,
-    ]);
-    if (expected !== undefined) expect(ending).toBe(expected);
   });
 });

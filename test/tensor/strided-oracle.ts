@@ -39,11 +39,13 @@ export function itemsOf({ counts, strides, first, itemByteLength }: StridedItems
   });
   const itemCount = positions.reduce((most, position) => Math.max(most, position + 1), 0);
   const source = bytesOf(itemCount * itemByteLength);
-  return { source, expected: Uint8Array.from(naiveGather(source, positions, itemByteLength)) };
+  return { source, expected: naiveGather(source, positions, itemByteLength) };
 }
 
 export function bytesOf(length: number): Uint8Array {
-  return Uint8Array.from({ length }, (_, i) => (i * 167 + (i >> 8)) & 255);
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < length; i++) bytes[i] = i * 167 + (i >> 8);
+  return bytes;
 }
 
 /** The items at these positions, which are counted in items. */
@@ -51,8 +53,10 @@ export function naiveGather(
   source: Uint8Array,
   positions: readonly number[],
   length: number,
-): number[] {
-  return positions.flatMap((position) => [
-    ...source.subarray(position * length, (position + 1) * length),
-  ]);
+): Uint8Array {
+  const items = new Uint8Array(positions.length * length);
+  positions.forEach((position, i) => {
+    items.set(source.subarray(position * length, (position + 1) * length), i * length);
+  });
+  return items;
 }

@@ -67,15 +67,16 @@ describe.each(openers)('%s', (kind, open) => {
   test('closing the file', async () => {
     for (const close of [{}, { detach: true }]) {
       const [file, unread] = [open(entries), open(entries)];
-      const expected = file.getTensor('t').take(many).bytes;
+      const rows = many.slice(0, 5000);
+      const expected = file.getTensor('t').take(rows).bytes;
       file.getTensor('t').buffer;
       const tensors = [file, unread].map((each) => each.getTensor('t'));
-      const takings = tensors.map((tensor) => tensor.takeAsync(many));
+      const takings = tensors.map((tensor) => tensor.takeAsync(rows));
       file.close(close);
       unread.close(close);
       const closed = expect.objectContaining({ code: 'SAFETENSORS_FILE_CLOSED' });
       for (const [i, taking] of (await Promise.allSettled(takings)).entries()) {
-        const later = () => tensors[i]?.take(many).bytes;
+        const later = () => tensors[i]?.take(rows).bytes;
         if ('detach' in close && kind !== 'memory') {
           expect(taking).toMatchObject({ reason: { code: 'SAFETENSORS_FILE_CLOSED' } });
           expect(later).toThrow(closed);
@@ -155,13 +156,13 @@ const takers: [string, (table: Tensor, indices: number[]) => unknown][] = [
 ];
 
 test.each(takers)('only the rows come from the disk: %s', async (_, take) => {
-  const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [4096, 16_384] }]);
+  const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [1024, 16_384] }]);
   if (!dropFromPageCache(path)) return;
   using file = safeOpen(path);
   // Opening reads the header, and some pages behind it.
   const before = file.residency('t') ?? Number.POSITIVE_INFINITY;
   if (file.storage !== 'mmap' || before > 2 ** 20) return;
-  const indices = Array.from({ length: 64 }, (_, i) => i * 61 + 200);
+  const indices = Array.from({ length: 64 }, (_, i) => i * 15 + 50);
   await take(file.getTensor('t'), indices);
   const come = (file.residency('t') ?? 0) - before;
   expect(come).toBeGreaterThanOrEqual(64 * 16_384);

@@ -13,12 +13,9 @@ import {
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { writeSparse } from '../support/make-file.js';
 import { type Opener, openers } from './openers.js';
+import { bytesOf } from './strided-oracle.js';
 
 const ALL_DTYPES = Object.keys(DTYPES) as Dtype[];
-
-function scrambledBytes(length: number): Uint8Array {
-  return Uint8Array.from({ length }, (_, i) => (i * 167 + (i >> 8)) & 255);
-}
 
 /** The bytes of rows, one by one. */
 function naiveTake(tensor: Tensor, indices: readonly number[]): Buffer {
@@ -60,7 +57,7 @@ const tables = fc
 
 function openTable(open: Opener, dtype: Dtype, shape: number[], padding = 0): Tensor {
   const length = (shape.reduce((a, b) => a * b, 1) * DTYPES[dtype].bits) / 8;
-  const entry = { name: 't', dtype, shape, bytes: scrambledBytes(length) };
+  const entry = { name: 't', dtype, shape, bytes: bytesOf(length) };
   return open([entry], { padding }).getTensor('t');
 }
 

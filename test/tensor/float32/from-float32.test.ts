@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { DTYPES, type Dtype } from '../../../src/header/dtype.js';
 import { type FloatDtype, fromFloat32 } from '../../../src/tensor/float32/from-float32.js';
 import { convertToFloat32, valueCountOf } from '../../../src/tensor/float32/to-float32.js';
+import { nightly } from '../../support/nightly.js';
 import { foreign } from '../../support/other-realm.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import {
@@ -134,7 +135,7 @@ describe('fromFloat32', () => {
         const nearest = [numbers[Math.max(upper - 1, 0)], numbers[upper]] as [number, number];
         expect(distance).toBe(Math.min(...nearest.map((number) => Math.abs(number - value))));
       }),
-      { numRuns: 2000 },
+      { numRuns: nightly(2000, 500) },
     );
   });
 

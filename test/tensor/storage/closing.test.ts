@@ -14,7 +14,6 @@ import { describe, expect, test } from 'vitest';
 import { loadFile, safeOpen } from '../../../src/index.js';
 import { giveUpSpares } from '../../../src/platform/io/spare-descriptors.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
-import { measureInChild } from '../../support/run-child.js';
 
 const entries = [{ name: 't', dtype: 'U8', shape: [2 ** 16] }] as const;
 const bytes = countedBytes(2 ** 16);
@@ -169,33 +168,3 @@ describe('a descriptor that was given up', () => {
     expect((await loading).get('t')?.bytes).toEqual(bytes);
   });
 });
-
-describe.runIf(process.platform === 'linux')(
-  '10 000 rounds under a limit of 256 descriptors',
-  () => {
-    const cases = ['mmap', 'read'].flatMap((storage) =>
-      ['touched', 'untouched'].flatMap((touch) =>
-        ['kept', 'dropped'].map((keep) => [storage, touch, keep] as const),
-      ),
-    );
-
-    test.each(cases)('storage %s, tensors %s and %s', async (storage, touch, keep) => {
-      const path = temporaryPath('small.safetensors');
-      writeFileSync(path, fileBytes([{ name: 't', dtype: 'U8', shape: [4] }]));
-      const args = [path, '10000', storage, touch, keep];
-      const child = 'tensor/storage/children/close-rounds.mjs';
-      const measured = measureInChild<Record<'rounds' | 'most' | 'mappings' | 'sum', number>>(
-        child,
-        args,
-        {
-          limits: '-n 256',
-        },
-      );
-      const { rounds, most, mappings, sum } = await measured;
-      expect([rounds, sum]).toEqual([10_000, keep === 'kept' ? 2000 : 0]);
-      expect(most).toBeLessThanOrEqual(256);
-      // Garbage is collected for 4 096 closed files.
-      if (touch === 'untouched' && keep === 'dropped') expect(mappings).toBeLessThan(4200);
-    });
-  },
-);

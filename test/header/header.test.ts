@@ -5,6 +5,7 @@ import { FormatError } from '../../src/errors/errors.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../../src/header/dtype.js';
 import { PREFIX_BYTE_LENGTH, readHeaderLength } from '../../src/header/header.js';
 import { JsonReader } from '../../src/header/json/reader.js';
+import { anyText } from '../support/any-text.js';
 import { bytesOf, cases } from './header-cases.js';
 import {
   concatenate,
@@ -68,7 +69,7 @@ interface ModelTensor {
 const uniqueTensors = fc.uniqueArray(
   fc.record({
     name: fc.oneof(
-      fc.string({ unit: 'binary', maxLength: 12 }).filter((name) => name !== '__metadata__'),
+      anyText({ maxLength: 12 }).filter((name) => name !== '__metadata__'),
       fc.constantFrom('__proto__', 'constructor', 'toString', '0', '10', '', '\ufb01', '\u{1f600}'),
     ),
     dtype: fc.constantFrom(...DTYPE_NAMES),
@@ -79,7 +80,7 @@ const uniqueTensors = fc.uniqueArray(
 );
 
 const metadataOrNull = fc.option(
-  fc.array(fc.tuple(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' })), {
+  fc.array(fc.tuple(anyText(), anyText()), {
     maxLength: 4,
   }),
 );

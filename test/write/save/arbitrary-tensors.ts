@@ -1,6 +1,7 @@
 /** Tensors for property tests. */
 import fc from 'fast-check';
 import { DTYPES, type Dtype, type NewTensorOf } from '../../../src/index.js';
+import { anyText } from '../../support/any-text.js';
 
 /** Any dtype of these, any shape and any bytes. */
 export function arbitraryTensor(
@@ -22,7 +23,7 @@ export function arbitraryTensor(
 export function arbitraryTensors<Tensor = NewTensorOf<Dtype, Uint8Array>>(
   maxLength: number,
   tensor: fc.Arbitrary<Tensor>,
-  name: fc.Arbitrary<string> = fc.string({ unit: 'binary' }),
+  name: fc.Arbitrary<string> = anyText(),
 ): fc.Arbitrary<[string, Tensor][]> {
   const possible = name.filter((text) => text !== '__metadata__');
   return fc.uniqueArray(fc.tuple(possible, tensor), { selector: ([text]) => text, maxLength });

@@ -18,6 +18,7 @@ import {
   saveFileSync,
   serialize,
 } from '../../../src/index.js';
+import { anyText } from '../../support/any-text.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
@@ -78,7 +79,7 @@ print(json.dumps(report))
     readonly same: boolean | null;
   }
 
-  const text = fc.string({ unit: 'binary', maxLength: 12 });
+  const text = anyText({ maxLength: 12 });
 
   function tensorsOf(
     dtypes: readonly Dtype[],

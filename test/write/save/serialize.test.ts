@@ -13,6 +13,7 @@ import {
   serialize,
 } from '../../../src/index.js';
 import { thrownBy } from '../../header/header-files.js';
+import { anyText } from '../../support/any-text.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
@@ -157,7 +158,7 @@ const HOSTILE_NAMES = [
   '__metadata__ ',
 ];
 
-const text = fc.oneof(fc.constantFrom(...HOSTILE_NAMES), fc.string({ unit: 'binary' }));
+const text = fc.oneof(fc.constantFrom(...HOSTILE_NAMES), anyText());
 
 const tensors = arbitraryTensors(30, arbitraryTensor(), text);
 

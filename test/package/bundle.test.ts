@@ -144,18 +144,6 @@ test('importing loads no builtin that only writing needs', async () => {
   expect(loaded.filter((name) => needless.test(name))).toEqual([]);
 });
 
-// Node 20 reads an imported file on the thread pool, and leaves its descriptor when the worker ends at
-// that moment. With a file for each module those were some 10 for each worker.
-test('60 workers that are terminated while they import leave no more than two files of that length do', async () => {
-  const left = await measureInChild<string[]>('package/children/terminate-imports.mjs');
-  const [ours = 0, others = 0] = [/^(?:index|core)\.js$/, /^nothing/].map(
-    (name) => left.filter((path) => name.test(path)).length,
-  );
-  expect(ours + others).toBe(left.length);
-  // Each count is random: five times the spread of their difference is allowed.
-  expect(ours - others).toBeLessThanOrEqual(5 * Math.sqrt(ours + others));
-});
-
 test('entries for browsers, which share no classes, read quantized weights together', async () => {
   const { openRemote } = await import('../../lib/remote-browser.js');
   const { dequantized } = await import('../../lib/quantized-browser.js');

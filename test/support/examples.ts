@@ -200,45 +200,47 @@ class Runner {
   }
 }
 
-/** A folder in which the compiled package is installed, with a folder for every example. */
+/** Installs the compiled package into a folder. */
+function installPackage(folder: string): void {
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(root, join(folder, 'node_modules/safetensors-mmap'), 'dir');
+  symlinkSync(join(root, 'node_modules/@types'), join(folder, 'node_modules/@types'), 'dir');
+}
+
+/** The compiler's messages about examples. */
+export function typeErrors(examples: readonly Example[]): string[] {
+  const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-examples-'));
+  try {
+    installPackage(folder);
+    const paths = examples.map((_, i) => join(folder, `example-${i}.mts`));
+    for (const [i, path] of paths.entries()) writeFileSync(path, examples[i]?.code ?? '');
+    const program = ts.createProgram(paths, COMPILER_OPTIONS);
+    return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
+      const title = examples[paths.indexOf(file?.fileName ?? '')]?.title ?? file?.fileName;
+      const line = file?.text.slice(0, start).split('\n').length;
+      return `${title}, line ${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A folder in which the compiled package is installed, with a folder for every example that runs. */
 export class ExampleProject {
   readonly folder: string = mkdtempSync(join(tmpdir(), 'safetensors-mmap-examples-'));
-  readonly #examples: readonly Example[];
   readonly #server: Server;
   #runner: Runner | undefined;
+  #count = 0;
 
-  constructor(examples: readonly Example[]) {
-    this.#examples = examples;
+  constructor() {
     this.#server = serve(join(this.folder, 'models'));
-    mkdirSync(join(this.folder, 'node_modules'));
-    symlinkSync(root, join(this.folder, 'node_modules/safetensors-mmap'), 'dir');
-    symlinkSync(join(root, 'node_modules/@types'), join(this.folder, 'node_modules/@types'), 'dir');
+    installPackage(this.folder);
     const models = join(this.folder, 'models');
     writeModels(models);
     cpSync(join(models, 'my-model'), join(models, 'org/name/resolve/main'), { recursive: true });
     const onHub = join(models, 'org/pipeline/resolve/main');
     cpSync(join(models, 'my-pipeline'), onHub, { recursive: true });
     for (const id of ['org/name', 'org/pipeline']) writeHubLists(models, id);
-    for (const example of examples) {
-      const folder = this.#folderOf(example);
-      writeModels(folder);
-      writeFileSync(join(folder, 'example.mts'), example.code);
-    }
-  }
-
-  #folderOf(example: Example): string {
-    return join(this.folder, String(this.#examples.indexOf(example)));
-  }
-
-  /** The compiler's messages about all examples. */
-  typeErrors(): string[] {
-    const paths = this.#examples.map((example) => join(this.#folderOf(example), 'example.mts'));
-    const program = ts.createProgram(paths, COMPILER_OPTIONS);
-    return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
-      const title = this.#examples[paths.indexOf(file?.fileName ?? '')]?.title ?? file?.fileName;
-      const line = file?.text.slice(0, start).split('\n').length;
-      return `${title}, line ${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
-    });
   }
 
   /**
@@ -248,7 +250,8 @@ export class ExampleProject {
   async run(example: Example): Promise<string> {
     const compilerOptions = { ...COMPILER_OPTIONS, module: ts.ModuleKind.ESNext };
     const { outputText } = ts.transpileModule(example.code, { compilerOptions });
-    const cwd = this.#folderOf(example);
+    const cwd = join(this.folder, String(this.#count++));
+    writeModels(cwd);
     const { port } = this.#server.address() as AddressInfo;
     const server = `http://127.0.0.1:${port}/`;
     writeFileSync(join(cwd, 'example.mjs'), outputText.replaceAll(MODELS, server));

@@ -1,4 +1,4 @@
-// Terminates workers while they import the package, which is an entry and its core, and as many while they import two
+// Terminates `argv[2]` workers while they import the package, which is an entry and its core, and as many while they import two
 // empty modules of the same length. Prints the files whose descriptors are left behind.
 import {
   mkdtempSync,
@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
@@ -40,7 +41,7 @@ if (isMainThread) {
   const nothing = join(folder, 'nothing.mjs');
   writeFileSync(nothing, `import './nothing-core.mjs';${'/'.repeat(readFileSync(entry).length)}`);
   writeFileSync(join(folder, 'nothing-core.mjs'), '/'.repeat(readFileSync(core).length));
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < Number(process.argv[2]); i++) {
     // At different moments of the import.
     await Promise.all([entry, nothing].map((path) => terminate(path, i % 12)));
   }

@@ -1,9 +1,17 @@
 /** The output of every command: on terminals of 80 and 120 columns, into a pipe, and as JSON. */
-import { copyFileSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
 import { openCheckpoint, saveFileSync } from '../../src/index.js';
 import { FileServer } from '../remote/download/file-server.js';
@@ -123,29 +131,50 @@ function writeSources(): void {
   for (const name of COPIED) copyFileSync(join(root, 'test/fixtures/torch', name), name);
 }
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-golden-'));
+/** The files as they were written, by what a change of any of them would change. */
+let written: string;
+
+function listing(): string {
+  const paths = readdirSync('.', { recursive: true, encoding: 'utf8' }).toSorted();
+  const states = paths.map((path) => {
+    const { size, mtimeNs, ctimeNs, ino } = statSync(path, { bigint: true });
+    return [path, size, mtimeNs, ctimeNs, ino].join();
+  });
+  return states.join('\n');
+}
+
+beforeAll(async () => {
   server = await FileServer.start();
-  process.chdir(folder);
-  writeSources();
+  renew();
 });
 
-afterEach(async () => {
-  process.chdir(root);
-  rmSync(folder, { recursive: true, force: true });
+afterAll(async () => {
+  remove();
   await server.close();
 });
 
-/** Runs a call anew, on the files as they were at first. */
+/** Creates a folder with all sources, and works in it. */
+function renew(): void {
+  folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-golden-'));
+  process.chdir(folder);
+  writeSources();
+  written = listing();
+}
+
+function remove(): void {
+  process.chdir(root);
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** Runs a call on the files as they were at first. */
 async function printedAnew(
   args: readonly string[],
   terminal: Terminal | undefined,
 ): Promise<string> {
-  rmSync(folder, { recursive: true, force: true });
-  process.chdir(root);
-  folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-golden-'));
-  process.chdir(folder);
-  writeSources();
+  if (listing() !== written) {
+    remove();
+    renew();
+  }
   const url = server.url('model.safetensors');
   const { code, stdout, stderr } = await call(
     args.map((arg) => (arg === 'URL' ? url : arg)),

@@ -42,6 +42,7 @@ const SOURCES = [
   'tsconfig.json',
   'package-lock.json',
   'scripts/bundle.mjs',
+  'scripts/declarations.mjs',
   'scripts/viewer.mjs',
   'scripts/man-page.mjs',
 ];

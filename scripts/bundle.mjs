@@ -3,7 +3,7 @@
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
 // `src/NAME.ts`. An entry for browsers is one file of its own, without anything of Node. `bin` lists the
 // program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command would
-// cost as much time as it saves, and imports the entries as others do.
+// cost as much time as it saves, and shares the files of the entries.
 //
 // The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public
 // names of it, and no others. The other entries import shared code from there, so a class is the same whichever entry it
@@ -23,6 +23,7 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { writeDeclarations } from './declarations.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = join(root, 'build');
@@ -108,25 +109,23 @@ const asciiOnly = {
   },
 };
 
-/** Copies the declarations that an entry reaches, with their folders. */
-function copyTypes(file, copied = new Set()) {
-  if (copied.has(file)) return;
-  copied.add(file);
-  const target = join(lib, file);
-  mkdirSync(dirname(target), { recursive: true });
-  copyFileSync(join(modules, file), target);
-  const text = readFileSync(target, 'utf8');
-  for (const [, path] of text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)) {
-    copyTypes(join(dirname(file), `${path}.d.ts`), copied);
-  }
-}
+const COPY = '?cli';
 
-/** Leaves imports of the entries to Node. */
-const entriesOfPackage = {
-  name: 'entries-of-package',
-  resolveId(id) {
-    const [, name] = /^\.\.\/\.\.\/([\w-]+)\.js$/.exec(id) ?? [];
-    return name === undefined ? null : { id: `./${name}.js`, external: true };
+/**
+ * Gives the command line a copy of the few functions that it imports from these directories: their chunks are many times
+ * as long, and are loaded when a command needs them.
+ */
+const copiesForCli = {
+  name: 'copies-for-cli',
+  resolveId(id, importer = '') {
+    if (!importer.startsWith(join(root, 'src/cli/')) && !importer.endsWith(COPY)) return null;
+    if (!id.startsWith('.')) return null;
+    const path = join(dirname(importer), id.replace(/\.js$/, '.ts'));
+    return isCopied(path) ? `${path}${COPY}` : path;
+  },
+  load(id) {
+    if (!id.endsWith(COPY)) return null;
+    return { code: readFileSync(id.slice(0, -COPY.length), 'utf8'), moduleType: 'ts' };
   },
 };
 
@@ -145,6 +144,15 @@ const noBuiltins = {
   },
 };
 
+/**
+ * Short names of variables save a tenth of the time to import. Functions and classes keep their names, which appear in
+ * stacks. In Node whitespace stays: an error that is not caught prints its line.
+ */
+function minified(codegen) {
+  const keepNames = { function: true, class: true };
+  return { compress: { keepNames }, mangle: { keepNames: true }, codegen };
+}
+
 async function write(sources, input, output) {
   const bundle = await rolldown({
     cwd: root,
@@ -152,6 +160,8 @@ async function write(sources, input, output) {
       Object.entries(sources).map(([name, source]) => [name, join(root, source)]),
     ),
     ...input,
+    // Without comments that name the modules: maps do that in a clone.
+    experimental: { attachDebugInfo: 'none' },
     plugins: [...input.plugins, asciiOnly],
   });
   const written = await bundle.write({
@@ -162,9 +172,7 @@ async function write(sources, input, output) {
     sourcemapExcludeSources: true,
     // The types have them.
     comments: { jsdoc: false },
-    // Short names of variables save a tenth of the time to import. Functions and classes keep theirs,
-    // which people see in stacks.
-    minify: { compress: false, mangle: { keepNames: true }, codegen: { removeWhitespace: false } },
+    minify: minified({ removeWhitespace: false }),
     ...output,
   });
   for (const { moduleIds = [] } of written.output) copyLicences(moduleIds);
@@ -184,9 +192,8 @@ function copyLicences(moduleIds) {
   }
 }
 
-/** The sources of entries, by their names; their types are copied, too. */
+/** The sources of entries, by their names. */
 function entrySources(names) {
-  for (const name of names) copyTypes(`${name}.d.ts`);
   return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 }
 
@@ -200,29 +207,37 @@ function bringNodeTypes(name) {
   writeFileSync(path, `/// <reference types="node" />\n${readFileSync(path, 'utf8')}`);
 }
 
-/** Tells whether the path of a module below `src` begins like this. */
+/** Matches modules, but no copies, by the beginning of their path below `src`. */
 function begins(pattern) {
   const beginning = new RegExp(`/src/(?:${pattern})`);
-  return (id) => beginning.test(id.replaceAll('\\', '/'));
+  return (id) => beginning.test(id.replaceAll('\\', '/')) && !id.endsWith(COPY);
 }
 
 /** Whether a module is in the first file that is loaded; the rest of it is what these import. */
 const inCore = (id) =>
   id === join(root, 'src/index.ts') ||
-  // What remote reading shares with files that load late stays out of those.
-  begins('platform/storage/|platform/io/threads|file/shards/pipeline-files')(id) ||
+  // What remote reading shares with files that load late, and with the command line, stays out of those.
+  begins('platform/storage/|platform/io/threads|file/shards/pipeline-files|file/cache/environment')(
+    id,
+  ) ||
   /^\0(?!late-function)/.test(id);
+
+/** Whether the command line gets a copy of a module. */
+const isCopied = begins('(?:write|quantized|foreign|remote|file/verification)/');
 
 rmSync(lib, { recursive: true, force: true });
 const targets = Object.values(exports);
 const forNode = { platform: 'node', transform: { target: 'node20.19' } };
 const nodeEntries = entryNames(targets.map((target) => target.default ?? target));
+const browserEntries = entryNames(targets.map((target) => target.browser?.default ?? ''));
+writeDeclarations(modules, lib, [...nodeEntries, ...browserEntries]);
+nodeEntries.forEach(bringNodeTypes);
 const { index, ...others } = entrySources(nodeEntries);
 await write(
-  { core: index, ...others },
+  { core: index, ...others, cli: 'src/cli/main.ts' },
   {
     ...forNode,
-    plugins: [lateFunctions, lateBuiltins, locations],
+    plugins: [copiesForCli, lateFunctions, lateBuiltins, locations],
     // The core gets exports for the other files. The entries have no code of their own, and get none.
     preserveEntrySignatures: 'allow-extension',
   },
@@ -238,23 +253,22 @@ await write(
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },
         { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
+        { name: 'inspection', test: begins('inspect/'), priority: 1 },
       ],
     },
   },
 );
 await write({ index }, { ...forNode, plugins: [namesOfCore] }, { sourcemap: false });
-nodeEntries.forEach(bringNodeTypes);
-for (const name of entryNames(targets.map((target) => target.browser?.default ?? ''))) {
+for (const name of browserEntries) {
   await write(
     entrySources([name]),
     { platform: 'browser', transform: { target: 'es2022' }, plugins: [noBuiltins] },
-    // A bundler that takes it makes a map of its own.
-    { codeSplitting: false, sourcemap: false },
+    // Pages load it as it is. Bundlers minify it again, and write a separate map.
+    {
+      codeSplitting: false,
+      sourcemap: false,
+      minify: minified({ removeWhitespace: true }),
+    },
   );
 }
-await write(
-  { cli: 'src/cli/main.ts' },
-  { ...forNode, plugins: [lateBuiltins, locations, entriesOfPackage] },
-  { codeSplitting: false },
-);
 chmodSync(join(lib, 'cli.js'), 0o755);

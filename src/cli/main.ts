@@ -13,6 +13,9 @@ const USUAL_COLUMNS = 80;
 const SIGNAL_EXIT_CODE = 128;
 const SIGNALS = { SIGINT: 2, SIGPIPE: 13, SIGTERM: 15 };
 
+/** The exit code of Node if the command never settles. */
+const UNSETTLED_EXIT_CODE = 13;
+
 /** A reader such as `head` closes the pipe early: ends as other programs do. */
 function endQuietly(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
@@ -99,10 +102,13 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   });
 }
 
-const code = await run(process.argv.slice(2), {
+// Not a top-level await, which keeps the bundler from merging chunks.
+process.exitCode = UNSETTLED_EXIT_CODE;
+void run(process.argv.slice(2), {
   stdout: outputOf(1),
   stderr: outputOf(2),
   writeBytes,
   signal: interruption.signal,
+}).then((code) => {
+  process.exitCode = signalCode ?? code;
 });
-process.exitCode = signalCode ?? code;

@@ -17,6 +17,7 @@ const SHARED = [
   'remote-core.js',
   'download.js',
   'dequantizing.js',
+  'inspection.js',
 ];
 
 test('the package has a file for each entry, one for its program, and some of shared code', () => {
@@ -89,6 +90,7 @@ function loadedBy(name: string, loaded = new Set<string>()): Set<string> {
 test('an entry loads what reads, and leaves the rest to its first call', () => {
   expect([...loadedBy('index.js')]).toEqual(['index.js', 'core.js']);
   expect([...loadedBy('convert.js')]).toEqual(['convert.js', 'core.js', 'foreign.js']);
+  expect([...loadedBy('cli.js')]).toEqual(['cli.js', 'core.js', 'inspection.js']);
   expect([...loadedBy('remote.js')]).toEqual(['remote.js', 'core.js', 'remote-core.js']);
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
     sources: readonly string[];

@@ -21,6 +21,7 @@ import { root, textOf } from '../support/source-tree.js';
 
 const FILE = 'safetensors-mmap.node';
 const MAX_PACKED_BYTES = 1_500_000;
+const MAX_UNPACKED_BYTES = 3_400_000;
 
 const EXPORTS = ['napi_register_module_v1', 'node_api_module_get_api_version_v1'];
 
@@ -211,9 +212,10 @@ describe('a release', () => {
 });
 
 describe.runIf(made.length === SHIPPED_PLATFORMS.length)('the package with all of them', () => {
-  it('is below 1.5 MB', () => {
-    const { size } = pack(root, join(makeFolder(), 'packed'), '--ignore-scripts');
-    process.stdout.write(`packed with all files: ${size} bytes\n`);
+  it('is below 1.5 MB, and 3.4 MB unpacked', () => {
+    const { size, unpackedSize } = pack(root, join(makeFolder(), 'packed'), '--ignore-scripts');
+    process.stdout.write(`packed with all files: ${size} bytes, unpacked ${unpackedSize}\n`);
     expect(size).toBeLessThan(MAX_PACKED_BYTES);
+    expect(unpackedSize).toBeLessThan(MAX_UNPACKED_BYTES);
   });
 });

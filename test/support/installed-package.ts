@@ -22,6 +22,8 @@ export interface Pack {
   readonly filename: string;
   /** Length of the tarball in bytes. */
   readonly size: number;
+  /** Length of all files in bytes. */
+  readonly unpackedSize: number;
   readonly files: readonly { readonly path: string }[];
 }
 

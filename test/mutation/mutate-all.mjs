@@ -6,7 +6,7 @@
  * fault records which test files reach which faults. Then each fault runs alone: the switches read its id from the
  * environment, so child processes have the same fault as their test.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
@@ -93,6 +93,8 @@ function report() {
 
 // Paths of sockets in it are limited to about a hundred characters.
 const scratch = mkdtempSync(join(tmpdir(), 'mutants-'));
+// Some tests run programs as another user.
+chmodSync(scratch, 0o755);
 process.on('exit', () => {
   endAllGroups();
   rmSync(scratch, { recursive: true, force: true, maxRetries: 10 });

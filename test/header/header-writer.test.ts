@@ -211,13 +211,14 @@ describe('a header above the limit', () => {
 
   test('names and shapes are counted before they are compared and written', () => {
     let taken = 0;
+    const long = 'x'.repeat(4_000_000);
     function* endless(shape: readonly number[]): Generator<TensorFacts> {
-      for (;;) yield spec(`${'x'.repeat(1_000_000)}${taken++}`, 'U8', shape);
+      for (;;) yield spec(`${long}${taken++}`, 'U8', shape);
     }
     expect(() => layOut(endless([]))).toThrow(expect.objectContaining(tooLarge));
-    expect(taken).toBe(100);
+    expect(taken).toBe(25);
     taken = 0;
-    expect(() => layOut(endless(Array(2_000_000).fill(1)))).toThrow(
+    expect(() => layOut(endless(Array(500_000).fill(1)))).toThrow(
       expect.objectContaining(tooLarge),
     );
     expect(taken).toBe(20);

@@ -6,6 +6,7 @@ import { DTYPE_NAMES, DTYPES, type Dtype } from '../../src/header/dtype.js';
 import { PREFIX_BYTE_LENGTH, readHeaderLength } from '../../src/header/header.js';
 import { JsonReader } from '../../src/header/json/reader.js';
 import { anyText } from '../support/any-text.js';
+import { nightly } from '../support/nightly.js';
 import { bytesOf, cases } from './header-cases.js';
 import {
   concatenate,
@@ -204,7 +205,7 @@ describe('any valid file', () => {
           expect(error).toBeInstanceOf(FormatError);
         }
       }),
-      { numRuns: 3000 },
+      { numRuns: nightly(3000, 1000) },
     );
   });
 

@@ -23,15 +23,21 @@ function begin(count: number, end = '}'): Slices<Header> {
 /** Fails unless a header still describes its tensors as it did at first. */
 function expectOwn(header: Header, count: number): void {
   expect(header.size).toBe(count);
+  const found: unknown[] = [];
+  const expected: unknown[] = [];
   for (let entry = 0; entry < count; entry++) {
     const name = `${count}.${entry}`;
-    expect([header.name(entry), header.find(name), header.shape(entry)]).toEqual([
-      name,
-      entry,
-      [count],
-    ]);
-    expect([header.begin(entry), header.end(entry)]).toEqual([entry * count, (entry + 1) * count]);
+    const dimensions = header.shape(entry).join();
+    found.push(
+      header.name(entry),
+      header.find(name),
+      dimensions,
+      header.begin(entry),
+      header.end(entry),
+    );
+    expected.push(name, entry, `${count}`, entry * count, (entry + 1) * count);
   }
+  expect(found).toEqual(expected);
 }
 
 describe('headers', () => {
@@ -108,11 +114,12 @@ describe('tensors', () => {
         const order = expected.map(({ i }) => i);
         expect([...columns.nameAt.subarray(0, columns.size)]).toEqual(order);
         expect([...columns.kind.subarray(0, columns.size)]).toEqual(order);
-        for (const [row, { begin, end, i }] of expected.entries()) {
-          expect(columns.nameHash[row]).toBe(i * 1000);
-          expect(columns.shapeAt[row]).toBe(i * 1000);
-          expect([columns.begin(row), columns.end(row)]).toEqual([Number(begin), Number(end)]);
+        for (const column of [columns.nameHash, columns.shapeAt]) {
+          expect([...column.subarray(0, columns.size)]).toEqual(order.map((i) => i * 1000));
         }
+        expect(order.map((_, row) => [columns.begin(row), columns.end(row)])).toEqual(
+          expected.map(({ begin, end }) => [Number(begin), Number(end)]),
+        );
       }),
       { numRuns: 200 },
     );

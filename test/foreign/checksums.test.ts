@@ -10,7 +10,8 @@ import { openStorage } from '../../src/platform/storage/open.js';
 import type { LendingStorage } from '../../src/tensor/storage/storage.js';
 import { temporaryPath } from '../support/make-file.js';
 
-const bytes = Uint8Array.from({ length: 9_000_000 }, (_, i) => (i * 7) & 0xff);
+const bytes = new Uint8Array(9_000_000);
+for (let i = 0; i < bytes.length; i++) bytes[i] = i * 7;
 
 function entryOf(begin: number, end: number): ArchiveEntry {
   const content = bytes.subarray(begin, end);

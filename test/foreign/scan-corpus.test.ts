@@ -3,37 +3,17 @@
  * ones that run something in Python. `docs/convert.md` has the numbers.
  */
 
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { scanPickle } from '../../src/foreign/scan/scan-file.js';
-import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
+import { judgeHonest, type Row, rowOf, wrong } from './corpus-rows.js';
 import { hostileFiles } from './hostile-corpus.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-corpus-'));
 afterAll(() => rmSync(folder, { recursive: true }));
-
-const python = findPython('torch', 'numpy', 'safetensors');
-const HONEST_SCRIPT = fileURLToPath(new URL('honest_corpus.py', import.meta.url));
-const HOSTILE_SCRIPT = fileURLToPath(new URL('run_hostile.py', import.meta.url));
-
-/** Verdicts of honest files by kind. */
-const VERDICTS: Readonly<Record<string, readonly string[]>> = {
-  torch: ['safe'],
-  legacy: ['safe'],
-  // Protocols below 3 and 4 name types of Python for bytes and frozen sets.
-  pickle: ['safe', 'needs-code'],
-  'needs-code': ['needs-code'],
-  npy: ['no-pickle'],
-  npz: ['no-pickle'],
-  safetensors: ['no-pickle'],
-  gguf: ['no-pickle'],
-  text: ['no-pickle'],
-};
 
 /** The page's names of the kinds. */
 const LABELS: Readonly<Record<string, string>> = {
@@ -58,36 +38,6 @@ const HOSTILE_LABELS: Readonly<Record<string, string>> = {
   archive: 'archives behind other formats, and compressed',
   code: 'torch.package, MAR, Keras',
 };
-
-/** The most frequent result of the files of a kind, and the exceptions. */
-class Row {
-  files = 0;
-  readonly wrong: string[] = [];
-}
-
-function rowOf(rows: Map<string, Row>, kind: string): Row {
-  const row = rows.get(kind) ?? new Row();
-  rows.set(kind, row);
-  return row;
-}
-
-function judgeHonest(path: string, rows: Map<string, Row>): void {
-  for (const name of readdirSync(path)) {
-    const [kind = ''] = name.split('--');
-    const row = rowOf(rows, kind);
-    row.files++;
-    for (const checksums of [false, true]) {
-      const { verdict, findings, problems } = scanPickle(join(path, name), { checksums });
-      if (VERDICTS[kind]?.includes(verdict) === true) continue;
-      row.wrong.push(`${name}: ${verdict} ${JSON.stringify([findings, problems])}`);
-      break;
-    }
-  }
-}
-
-function wrong(rows: ReadonlyMap<string, Row>): string[] {
-  return Array.from(rows.values(), (row) => row.wrong).flat();
-}
 
 /** The corpus that was recorded: names and bytes. */
 function writeRecorded(): string {
@@ -157,35 +107,5 @@ describe('the corpus', () => {
       const count = Array.from(rows.values(), ({ files }) => files).reduce((sum, n) => sum + n, 0);
       expect(count).toBeGreaterThan(200);
     }
-  });
-});
-
-describe.skipIf(isSkipped(python))(titleWith(python, 'with Python'), { timeout: 120_000 }, () => {
-  it('what it writes now raises no alarm', () => {
-    const path = join(folder, 'fresh');
-    mkdirSync(path);
-    runPython(python, [HONEST_SCRIPT, path]);
-    const rows = new Map<string, Row>();
-    judgeHonest(path, rows);
-    expect(wrong(rows)).toEqual([]);
-  });
-
-  it('every hostile file runs its payload', () => {
-    const path = join(folder, 'hostile');
-    mkdirSync(path);
-    const questions = hostileFiles().flatMap(({ reader, bytes }, index) => {
-      writeFileSync(join(path, `${index}`), bytes);
-      return reader === undefined ? [] : [[reader, `${index}`]];
-    });
-    const { status, stdout, stderr } = spawnSync(python.executable ?? '', [HOSTILE_SCRIPT, path], {
-      input: JSON.stringify(questions),
-      encoding: 'utf8',
-    });
-    expect(status, stderr).toBe(0);
-    const idle = (JSON.parse(stdout) as string[]).map((index) => {
-      const { kind, name, reader } = hostileFiles()[Number(index)] ?? {};
-      return `${kind}: ${name} (${reader})`;
-    });
-    expect(idle).toEqual([]);
   });
 });

@@ -81,9 +81,8 @@ describe('thumbnailOf', () => {
     }
   });
 
-  it('takes no time over a long text that is no base64', () => {
-    const begun = performance.now();
-    expect(thumbnailOf(`data:image/png;base64,${' '.repeat(2 ** 20)}!`)).toBeNull();
-    expect(performance.now() - begun).toBeLessThan(1000);
+  it('is none where a long text is no base64', () => {
+    // Steps in the square of its length would outlast the limit of every test.
+    expect(thumbnailOf(`data:image/png;base64,${' '.repeat(2 ** 22)}!`)).toBeNull();
   });
 });

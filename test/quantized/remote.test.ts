@@ -47,7 +47,8 @@ beforeAll(async () => {
     const [, first = '', last = ''] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
     if (bytes === undefined || refused.has(path)) {
       asked.push([path, 0]);
-      response.writeHead(refused.get(path) ?? 404).end();
+      // Too long a wait: the client does not retry.
+      response.writeHead(refused.get(path) ?? 404, { 'Retry-After': 3600 }).end();
       return;
     }
     const [begin, end] = [Number(first), Math.min(Number(last) + 1, bytes.length)];

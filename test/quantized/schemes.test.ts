@@ -2,13 +2,14 @@
 import { expect, it } from 'vitest';
 import { fromFloat32, parse, serialize } from '../../src/index.js';
 import { dequantized } from '../../src/quantized.js';
+import { nightly } from '../support/nightly.js';
 import { Random } from '../support/random.js';
 import { storedTensors } from './made-tensors.js';
 import { MAKERS } from './made-weights.js';
 import { patternsOf, ruleValues } from './rules.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261126);
-const COUNT = 60;
+const COUNT = nightly(60, 20);
 
 it.each(Object.entries(MAKERS))('%s: the values of the rule, and of its rows', async (_, make) => {
   for (let number = 0; number < COUNT; number++) {

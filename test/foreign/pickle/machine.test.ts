@@ -11,16 +11,7 @@ import {
   type PickleValue,
   Placeholder,
 } from '../../../src/foreign/pickle/values.js';
-import { measureInChild } from '../../support/run-child.js';
 import { Called, host, pickle, pickle2, unicode } from './pickle-bytes.js';
-
-interface CostlyPickle {
-  readonly code: string;
-  readonly milliseconds: number;
-  readonly byteLength: number;
-  readonly problem?: string;
-  readonly scanMilliseconds: number;
-}
 
 function read(bytes: Uint8Array, limits: PickleLimits = {}): PickleValue {
   const { value, end } = readPickle(bytes, 0, host, allPickleLimits(limits), { path: 'x.pt' });
@@ -178,8 +169,9 @@ describe('readPickle', () => {
       'maxPickleByteLength',
     );
     expect(limitOf(pickle2('Nr\xff\xff\xff\xff.'))).toContain('memo');
-    const pairs = pickle2(']0'.repeat(3_000_000), 'N.');
-    expect(limitOf(pairs)).toContain('maxPickleMemoryByteLength');
+    const pairs = pickle2(']0'.repeat(30_000), 'N.');
+    const limits = { maxPickleMemoryByteLength: 1_000_000 };
+    expect(limitOf(pairs, limits)).toContain('maxPickleMemoryByteLength');
   });
 
   it('counts an entry of a dict as what it takes while the dict grows', () => {
@@ -187,30 +179,5 @@ describe('readPickle', () => {
     const limits = { maxPickleMemoryByteLength: 150_000 };
     expect(refusal(dict, limits).message).toContain('maxPickleMemoryByteLength');
     expect(read(dict, { maxPickleMemoryByteLength: 160_000 })).toHaveProperty('size', 1);
-  });
-
-  it.each([
-    ['values', 'N'],
-    ['marks', '('],
-    ['lists', ']'],
-    ['tuples', '\x85'],
-    ['copies of a value', '2'],
-    ['values that are dropped', 'N0'],
-    ['lists of one item', ']Na0'],
-    ['dicts of one item', '}U\x01aNs0'],
-    ['dicts with odd keys', '}K\x01NsNNs0'],
-    ['memoized values', 'Nq\x010'],
-    ['short texts', 'U\x01a0'],
-    ['large integers', `\x8a\xff${'\x7f'.repeat(255)}0`],
-  ])('gives up on a flood of %s, within a second and 200 MB', async (_, repeated) => {
-    const found = await measureInChild<CostlyPickle>('foreign/pickle/children/costly.mjs', [
-      Buffer.from(repeated, 'latin1').toString('hex'),
-    ]);
-    expect(found.code).toMatch(/INVALID_PICKLE|FOREIGN_LIMIT/);
-    expect(found.problem).toBeDefined();
-    expect(found.byteLength).toBeLessThan(200 * 2 ** 20);
-    // Slower machines than those that the limits are for take longer than the second.
-    expect(found.milliseconds).toBeLessThan(3000);
-    expect(found.scanMilliseconds).toBeLessThan(3000);
   });
 });

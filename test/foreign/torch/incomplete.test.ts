@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
+import { nightly } from '../../support/nightly.js';
 import { Random } from '../../support/random.js';
 import { writeArchive } from '../made-archive.js';
 import { unicode } from '../pickle/pickle-bytes.js';
@@ -25,6 +26,9 @@ function saidOf(bytes: Buffer, length: number, open = (): unknown => refusal(pat
 
 const INCOMPLETE = /^SAFETENSORS_INCOMPLETE_FILE .*cut\.pt: the file is incomplete: /;
 
+/** Bytes from one cut to the next. */
+const STEP = nightly(1, 3);
+
 /** The shortest starts from which the kind of a file is known. */
 const KNOWN_BYTE_LENGTH = 4;
 
@@ -33,9 +37,12 @@ describe('a file that was cut short is incomplete', () => {
     '%s',
     (name) => {
       const bytes = readFileSync(fixturePath(name));
-      for (let length = KNOWN_BYTE_LENGTH; length < bytes.length; length++) {
-        expect(saidOf(bytes, length), `${length} of ${bytes.length} bytes`).toMatch(INCOMPLETE);
+      const wrong: string[] = [];
+      for (let length = bytes.length - 1; length >= KNOWN_BYTE_LENGTH; length -= STEP) {
+        const said = saidOf(bytes, length);
+        if (!INCOMPLETE.test(said)) wrong.push(`${length} of ${bytes.length} bytes: ${said}`);
       }
+      expect(wrong).toEqual([]);
     },
   );
 

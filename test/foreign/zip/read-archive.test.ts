@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
 import { inspectArchive, readArchive } from '../../../src/foreign/zip/read-archive.js';
+import { nightly } from '../../support/nightly.js';
 import type { Random } from '../../support/random.js';
 import { writeArchive } from '../made-archive.js';
 import { bytesOf, FIXTURES } from '../torch-fixtures.js';
@@ -153,7 +154,7 @@ describe('small archives', () => {
         outcome(bytes);
         inspectArchive(readerOf(bytes));
       }),
-      { numRuns: 2000 },
+      { numRuns: nightly(2000, 500) },
     );
   });
 });

@@ -11,7 +11,8 @@ import {
 const MOST = 2 ** 22;
 
 function tensorOf(dtype: Dtype, shape: readonly number[], byteLength: number): Tensor {
-  const data = Uint8Array.from({ length: byteLength }, (_, i) => i % 251);
+  const data = new Uint8Array(byteLength);
+  for (let i = 0; i < byteLength; i++) data[i] = i % 251;
   return parse(serialize({ t: { dtype, shape, data } })).getTensor('t');
 }
 

@@ -7,9 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
 import { runChild } from '../support/run-child.js';
-import { HOSTILE_FILES, LARGE_CHECKPOINT_SIZE, largeCheckpoint } from './hostile-files.js';
+import { HOSTILE_FILES } from './hostile-files.js';
 import { FIXTURES, pathOf } from './torch-fixtures.js';
 
 const MAX_MILLISECONDS = 1000;
@@ -75,7 +74,7 @@ function expectCheap(cost: Cost, factor = 1): void {
 }
 
 describe.runIf(process.platform === 'linux')('what hostile files cost', () => {
-  it('is little for every recorded one', async () => {
+  it.concurrent('is little for every recorded one', async () => {
     const costs = await costsOf(FIXTURES.map(pathOf));
     expect(costs).toHaveLength(FIXTURES.length);
     for (const cost of costs) expectCheap(cost);
@@ -83,7 +82,7 @@ describe.runIf(process.platform === 'linux')('what hostile files cost', () => {
   });
 
   // Each in a process of its own: memory that the allocator keeps of one file must not count for the next.
-  it.each(Object.keys(HOSTILE_FILES))('is little for %s', async (name) => {
+  it.concurrent.each(Object.keys(HOSTILE_FILES))('is little for %s', async (name) => {
     const path = join(folder, name);
     writeFileSync(path, (HOSTILE_FILES[name] as () => Buffer)());
     const cost = await leastCostOf(path, LOAD_FACTOR * MAX_MILLISECONDS);
@@ -94,12 +93,4 @@ describe.runIf(process.platform === 'linux')('what hostile files cost', () => {
     }
     expectCheap(cost, LOAD_FACTOR);
   });
-});
-
-it(`the limits allow ${LARGE_CHECKPOINT_SIZE} tensors`, () => {
-  const path = join(folder, 'large');
-  writeFileSync(path, largeCheckpoint());
-  const checkpoint = openTorchCheckpoint(path);
-  expect(checkpoint.size).toBe(LARGE_CHECKPOINT_SIZE);
-  checkpoint.close();
 });

@@ -86,6 +86,8 @@ const projects = [
     include: [MEASURED],
     exclude,
     maxWorkers: 1,
+    // Child processes that are measured at the same time.
+    maxConcurrency: 2,
     sequence: { groupOrder: 2 },
   }),
 ];

@@ -17,7 +17,7 @@ export const HOSTILE_NAMES: readonly string[] = [
   'constructor',
   '日本語の名前',
   'e\u0301\u0301\u0301',
-  `long${'x'.repeat(2 ** 20)}`,
+  `long${'x'.repeat(2 ** 16)}`,
 ];
 
 export const HOSTILE_ENTRIES: readonly Entry[] = HOSTILE_NAMES.map((name) => ({

@@ -8,6 +8,7 @@ import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';
+import { nightly } from '../support/nightly.js';
 import { shapeAndIndex } from '../tensor/slice-oracle.js';
 import { arbitraryTensor, arbitraryTensors } from '../write/save/arbitrary-tensors.js';
 
@@ -60,7 +61,7 @@ describe('tensors are those of the local file', () => {
           expect([...(await checkpoint.readTensors()).keys()]).toEqual(local.offsetKeys());
         },
       ),
-      { numRuns: 100 },
+      { numRuns: nightly(100, 40) },
     );
   });
 
@@ -83,7 +84,7 @@ describe('tensors are those of the local file', () => {
         expect(slice.toJSON()).toEqual(expected.toJSON());
         expect(slice.bytes).toEqual(expected.bytes);
       }),
-      { numRuns: 40 },
+      { numRuns: nightly(40, 15) },
     );
   });
 

@@ -88,11 +88,3 @@ it.each([
 ] as const)('%j gets %s', (headers, expected) => {
   expect(answer(headers)).toBe(expected);
 });
-
-it('long lists of tags take no time', () => {
-  const begin = performance.now();
-  expect(answer({ 'if-match': '"x",'.repeat(4000) })).toBe('412');
-  expect(answer({ 'if-match': ' ,'.repeat(8000) })).toBe('412');
-  expect(answer({ 'if-match': `"${'x'.repeat(16_000)}` })).toBe('412');
-  expect(performance.now() - begin).toBeLessThan(500);
-});

@@ -1,4 +1,4 @@
-/** The memory of a download, and its leftovers: descriptors, sockets, files. */
+/** The leftovers of a download: descriptors, sockets, files. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -6,39 +6,16 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { expect, it } from 'vitest';
 import { fileBytes } from '../../support/make-file.js';
-import { childPath, measureInChild } from '../../support/run-child.js';
+import { childPath } from '../../support/run-child.js';
 import { downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 
-const BYTE_LENGTH = 300_000_000;
+const BYTE_LENGTH = 40_000_000;
 const MODEL = fileBytes([
   { name: 'weight', dtype: 'U8', shape: [BYTE_LENGTH], bytes: noise(BYTE_LENGTH) },
 ]);
 const hub = useHub({ 'org/model': { files: { 'model.safetensors': MODEL } } });
 const source = 'hf://org/model';
 const script = 'remote/download/children/download.mjs';
-
-interface Measured {
-  readonly receivedByteLength: number;
-  readonly presentByteLength: number;
-  readonly grown: number;
-}
-
-it('needs less than 64 MB for 300 MB, beside what fetch itself takes', async () => {
-  const folder = emptyFolder('target');
-  const env = { HF_ENDPOINT: hub().url };
-  const url = `${hub().url}/org/model/resolve/main/model.safetensors`;
-  const bare = await measureInChild<Measured>('remote/download/children/bare-fetch.mjs', [
-    url,
-    String(MODEL.length),
-  ]);
-  const { receivedByteLength, grown } = await measureInChild<Measured>(script, [source, folder], {
-    env,
-  });
-  expect(receivedByteLength).toBe(MODEL.length);
-  // Most of it is garbage of `fetch` that the engine has yet to collect: 80 to 115 MB.
-  expect(grown - bare.grown).toBeLessThan(64_000_000);
-  expect(grown).toBeLessThan(MODEL.length / 2);
-});
 
 it('goes on after its process was killed in the middle', async () => {
   const folder = emptyFolder('target');
@@ -67,7 +44,7 @@ it('leaves nothing open when it is aborted, but what it goes on with', async () 
   for (let round = 1; round <= 3; round++) {
     const controller = new AbortController();
     const onProgress = ({ bytes }: { bytes: number }): void => {
-      if (bytes > round * 30_000_000) controller.abort(new Error('enough'));
+      if (bytes > round * 4_000_000) controller.abort(new Error('enough'));
     };
     const { signal } = controller;
     const aborted = downloadFrom(hub(), source, folder, { signal, onProgress });
@@ -78,7 +55,7 @@ it('leaves nothing open when it is aborted, but what it goes on with', async () 
   // Connections that are kept alive, of both ends, which are both here.
   expect(open().length).toBeLessThan(before + 20);
   const { presentByteLength } = await downloadFrom(hub(), source, folder);
-  expect(presentByteLength).toBeGreaterThan(60_000_000);
+  expect(presentByteLength).toBeGreaterThan(8_000_000);
 });
 
 it('rejects at once for a signal that was aborted before', async () => {

@@ -11,6 +11,7 @@ import {
 } from '../../../src/remote/download/run-download.js';
 import { download } from '../../../src/remote.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { nightly } from '../../support/nightly.js';
 import {
   expectSameAsPlanned,
   layouts,
@@ -88,7 +89,7 @@ describe('a dry run', () => {
           );
         },
       ),
-      { numRuns: 40 },
+      { numRuns: nightly(40, 12) },
     );
   });
 

@@ -3,11 +3,9 @@ import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { requireFreeSpace } from '../../../src/remote/download/free-space.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
-import { findSourceFiles } from '../../../src/remote/download/source-files.js';
-import { sourceSession } from '../../../src/remote/source.js';
 import { download } from '../../../src/remote.js';
 import { TOKEN } from '../../support/hub-server.js';
-import { downloadFrom, emptyFolder, namesIn, SINGLE, settingsOf, useHub } from './downloads.js';
+import { downloadFrom, emptyFolder, namesIn, SINGLE, useHub } from './downloads.js';
 
 const OTHERS = Object.fromEntries(
   Array.from({ length: 12 }, (_, i) => [`vocabulary-${i}.txt`, String(i)]),
@@ -79,27 +77,6 @@ it('asks files for their lengths where the list has no hashes of them', async ()
   await downloadFrom(hub(), 'hf://org/many', folder, { fetch: listFetch });
   for (const name of ['config.json', 'model.safetensors']) {
     expect(readFileSync(join(folder, name)).equals(Buffer.from(SINGLE[name] as string))).toBe(true);
-  }
-});
-
-it('finds thousands of files in a list without stalling the event loop', async () => {
-  const names = Array.from({ length: 5000 }, (_, i) => `model-${i}.safetensors`);
-  const oid = 'a'.repeat(40);
-  const listFetch: typeof fetch = async (input, init) =>
-    String(input).includes('/tree/')
-      ? Response.json(names.map((path) => ({ type: 'file', path, size: 10, oid })))
-      : await fetch(input, init);
-  const source = sourceSession('hf://org/many', { fetch: listFetch }, settingsOf(hub()));
-  const { signal } = new AbortController();
-  try {
-    const files = await findSourceFiles(source, {}, signal);
-    const began = performance.now();
-    const found = await Promise.all(names.map((name) => files.find(name, signal)));
-    expect(found.map(({ name }) => name)).toEqual(names);
-    // None of it waits for anything. A look through the whole list for every file takes ten seconds.
-    expect(performance.now() - began).toBeLessThan(2000);
-  } finally {
-    source.session.close();
   }
 });
 

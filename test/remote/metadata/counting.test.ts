@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import * as ours from '../../../src/hub.js';
 import { useHub } from '../../support/hub-environment.js';
+import { nightly } from '../../support/nightly.js';
 import { shardedFiles, tensorFile } from './repositories.js';
 
 /** A value, or none. */
@@ -128,6 +129,6 @@ it('for any tensors and any configuration both functions count the same', async 
         expect(found).toEqual(expected);
       },
     ),
-    { numRuns: 300 },
+    { numRuns: nightly(300, 100) },
   );
 });

@@ -1,10 +1,9 @@
-/** Which requests sockets of our own send, and which `fetch`; and a process that does both. */
+/** Which requests sockets of our own send, and which `fetch`. */
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { describe, expect, it, vi } from 'vitest';
 import { resolveSource } from '../../../src/remote/source.js';
-import { measureInChild } from '../../support/run-child.js';
 import { ask, BODY, begin, FILE, LENGTH, message, type Peer, serve } from './talking-server.js';
 
 describe('fetch', () => {
@@ -135,19 +134,4 @@ it('sends nothing to a server whose certificate nobody has signed', async () => 
   await closed;
   server.close();
   expect(byteLength).toBe(0);
-});
-
-describe('a process', () => {
-  const env = (certificates: string): NodeJS.ProcessEnv => ({ NODE_EXTRA_CA_CERTS: certificates });
-  const certificate = new URL('../../fixtures/self-signed/cert.pem', import.meta.url).pathname;
-
-  it('receives over TLS with its certificates, and ends without waiting for kept connections', async () => {
-    const { isByFetch, idleMs } = await measureInChild<{ isByFetch: boolean[]; idleMs: number }>(
-      'remote/children/received-range.mjs',
-      [],
-      { env: env(certificate), timeout: 20_000 },
-    );
-    expect(isByFetch).toEqual([true, false, false, true, false, false]);
-    expect(idleMs).toBeLessThan(1500);
-  });
 });

@@ -97,6 +97,14 @@ export function fileReader(file: OpenedFile): ByteReader {
   };
 }
 
+/** Returns a reader that copies from bytes in memory. */
+export function bytesReader(bytes: Uint8Array): ByteReader {
+  return {
+    byteLength: bytes.length,
+    read: (begin, end) => bytes.slice(begin, end) as Uint8Array<ArrayBuffer>,
+  };
+}
+
 /** Returns a reader that copies from an open storage. */
 export function storageReader(storage: Storage): ByteReader {
   return {

@@ -6,15 +6,24 @@ A file is called KIND--NAME. With a second argument, writes all of them into tha
 """
 
 import argparse
+import array
 import base64
 import collections
+import datetime
+import decimal
+import fractions
 import gzip
 import json
 import os
+import pathlib
 import pickle
 import random
+import re
 import struct
 import sys
+import types
+import typing
+import uuid
 import warnings
 
 import numpy
@@ -112,8 +121,25 @@ with open(path("pickle", "three.pkl"), "wb") as file:
 for name, value in {"ordered": collections.OrderedDict(a=1), "counter": collections.Counter("aab")}.items():
     with open(path("pickle", f"{name}.pkl"), "wb") as file:
         pickle.dump(value, file, 2)
-with open(path("needs-code", "array.pkl"), "wb") as file:
-    pickle.dump(numpy.arange(5), file)
+for name, value in {
+    "array": numpy.arange(5), "random-state": numpy.random.RandomState(0), "generator": numpy.random.default_rng(0),
+    "masked": numpy.ma.masked_array([1, 2], [True, False]), "scalars": [numpy.float32(1), numpy.datetime64("2020")],
+    "singletons": [Ellipsis, NotImplemented], "dates": [datetime.datetime(2020, 1, 2), datetime.timedelta(3)],
+    "standard": [fractions.Fraction(1, 3), decimal.Decimal("1.5"), uuid.UUID(int=7), re.compile("a+"), pathlib.Path("a"),
+                 types.SimpleNamespace(a=1), collections.defaultdict(list, a=[1]), collections.deque([1]), KeyError("a"),
+                 array.array("f", [1.0]), random.Random(0), typing.Any, range(3), slice(1, 2)],
+    "state-dict": net.state_dict(), "storage": {"x": grid[0].untyped_storage()}, "parameters": list(net.parameters()),
+}.items():  # fmt: skip
+    for protocol in (0, 2, 4):
+        with open(path("needs-code", f"{name}-{protocol}.pkl"), "wb") as file:
+            pickle.dump(value, file, protocol)
+transformer = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(4, 2, 8), 1)
+quantized = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(3, 2)))
+for name, value in {
+    "transformer": transformer, "quantized-module": quantized, "optimizer": adam, "scheduler": scheduler,
+    "version": {"w": grid, "torch": torch.__version__, "generator": torch.Generator()},
+}.items():  # fmt: skip
+    torch.save(value, path("needs-code", f"{name}.pt"))
 
 ITEMS = ["?", "i1", "<i2", ">i4", "i8", "u1", "u2", "<u4", "u8", "f2", "f4", ">f8", "c8", "c16", "g", "G",
          "S5", "U7", "M8[ns]", "m8[25s]", "M8", "V6", "U0", "S0"]  # fmt: skip

@@ -192,6 +192,57 @@ function headerOf(descr: string): string {
 const NUMBERS = npy(`${headerOf("'<f4'")}\n`, Buffer.alloc(4));
 const SAFETENSORS = Buffer.from('\x02\0\0\0\0\0\0\0{}', 'latin1');
 
+/** Calls of functions that run code, write files or load other pickles, as opcodes of their arguments. */
+const GADGETS: readonly (readonly [global: string, args: string, reader?: string | undefined])[] = [
+  ['cProfile.run', text(`import os; os.mkdir('${FOLDER}')`)],
+  ['profile.run', text(`import os; os.mkdir('${FOLDER}')`)],
+  ['trace.Trace', 'N', undefined],
+  ['shelve.open', text(FOLDER)],
+  ['sqlite3.connect', text(FOLDER)],
+  ['venv.create', text(FOLDER)],
+  ['mailbox.Maildir', text(FOLDER)],
+  ['tempfile.mkdtemp', `${text('')}${text('safetensors-ran-')}${text('.')}`],
+  ['zipfile.ZipFile', `${text(FOLDER)}${text('w')}`],
+  ['gzip.open', `${text(FOLDER)}${text('wb')}`],
+  ['bz2.BZ2File', `${text(FOLDER)}${text('wb')}`],
+  ['codecs.open', `${text(FOLDER)}${text('w')}`],
+  ['_pyio.open', `${text(FOLDER)}${text('w')}`],
+  ['logging.FileHandler', text(FOLDER)],
+  ['distutils.file_util.write_file', `${text(FOLDER)}]`],
+  ['distutils.dir_util.mkpath', text(FOLDER)],
+  ['dbm.dumb.open', `${text(FOLDER)}${text('n')}`],
+  ['numpy.memmap', `${text(FOLDER)}${text('uint8')}${text('w+')}K\0K\x01`],
+  ['numpy.savetxt', `${text(FOLDER)}]`],
+  ['numpy.save', `${text(FOLDER)}]`],
+  [
+    'numpy.f2py.crackfortran.getlincoef',
+    `${text(`__import__('os').mkdir('${FOLDER}')`)}}`,
+    'torch',
+  ],
+  ['torch.save', `N${text(FOLDER)}`, 'torch'],
+  ['torch.utils.collect_env.run', text(`mkdir ${FOLDER}`), 'torch'],
+  ['torch.storage._load_from_bytes', `B${latin1Length(PLAIN)}${PLAIN.toString('latin1')}`, 'torch'],
+  [
+    'torch.storage._load_from_bytes',
+    `B${latin1Length(checkpoint(PLAIN))}${checkpoint(PLAIN).toString('latin1')}`,
+    'torch',
+  ],
+  ['pandas.read_pickle', text('x.pkl'), undefined],
+  ['joblib.load', text('x.pkl'), undefined],
+];
+
+function latin1Length(bytes: Buffer): string {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(bytes.length);
+  return length.toString('latin1');
+}
+
+/** A pickle that calls a gadget. */
+function gadgetPickle(global: string, args: string): Buffer {
+  const at = global.lastIndexOf('.');
+  return pickleOf(`\x80\x04c${global.slice(0, at)}\n${global.slice(at + 1)}\n(${args}tR`);
+}
+
 /** Entries whose names may mislead a scanner, and how Python reaches them. */
 const ENTRIES: readonly (readonly [name: string, data: Buffer, reader: string])[] = [
   ...[
@@ -236,6 +287,14 @@ export function hostileFiles(): HostileFile[] {
       checkpoint(pickleOf(`\x80\x02${opcodes}0}`), true),
     );
   }
+  for (const [global, args, ...readers] of GADGETS) {
+    const reader = readers.length === 0 ? 'pickle' : readers[0];
+    add('gadget', global, reader, gadgetPickle(global, args));
+  }
+  const located = `cpydoc\nlocate\n(${text('os.mkdir')}tR${ARGUMENTS}R`;
+  add('gadget', 'pydoc.locate', 'pickle', pickleOf(located));
+  const path = `${text('pathlib')}${text('Path.mkdir')}\x93(cpathlib\nPath\n${ARGUMENTS}RtR`;
+  add('gadget', 'pathlib.Path.mkdir', 'pickle', pickleOf(`\x80\x04${path}`));
   for (const [spelling, number] of MEMO_NUMBERS) {
     const opcodes = memoPayload(spelling, number);
     // A zero byte ends the number for the reader in C alone.

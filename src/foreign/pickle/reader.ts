@@ -1,6 +1,7 @@
 /** Reads the bytes of a pickle: numbers, texts and lines, each checked against the end first. */
 
 import { FormatError } from '../../errors/errors.js';
+import { PickledBytes, type PickledEncoding } from './inner-files.js';
 import {
   type AllPickleLimits,
   type PickleContext,
@@ -69,6 +70,16 @@ export class PickleReader {
   take(byteLength: number): Uint8Array {
     const begin = this.skip(byteLength);
     return this.#bytes.subarray(begin, this.at);
+  }
+
+  /** The bytes [begin, end) before the next byte, as a view. */
+  slice(begin: number, end: number): Uint8Array {
+    return this.#bytes.subarray(begin, end);
+  }
+
+  /** The bytes [begin, end) before the next byte, as a value of the pickle. */
+  pickled(begin: number, end: number, encoding: PickledEncoding): PickledBytes {
+    return new PickledBytes(this.#bytes, begin, end, encoding);
   }
 
   /** Skips the next bytes; returns the position of the first. */

@@ -7,12 +7,14 @@ import type { SafetensorsError } from '../../errors/errors.js';
 import type { KnownValue, NamedGlobal } from './known-values.js';
 import { type AllPickleLimits, DEFAULT_PICKLE_LIMITS } from './limits.js';
 import { PickleReader } from './reader.js';
-import { type OddOpcode, type ScanContext, Walk } from './walk.js';
+import { type InnerFile, type OddOpcode, type ScanContext, Walk } from './walk.js';
 
 /** Findings of a walk over a pickle. */
 export interface ScannedPickle {
   readonly globals: readonly NamedGlobal[];
   readonly oddOpcodes: readonly OddOpcode[];
+  /** Files that the pickle loads from its own bytes. */
+  readonly innerFiles: readonly InnerFile[];
   /** Opcodes that were walked over. */
   readonly opcodeCount: number;
   /** The byte after the pickle, or the byte at which the walk had to stop. */
@@ -47,6 +49,7 @@ export function scanOpcodes(
   const found = {
     globals: [...walk.globals.values()],
     oddOpcodes: walk.oddOpcodes,
+    innerFiles: walk.innerFiles,
     opcodeCount: walk.opcodeCount,
     end: walk.reader.at,
     result: walk.result,

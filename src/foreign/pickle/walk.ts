@@ -1,8 +1,11 @@
 /** One walk over a pickle: the stack and the memo, as far as values are known. */
 
 import { Frames } from './frames.js';
+import { loadsInnerFile, PickledBytes } from './inner-files.js';
 import {
+  innerFileOf,
   isBytes,
+  isGlobal,
   isUnicode,
   type KnownValue,
   knownBytes,
@@ -47,6 +50,9 @@ const MAX_MEMO_BYTE_LENGTH = 64 * 2 ** 20;
 /** Most opcodes that name a global: picklers name each once. */
 const MAX_NAMINGS = 500_000;
 
+/** Most files that a pickle loads from its own bytes: one for each storage. */
+const MAX_INNER_FILES = 200_000;
+
 /** Longest text that can be the name of a global. */
 const MAX_GLOBAL_LENGTH = 4096;
 
@@ -72,12 +78,20 @@ const CALLS: ReadonlySet<number> = new Set([
 /** Opcodes that look up a class by number in a registry of the process. */
 const EXTENSIONS: readonly string[] = ['EXT1', 'EXT2', 'EXT4'];
 
+/** Bytes that the pickle loads as another file, and the byte of the call. */
+export interface InnerFile {
+  readonly bytes: Uint8Array;
+  readonly position: number;
+}
+
 /** Goes through the opcodes of one pickle. */
 export class Walk {
   readonly reader: PickleReader;
   /** Globals by module and name, at their first occurrence. */
   readonly globals: Map<string, NamedGlobal> = new Map();
   readonly oddOpcodes: OddOpcode[] = [];
+  /** Files that the pickle loads from its own bytes. */
+  readonly innerFiles: InnerFile[] = [];
   opcodeCount: number = 0;
   result: KnownValue;
   /** Whether the pickle calls anything. */
@@ -90,9 +104,12 @@ export class Walk {
   readonly #marks: number[] = [];
   readonly #memo = new PickleMemo<KnownValue>();
   #memoByteLength = 0;
+  /** The bytes of inner files, or where they begin. */
+  readonly #innerKeys = new Set<string | number>();
   #namingCount = 0;
   /** The byte of the current opcode. */
   #at = 0;
+  #code = 0;
   #protocol = 0;
   readonly #frames = new Frames(() => this.#noteFrame());
 
@@ -109,6 +126,7 @@ export class Walk {
       const code = reader.byte();
       const opcode = op.OPCODES[code];
       if (opcode === undefined) this.#fail(`expected an opcode, found ${op.describeOpcode(code)}`);
+      this.#code = code;
       this.#noteOddity(opcode);
       this.#step(opcode);
       if (code !== op.STOP) continue;
@@ -167,7 +185,9 @@ export class Walk {
         break;
       case op.REDUCE: {
         this.hasCalls = true;
-        const [callee, args] = this.#pop(2);
+        const [callee, args] = this.#stack.slice(-2);
+        this.#drop(2, isLoader(callee) ? 1 : 0);
+        if (isLoader(callee)) this.#noteInnerFile(args);
         this.#push(knownResult(callee, args));
         break;
       }
@@ -184,6 +204,28 @@ export class Walk {
         if (opcode.pops !== 0) this.#drop(opcode.pops);
         if (opcode.pushes !== 0) this.#push(opcode.oddity === 'always' ? undefined : argument);
     }
+  }
+
+  /** Notes the bytes of a call that loads them. */
+  #noteInnerFile(args: KnownValue): void {
+    const file = innerFileOf(args);
+    // Long bytes are always part of this pickle. A short pickle can load the same ones a million times.
+    const isLong = file !== undefined && file.pickledByteLength > MAX_GLOBAL_LENGTH;
+    if (isLong && this.#innerKeys.has(file.begin)) return;
+    const bytes = file?.decode();
+    if (bytes === undefined) {
+      this.#noteLoader('which loads a file whose bytes are not in the pickle');
+      return;
+    }
+    const key = isLong ? (file as PickledBytes).begin : String.fromCharCode(...bytes);
+    if (this.#innerKeys.has(key)) return;
+    if (this.#innerKeys.size >= MAX_INNER_FILES) this.#stop('files in the pickle');
+    this.#innerKeys.add(key);
+    this.innerFiles.push({ bytes, position: this.#at });
+  }
+
+  #noteLoader(message: string): void {
+    this.#noteOdd(op.OPCODES[this.#code]?.name ?? '', message);
   }
 
   /** Skips the opcode's argument; returns the part that the walk needs. */
@@ -225,6 +267,7 @@ export class Walk {
       const isShort = typeof integer === 'number' || byteLength <= MAX_INTEGER_BYTE_LENGTH;
       return isShort ? integer : undefined;
     }
+    const begin = reader.at;
     // Longer texts cannot be names of globals.
     if (byteLength <= MAX_GLOBAL_LENGTH) {
       if (isUnicode(code)) {
@@ -235,10 +278,13 @@ export class Walk {
       if (code === op.BINSTRING || code === op.SHORT_BINSTRING) {
         return plainText(reader.take(byteLength));
       }
-      if (isBytes(code)) return knownBytes(reader.take(byteLength));
+      const known = isBytes(code) ? knownBytes(reader.take(byteLength)) : undefined;
+      if (known !== undefined) return known;
     }
+    reader.at = begin;
     reader.skip(byteLength);
-    return undefined;
+    if (isUnicode(code)) return reader.pickled(begin, reader.at, 'utf-8');
+    return isBytes(code) ? reader.pickled(begin, reader.at, 'bytes') : undefined;
   }
 
   /** An argument that ends with its line. */
@@ -247,12 +293,12 @@ export class Walk {
     if (code === op.STRING || code === op.UNICODE) {
       const begin = reader.at;
       reader.skipLine();
-      const byteLength = reader.at - 1 - begin;
-      if (byteLength > MAX_GLOBAL_LENGTH) return undefined;
-      reader.at = begin;
-      const line = plainText(reader.take(byteLength));
-      reader.skip(1);
-      return code === op.UNICODE ? line : line && unquoted(line);
+      const end = reader.at - 1;
+      const isUnicodeLine = code === op.UNICODE;
+      const line =
+        end - begin > MAX_GLOBAL_LENGTH ? undefined : plainText(reader.slice(begin, end));
+      if (isUnicodeLine) return line ?? reader.pickled(begin, end, 'raw-unicode-escape');
+      return line && unquoted(line);
     }
     if (!hasNumber(name)) {
       reader.skipLine();
@@ -328,7 +374,9 @@ export class Walk {
   #memoize(index: number): void {
     const value = this.#top();
     this.#memoByteLength += this.#memo.set(index, value);
-    if (Array.isArray(value)) this.#memoByteLength += TUPLE_BYTE_LENGTH;
+    if (Array.isArray(value) || value instanceof PickledBytes) {
+      this.#memoByteLength += TUPLE_BYTE_LENGTH;
+    }
     if (this.#memoByteLength > MAX_MEMO_BYTE_LENGTH) this.#stop('memoized values');
   }
 
@@ -357,15 +405,22 @@ export class Walk {
     return taken;
   }
 
-  #drop(count: number | 'mark'): void {
+  /** Drops values, of which the first `callees` are called by an opcode that the walk understands. */
+  #drop(count: number | 'mark', callees = 0): void {
     const floor = this.#marks.at(-1) ?? 0;
+    let begin = floor;
     if (count === 'mark') {
       if (this.#marks.pop() === undefined) this.#fail('expected a mark on the stack, found none');
-      this.#stack.length = floor;
-      return;
+    } else {
+      begin = this.#stack.length - count;
+      if (begin < floor) this.#fail('expected a value on the stack, found none');
     }
-    if (this.#stack.length - count < floor) this.#fail('expected a value on the stack, found none');
-    this.#stack.length -= count;
+    for (let at = begin + callees; at < this.#stack.length; at++) {
+      // Attributes, items and arguments can be called later.
+      if (isLoader(this.#stack[at]))
+        this.#noteLoader('which passes on a function that loads files');
+    }
+    this.#stack.length = begin;
   }
 
   #fail(message: string): never {
@@ -376,4 +431,8 @@ export class Walk {
   #stop(what: string): never {
     throw pickleWalkError(what, this.#at, this.#context);
   }
+}
+
+function isLoader(value: KnownValue): boolean {
+  return isGlobal(value) && loadsInnerFile(value);
 }

@@ -13,12 +13,12 @@ import {
 import type { PathLike } from '../../platform/io/paths.js';
 import { fileKindOf } from '../file-kind.js';
 import { requireLimits } from '../limits.js';
-import { lookInto } from '../open-file.js';
+import { bytesReader, lookInto, readStart } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ByteReader } from '../zip/archive.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
-import { scanArchive } from './scan-archive.js';
+import { type ArchiveScanOptions, scanArchive } from './scan-archive.js';
 import { scanArrays } from './scan-array.js';
 import { ScanNotes } from './scan-notes.js';
 import { archiveAtEnd, scanOther } from './scan-other.js';
@@ -52,6 +52,9 @@ const SCAN_OPTIONS: OptionNames<ScanOptions> = {
   checksums: true,
 };
 
+/** How deep files may nest in the pickles of others: honest storages have no pickles with files in them. */
+const MAX_INNER_DEPTH = 8;
+
 /** An archive without entries begins with its end record. */
 const EMPTY_ARCHIVE = 'PK\x05\x06';
 
@@ -80,17 +83,39 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
   const limits = requireLimits(options.limits, SCAN_LIMITS);
   return lookInto(path, (start, file) => {
     const notes = new ScanNotes(allPickleLimits(limits));
-    if (isTarArchive(start.subarray(0, HEAD_BYTE_LENGTH))) {
-      const message = 'a tar archive by its first 512 bytes, which full torch.load opens';
-      notes.add('unread-archive', message, 0);
-    }
-    if (fileKindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
-      scanArchive(file, { ...limits, checksums }, notes);
-    } else {
-      scanPlainFile(start, file, notes);
-    }
+    scanContents(start, file, { ...limits, checksums }, notes);
     return notes.report(otherFormat(start));
   });
+}
+
+/** Scans a file, and the files that its pickles load from their own bytes. */
+function scanContents(
+  start: Uint8Array,
+  file: ByteReader,
+  options: ArchiveScanOptions,
+  notes: ScanNotes,
+  depth = 0,
+): void {
+  if (isTarArchive(start.subarray(0, HEAD_BYTE_LENGTH))) {
+    const message = 'a tar archive by its first 512 bytes, which full torch.load opens';
+    notes.add('unread-archive', message, 0);
+  }
+  if (fileKindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
+    scanArchive(file, options, notes);
+  } else {
+    scanPlainFile(start, file, notes);
+  }
+  for (const inner of notes.takeInnerFiles()) {
+    if (notes.isFull) return;
+    if (depth >= MAX_INNER_DEPTH) {
+      notes.add('limit', 'files nest deeper than the scan reads', inner.position, inner.entry);
+      return;
+    }
+    const innerNotes = new ScanNotes(notes.limits, notes);
+    const reader = bytesReader(inner.bytes);
+    scanContents(readStart(reader), reader, options, innerNotes, depth + 1);
+    notes.addInner(innerNotes, inner);
+  }
 }
 
 /** Scans a file other than an archive. */

@@ -4,7 +4,8 @@ import { FormatError, quoteName } from '../../errors/errors.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { type ScannedPickle, scanOpcodes } from '../pickle/scan.js';
 import type { ScanContext } from '../pickle/walk.js';
-import { adviceFor, allowedGlobal, isHostileGlobal } from '../torch/state-dict/globals.js';
+import { allowedGlobal } from '../torch/state-dict/globals.js';
+import { adviceFor, isHostileGlobal } from '../torch/state-dict/judged-globals.js';
 import { MAX_DEFLATE_RATIO } from '../zip/limits.js';
 import type {
   ScanFinding,
@@ -15,7 +16,8 @@ import type {
 } from './scan-report.js';
 
 /** TorchScript is a program, regardless of its pickles. */
-const TORCH_SCRIPT_ADVICE = 'load it with torch.jit.load and save its state_dict()';
+const TORCH_SCRIPT_ADVICE =
+  'only if you trust it, load it with torch.jit.load and save its state_dict()';
 
 /** Most pickles in a file, and most globals and findings of all its pickles: the scan stops at more. */
 const MAX_PICKLES = 1000;
@@ -40,38 +42,68 @@ export interface WalkedPickle extends ScannedPickle {
   readonly strayIds: readonly number[];
 }
 
+/** Bytes that a pickle loads as another file, and the place of the call. */
+export interface NotedInnerFile {
+  readonly bytes: Uint8Array;
+  readonly position: number;
+  readonly entry: string | undefined;
+}
+
+/** What is left for all pickles of a file and of the files in it. */
+interface ScanBudget {
+  opcodes: number;
+  byteLength: number;
+  starts: number;
+  headers: number;
+}
+
 /** The notes of one file. */
 export class ScanNotes {
   readonly limits: AllPickleLimits;
   readonly #globals: ScannedGlobal[] = [];
   readonly #findings: ScanFinding[] = [];
   readonly #problems: string[] = [];
+  readonly #innerFiles: NotedInnerFile[] = [];
+  /** The globals of inner files, by place and name. */
+  readonly #innerGlobals = new Set<string>();
+  readonly #budget: ScanBudget;
   #pickleCount = 0;
   #isFull = false;
-  /** The remaining budget of all pickles. */
-  #opcodesLeft: number;
-  #byteLengthLeft: number;
-  #startsLeft: number = MAX_STARTS_BYTE_LENGTH;
-  #headersLeft: number = MAX_HEADERS_BYTE_LENGTH;
   /** Whether the file is an archive of a program. */
   isTorchScript = false;
 
-  constructor(limits: AllPickleLimits) {
+  /** The notes of a file in another one share its budget. */
+  constructor(limits: AllPickleLimits, outer?: ScanNotes) {
     this.limits = limits;
-    this.#opcodesLeft = limits.maxOpcodes;
-    this.#byteLengthLeft = limits.maxPickleByteLength;
+    this.#budget =
+      outer === undefined
+        ? {
+            opcodes: limits.maxOpcodes,
+            byteLength: limits.maxPickleByteLength,
+            starts: MAX_STARTS_BYTE_LENGTH,
+            headers: MAX_HEADERS_BYTE_LENGTH,
+          }
+        : outer.#budget;
   }
 
   report(format: string): ScanReport {
+    const verdict = this.#verdict();
     return {
-      verdict: this.#verdict(),
+      verdict,
       format: this.isTorchScript ? 'TorchScript' : format,
       pickleCount: this.#pickleCount,
       globals: this.#globals,
       findings: this.#findings,
       problems: this.#problems,
-      advice: this.isTorchScript ? TORCH_SCRIPT_ADVICE : adviceFor(this.#globals),
+      advice: this.#advice(verdict),
     };
+  }
+
+  /** Advice about files that need code; others hide what they run. */
+  #advice(verdict: ScanVerdict): string | undefined {
+    const isHostile = this.#globals.some(({ kind }) => kind === 'hostile');
+    if (this.isTorchScript && !isHostile) return TORCH_SCRIPT_ADVICE;
+    return verdict === 'needs-code' ? adviceFor(this.#globals, true) : undefined;
   }
 
   #verdict(): ScanVerdict {
@@ -81,6 +113,25 @@ export class ScanNotes {
     if (this.#problems.length > 0 || this.#findings.length > 0) return 'malformed';
     if (this.#globals.some(({ kind }) => kind === 'unknown')) return 'needs-code';
     return this.#pickleCount > 0 ? 'safe' : 'no-pickle';
+  }
+
+  /** The files in the pickles, each once. */
+  takeInnerFiles(): NotedInnerFile[] {
+    return this.#innerFiles.splice(0);
+  }
+
+  /** Adds the notes of a file in a pickle, at the place of the call that loads it. */
+  addInner(inner: ScanNotes, { position, entry }: NotedInnerFile): void {
+    for (const { module, name, kind } of inner.#globals) {
+      const key = JSON.stringify([entry, module, name]);
+      if (this.#innerGlobals.has(key)) continue;
+      this.#innerGlobals.add(key);
+      this.#addGlobal({ module, name, position, entry, kind });
+    }
+    for (const { kind, message } of inner.#findings) {
+      this.add(kind, `in the bytes of a storage: ${message}`, position, entry);
+    }
+    for (const problem of inner.#problems) this.addProblem(problem);
   }
 
   add(kind: ScanFindingKind, message: string, position: number, entry?: string): void {
@@ -108,8 +159,8 @@ export class ScanNotes {
 
   /** Spends bytes of an entry from the budget for pickles. */
   spendBytes(byteLength: number, entry: string): void {
-    this.#byteLengthLeft -= byteLength;
-    if (this.#byteLengthLeft < 0) {
+    this.#budget.byteLength -= byteLength;
+    if (this.#budget.byteLength < 0) {
       throw limitError(
         entry,
         'with it, the pickles are longer than limits.maxPickleByteLength allows',
@@ -123,22 +174,22 @@ export class ScanNotes {
     deflatedByteLength: number,
     inflate: (most: number) => Uint8Array,
   ): Uint8Array {
-    if (this.#startsLeft <= 0) throw tooLong('the starts of its entries are', entry);
+    if (this.#budget.starts <= 0) throw tooLong('the starts of its entries are', entry);
     // An error at the end hides the inflated bytes before it.
     let spent = MAX_DEFLATE_RATIO * deflatedByteLength;
     try {
-      const start = inflate(this.#startsLeft);
+      const start = inflate(this.#budget.starts);
       spent = Math.max(start.length, deflatedByteLength);
       return start;
     } finally {
-      this.#startsLeft -= spent;
+      this.#budget.starts -= spent;
     }
   }
 
   /** Counts the header of an array; false once the budget is spent. */
   spendHeader(byteLength: number): boolean {
-    this.#headersLeft -= byteLength;
-    return this.#headersLeft >= 0;
+    this.#budget.headers -= byteLength;
+    return this.#budget.headers >= 0;
   }
 
   /** Walks over the pickle at a byte; `notePersistentId` alone takes notes. */
@@ -151,12 +202,12 @@ export class ScanNotes {
     const noteStray = (_: unknown, at: number): void => {
       if (strayIds.length < MAX_FINDINGS_LISTED) strayIds.push(at);
     };
-    const limits = { ...this.limits, maxOpcodes: Math.max(1, this.#opcodesLeft) };
+    const limits = { ...this.limits, maxOpcodes: Math.max(1, this.#budget.opcodes) };
     const part = entry === undefined ? {} : { part: entry };
     const note = notePersistentId ?? noteStray;
     const context = { ...part, fileEnd: byteLength, notePersistentId: note };
     const scanned = scanOpcodes(bytes, begin, limits, context);
-    this.#opcodesLeft -= scanned.opcodeCount;
+    this.#budget.opcodes -= scanned.opcodeCount;
     return { ...scanned, strayIds };
   }
 
@@ -169,11 +220,11 @@ export class ScanNotes {
     }
     this.#pickleCount++;
     for (const { module, name, position } of scanned.globals) {
-      if (this.#globals.length + this.#findings.length >= MAX_FINDINGS_LISTED) {
-        this.add('limit', 'found more globals than are listed', position, entry);
-        break;
-      }
-      this.#globals.push({ module, name, position, entry, kind: kindOfGlobal(module, name) });
+      this.#addGlobal({ module, name, position, entry, kind: kindOfGlobal(module, name) });
+      if (this.#isFull) break;
+    }
+    for (const { bytes, position } of scanned.innerFiles) {
+      this.#innerFiles.push({ bytes, position, entry });
     }
     for (const { name, position, message } of scanned.oddOpcodes) {
       this.add('opcode', `the opcode ${name}, ${message}`, position, entry);
@@ -192,6 +243,14 @@ export class ScanNotes {
     if (scanned.globals.some(({ module, name }) => kindOfGlobal(module, name) !== 'allowed')) {
       const message = 'bytes that are no opcodes: a class that the pickle names may read them';
       this.add('unread-bytes', message, scanned.end, entry);
+    }
+  }
+
+  #addGlobal(global: ScannedGlobal): void {
+    if (this.#globals.length + this.#findings.length < MAX_FINDINGS_LISTED) {
+      this.#globals.push(global);
+    } else if (!this.#isFull) {
+      this.add('limit', 'found more globals than are listed', global.position, global.entry);
     }
   }
 

@@ -8,14 +8,18 @@ export interface ScannedGlobal {
   readonly module: string;
   /** The name in the module, such as `OrderedDict`. */
   readonly name: string;
-  /** The byte of the first opcode that names it, from the start of the pickle's entry or of the file. */
+  /**
+   * The byte of the first opcode that names it, from the start of the pickle's entry or of the file; of a file that a
+   * pickle loads from its own bytes, the byte of that call.
+   */
   readonly position: number;
   /** The archive's entry with the pickle; undefined if the file is not an archive. */
   readonly entry: string | undefined;
   /**
    * - `allowed`: torch's restricted loader allows it
-   * - `unknown`: torch's loader refuses it; loading would need code of some package
-   * - `hostile`: it runs code
+   * - `unknown`: torch's loader rejects it; it rebuilds data, or belongs to a package whose code was not examined
+   * - `hostile`: it may run code: everything in Python's standard library, torch, NumPy, pandas and joblib that does
+   *   not rebuild data, and attributes of modules by their path
    */
   readonly kind: 'allowed' | 'unknown' | 'hostile';
 }
@@ -65,7 +69,8 @@ export interface ScanFinding {
  *   allows
  * - `no-pickle`: every byte is accounted for, and none belongs to a pickle: safetensors, GGUF, arrays of numbers,
  *   text
- * - `needs-code`: the pickles name globals outside that list, such as classes of other packages
+ * - `needs-code`: the pickles name globals outside that list, none of which is known to run code, such as classes of
+ *   other packages
  * - `suspicious`: globals that run code, or unknown contents; see `findings` for kind and place
  * - `malformed`: the file is damaged or cut short
  */

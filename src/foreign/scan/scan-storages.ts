@@ -1,7 +1,8 @@
 /** Collects the storages that a pickle names: they account for the bytes beside it. */
 
 import { FormatError } from '../../errors/errors.js';
-import { KnownBytes, type KnownValue } from '../pickle/known-values.js';
+import { PickledBytes } from '../pickle/inner-files.js';
+import { isGlobal, KnownBytes, type KnownValue } from '../pickle/known-values.js';
 import { PickleBytes, PickleMap, type PickleValue } from '../pickle/values.js';
 import { allowedGlobal } from '../torch/state-dict/globals.js';
 import { StorageIds } from '../torch/state-dict/storage-ids.js';
@@ -50,13 +51,9 @@ function isModule(id: KnownValue): boolean {
   return tag === MODULE_TAG && id.length === MODULE_LENGTH && isGlobal(type);
 }
 
-function isGlobal(value: KnownValue): value is Extract<KnownValue, { readonly module: string }> {
-  return typeof value === 'object' && value !== null && 'module' in value;
-}
-
 /** An empty dict stands for unknown values: no part of a persistent id is a dict. */
 function pickleValueOf(known: KnownValue): PickleValue {
-  if (known === undefined) return new PickleMap();
+  if (known === undefined || known instanceof PickledBytes) return new PickleMap();
   if (Array.isArray(known)) return known.map(pickleValueOf);
   if (known instanceof KnownBytes)
     return new PickleBytes(new Uint8Array(Buffer.from(known.characters)));

@@ -76,7 +76,7 @@ class Records {
     this.#folder = rootFolder(archive, context);
     if (this.#find('data.pkl') === undefined) throw foreign('no record data.pkl', context);
     if (this.#find('constants.pkl') !== undefined) {
-      const advice = 'load it with torch.jit.load and save its state_dict()';
+      const advice = 'only if you trust it, load it with torch.jit.load and save its state_dict()';
       throw foreign(`TorchScript, which is a program; ${advice}`, context);
     }
   }

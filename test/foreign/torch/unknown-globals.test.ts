@@ -76,7 +76,7 @@ describe('unknown globals', () => {
     const path = legacyFile(dict([unicode('a'), made]), {});
     for (const unknownGlobals of ['refuse', 'placeholder'] as const) {
       const { message } = refusal(path, { unknownGlobals });
-      expect(message).toContain('pickle wrote, and not torch.save: load it in Python');
+      expect(message).toContain('pickle wrote, and not torch.save: scanPickle lists what');
       expect(message).not.toContain('unknownGlobals');
     }
   });

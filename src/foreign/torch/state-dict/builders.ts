@@ -5,6 +5,7 @@
 
 import { FormatError, quoteName } from '../../../errors/errors.js';
 import type { PickleHost } from '../../pickle/host.js';
+import { loadsInnerFile } from '../../pickle/inner-files.js';
 import type { NamedGlobal } from '../../pickle/known-values.js';
 import { type PickleContext, pickleError, placeText } from '../../pickle/limits.js';
 import {
@@ -15,14 +16,8 @@ import {
   Placeholder,
 } from '../../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';
-import {
-  adviceFor,
-  allowedGlobal,
-  isHostileGlobal,
-  isPlainPickle,
-  PLAIN_PICKLE,
-  TorchGlobal,
-} from './globals.js';
+import { allowedGlobal, TorchGlobal } from './globals.js';
+import { adviceFor, isHostileGlobal, PLAIN_PICKLE } from './judged-globals.js';
 import { plainValue } from './plain-builders.js';
 import { builtOldTensor, refusedTensor } from './refused-builders.js';
 import { attributesIn } from './states.js';
@@ -158,8 +153,8 @@ export class TorchHost implements PickleHost {
     this.#requireCount(args, fewest, most, at);
     const [storage, offset = null, shape = null, strides = null] = args;
     if (!isStorage(storage)) {
-      if (storage instanceof Placeholder && isPlainPickle(storage.global)) {
-        const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}`;
+      if (storage instanceof Placeholder && loadsInnerFile(storage.global)) {
+        const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}: scanPickle lists what loading it would run`;
         throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
       }
       return this.#refuse('a tensor without a storage', at);

@@ -1,6 +1,6 @@
 /**
  * The globals that torch's own restricted loader allows (torch 2.13), by exact name, and their role here. Everything
- * else is forbidden.
+ * else is forbidden; `forbidden-globals.ts` judges it.
  */
 
 import { PickleGlobal } from '../../pickle/values.js';
@@ -103,130 +103,12 @@ const OLD_MODULES: ReadonlyMap<string, string> = new Map([
   ['torch.tensor', 'torch._tensor'],
 ]);
 
-/** Modules that run code. A pickle that names them is hostile; converting the rest would hide that. */
-const HOSTILE_MODULES: ReadonlySet<string> = new Set([
-  'os',
-  'posix',
-  'nt',
-  'sys',
-  'subprocess',
-  'commands',
-  '_posixsubprocess',
-  'pty',
-  'socket',
-  'shutil',
-  'ctypes',
-  'importlib',
-  'zipimport',
-  'runpy',
-  'pip',
-  'pkgutil',
-  'code',
-  'codeop',
-  'marshal',
-  'pickle',
-  '_pickle',
-  'cPickle',
-  'dill',
-  'operator',
-  '_operator',
-  'functools',
-  'webbrowser',
-  'platform',
-  'timeit',
-  'pdb',
-  'bdb',
-  'multiprocessing',
-  'urllib',
-  'http',
-  'requests',
-]);
-
-/** Types of data in `builtins`. */
-const DATA_TYPES: ReadonlySet<string> = new Set([
-  'bool',
-  'bytes',
-  'dict',
-  'float',
-  'frozenset',
-  'int',
-  'list',
-  'object',
-  'range',
-  'slice',
-  'str',
-  'tuple',
-  // Python 2's spelling, and so that of protocol 2.
-  'long',
-  'unicode',
-  'xrange',
-]);
-
-/** Functions that write files or run code, in modules that also have harmless names. */
-const HOSTILE_NAMES: ReadonlyMap<string, ReadonlySet<string>> = new Map(
-  Object.entries({
-    io: ['open', 'open_code', 'FileIO'],
-    _io: ['open', 'open_code', 'FileIO'],
-    codecs: ['open'],
-    types: ['FunctionType', 'CodeType', 'LambdaType', 'MethodType'],
-    logging: ['FileHandler'],
-    torch: ['load'],
-    'torch.serialization': ['load'],
-    'torch.jit': ['load'],
-    joblib: ['load'],
-    'joblib.numpy_pickle': ['load'],
-    cloudpickle: ['load', 'loads'],
-    'numpy.testing': ['runstring'],
-    'numpy.testing.utils': ['runstring'],
-  }).map(([module, names]) => [module, new Set(names)]),
-);
-
-/** Packages in which everything loads or runs code. */
-const HOSTILE_PACKAGES: readonly string[] = [
-  'torch.hub',
-  'logging.config',
-  'logging.handlers',
-  'numpy.testing._private',
-];
-
 /** The allowed global with exactly these names. */
 export function allowedGlobal(module: string, name: string): TorchGlobal | undefined {
-  return ALLOWED.get(OLD_MODULES.get(module) ?? module)?.get(name);
+  return ALLOWED.get(currentModule(module))?.get(name);
 }
 
-/** Whether only hostile pickles name this global, which is not on the list. */
-export function isHostileGlobal(module: string, name: string): boolean {
-  const [top = ''] = module.split('.');
-  if (HOSTILE_MODULES.has(top) || HOSTILE_NAMES.get(module)?.has(name.split('.')[0] ?? '') === true)
-    return true;
-  if (HOSTILE_PACKAGES.some((path) => `${module}.`.startsWith(`${path}.`))) return true;
-  return (OLD_MODULES.get(module) ?? module) === 'builtins' && !DATA_TYPES.has(name);
-}
-
-/** Whether the global is the function that puts storages into the pickle if `pickle` is used without torch.save. */
-export function isPlainPickle({ module, name }: { module: string; name: string }): boolean {
-  return module === 'torch.storage' && name === '_load_from_bytes';
-}
-
-/** Explains a checkpoint with such a function, and the remedy. */
-export const PLAIN_PICKLE =
-  'pickle wrote, and not torch.save: load it in Python and save it with torch.save';
-
-/** Advice about forbidden globals; undefined if any is hostile, or for an empty list. */
-export function adviceFor(
-  globals: readonly { readonly module: string; readonly name: string }[],
-): string | undefined {
-  const forbidden = globals.filter(({ module, name }) => allowedGlobal(module, name) === undefined);
-  if (forbidden.length === 0) return undefined;
-  if (forbidden.some(({ module, name }) => isHostileGlobal(module, name))) return undefined;
-  if (forbidden.some(({ module }) => module.startsWith('torch.nn.'))) {
-    return 'it is a whole pickled module: save its state_dict() instead';
-  }
-  if (forbidden.some(isPlainPickle)) return `it is a file that ${PLAIN_PICKLE}`;
-  const placeholder = "with unknownGlobals: 'placeholder' they stay in values() as data";
-  if (!forbidden.some(({ module }) => /^(numpy|joblib)\b/.test(module))) return placeholder;
-  return (
-    `a pickle of NumPy arrays, as PaddlePaddle (.pdparams) and joblib write it, has to be loaded there and ` +
-    `saved by numpy.savez; of NumPy values among torch's tensors, ${placeholder}`
-  );
+/** The current name of a module that Python 3 or torch has renamed. */
+export function currentModule(module: string): string {
+  return OLD_MODULES.get(module) ?? module;
 }

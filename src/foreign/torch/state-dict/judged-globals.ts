@@ -1,0 +1,126 @@
+/** Judges globals that torch's restricted loader rejects: those that rebuild data, those that run code, and the rest. */
+
+import { loadsInnerFile } from '../../pickle/inner-files.js';
+import { allowedGlobal, currentModule } from './globals.js';
+import { STANDARD_MODULES } from './python-modules.js';
+import { isRebuilder } from './rebuilders.js';
+
+/** Module and name of a class or function. */
+interface GlobalNames {
+  readonly module: string;
+  readonly name: string;
+}
+
+/** Packages with known rebuilders: everything else in them is hostile. */
+const EXAMINED_PACKAGES: ReadonlySet<string> = new Set(['torch', 'numpy', 'pandas', 'joblib']);
+
+/** Packages for running code, loading pickles or fetching files. */
+const RUNNING_PACKAGES: ReadonlySet<string> = new Set(
+  (
+    'IPython _pytest cffi cloudpickle dill execnet fabric invoke jsonpickle numexpr paramiko pexpect pip pkg_resources ' +
+    'plumbum ptyprocess py pytest requests setuptools sh urllib3 wheel yaml'
+  ).split(' '),
+);
+
+/** Functions that packages import from the standard library; those of modules have the names of the modules. */
+const RUNNING_NAMES: ReadonlySet<string> = new Set(
+  (
+    'Popen attrgetter call check_call check_output compile delattr eval exec execfile getattr getoutput import_module ' +
+    'methodcaller open popen run_module run_path setattr spawn system'
+  ).split(' '),
+);
+
+/** Modules of the standard library that other packages import, under the names of classes and functions elsewhere. */
+const COMMON_WORDS: ReadonlySet<string> = new Set(
+  'array calendar code copy new parser profile queue random resource select sets statistics string symbol test trace types user'.split(
+    ' ',
+  ),
+);
+
+const MODULE = /^[\w-]+(\.[\w-]+)*$/;
+const NAME = /^[\p{ID_Start}_][\p{ID_Continue}]*(\.[\p{ID_Start}_][\p{ID_Continue}]*)*$/u;
+
+/**
+ * Whether a global runs code: everything in Python's standard library, torch, NumPy, pandas and joblib that is no
+ * rebuilder of data, attributes of modules and methods by their path, and names that no package has.
+ */
+export function isHostileGlobal(module: string, name: string): boolean {
+  const current = currentModule(module);
+  if (allowedGlobal(module, name) !== undefined || isRebuilder(current, name)) return false;
+  const [top = ''] = current.split('.');
+  if (STANDARD_MODULES.has(top) || EXAMINED_PACKAGES.has(top) || RUNNING_PACKAGES.has(top)) {
+    return true;
+  }
+  return !MODULE.test(module) || !NAME.test(name) || leadsElsewhere(name);
+}
+
+/** Whether a name in an unexamined package leads to another module, or into an object's internals. */
+function leadsElsewhere(name: string): boolean {
+  const parts = name.split('.');
+  const last = parts.at(-1) as string;
+  const isModule = STANDARD_MODULES.has(last) && !COMMON_WORDS.has(last);
+  if (isModule || RUNNING_NAMES.has(last)) return true;
+  // Picklers write paths of nested classes only.
+  return parts.some(
+    (part, i) => /^__.*__$/.test(part) || (i > 0 && !/^_*[A-Z]/.test(parts[i - 1] as string)),
+  );
+}
+
+/** Explains a file that `pickle` wrote, whose storages are files of their own. */
+export const PLAIN_PICKLE = 'pickle wrote, and not torch.save';
+
+const PLACEHOLDER = "with unknownGlobals: 'placeholder' they stay in values() as data";
+
+/** Most packages that advice names, and the longest name. */
+const SHOWN_PACKAGES = 5;
+const SHOWN_PACKAGE_LENGTH = 60;
+
+/**
+ * Advice about the forbidden globals of a pickle; undefined if any is hostile, or without any. Recommends loading a
+ * file only if all its globals rebuild data and `isScanned`: a scan of all its bytes found nothing else.
+ */
+export function adviceFor(
+  globals: readonly GlobalNames[],
+  isScanned: boolean = false,
+): string | undefined {
+  const forbidden = globals.filter(({ module, name }) => allowedGlobal(module, name) === undefined);
+  if (forbidden.length === 0) return undefined;
+  if (forbidden.some(({ module, name }) => isHostileGlobal(module, name))) return undefined;
+  const warning = unexaminedCode(forbidden);
+  const isLoadable = isScanned && warning === undefined;
+  return [...(warning === undefined ? [] : [warning]), remedyFor(forbidden, isLoadable)].join('; ');
+}
+
+function remedyFor(forbidden: readonly GlobalNames[], isLoadable: boolean): string {
+  const scan = 'scanPickle lists what loading it would run';
+  if (forbidden.some(({ module }) => module.startsWith('torch.nn.modules.'))) {
+    return 'it is a whole pickled module: save its state_dict() instead';
+  }
+  if (forbidden.some(loadsInnerFile)) {
+    const load = 'load it in Python, only if you trust it, and save it with torch.save';
+    return `it is a file that ${PLAIN_PICKLE}: ${isLoadable ? load : scan}`;
+  }
+  if (!forbidden.some(({ module }) => /^(numpy|joblib)\b/.test(module))) return PLACEHOLDER;
+  const load = 'can be loaded there, only if you trust it, and saved by numpy.savez';
+  const arrays = 'a pickle of NumPy arrays, as PaddlePaddle (.pdparams) and joblib write it,';
+  const ofArrays = isLoadable ? `${arrays} ${load}` : `of ${arrays} ${scan}`;
+  return `${ofArrays}; of NumPy values among torch's tensors, ${PLACEHOLDER}`;
+}
+
+/** Names the packages whose code was not examined; undefined without any. */
+function unexaminedCode(forbidden: readonly GlobalNames[]): string | undefined {
+  const packages = new Set<string>();
+  for (const { module, name } of forbidden) {
+    if (isRebuilder(currentModule(module), name)) continue;
+    packages.add((module.split('.')[0] ?? '').slice(0, SHOWN_PACKAGE_LENGTH));
+  }
+  if (packages.size === 0) return undefined;
+  const shown = [...packages].slice(0, SHOWN_PACKAGES);
+  if (packages.size > shown.length) shown.push(`${packages.size - shown.length} more`);
+  return `loading runs the code of ${listOf(shown)}, which was not examined`;
+}
+
+function listOf(names: readonly string[]): string {
+  const last = names.at(-1) ?? '';
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`;
+}

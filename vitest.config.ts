@@ -1,6 +1,6 @@
 /**
- * All tests, as projects. `npm test` runs `unit`, `npm run test:all` also `slow` and `measured`. The other projects
- * need more than a clone has, or run tests again in another way: they exist only under `--project`.
+ * All tests, as projects. `npm test` runs `unit` and `mocked`, `npm run test:all` also `slow` and `measured`. The other
+ * projects need more than a clone has, or run tests again in another way: they exist only under `--project`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,16 +57,20 @@ function project(
 const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|inspect|quantized)\.js'/;
 const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
 
-/** Unit tests that only use public names: they also hold for the bundle in `lib`. */
-function publicTests(): string[] {
+const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+function unitTests(): string[] {
   return readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
     .map((path) => `test/${path.replaceAll('\\', '/')}`)
-    .filter((path) => /\/(?!benchmarks\/|deploy\/|examples\/|viewer\/).*\.test\.ts$/.test(path))
-    .filter((path) => !/\.(?:slow|measured)\.test\.ts$/.test(path))
-    .filter((path) => {
-      const text = readFileSync(join(root, path), 'utf8');
-      return PUBLIC_ENTRY.test(text) && !INTERNALS.test(text);
-    });
+    .filter((path) => /(?<!\.slow|\.measured)\.test\.ts$/.test(path))
+    .filter((path) => !/^test\/(?:deploy|examples|site|viewer\/browser)\//.test(path));
+}
+
+/** Unit tests that only use public names: they also hold for the bundle in `lib`. */
+function publicTests(): string[] {
+  return unitTests()
+    .filter((path) => !/^test\/(?:benchmarks|viewer)\//.test(path))
+    .filter((path) => PUBLIC_ENTRY.test(textOf(path)) && !INTERNALS.test(textOf(path)));
 }
 
 const bundleForSources: Plugin = {
@@ -78,9 +82,21 @@ const bundleForSources: Plugin = {
   },
 };
 
+/** Unit tests that replace modules, and need a process each. */
+const mocked = unitTests().filter((path) =>
+  /vi\.(?:mock|doMock|resetModules)\(/.test(textOf(path)),
+);
+
 /** `npx vitest test/tensor` runs these only. */
 const projects = [
-  project('unit', { include: ['test/**/*.test.ts'], exclude: [...exclude, SLOW, MEASURED] }),
+  project('unit', {
+    include: ['test/**/*.test.ts'],
+    exclude: [...exclude, SLOW, MEASURED, ...mocked],
+    // A third less processor time than with a process and an import of all sources for each file.
+    isolate: false,
+    runner: 'test/support/shared-sources.mjs',
+  }),
+  project('mocked', { include: mocked }),
   project('slow', { include: [SLOW], exclude, sequence: { groupOrder: 1 } }),
   project('measured', {
     include: [MEASURED],

@@ -15,7 +15,7 @@ const USAGE = `node test/faults/faults.mjs [calls power kills] [--only GROUPS] [
   power          a loss of power
   kills          processes that are killed
   --only GROUPS  some operations, separated by commas: ${GROUPS.join(', ')}
-  --quick        fewer calls and kills; the power goes as often`;
+  --quick        a sample of the calls and kills; the power goes as often`;
 
 const { values, positionals } = readOptions('faults', USAGE, {
   only: { type: 'string' },

@@ -17,7 +17,7 @@ import { isLeftOver } from './verdicts.mjs';
 const CHILD = fileURLToPath(new URL('children/run-on-message.mjs', import.meta.url));
 
 const KILLS = 10_000;
-const QUICK_KILLS = 120;
+const QUICK_KILLS = 42;
 
 /** Operations of a quick run: one of each group. */
 const QUICK = [
@@ -57,20 +57,30 @@ class Ready {
   constructor(name, state) {
     this.#name = name;
     this.#state = state;
-    this.#add();
+    this.add();
   }
 
-  #add() {
+  /** Starts another process. */
+  add() {
     const child = fork(CHILD, [this.#name], {
       env: { ...process.env, FAULTS_STATE: `${this.#state}` },
     });
     this.#waiting.push(messageOf(child).then(() => child));
   }
 
-  /** The next process; another one is started in its stead. */
+  /** The next process. */
   async take() {
-    this.#add();
     return await this.#waiting.shift();
+  }
+
+  /** Runs the whole operation in the next process, which stays; returns its time. */
+  async run(message) {
+    const child = await this.#waiting[0];
+    const answered = messageOf(child);
+    child.send(message);
+    const { error, milliseconds } = await answered;
+    if (error !== undefined) throw new Error(error);
+    return milliseconds;
   }
 
   async end() {
@@ -89,17 +99,6 @@ async function killAfter(child, message, milliseconds) {
   child.kill('SIGKILL');
   await ended;
   return answer;
-}
-
-/** Runs the whole operation in a process of its own; returns its time. */
-async function doWhole(ready, message) {
-  const child = await ready.take();
-  const answered = messageOf(child);
-  child.send(message);
-  const { error, milliseconds } = await answered;
-  child.kill('SIGKILL');
-  if (error !== undefined) throw new Error(error);
-  return milliseconds;
 }
 
 /** Restores a header after a killed edit in place, as docs/errors.md says. */
@@ -135,13 +134,14 @@ async function killIn(operation, rounds) {
     let longest = 0;
     for (const pool of pools) {
       putBack(root, before);
-      longest = Math.max(longest, await doWhole(pool, { root }));
+      longest = Math.max(longest, await pool.run({ root }));
       news.push(read(root));
       for (const path of stateOf(root).keys()) paths.add(path);
     }
     for (let round = 0; round < rounds; round++) {
       putBack(root, before);
       const children = await Promise.all(pools.map((pool) => pool.take()));
+      for (const pool of pools) pool.add();
       const answers = await Promise.all(
         children.map((child) => killAfter(child, { name, root }, Math.random() * 1.3 * longest)),
       );
@@ -160,7 +160,7 @@ async function killIn(operation, rounds) {
       }
       putHeaderBack(root);
       if (round % 10 === 0) {
-        await doWhole(pools[0], { root });
+        await pools[0].run({ root });
         if (read(root) !== news[0]) row.problems.push('the next call leaves something else');
       }
     }

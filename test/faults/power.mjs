@@ -1,6 +1,7 @@
 // Every durable operation while the power goes: after each change that it makes, in every state that the disk may
 // then have, a reader finds the old file or the new one, and when the operation has ended, the new one.
 import { spawn } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { diskOf, parseRecord, stateAfter, statesAfterLoss } from './disk.mjs';
 import { buildHub } from './hub.mjs';
 import { buildLibrary } from './interposer.mjs';
 import { inLanes, temporaryFolder } from './lanes.mjs';
+import { makeRandom } from './random.mjs';
 import { readerOf } from './readers.mjs';
 import { differences, putBack, stateOf } from './states.mjs';
 
@@ -17,15 +19,6 @@ const CHILD = fileURLToPath(new URL('children/run-once.mjs', import.meta.url));
 
 /** Most problems that are printed of one operation. */
 const SHOWN = 3;
-
-/** Numbers from 0 to 1, the same in every run. */
-function makeRandom() {
-  let state = 1;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 /** Runs the operation once; returns the states before and after it, and the changes in between. */
 async function record(operation, library, folder) {
@@ -52,7 +45,7 @@ async function loseIn(operation, library) {
   const folder = temporaryFolder();
   try {
     const { root, disk, before, after, changes } = await record(operation, library, folder);
-    const random = makeRandom();
+    const random = makeRandom(operation);
     // The record must explain the whole folder, or states are missing.
     const whole = stateAfter(disk, changes);
     const texts = new Map();
@@ -88,8 +81,23 @@ async function loseIn(operation, library) {
   }
 }
 
+/** Most states share the buffers of files that did not change. */
+const digests = new WeakMap();
+
+function digestOf(content) {
+  let digest = digests.get(content);
+  if (digest === undefined) {
+    digest = hash('sha256', content);
+    digests.set(content, digest);
+  }
+  return digest;
+}
+
 function keyOf(state) {
-  return JSON.stringify([...state].map(([path, content]) => [path, content?.toString('latin1')]));
+  const entries = [...state].map(([path, content]) =>
+    Buffer.isBuffer(content) ? [path, 'bytes', digestOf(content)] : [path, content],
+  );
+  return JSON.stringify(entries);
 }
 
 /** Loses the power in every durable operation; returns the numbers of states and problems. */

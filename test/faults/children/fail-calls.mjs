@@ -1,5 +1,6 @@
-// Repeats one operation, failing the next of its calls each time. Prints the counts and the problems as JSON.
-import { mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+// Repeats operations and fails another of their calls each time. Prints a line of JSON for each operation: the counts
+// and the problems.
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { setImmediate } from 'node:timers/promises';
@@ -7,6 +8,7 @@ import { startHub } from '../hub.mjs';
 import { Control, SHORT } from '../interposer.mjs';
 import { REPOSITORIES } from '../material.mjs';
 import { OPERATIONS } from '../operations.mjs';
+import { makeRandom } from '../random.mjs';
 import { contentOf } from '../readers.mjs';
 import { putBack, stateOf } from '../states.mjs';
 import { objections, objectionsAfter } from '../verdicts.mjs';
@@ -38,20 +40,19 @@ const LASTING = [
   ['fsync', 'EIO'],
 ];
 
-/** Calls of one kind that get a fault at most. */
-const MAX_ORDINAL = 500;
-const QUICK_ORDINAL = 12;
+/** Maximum number of calls of one kind that get faults; a quick run samples them. */
+const MAX_CALLS = 500;
+const QUICK_CALLS = 2;
 const MAX_MILLISECONDS = 10_000;
 
-const [name, folder, isQuick] = process.argv.slice(2);
-const operation = OPERATIONS.find((each) => each.name === name);
+const [folder, mode, ...names] = process.argv.slice(2);
+const isQuick = mode === 'quick';
 const control = new Control(process.env.FAULTS_CONTROL);
 const root = join(folder, 'root');
-const cells = {};
-const problems = [];
+const model = join(root, 'model');
 
 /** Descriptors, mappings and locks of this process below the folder, after a collection if need be. */
-async function held(known = []) {
+async function held(known) {
   for (let tries = 1; ; tries++) {
     const found = heldNow().filter((each) => !known.includes(each));
     if (found.length === 0 || tries === 5) return found;
@@ -79,34 +80,6 @@ function heldNow() {
   return found;
 }
 
-/** How a call ends while calls fail. */
-async function attempt(fault) {
-  let outcome;
-  const deadline = setTimeout(() => giveUp(fault), MAX_MILLISECONDS);
-  control.on(fault);
-  try {
-    const value = await operation.run(root);
-    outcome = { value: textOf(value) };
-  } catch (error) {
-    outcome = { error };
-  }
-  clearTimeout(deadline);
-  return { ...outcome, ...control.off() };
-}
-
-/** Nothing can be tried after a call that hangs. */
-function giveUp(fault) {
-  const { hit } = control.off();
-  const found = [`it has not ended after ${MAX_MILLISECONDS} ms`];
-  problems.push({ name, fault, hit: hit.replace(root, ''), found });
-  print();
-  process.exit();
-}
-
-function print() {
-  console.log(JSON.stringify({ name, group: operation.group, cells, problems }));
-}
-
 /** Results of calls, as text that can be compared. */
 function textOf(value) {
   const plain = (_key, each) => {
@@ -116,21 +89,6 @@ function textOf(value) {
   return JSON.stringify(value, plain) ?? 'undefined';
 }
 
-if (operation.needs === 'hub') await startHub(REPOSITORIES);
-mkdirSync(root);
-await operation.make(root);
-const before = stateOf(root);
-// Once, for what the first call alone does.
-await attempt();
-putBack(root, before);
-const whole = await attempt();
-if (whole.error !== undefined) throw whole.error;
-const after = stateOf(root);
-const model = join(root, 'model');
-const contentAfter = contentOf(model);
-const heldAfter = await held();
-if (heldAfter.length > 0) throw new Error(`${name} holds ${heldAfter}`);
-
 /**
  * A detaching close that gets no memory to lay zeros over a mapping keeps the addresses from reuse as always, with
  * the file still behind them; its error says so.
@@ -139,54 +97,157 @@ function isQuarantined({ hit }, each) {
   return hit === 'a mapping' && each.startsWith('the mapping');
 }
 
-/** Lets one call fail; whether there was one. */
-async function tryFault(fault) {
-  putBack(root, before);
-  const known = heldNow();
-  const outcome = await attempt(fault);
-  if (outcome.hits === 0) return false;
-  const cell = cells[fault.kind];
-  cell.faults++;
-  cell[outcome.error === undefined ? 'successes' : 'errors']++;
-  const state = stateOf(root);
-  const contents = { now: contentOf(model), after: contentAfter };
-  const end = { operation, fault, outcome, state, before, after, contents, whole, root };
-  const found = objections(end);
-  for (const each of await held(known)) {
-    if (!isQuarantined(outcome, each)) found.push(`it holds ${each}`);
+/** One operation: what it does when no call fails, and the results when calls fail. */
+class Trial {
+  #operation;
+  #random;
+  #cells = {};
+  #problems = [];
+  #before;
+  #whole;
+  #after;
+  #contentAfter;
+  /** Held before the next fault, from earlier ones. */
+  #known;
+
+  constructor(operation) {
+    this.#operation = operation;
+    this.#random = makeRandom(operation);
   }
-  const again = await attempt();
-  found.push(...objectionsAfter(end, again, stateOf(root)));
-  for (const each of await held(known)) {
-    if (!isQuarantined(outcome, each)) found.push(`after the same call it holds ${each}`);
+
+  async prepare() {
+    rmSync(root, { recursive: true, force: true });
+    mkdirSync(root);
+    await this.#operation.make(root);
+    this.#before = stateOf(root);
+    this.#known = heldNow();
+    // Once, for what the first call alone does.
+    await this.#attempt();
+    putBack(root, this.#before);
+    this.#whole = await this.#attempt();
+    if (this.#whole.error !== undefined) throw this.#whole.error;
+    this.#after = stateOf(root);
+    this.#contentAfter = contentOf(model);
+    const heldAfter = await held(this.#known);
+    if (heldAfter.length > 0) throw new Error(`${this.#operation.name} holds ${heldAfter}`);
   }
-  if (found.length > 0) {
-    const { error, hit } = outcome;
-    problems.push({
-      name,
+
+  /** How a call ends while calls fail. */
+  async #attempt(fault) {
+    let outcome;
+    const deadline = setTimeout(() => this.#giveUp(fault), MAX_MILLISECONDS);
+    control.on(fault);
+    try {
+      const value = await this.#operation.run(root);
+      outcome = { value: textOf(value) };
+    } catch (error) {
+      outcome = { error };
+    }
+    clearTimeout(deadline);
+    return { ...outcome, ...control.off() };
+  }
+
+  /** Nothing can be tried after a call that hangs. */
+  #giveUp(fault) {
+    const { hit } = control.off();
+    const found = [`it has not ended after ${MAX_MILLISECONDS} ms`];
+    const { name } = this.#operation;
+    this.#problems.push({ name, fault, hit: hit.replace(root, ''), found });
+    this.print();
+    process.exit();
+  }
+
+  print() {
+    const { name, group } = this.#operation;
+    console.log(JSON.stringify({ name, group, cells: this.#cells, problems: this.#problems }));
+  }
+
+  /** Lets one call fail; whether there was one. */
+  async #tryFault(fault) {
+    putBack(root, this.#before);
+    const known = this.#known;
+    const outcome = await this.#attempt(fault);
+    if (outcome.hits === 0) return false;
+    const cell = this.#cells[fault.kind];
+    cell.faults++;
+    cell[outcome.error === undefined ? 'successes' : 'errors']++;
+    const end = {
+      operation: this.#operation,
       fault,
-      hit: hit.replace(root, ''),
-      error: error && `${error.code} ${error.stack ?? error}`,
-      found,
-    });
+      outcome,
+      state: stateOf(root),
+      before: this.#before,
+      after: this.#after,
+      contents: { now: contentOf(model), after: this.#contentAfter },
+      whole: this.#whole,
+      root,
+    };
+    const found = objections(end);
+    for (const each of await held(known)) {
+      if (!isQuarantined(outcome, each)) found.push(`it holds ${each}`);
+    }
+    const again = await this.#attempt();
+    found.push(...objectionsAfter(end, again, stateOf(root)));
+    const heldAfter = await held(known);
+    for (const each of heldAfter) {
+      if (!isQuarantined(outcome, each)) found.push(`after the same call it holds ${each}`);
+    }
+    if (known.length > 0 || heldAfter.length > 0) this.#known = heldNow();
+    if (found.length > 0) {
+      const { error, hit } = outcome;
+      this.#problems.push({
+        name: this.#operation.name,
+        fault,
+        hit: hit.replace(root, ''),
+        error: error && `${error.code} ${error.stack ?? error}`,
+        found,
+      });
+    }
+    return true;
   }
-  return true;
+
+  /** A lasting fault from the first call on, and random faults of random calls. */
+  *#sample(count, faults, lasting) {
+    if (lasting.length > 0) yield { ordinal: 1, faults: [], lasting };
+    const below = (limit) => Math.floor(this.#random() * limit);
+    const ordinals = Array.from({ length: count }, (_, i) => i + 1);
+    for (let calls = Math.min(QUICK_CALLS, count); calls > 0; calls--) {
+      const [ordinal] = ordinals.splice(below(ordinals.length), 1);
+      yield { ordinal, faults: [faults[below(faults.length)]], lasting: [] };
+    }
+  }
+
+  /** Every call with every fault. A fault may cause more calls than were counted. */
+  *#all(faults, lasting) {
+    for (let ordinal = 1; ordinal <= MAX_CALLS; ordinal++) yield { ordinal, faults, lasting };
+  }
+
+  async tryAll() {
+    for (const [kind, count] of Object.entries(this.#whole.counts)) {
+      this.#cells[kind] = { count, faults: 0, errors: 0, successes: 0 };
+      const all = [...ERRNOS, ...(SHORTENED.includes(kind) ? [SHORT] : [])];
+      const allLasting = LASTING.filter(([each]) => each === kind).map(([, fault]) => fault);
+      const calls = isQuick ? this.#sample(count, all, allLasting) : this.#all(all, allLasting);
+      for (const { ordinal, faults, lasting } of calls) {
+        let wasHit = false;
+        for (const fault of faults) {
+          wasHit = (await this.#tryFault({ kind, ordinal, fault })) || wasHit;
+        }
+        for (const fault of lasting) {
+          await this.#tryFault({ kind, ordinal, fault, isLasting: true });
+        }
+        if (!wasHit && !isQuick) break;
+      }
+    }
+  }
 }
 
-for (const [kind, count] of Object.entries(whole.counts)) {
-  cells[kind] = { count, faults: 0, errors: 0, successes: 0 };
-  const faults = [...ERRNOS, ...(SHORTENED.includes(kind) ? [SHORT] : [])];
-  for (let ordinal = 1; ordinal <= (isQuick ? QUICK_ORDINAL : MAX_ORDINAL); ordinal++) {
-    // In a quick run the first calls get one of them.
-    const some = isQuick ? [faults[ordinal % faults.length]] : faults;
-    let wasHit = false;
-    for (const fault of some) wasHit = (await tryFault({ kind, ordinal, fault })) || wasHit;
-    for (const [lasting, fault] of LASTING) {
-      if (lasting !== kind || (isQuick && ordinal > 1)) continue;
-      await tryFault({ kind, ordinal, fault, isLasting: true });
-    }
-    if (!wasHit) break;
-  }
+const operations = names.map((name) => OPERATIONS.find((each) => each.name === name));
+if (operations.some(({ needs }) => needs === 'hub')) await startHub(REPOSITORIES);
+for (const operation of operations) {
+  const trial = new Trial(operation);
+  await trial.prepare();
+  await trial.tryAll();
+  trial.print();
 }
-print();
 process.exit();

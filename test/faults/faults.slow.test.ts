@@ -1,6 +1,6 @@
 /**
- * Every operation on files while calls of the system fail, while the power goes and while it is killed: a quick run of
- * each. `node test/faults/faults.mjs` tries all.
+ * Every operation on files during failing system calls, losses of power and kills: a sample.
+ * `node test/faults/faults.mjs` runs them all.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,25 +11,32 @@ import { expect, test } from 'vitest';
 
 const report = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
 
-// The libraries that are preloaded stand in front of GNU's C library.
+// The libraries that are preloaded wrap GNU's C library.
 const canPreload = report.header.glibcVersionRuntime !== undefined;
 // Windows replaces no file that another process has open.
 const canReplace = process.platform !== 'win32';
 
 const parts = [
-  ['calls', canPreload, /^(\d+) calls failed in \d+ operations: .*, (\d+) problems$/m, 1500],
-  ['power', canPreload, /^power lost (\d+) times in \d+ operations: (\d+) problems$/m, 10_000],
-  ['kills', canReplace, /^(\d+) kills in \d+ operations: (\d+) problems$/m, 100],
+  ['calls', canPreload, /^(\d+) calls failed in (\d+) operations: .*, (\d+) problems$/m, 1000, 44],
+  [
+    'power',
+    canPreload,
+    /^power lost (\d+) times in (\d+) operations: (\d+) problems$/m,
+    10_000,
+    26,
+  ],
+  ['kills', canReplace, /^(\d+) kills in (\d+) operations: (\d+) problems$/m, 40, 7],
 ] as const;
 
-for (const [part, isPossible, summary, least] of parts) {
+for (const [part, isPossible, summary, least, operations] of parts) {
   test.runIf(isPossible)(part, { timeout: 600_000 }, async () => {
     const main = fileURLToPath(new URL('faults.mjs', import.meta.url));
     const args = [main, part, '--quick'];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
-    const [, tries, problems] = summary.exec(output) ?? [];
+    const [, tries, covered, problems] = summary.exec(output) ?? [];
     expect(Number(tries), output).toBeGreaterThan(least);
     expect([code, problems], output).toEqual([0, '0']);
+    expect(Number(covered)).toBeGreaterThanOrEqual(operations);
   });
 }

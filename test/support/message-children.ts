@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import process from 'node:process';
 import { afterEach } from 'vitest';
+import { nightly } from './nightly.js';
 import { childPath } from './run-child.js';
 
 const children: ChildProcess[] = [];
@@ -44,7 +45,8 @@ export async function ask(
   return Promise.all(answers);
 }
 
-/** Repeats of tests of rare failures; `.ci/full` sets more. */
-export function rounds(usual: number): number {
-  return usual * Number(process.env['SAFETENSORS_MMAP_ROUNDS'] ?? 1);
+/** Repeats of a test of a rare race: a few, or `full` in a nightly run, or a multiple of `full`. */
+export function rounds(full: number, short: number): number {
+  const times = process.env['SAFETENSORS_MMAP_ROUNDS'];
+  return times === undefined ? nightly(full, short) : full * Number(times);
 }

@@ -1,7 +1,5 @@
 import { expect, test } from 'vitest';
-import { writeTemporary } from '../../support/make-file.js';
-import { rounds } from '../../support/message-children.js';
-import { measureInChild, runChild } from '../../support/run-child.js';
+import { measureInChild } from '../../support/run-child.js';
 
 const CHILD = 'platform/addon/children/detach.mjs';
 
@@ -47,19 +45,5 @@ test.runIf(canTransfer)(
   async () => {
     const expected = { whileHeld: 64, read: 0, after: 0 };
     expect(await measureInChild(CHILD, ['evicted-while-held'])).toEqual(expected);
-  },
-);
-
-test.each(['addon', 'file'])(
-  'a worker can be terminated while it detaches, by the %s',
-  async (how) => {
-    const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [20_000] }]);
-    const count = `${rounds(10)}`;
-    const result = await runChild('platform/addon/children/terminated-detach.mjs', [
-      how,
-      path,
-      count,
-    ]);
-    expect(result).toEqual({ code: 0, signal: null, stdout: `${count}\n`, stderr: '' });
   },
 );

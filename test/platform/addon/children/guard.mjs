@@ -1,4 +1,4 @@
-// Truncates files while they are read. node guard.mjs <scenario>
+// Truncates files while they are read. node guard.mjs <scenario> [rounds]
 
 import { once } from 'node:events';
 import { copyFileSync, openSync, truncateSync, writeFileSync } from 'node:fs';
@@ -151,7 +151,7 @@ const scenarios = {
   },
   async 'detach-while-faulting'() {
     const path = makeSevens('a', 64 * MB);
-    for (let round = 0; round < 20; round++) {
+    for (let round = 0; round < Number(process.argv[3]); round++) {
       const mapping = mapPath(path, 64 * MB);
       const buffers = Array.from({ length: 4 }, (_, i) =>
         addon.tensorBuffer(mapping, i * 16 * MB, 16 * MB),

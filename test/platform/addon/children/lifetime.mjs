@@ -1,4 +1,4 @@
-// Lifetimes of mappings, descriptors and buffers. node --expose-gc lifetime.mjs <scenario>
+// Lifetimes of mappings, descriptors and buffers. node --expose-gc lifetime.mjs <scenario> [rounds]
 
 import { once } from 'node:events';
 import { fstatSync, openSync, readdirSync } from 'node:fs';
@@ -170,7 +170,7 @@ const scenarios = {
       const worker = await inWorker(i % 2 === 0 ? 'views' : 'deflate');
       await worker.terminate();
     };
-    const { descriptors, mappings } = await leftBehind(work, 2, 8);
+    const { descriptors, mappings } = await leftBehind(work, 2, Number(process.argv[3]));
     report({ descriptors, mappings });
   },
 };

@@ -55,9 +55,9 @@ function detach(mapping, buffers) {
   addon.detach(mapping, left, emptied);
 }
 
-/** Makes `count` buffers of `byteLength` beside 50 MB of live objects. */
+/** Creates `count` buffers of `byteLength` in a heap with 10 MB of live objects. */
 async function make(count, byteLength) {
-  const live = Array.from({ length: 500_000 }, (_, i) => ({ i, next: [i, i] }));
+  const live = Array.from({ length: 100_000 }, (_, i) => ({ i, next: [i, i] }));
   const path = makeFile('sparse', count * byteLength);
   await collect();
   await sleep(50);

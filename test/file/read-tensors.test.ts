@@ -14,6 +14,7 @@ import process from 'node:process';
 import { describe, expect, test } from 'vitest';
 import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+import { nightly } from '../support/nightly.js';
 import { measureInChild, runChild } from '../support/run-child.js';
 
 const MIB = 2 ** 20;
@@ -152,6 +153,7 @@ describe.each(['mmap', 'read'] as const)('over storage %s', (storage) => {
       path,
       storage,
       'worker-terminate',
+      nightly('10', '4'),
     ]);
     expect(left).toBe(0);
     const { code, signal } = await runChild('file/children/read-endings.mjs', [

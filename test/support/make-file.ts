@@ -53,7 +53,9 @@ export function fileBytes(entries: readonly Entry[], options: FileOptions = {}):
 /** 1, 2, 3 … modulo 256. */
 export function countedBytes(length: number): Uint8Array {
   const bytes = new Uint8Array(length);
-  for (let i = 0; i < length; i++) bytes[i] = i + 1;
+  const period = Math.min(length, 256);
+  for (let i = 0; i < period; i++) bytes[i] = i + 1;
+  for (let end = period; end < length; end *= 2) bytes.copyWithin(end, 0, end);
   return bytes;
 }
 

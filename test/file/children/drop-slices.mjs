@@ -1,4 +1,4 @@
-// Takes slices of a tensor over storage `read`, 200 MiB in all, and keeps none.
+// Takes slices of a tensor over storage `read`, 50 MiB in all, and keeps none.
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { safeOpen } from '../../../lib/index.js';
 import { collect } from '../../support/process-memory.mjs';
 
 const ROWS = 50;
-const ROW = 2 ** 20;
+const ROW = 2 ** 18;
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
 try {
   const path = join(folder, 'model.safetensors');

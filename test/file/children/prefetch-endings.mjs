@@ -1,13 +1,10 @@
 // Cuts, closes or drops a file while it is prefetched. Prints the result of the promise, if it settled.
 import { truncateSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { safeOpen } from '../../../build/index.js';
-import { loadAddon } from '../../../build/platform/addon/load.js';
-import { openRegularFile } from '../../../build/platform/io/opened-file.js';
-import { runSync } from '../../../build/platform/io/steps.js';
+import { safeOpen } from '../../../lib/index.js';
 import { collect, counters } from '../../support/process-memory.mjs';
 
-const [path, ending] = isMainThread ? process.argv.slice(2) : [workerData, 'wait'];
+const [path, ending, rounds] = isMainThread ? process.argv.slice(2) : [workerData, 'wait'];
 
 /** Ends a prefetch that has just begun. */
 const endings = {
@@ -46,6 +43,9 @@ if (ending in endings) {
 
 if (ending === 'unreadable') {
   // Below the check of the size: the kernel is asked for pages that are gone, without a guard.
+  const { loadAddon } = await import('../../../build/platform/addon/load.js');
+  const { openRegularFile } = await import('../../../build/platform/io/opened-file.js');
+  const { runSync } = await import('../../../build/platform/io/steps.js');
   const { addon } = loadAddon();
   const { fd, byteLength } = runSync(openRegularFile(path, path));
   const mapping = addon.mapFile(fd, byteLength, false);
@@ -76,7 +76,7 @@ function startWorker() {
 }
 
 if (ending === 'worker-terminate') {
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < Number(rounds); i++) {
     const workers = await Promise.all(Array.from({ length: 4 }, startWorker));
     await Promise.all(workers.map((worker) => worker.terminate()));
   }

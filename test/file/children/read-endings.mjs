@@ -3,7 +3,9 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { safeOpen } from '../../../lib/index.js';
 import { collect, counters } from '../../support/process-memory.mjs';
 
-const [path, storage, ending] = isMainThread ? process.argv.slice(2) : [...workerData, 'wait'];
+const [path, storage, ending, workers] = isMainThread
+  ? process.argv.slice(2)
+  : [...workerData, 'wait'];
 
 if (ending === 'wait') {
   const file = safeOpen(path, { storage });
@@ -13,7 +15,7 @@ if (ending === 'wait') {
 
 if (ending === 'worker-terminate') {
   const before = counters(path);
-  for (let i = 0; i < 10; i++) {
+  for (let i = 0; i < Number(workers); i++) {
     const worker = new Worker(new URL(import.meta.url), { workerData: [path, storage] });
     await new Promise((resolve) => worker.once('message', resolve));
     await worker.terminate();

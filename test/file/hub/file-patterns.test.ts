@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type FilePatterns, filesTest } from '../../../src/file/hub/file-patterns.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { nightly } from '../../support/nightly.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 
 const python = findPython('huggingface_hub');
@@ -155,7 +156,7 @@ describe('chooses as the library of Python', () => {
         files: patterns,
         ignore: patterns,
       }),
-      { numRuns: 5000, seed: 7 },
+      { numRuns: nightly(5000, 1500), seed: 7 },
     );
     const answers = chosenByPython(cases);
     expect(answers).toHaveLength(cases.length);

@@ -1,7 +1,6 @@
 /** Dequantized weights of several pieces: memory, choices, and failures on the way. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import process from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
@@ -19,7 +18,6 @@ import { dequantized } from '../../../src/quantized.js';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
 import { bytesOf, codes, type MadeTensor, scales } from '../../quantized/made-tensors.js';
 import { temporaryPath } from '../../support/make-file.js';
-import { measureInChild } from '../../support/run-child.js';
 
 type Tensors = Readonly<Record<string, MadeTensor>>;
 
@@ -115,14 +113,6 @@ describe.each(Object.entries(LARGE))('%s', (_, [config, tensors]) => {
 function bytes({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
-
-it.runIf(process.platform === 'linux')('needs little memory for many bytes', async () => {
-  const folder = temporaryPath('large');
-  mkdirSync(folder);
-  const script = 'write/checkpoint/children/dequantize-memory.mjs';
-  // Codes, pieces of float32 and of BF16, and what waits to be collected: a third of what is written.
-  expect(await measureInChild<number>(script, [folder])).toBeLessThan(110e6);
-});
 
 describe('choices', () => {
   let source: string;

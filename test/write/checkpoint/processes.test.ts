@@ -26,7 +26,7 @@ describe.runIf(process.platform === 'linux')('two processes', () => {
   test('that save leave one of the two checkpoints, whole', async () => {
     const folder = temporaryPath('checkpoint');
     const [one, two] = await Promise.all([startChild(CHILD, folder), startChild(CHILD, folder)]);
-    for (let round = 0; round < rounds(60); round++) {
+    for (let round = 0; round < rounds(60, 18); round++) {
       const [first, second] = [2 * round, 2 * round + 1];
       const answers = await ask([
         [one, { value: first, maxShardSize: layouts[round % 3] }],
@@ -45,7 +45,7 @@ describe.runIf(process.platform === 'linux')('two processes', () => {
       startChild(CHILD, folder),
     ]);
     await ask([[saver, { value: -1 }]]);
-    for (let round = 0; round < rounds(60); round++) {
+    for (let round = 0; round < rounds(60, 18); round++) {
       const maxShardSize = layouts[round % 3];
       const answers = await ask([
         [resharder, { call: 'reshard', maxShardSize }],

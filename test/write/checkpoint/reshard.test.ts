@@ -1,12 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, truncateSync } from 'node:fs';
+import { readdirSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import process from 'node:process';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openCheckpoint, reshard, safeOpen, saveCheckpoint } from '../../../src/index.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
-import { measureInChild } from '../../support/run-child.js';
 import { contentOf, equalTensors, filesOf } from '../../support/saved-tensors.js';
 
 const fast = { durable: false };
@@ -137,15 +135,5 @@ describe('reshard', () => {
     const good = writeCheckpoint(MODEL, temporaryPath('good'));
     await expect(reshard(good, target, { signal })).rejects.toThrow('enough');
     expect(filesOf(target)).toEqual(files);
-  });
-
-  it.runIf(process.platform === 'linux')('needs little memory for many bytes', async () => {
-    const folder = temporaryPath('large');
-    mkdirSync(folder);
-    const grown = await measureInChild<number>('write/checkpoint/children/reshard-memory.mjs', [
-      folder,
-      '300000000',
-    ]);
-    expect(grown).toBeLessThan(32 * 2 ** 20);
   });
 });

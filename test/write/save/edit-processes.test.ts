@@ -183,7 +183,7 @@ describe.runIf(process.platform === 'linux')('two processes', () => {
     ['both', false, true],
   ])('that edit all succeed (%s)', async (_, first, second) => {
     const [one, two] = await Promise.all([startChild(CHILD, path), startChild(CHILD, path)]);
-    for (let round = 0; round < rounds(30); round++) {
+    for (let round = 0; round < rounds(30, 10); round++) {
       const value = `${round}`;
       const answers = await ask([
         [one, { key: 'one', value, inPlace: first }],
@@ -198,7 +198,7 @@ describe.runIf(process.platform === 'linux')('two processes', () => {
     'of which one saves never lose the save, inPlace: %s',
     async (inPlace) => {
       const [editor, saver] = await Promise.all([startChild(CHILD, path), startChild(CHILD, path)]);
-      for (let round = 0; round < rounds(60); round++) {
+      for (let round = 0; round < rounds(60, 20); round++) {
         const saved = `${round}`;
         const [edit, save] = await ask([
           [editor, { key: 'edited', value: saved, inPlace }],

@@ -2,7 +2,7 @@
 // node terminated-detach.mjs <addon or file> <path of a file> <workers>
 import process from 'node:process';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
-import { safeOpen } from '../../../../build/index.js';
+import { safeOpen } from '../../../../lib/index.js';
 
 // Detaching takes about as long as the longest delay.
 const BUFFERS = 20_000;

@@ -23,7 +23,7 @@ for (const name of ['openSync', 'writev', 'fsync', 'closeSync', 'linkSync', 'rmS
 }
 syncBuiltinESMExports();
 
-const { editMetadata } = await import('../../../../build/write/save/edit-metadata.js');
+const { editMetadata } = await import('../../../../lib/index.js');
 calls = 0;
 await editMetadata(path, { format: 'np', note: 'n'.repeat(40) }, { inPlace: true });
 console.log(calls);

@@ -31,6 +31,7 @@ import { COMMIT, HubCache, sha256 } from '../../support/hub-cache.js';
 import { useHub } from '../../support/hub-environment.js';
 import { filesOf, TWO_SHARDS, writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { nightly } from '../../support/nightly.js';
 import { findPython, isSkipped, type Python, titleWith } from '../../support/python.js';
 
 const FILES = new Map([...filesOf(TWO_SHARDS), ['config.json', Buffer.from('{}')] as const]);
@@ -195,8 +196,8 @@ for (const { version, python, path } of versions) {
       await library('fill', source, 'org/ours');
       let isOver = false;
       const writers = Promise.all([
-        library('refill', source, 'org/ours', '30'),
-        library('refill', source, 'org/b', '30'),
+        library('refill', source, 'org/ours', nightly('30', '10')),
+        library('refill', source, 'org/b', nightly('30', '10')),
       ]).finally(() => {
         isOver = true;
       });

@@ -18,8 +18,14 @@ import type { Tensor } from '../tensor/tensor.js';
 import { infoOf, type LogicalInfo } from './info.js';
 import { LogicalTensor } from './logical-tensor.js';
 import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
-import { type Configuration, configurationOf, OTHER_CONFIGS } from './plan/configuration.js';
+import {
+  type Configuration,
+  configurationOf,
+  OTHER_CONFIGS,
+  SDNQ_CONFIG,
+} from './plan/configuration.js';
 import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
+import { type FileMetadata, Markers } from './plan/markers.js';
 import { packedWeightOf } from './plan/packed-weights.js';
 import { parsedConfig } from './plan/plain-config.js';
 import { type CheckpointPlan, mayBeQuantized, planCheckpoint } from './plan/plan.js';
@@ -107,8 +113,9 @@ export class DequantizedCheckpoint {
     );
     const tensors = new CheckpointTensors(entries, bytes);
     const configuration = await readConfiguration(stored, tensors, options);
+    const markers = markersOf(tensors, await stored.metadataOfFiles(signal), stored.path);
     const plan = await inTurns(
-      planCheckpoint(tensors, configuration),
+      planCheckpoint(tensors, configuration, markers),
       signal ?? new AbortController().signal,
     );
     return new DequantizedCheckpoint(stored, tensors, plan, configuration.method);
@@ -187,10 +194,25 @@ export class DequantizedCheckpoint {
   }
 }
 
+/** The markers of the tensors and the metadata. Errors name the file. */
+function markersOf(
+  tensors: CheckpointTensors,
+  metadata: readonly FileMetadata[],
+  path: string | undefined,
+): Markers {
+  try {
+    return new Markers(tensors, metadata);
+  } catch (error) {
+    throw inFile(error, path);
+  }
+}
+
 /** Whether any tensor belongs to a quantized weight, by its name. */
 function isAnyPacked(tensors: CheckpointTensors): boolean {
   const dtypeOf = (name: string): string | undefined => tensors.find(name)?.dtype;
-  return [...tensors].some(({ name }) => packedWeightOf(name, dtypeOf) !== null);
+  return [...tensors].some(
+    ({ name }) => packedWeightOf(name, dtypeOf) !== null || /(?:^|\.)(?:scales|g_idx)$/.test(name),
+  );
 }
 
 /** The configuration that is given, or the one beside the weights. Without codes none is read: none can matter. */
@@ -203,7 +225,8 @@ async function readConfiguration(
   if (!mayBeQuantized(tensors)) return configurationOf(undefined);
   const found = await readConfig(stored, 'config.json', signal);
   if (found.method !== null || !isAnyPacked(tensors)) return found;
-  for (const name of OTHER_CONFIGS) {
+  const isSdnq = [...tensors].some(({ name }) => /(?:^|\.)scale$/.test(name));
+  for (const name of isSdnq ? [...OTHER_CONFIGS, SDNQ_CONFIG] : OTHER_CONFIGS) {
     const other = await readConfig(stored, name, signal);
     if (other.method !== null) return other;
   }

@@ -27,6 +27,7 @@ export type ReadableSource = Pick<
 interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
   readonly storage?: unknown;
   readBeside?(name: string, signal?: AbortSignal): Promise<FileBeside | undefined>;
+  metadataOfFiles?(signal?: AbortSignal): Promise<readonly (ReadonlyMap<string, string> | null)[]>;
   getTensor(name: string, options?: { readonly signal?: AbortSignal }): Tensor | Promise<Tensor>;
   getSlice(name: string, ...index: unknown[]): Tensor | Promise<Tensor>;
 }
@@ -62,6 +63,12 @@ export class StoredTensors {
   /** A small file beside the weights; undefined when there is none. */
   async readBeside(name: string, signal: AbortSignal | undefined): Promise<FileBeside | undefined> {
     return await this.#source.readBeside?.(name, signal);
+  }
+
+  /** The metadata of the source, and of each of its files. */
+  async metadataOfFiles(signal: AbortSignal | undefined): Promise<ReadonlyMap<string, string>[]> {
+    const found = (await this.#source.metadataOfFiles?.(signal)) ?? [];
+    return [this.#source.metadata, ...found].filter((metadata) => metadata != null);
   }
 
   /** The tensor of a local source: its own object. */

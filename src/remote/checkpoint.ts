@@ -479,6 +479,14 @@ export class RemoteCheckpoint implements TensorSource {
     return await this.#run({ signal }, (scope) => this.#shards.beside(name, scope.signal));
   }
 
+  /** @internal The metadata of every file. */
+  async metadataOfFiles(signal?: AbortSignal): Promise<(ReadonlyMap<string, string> | null)[]> {
+    return await this.#run({ signal }, async (scope) => {
+      const headers = await this.#shards.headers(scope.signal);
+      return Array.from(headers, ({ metadata }) => metadata);
+    });
+  }
+
   /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */
   toJSON(): RemoteCheckpointFacts {
     const { path, shards, ok } = this;

@@ -112,3 +112,13 @@ it('knows logical names only', async () => {
     byteLength: 192 * 256 + 96,
   });
 });
+
+it('takes no number that only Python knows for a field', async () => {
+  const folder = folderWith({});
+  for (const number of ['NaN', 'Infinity', '-Infinity']) {
+    const section = `{"quant_method": "gptq", "bits": ${number}}`;
+    writeFileSync(join(folder, 'config.json'), `{"quantization_config": ${section}}`);
+    const [problem] = (await dequantized(openCheckpoint(folder))).problems;
+    expect(problem?.message).toContain(`bits must be a positive integer, found "${number}"`);
+  }
+});

@@ -10,12 +10,23 @@ export type Tensors = Readonly<
 >;
 
 /** A file in memory. */
-export function fileOf(tensors: Tensors): SafetensorsFile {
+export function fileOf(
+  tensors: Tensors,
+  metadata: Readonly<Record<string, string>> = {},
+): SafetensorsFile {
+  return parse(bytesOfFile(tensors, metadata));
+}
+
+/** The bytes of a file. */
+export function bytesOfFile(
+  tensors: Tensors,
+  metadata: Readonly<Record<string, string>> = {},
+): Uint8Array<ArrayBuffer> {
   const entries = Object.entries(tensors).map(([name, [dtype, shape, content = 'random']]) => {
     const data = bytesOf({ dtype, shape, content }, 1);
     return [name, { dtype, shape, data }] as const;
   });
-  return parse(serialize(new Map(entries)));
+  return serialize(new Map(entries), { metadata });
 }
 
 /** The logical tensors. */

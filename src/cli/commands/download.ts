@@ -26,6 +26,7 @@ import {
   deletedLines,
   isDryRun,
   leftOutLines,
+  requireCast,
   SELECTION,
   SHARD_SIZE,
   selecting,
@@ -148,6 +149,11 @@ export const downloadCommand: Command = {
     const { onProgress } = progress;
     const chosen = { ...patternsOf(options), ...repositoryChoice(options), maxShardSize };
     const choices = { ...chosen, signal, onProgress, dryRun };
+    await requireCast(context, options, source, () =>
+      selecting(options, (selection) =>
+        remote.download(source, target, { ...selection, ...choices, dryRun: true }),
+      ),
+    );
     const downloaded = await selecting(options, (selection) =>
       remote.download(source, target, { ...selection, ...choices }),
     )

@@ -24,6 +24,7 @@ import {
   UsageError,
 } from './command.js';
 import { rootText } from './foreign-options.js';
+import { repositoryChoice } from './repository-options.js';
 
 /** Most names in one line. */
 const SHOWN_NAMES = 8;
@@ -264,6 +265,32 @@ export async function selecting<Result>(
   }
 }
 
+/**
+ * Requires `--dtype` to cast something, before anything is written.
+ *
+ * @param plan plans the same work
+ * @throws Error if all chosen weights are quantized, and so stay as they are
+ */
+export async function requireCast(
+  { signal }: CommandContext,
+  options: OptionValues,
+  source: string,
+  plan: () => Promise<Pick<WrittenOutcome, 'cast'>>,
+): Promise<void> {
+  const { dtype, dequantize } = options;
+  if (typeof dtype !== 'string' || dequantize !== undefined) return;
+  if ((await plan()).cast.length > 0) return;
+  const { quantizedWeights } = await import('../sources/uncast.js');
+  const opening = { signal, storage: 'read', choice: repositoryChoice(options) } as const;
+  const { takes } = chosenTensors(options);
+  const { count, scheme } = await quantizedWeights(source, opening, takes);
+  if (count === 0) return;
+  const are = `${plural(count, 'weight')} ${count === 1 ? 'is' : 'are'}`;
+  const kind = scheme === null ? 'quantized' : `${scheme}-quantized`;
+  const plain = PLAIN_DTYPES.find((one) => one === dtype) ?? 'BF16';
+  throw new Error(`nothing was cast: ${are} ${kind}; use \`--dequantize ${plain}\``);
+}
+
 /** Written or planned files, for `--json`. */
 export interface WrittenResult extends CastResult {
   readonly source: string;
@@ -326,9 +353,10 @@ export async function write(
   const progress = progressOn(context.stderr, label);
   const dryRun = isDryRun(options);
   const choices = { signal: context.signal, onProgress: progress.onProgress, dryRun };
-  const outcome = await selecting(options, (selection) =>
-    work({ ...selection, ...choices }),
-  ).finally(() => progress.end());
+  const run = (isPlan: boolean): Promise<WrittenOutcome> =>
+    selecting(options, (selection) => work({ ...selection, ...choices, dryRun: isPlan }));
+  await requireCast(context, options, source, () => run(true));
+  const outcome = await run(dryRun).finally(() => progress.end());
   const { files, index, totalSize, deleted, leftOut, root, dropped, skipped = [] } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted },

@@ -2,10 +2,11 @@
 
 import { elementCountOf } from '../../header/tensor-spec.js';
 import type { SliceIndices } from '../../index.js';
+import { isMarker, MARKERS_KEY } from '../../quantized/plan/markers.js';
 import { mayBeQuantized } from '../../quantized/plan/plan.js';
 import type { DequantizedCheckpoint, LogicalInfo, LogicalTensor } from '../../quantized.js';
 import type { FoundTensor } from './get-tensor.js';
-import type { OpenedSource } from './open-source.js';
+import type { Component, OpenedSource } from './open-source.js';
 
 /** Quantized weights of one kind. */
 export interface QuantizedKind {
@@ -31,8 +32,8 @@ export interface LogicalCounts {
  * @throws QuantizationError for a configuration that no tensor can be read by
  */
 export async function logicalModel(
-  opened: OpenedSource,
-  tensors: Iterable<{ readonly dtype: string }>,
+  opened: OpenedSource | Component,
+  tensors: Iterable<{ readonly dtype: string; readonly name?: string }>,
   signal: AbortSignal,
 ): Promise<DequantizedCheckpoint | null> {
   if (opened.kind !== 'local' && opened.kind !== 'remote') return null;
@@ -40,7 +41,11 @@ export async function logicalModel(
   const { dequantized } = await import('../../quantized.js');
   const model = await dequantized(opened.checkpoint, { signal });
   const isAny = model.keys().some((name) => model.info(name).scheme !== null);
-  return isAny || (model.method !== null && model.problems.length > 0) ? model : null;
+  const isDeclared = (): boolean =>
+    model.method !== null ||
+    opened.checkpoint.metadata?.has(MARKERS_KEY) === true ||
+    [...tensors].some(({ name = '' }) => isMarker(name));
+  return isAny || (model.problems.length > 0 && isDeclared()) ? model : null;
 }
 
 /** Counts the logical tensors. */
@@ -93,13 +98,18 @@ const SCHEMES: Readonly<Record<string, string>> = {
   awq: 'AWQ',
 };
 
+/** The name of a scheme, such as `FP8`. */
+export function schemeName(scheme: string): string {
+  return SCHEMES[scheme] ?? scheme;
+}
+
 /** A kind in words, such as `FP8 in 128 × 128 blocks`. */
 export function kindText({
   scheme,
   bits,
   block,
 }: Pick<LogicalInfo, 'bits' | 'block'> & { readonly scheme: string | null }): string {
-  const name = SCHEMES[scheme ?? ''] ?? scheme ?? '';
+  const name = schemeName(scheme ?? '');
   const width = /\d/.test(name) ? name : `${name} of ${bits} bits`;
   if (block === null) return width;
   const sides = block.filter((length) => length !== 1);

@@ -130,6 +130,12 @@ export class Catalog {
     return headers;
   }
 
+  /** The metadata of all shards. Opens every shard. */
+  *metadataOfFiles(): Steps<(ReadonlyMap<string, string> | null)[]> {
+    yield* this.#shards.openAll();
+    return this.#shards.files.shards.map((_, shard) => this.#contentsOf(shard).metadata);
+  }
+
   /** The contents of an only file, even after it has changed. */
   #contentsOf(shard: number): FileContents {
     const file = this.#shards.open(shard);

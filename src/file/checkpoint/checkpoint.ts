@@ -452,6 +452,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return await runAsync(readBeside(this.#shards.files, name), signal);
   }
 
+  /** @internal The metadata of every file. */
+  async metadataOfFiles(signal?: AbortSignal): Promise<(ReadonlyMap<string, string> | null)[]> {
+    this.#shards.requireOpen();
+    return await runAsync(this.#catalog.metadataOfFiles(), signal);
+  }
+
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */
   *#namesByShard(): Generator<string, void, void> {
     for (let shard = 0; shard < this.shards.length; shard++) yield* this.#catalog.namesIn(shard);

@@ -6,11 +6,14 @@ import { invalid, shapeText } from './refusals.js';
 /** bitsandbytes' own JSON has some hundred bytes. */
 const MAX_READ_BYTE_LENGTH = 65_536;
 
-/** Endings of tensors whose values a plan needs: shapes, a state as JSON, the format of an int8 weight. */
-const READ_ENDINGS: readonly string[] = ['_shape', 'weight_format'];
+/** Endings of tensors whose values a plan needs: shapes, states and markers as JSON, the format of an int8 weight. */
+const READ_ENDINGS: readonly string[] = ['_shape', 'weight_format', 'comfy_quant'];
 
 /** The mark of a bitsandbytes state in a name. */
 export const STATE_MARK = '.quant_state.bitsandbytes__';
+
+/** The last part of the name of ComfyUI's markers. */
+export const MARKER_NAME = 'comfy_quant';
 
 /** All tensors of a checkpoint. */
 export class CheckpointTensors {

@@ -18,6 +18,9 @@ import { memberOf } from './scaled.js';
 /** Columns in a word of AWQ. */
 const AWQ_PER_WORD = 8;
 
+/** Values of `checkpoint_format`; the last one is AWQ, which GPTQModel writes as well. */
+const FORMATS: readonly string[] = ['gptq', 'gptq_v2', 'gemm'];
+
 /** The tensors of a module. */
 interface Parts {
   readonly name: string;
@@ -46,11 +49,25 @@ export function planColumns(
     const name = memberOf(module, 'weight');
     throw unsupported(name, `AWQ of version ${JSON.stringify(version)} is not read`);
   }
+  const isMarlin = fields['is_marlin_format'] === true;
+  if (isMarlin || (format !== undefined && !FORMATS.includes(format))) {
+    const kind = `${method === 'awq' ? 'AWQ' : 'GPTQ'} of the format`;
+    const found = JSON.stringify(isMarlin ? 'marlin' : format);
+    throw unsupported(memberOf(module, 'weight'), `${kind} ${found} is not read`);
+  }
   const parts = partsOf(module, codes, tensors);
+  if (fields['desc_act'] === true && mayBeMethods(method, format).gptq) {
+    tensors.need(memberOf(module, 'g_idx'), parts.name);
+  }
   const { words, grid } = parts;
   const isGptq = words[1] === grid[1];
   const isAwq = words[1] * AWQ_PER_WORD === grid[1];
-  if (!isGptq && !isAwq) throw wrongShapes(parts, 'neither GPTQ nor AWQ');
+  if (!isGptq && !isAwq) {
+    // Tiles of 16 × 16 codes of 4 or 8 bits.
+    const isTiled = words[1] === grid[1] * 2 || words[1] === grid[1] * 4;
+    if (isTiled) throw unsupported(parts.name, 'Marlin is not dequantized here');
+    throw wrongShapes(parts, 'neither GPTQ nor AWQ');
+  }
   const mayBe = mayBeMethods(method, format);
   if (isGptq && !mayBe.gptq)
     throw wrongShapes(parts, 'not AWQ, as the configuration says, but looks like GPTQ');
@@ -123,9 +140,7 @@ function planGptq(
   const { name, words, zeroWords, grid, columnGroups } = parts;
   const packing = textOf(fields['pack_dtype'])?.toLowerCase() ?? 'int32';
   if (packing !== 'int32') throw unsupported(name, `GPTQ packed in ${packing} is not read`);
-  if (format !== undefined && format !== 'gptq' && format !== 'gptq_v2') {
-    throw unsupported(name, `GPTQ of the format ${JSON.stringify(format)} is not read`);
-  }
+  if (format === 'gemm') throw unsupported(name, 'GPTQ of the format "gemm" is not read');
   const declared = countOf(fields['bits']);
   const columns = columnGroups === null ? undefined : columnsOf(name, columnGroups);
   const bits = columns === undefined ? declared : (32 * words[0]) / columns;

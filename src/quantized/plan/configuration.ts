@@ -1,11 +1,13 @@
 /**
- * What a model's `config.json` declares about its quantization. It is untrusted: a field of the wrong type counts as
- * absent, and patterns never become regular expressions. The tensors decide what is quantized; the configuration gives
+ * What a model's `config.json` declares about its quantization. It is untrusted: patterns never become regular
+ * expressions, and a malformed field is a problem of all weights. The tensors decide what is quantized; the configuration gives
  * what their shapes do not tell.
  */
 
+import type { QuantizationError } from '../../errors/errors.js';
 import { globTest, type NameTest, targetTest } from '../../file/hub/module-patterns.js';
-import { invalid } from './refusals.js';
+import { problemOfFields } from './configuration-fields.js';
+import { invalid, shownValue } from './refusals.js';
 
 /** The members of a JSON object. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -26,18 +28,29 @@ export const OTHER_CONFIGS: readonly string[] = [
   'quant_config.json',
 ];
 
+/** The file of SDNQ, whose scales have a name that other methods use, too. */
+export const SDNQ_CONFIG = 'quantization_config.json';
+
 /** What a configuration declares. */
 export interface Configuration {
   /** `quant_method` in lower case, or what other fields say; null without a configuration. */
   readonly method: string | null;
   /** Fields of the section about quantization. */
   readonly fields: Fields;
+  /** Why no weight can be read by it, as a field is malformed; null for one that is well-formed. */
+  readonly problem: QuantizationError | null;
   /** `weight_block_size`; null when there is none, or the shape of the scale tells. */
   readonly blockSize: readonly [rows: number, columns: number] | null;
   /** Whether a module is left alone, so that its weight needs no scale. */
   isLeftAlone(module: string): boolean;
   /** The group of compressed-tensors that a module belongs to. */
   groupOf(module: string): GroupWeights | null;
+}
+
+/** Whether `actorder` of compressed-tensors stores the group of each column: true is an older word for it. */
+export function isGroupOrder(value: unknown): boolean {
+  const order = typeof value === 'string' ? value.toLowerCase() : value;
+  return order === 'group' || order === 'dynamic' || order === true;
 }
 
 /** The fields of a JSON object; empty for any other value. */
@@ -64,6 +77,9 @@ function textsOf(value: unknown): string[] {
 
 /** The section about quantization; null without one. */
 function sectionOf(config: Fields): Fields | null {
+  // ModelSlim.
+  const slim = textOf(config['quantize']);
+  if (slim !== undefined) return { quant_method: 'modelslim', variant: slim };
   const text = fieldsOf(config['text_config']);
   const quantization = fieldsOf(config['quantization']);
   // hf_quant_config.json of modelopt.
@@ -71,7 +87,7 @@ function sectionOf(config: Fields): Fields | null {
     return { quant_method: 'modelopt', ...quantization };
   }
   // MLX copies its section to `quantization_config`, where another method may stand, too.
-  const isMlx = countOf(quantization['bits']) !== undefined;
+  const isMlx = 'bits' in quantization || 'group_size' in quantization;
   const sections = [
     isMlx ? quantization : null,
     config['quantization_config'],
@@ -84,12 +100,30 @@ function sectionOf(config: Fields): Fields | null {
   const found = sections.find((section) => Object.keys(section).length > 0);
   if (found !== undefined) return found;
   // quantize_config.json of GPTQ, quant_config.json of AWQ: the file is the section.
-  const isOwnFile = countOf(config['bits'] ?? config['w_bit']) !== undefined;
+  const hasBits = 'bits' in config || 'w_bit' in config;
+  const isOwnFile =
+    countOf(config['bits'] ?? config['w_bit']) !== undefined ||
+    (hasBits && OWN_FIELDS.some((field) => field in config)) ||
+    'quant_method' in config;
   return isOwnFile ? config : null;
 }
 
+/** Fields of a file that is about quantization alone. */
+const OWN_FIELDS: readonly string[] = [
+  'group_size',
+  'q_group_size',
+  'desc_act',
+  'zero_point',
+  'sym',
+  'version',
+];
+
 function methodOf(fields: Fields): string {
-  const method = textOf(fields['quant_method'])?.toLowerCase();
+  const { quant_method: given } = fields;
+  if (given !== undefined && given !== null && typeof given !== 'string') {
+    throw invalid(undefined, `quant_method must be a string, found ${shownValue(given)}`);
+  }
+  const method = textOf(given)?.toLowerCase();
   if (method === 'modelopt_fp4' || method === 'modelopt_mixed') return 'modelopt';
   if (method === 'sparseml') return 'compressed-tensors';
   if (method !== undefined) return method;
@@ -141,16 +175,17 @@ class Meter {
 export function configurationOf(config: unknown): Configuration {
   const fields = sectionOf(fieldsOf(config));
   const meter = new Meter();
+  const method = fields === null ? null : methodOf(fields);
   const groups = fields === null ? [] : groupsOf(fields, meter);
   const patterns = LEFT_ALONE.map(([field]) => textsOf(fields?.[field]));
   const exact = new Set(patterns.flat());
   const tests = LEFT_ALONE.flatMap(([, test], i) =>
     (patterns[i] as string[]).map((pattern) => meter.count(pattern, test(pattern))),
   );
-  const method = fields === null ? null : methodOf(fields);
   return {
     method,
     fields: fields ?? {},
+    problem: fields === null ? null : problemOfFields(method, fields),
     blockSize: blockSizeOf(method, fields ?? {}),
     isLeftAlone: (module) => exact.has(module) || tests.some((test) => test(module)),
     groupOf: (module) => matchGroup(groups, module, textOf(fields?.['format'])),

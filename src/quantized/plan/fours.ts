@@ -2,6 +2,7 @@
 
 import type { Dtype } from '../../header/dtype.js';
 import type { CheckpointTensors } from './checkpoint-tensors.js';
+import type { Configuration } from './configuration.js';
 import { gridOf, hasGrid, matricesOf } from './grids.js';
 import {
   type LogicalPlan,
@@ -10,8 +11,8 @@ import {
   rowLayout,
   type StoredTensor,
 } from './logical-plan.js';
-import { invalid, shapeText, unsupported } from './refusals.js';
-import { memberOf, moduleOf } from './scaled.js';
+import { invalid, shapeText } from './refusals.js';
+import { memberOf, moduleOf, requireConfigured } from './scaled.js';
 
 /** Bytes that share a scale in MXFP4. */
 const MX_GROUP_BYTES = 16;
@@ -77,7 +78,9 @@ export function planPackedE2M1(
   name: string,
   codes: StoredTensor,
   tensors: CheckpointTensors,
+  configuration: Configuration,
 ): LogicalPlan {
+  requireConfigured(name, tensors, configuration);
   const scale = tensors.need(`${name}_scale`, name);
   const global = tensors.find(`${name}_global_scale`);
   if (scale.dtype === 'F8_E4M3') {
@@ -108,9 +111,6 @@ export function planPackedE2M1(
 /** Plans `weight` of U8 with `weight_scale` and `weight_scale_2` of modelopt. */
 export function planModeloptE2M1(weight: StoredTensor, tensors: CheckpointTensors): LogicalPlan {
   const { name } = weight;
-  const other = memberOf(moduleOf(name), 'pre_quant_scale');
-  if (tensors.has(other))
-    throw unsupported(name, `modelopt's ${JSON.stringify(other)} is not applied`);
   const scale = tensors.need(`${name}_scale`, name);
   const global = tensors.need(`${name}_scale_2`, name);
   if (scale.dtype !== 'F8_E4M3' || global.dtype !== 'F32') {

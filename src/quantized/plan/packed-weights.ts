@@ -85,6 +85,13 @@ const NAMINGS: readonly Naming[] = [
       '.scale_weight',
       '.scale_input',
       '.SCB',
+      // ComfyUI's formats of 4 bits, ModelSlim.
+      '.weight_zeros',
+      '.weight_codebook',
+      '.weight_s_rel',
+      '.weight_s_channel',
+      '.weight_offset',
+      '.deq_scale',
       // GPTQ, AWQ, MLX, and schemes like these.
       '.scales',
       '.qzeros',
@@ -201,6 +208,7 @@ const CERTAIN_COMPANIONS: readonly string[] = [
   '.weight_scale_inv',
   '.weight_scale_2',
   '.weight_global_scale',
+  '.weight_zero_point',
   '.SCB',
   '.weight.absmax',
   '.weight.quant_map',

@@ -13,7 +13,7 @@ import {
   type Zero,
 } from './logical-plan.js';
 import { invalid, shapeText, unsupported } from './refusals.js';
-import { blockOf, columnGroupsOf, moduleOf, wrongGroups } from './scaled.js';
+import { blockOf, columnGroupsOf, moduleOf, requireConfigured, wrongGroups } from './scaled.js';
 
 type Bits = Extract<Packing, { kind: 'bits' }>;
 
@@ -51,6 +51,7 @@ export function planPacked(
       `expected ${JSON.stringify(scale.name)} to hold floats, found ${scale.dtype}`,
     );
   }
+  requireConfigured(name, tensors, configuration);
   const stored = tensors.find(`${name}_zero_point`);
   const zero: Zero =
     stored === undefined
@@ -62,7 +63,12 @@ export function planPacked(
     scheme: 'pack-quantized',
     bits: packing.bits,
     block: blockOf(grid, of),
-    storedAs: namesOf({ weight: codes, scale, zeroPoint: stored, columnGroups: groups }),
+    storedAs: namesOf({
+      weight: codes,
+      scale,
+      zeroPoint: stored,
+      columnGroups: tensors.find(`${name}_g_idx`),
+    }),
     layout: rowLayout({
       codes,
       packing,
@@ -172,8 +178,7 @@ export function planMlx(
     : undefined;
   const isOwn = typeof own === 'object' && own !== null;
   const fields = isOwn ? fieldsOf(own) : configuration.fields;
-  const mode =
-    textOf(fields['mode'])?.toLowerCase() ?? (biases === undefined ? undefined : 'affine');
+  const mode = textOf(fields['mode'])?.toLowerCase() ?? 'affine';
   if (mode === 'affine')
     return planAffine(
       weight,
@@ -181,8 +186,8 @@ export function planMlx(
       tensors.need(`${module}.biases`.replace(/^\./, ''), name),
       fields,
     );
-  if (mode === undefined || !Object.hasOwn(MLX_FLOATS, mode)) {
-    throw unsupported(name, `MLX's mode ${JSON.stringify(mode ?? null)} is not known`);
+  if (!Object.hasOwn(MLX_FLOATS, mode)) {
+    throw unsupported(name, `MLX's mode ${JSON.stringify(mode)} is not known`);
   }
   if (biases !== undefined)
     throw invalid(name, `MLX's mode ${mode} has no biases, found ${JSON.stringify(biases.name)}`);

@@ -27,7 +27,7 @@ const SECTIONS: ReadonlySet<string> = new Set([
 const DTYPES: ReadonlySet<string> = new Set(['dtype', 'torch_dtype']);
 
 /** Numbers that Python writes, and no standard knows. */
-const PYTHON_NUMBERS = /"(?:[^"\\]|\\.)*"|Infinity|NaN/g;
+const PYTHON_NUMBERS = /"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g;
 
 /** A member of an object: where it begins, and where its value ends. */
 interface Member {
@@ -61,21 +61,24 @@ export function plainConfig(config: Uint8Array, dtype: string | null, path: stri
 }
 
 /**
- * Parses a configuration, with 1 for numbers that Python alone knows. Without it values may be others: one that cannot
- * be read must not count as missing.
+ * Parses a configuration, with strings for numbers that only Python knows: no field takes these for a number. Without
+ * it values may be others: one that cannot be read must not count as missing.
  *
  * @throws QuantizationError `SAFETENSORS_QUANTIZATION_INVALID` for a text that is not an object of JSON
  */
 export function parsedConfig(config: Uint8Array, path: string): unknown {
   plainConfig(config, null, path);
-  return JSON.parse(standardText(config));
+  return JSON.parse(standardText(config, (number) => JSON.stringify(number)));
 }
 
-/** The text with numbers that every JSON has; as long as before. */
-function standardText(config: Uint8Array): string {
+/** The text without numbers that only Python knows; by default as long as before. */
+function standardText(
+  config: Uint8Array,
+  replacementOf = (number: string): string => '1'.repeat(number.length),
+): string {
   const text = new TextDecoder().decode(config);
   return text.replace(PYTHON_NUMBERS, (match) =>
-    match.startsWith('"') ? match : '1'.repeat(match.length),
+    match.startsWith('"') ? match : replacementOf(match),
   );
 }
 

@@ -5,13 +5,18 @@
 
 import { QuantizationError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
+import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import { planFourBits } from './bitsandbytes.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
 import { planColumns } from './columns.js';
-import { type Configuration, textOf } from './configuration.js';
+import { planMarked } from './comfy.js';
+import { type Configuration, fieldsOf, textOf } from './configuration.js';
 import { planBlocks, planFourBitExpert, planModeloptE2M1, planPackedE2M1 } from './fours.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
+import { isMarker, type Markers } from './markers.js';
+import { foreignMember, methodOfMembers, methodOfModule } from './members.js';
+import { orphanWeightOf } from './orphans.js';
 import { planMlx, planPacked } from './packed.js';
 import { packedWeightOf } from './packed-weights.js';
 import { invalid, unsupported } from './refusals.js';
@@ -61,9 +66,20 @@ const PACKED_WEIGHT = /(?:^|[._])(?:qweight|weights?|weight_packed|blocks)$/;
 /** Tensors of a stored format that is not `float-quantized` and the like, but sparse. */
 const SPARSE = /(?:^|\.)(?:compressed|bitmask|row_offsets|meta)$/;
 
-/** Whether any tensor has a dtype in which quantizers store codes: without one nothing is quantized. */
-export function mayBeQuantized(tensors: Iterable<{ readonly dtype: string }>): boolean {
-  for (const { dtype } of tensors) if (CODES.has(dtype as Dtype)) return true;
+/** Endings of scales and the like, which are all that a shard may have of quantized weights. */
+const COMPANION =
+  /(?:^|[._])(?:scales|biases|qzeros|g_idx|SCB|absmax|scale_weight|qscale_weight|weight_(?:scale\w*|global_scale|zero_point|shape|g_idx))$/;
+
+/**
+ * Whether any tensor has a dtype in which quantizers store codes, or the name of a scale: without one nothing is
+ * quantized.
+ */
+export function mayBeQuantized(
+  tensors: Iterable<{ readonly dtype: string; readonly name?: string }>,
+): boolean {
+  for (const { dtype, name = '' } of tensors) {
+    if (CODES.has(dtype as Dtype) || COMPANION.test(name)) return true;
+  }
   return false;
 }
 
@@ -71,34 +87,42 @@ export function mayBeQuantized(tensors: Iterable<{ readonly dtype: string }>): b
 export function* planCheckpoint(
   tensors: CheckpointTensors,
   configuration: Configuration,
+  markers: Markers,
 ): Slices<CheckpointPlan> {
-  return yield* new Planner(tensors, configuration).plan();
+  return yield* new Planner(tensors, configuration, markers).plan();
 }
 
 class Planner {
   readonly #tensors: CheckpointTensors;
   readonly #configuration: Configuration;
+  readonly #markers: Markers;
   readonly #planned = new Map<string, LogicalPlan>();
   readonly #problems = new Map<string, QuantizationError>();
   /** Names that are not those of plain tensors: parts of quantized weights, and their logical names. */
   readonly #hidden = new Set<string>();
+  /** Names of the tensors that planned weights consist of. */
+  readonly #used = new Set<string>();
 
-  constructor(tensors: CheckpointTensors, configuration: Configuration) {
+  constructor(tensors: CheckpointTensors, configuration: Configuration, markers: Markers) {
     this.#tensors = tensors;
     this.#configuration = configuration;
+    this.#markers = markers;
   }
 
   *plan(): Slices<CheckpointPlan> {
     const others: StoredTensor[] = [];
     yield* forEachInSlices(this.#tensors, (tensor) => {
-      const weight = weightOf(tensor, this.#tensors, this.#configuration);
+      const weight =
+        this.#markedWeight(tensor) ?? weightOf(tensor, this.#tensors, this.#configuration);
       if (weight === undefined) others.push(tensor);
       else this.#addWeight(weight, tensor);
     });
+    this.#addMissingMarked();
     const plain: StoredTensor[] = [];
     yield* forEachInSlices(others, (tensor) => {
       if (!this.#hideCompanion(tensor)) plain.push(tensor);
     });
+    yield* this.#rejectForeignMembers();
     const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
     const hasScales = this.#hasScales();
     yield* forEachInSlices(plain, (tensor) => {
@@ -106,7 +130,7 @@ class Planner {
       // A companion that came later has told that it is a weight.
       if (this.#hidden.has(name)) return;
       try {
-        refuseCodes(tensor, this.#configuration, hasScales);
+        if (!this.#isUnlisted(tensor)) refuseCodes(tensor, this.#configuration, hasScales);
         found.set(name, tensor);
       } catch (error) {
         this.#problems.set(name, problemOf(name, error));
@@ -121,6 +145,62 @@ class Planner {
       if (FP8.has(dtype) && scalesOf(name, this.#tensors).length > 0) return true;
     }
     return false;
+  }
+
+  /** The weight of a module with a marker, whose format the marker decides; undefined for all others. */
+  #markedWeight(tensor: StoredTensor): Weight | undefined {
+    const { name } = tensor;
+    const module = moduleOf(name);
+    const marker = module === name ? undefined : this.#markers.find(module);
+    if (marker === undefined) return undefined;
+    if (isRefused(this.#configuration)) return refusedWeight(name, this.#configuration);
+    return { name, plan: () => planMarked(tensor, marker, this.#tensors) };
+  }
+
+  /** Whether a marker decides about a weight, not the configuration. */
+  #isMarked(name: string): boolean {
+    return this.#markers.find(moduleOf(name)) !== undefined;
+  }
+
+  /** Reports markers of modules without a weight. */
+  #addMissingMarked(): void {
+    for (const [module, { source, problem }] of this.#markers) {
+      const name = memberOf(module, 'weight');
+      if (this.#tensors.has(name)) continue;
+      const missing = problem ?? invalid(name, `${source}: ${JSON.stringify(name)} is missing`);
+      this.#claim(brokenWeight(name, missing));
+    }
+  }
+
+  /** Whether ComfyUI's list of quantized modules lacks a weight: that is what it holds. */
+  #isUnlisted({ name, dtype }: StoredTensor): boolean {
+    return (
+      this.#markers.isList && FP8.has(dtype) && this.#markers.find(moduleOf(name)) === undefined
+    );
+  }
+
+  /**
+   * Rejects quantized weights whose module has a tensor that the scheme does not know, and hides these tensors: they
+   * are parts of a weight, whatever their dtype.
+   */
+  *#rejectForeignMembers(): Slices<void> {
+    if (this.#planned.size + this.#problems.size === 0) return;
+    const isQuantized = (name: string): boolean =>
+      this.#planned.has(name) || this.#problems.has(name);
+    const foreign = new Map<string, { names: string[]; members: string[] }>();
+    yield* forEachInSlices(this.#tensors, ({ name }) => {
+      if (this.#used.has(name) || isQuantized(name)) return;
+      const found = foreignMember(name, isQuantized);
+      if (found === null) return;
+      this.#hidden.add(name);
+      const { names, members } = foreign.get(found.weight) ?? { names: [], members: [] };
+      names.push(name);
+      members.push(found.member);
+      foreign.set(found.weight, { names, members });
+    });
+    for (const [weight, { names, members }] of foreign) {
+      if (this.#planned.has(weight)) this.#refuse(weight, foreignProblem(weight, names, members));
+    }
   }
 
   /** Plans the weight whose codes are in `stored`. */
@@ -140,8 +220,14 @@ class Planner {
     try {
       if (isTaken) throw taken(name);
       const plan = weight.plan();
+      // After what the tensors themselves show.
+      const { problem } = this.#configuration;
+      if (problem !== null && !this.#isMarked(name)) throw problem;
       this.#planned.set(name, plan);
-      for (const stored of Object.values(plan.storedAs)) this.#hidden.add(stored);
+      for (const stored of Object.values(plan.storedAs)) {
+        this.#hidden.add(stored);
+        this.#used.add(stored);
+      }
     } catch (error) {
       this.#refuse(name, problemOf(name, error));
     }
@@ -156,10 +242,15 @@ class Planner {
   #hideCompanion(tensor: StoredTensor): boolean {
     const { name } = tensor;
     if (this.#hidden.has(name)) return true;
+    if (isLabel(tensor)) {
+      this.#hidden.add(name);
+      return true;
+    }
     const owner =
       packedWeightOf(name, (other) => this.#tensors.find(other)?.dtype) ??
       hqqWeightOf(name, this.#tensors) ??
-      ownerByName(tensor);
+      ownerByName(tensor) ??
+      orphanWeightOf(tensor, this.#tensors, this.#configuration.method);
     if (owner === null) return false;
     const logical = logicalNameOf(owner);
     const isKnown = this.#hidden.has(owner) || this.#hidden.has(logical);
@@ -172,6 +263,38 @@ class Planner {
     );
     return true;
   }
+}
+
+/** Whether a tensor is a label of ComfyUI, without values. */
+function isLabel({ name, shape }: StoredTensor): boolean {
+  if (isMarker(name)) return true;
+  // Its elements, two at most, choose how products are computed.
+  return /(?:^|\.)scaled_fp8$/.test(name) && shape.length < 2 && (shape[0] ?? 0) <= 2;
+}
+
+/** Limit for names in a message. */
+const MAX_SHOWN_NAMES = 8;
+
+/** The error for a weight whose module has unknown tensors. */
+function foreignProblem(
+  weight: string,
+  names: readonly string[],
+  members: readonly string[],
+): QuantizationError {
+  const shown = names
+    .toSorted()
+    .slice(0, MAX_SHOWN_NAMES)
+    .map((name) => JSON.stringify(name));
+  const rest = names.length - shown.length;
+  if (rest > 0) shown.push(`${rest} more`);
+  const last = shown.pop();
+  const list = shown.length === 0 ? last : `${shown.join(', ')} and ${last}`;
+  const method = methodOfMembers(members);
+  if (method === undefined) return unsupported(weight, `the scheme does not have ${list}`);
+  return unsupported(
+    weight,
+    `${method}'s ${list} ${names.length === 1 ? 'is' : 'are'} not applied`,
+  );
 }
 
 /** The refusal of a tensor, by its name. */
@@ -239,13 +362,14 @@ function weightOf(
   const { name, dtype } = tensor;
   const mark = name.lastIndexOf(STATE_MARK);
   if (mark !== -1) return { name: name.slice(0, mark), plan: () => planFourBits(tensor, tensors) };
-  const { method } = configuration;
-  const isKnown = !isRefused(method);
+  const isKnown = !isRefused(configuration);
   const refused = (logical: string): Weight => refusedWeight(logical, configuration);
   if (/(?:^|\.)qweight$/.test(name)) {
     const module = name.replace(/\.?qweight$/, '');
     const logical = memberOf(module, 'weight');
     if (!isKnown) return refused(logical);
+    const other = methodOfModule(module, tensors);
+    if (other !== undefined) return refusedBy(logical, other);
     return { name: logical, plan: () => planColumns(module, tensor, tensors, configuration) };
   }
   if (/(?<=\w)_packed$/.test(name) && (dtype === 'I32' || dtype === 'U8')) {
@@ -255,7 +379,7 @@ function weightOf(
       name: logical,
       plan: () =>
         dtype === 'U8'
-          ? planPackedE2M1(logical, tensor, tensors)
+          ? planPackedE2M1(logical, tensor, tensors, configuration)
           : planPacked(logical, tensor, tensors, configuration),
     };
   }
@@ -266,6 +390,10 @@ function weightOf(
   return isKnown ? byCompanions(tensor, tensors, configuration) : undefined;
 }
 
+/** What bitsandbytes stores of a weight in 4 bits besides its state. */
+const FOUR_BIT_PARTS: readonly string[] = ['absmax', 'quant_map'];
+const STATES: readonly string[] = [`${STATE_MARK}nf4`, `${STATE_MARK}fp4`];
+
 /** Recognizes weights whose names say nothing by the tensors beside them. */
 function byCompanions(
   tensor: StoredTensor,
@@ -275,6 +403,11 @@ function byCompanions(
   const { name, dtype } = tensor;
   const module = moduleOf(name);
   const isWeight = module !== name;
+  if (FOUR_BIT_PARTS.some((part) => tensors.member(name, part) !== undefined)) {
+    if (STATES.some((state) => tensors.has(name + state))) return undefined;
+    const missing = `"${name}${STATE_MARK}nf4" or "${name}${STATE_MARK}fp4" is missing`;
+    return brokenWeight(name, invalid(name, missing));
+  }
   if (dtype === 'U32' && isWeight) {
     const scale = tensors.find(memberOf(module, 'scales'));
     if (scale === undefined) return undefined;
@@ -288,13 +421,15 @@ function byCompanions(
     return { name, plan: () => planModeloptE2M1(tensor, tensors) };
   }
   if (dtype === 'I8' && isWeight) {
-    const scale = tensors.find(memberOf(module, 'SCB'));
-    if (scale !== undefined) return { name, plan: () => planInt8(tensor, scale, tensors) };
+    const isInt8 = ['SCB', 'weight_format'].some(
+      (one) => tensors.member(module, one) !== undefined,
+    );
+    if (isInt8) return { name, plan: () => planInt8(tensor, tensors) };
   }
-  if (dtype !== 'I8' && !FP8.has(dtype)) return undefined;
+  if (dtype !== 'I8' && !FP8.has(dtype)) return foreignWeight(tensor, tensors);
   // A scale of E4M3 has scales itself in some schemes, and so has no scale of its own here.
   const scales = scalesOf(name, tensors);
-  if (scales.length === 0) return undefined;
+  if (scales.length === 0) return foreignWeight(tensor, tensors);
   return {
     name,
     plan: () => {
@@ -302,6 +437,17 @@ function byCompanions(
       return expert ?? planScaled(tensor, scales, tensors, configuration);
     },
   };
+}
+
+/** Codes without a scale of a method that their siblings name; undefined for all others. */
+function foreignWeight(
+  { name, dtype, shape }: StoredTensor,
+  tensors: CheckpointTensors,
+): Weight | undefined {
+  const module = moduleOf(name);
+  if (module === name || !CODES.has(dtype) || shape.length < 2) return undefined;
+  const other = methodOfModule(module, tensors);
+  return other === undefined ? undefined : refusedBy(name, other);
 }
 
 /** A weight of a method that is not read; `stored` is the tensor with its codes. */
@@ -314,9 +460,33 @@ function refusedWeight(name: string, configuration: Configuration, stored: strin
   };
 }
 
+/** A weight that cannot be dequantized. */
+function brokenWeight(name: string, problem: QuantizationError): Weight {
+  return {
+    name,
+    plan: () => {
+      throw problem;
+    },
+  };
+}
+
+/** A weight of a method that its siblings name. */
+function refusedBy(
+  name: string,
+  { method, name: member }: { method: string; name: string },
+): Weight {
+  const message = `${method} is not dequantized here; found ${JSON.stringify(member)}`;
+  return brokenWeight(name, unsupported(name, message));
+}
+
 /** What is said of a method that is not read: its name by the configuration, else by the names of tensors. */
-function refusalOf({ method, fields }: Configuration, stored: string): string {
-  if (isRefused(method)) return `the method ${JSON.stringify(method)} is not dequantized here`;
+function refusalOf(configuration: Configuration, stored: string): string {
+  const { method, fields } = configuration;
+  if (hasTransforms(configuration)) {
+    return 'the "transform_config" of compressed-tensors is not applied: weights are in a rotated basis';
+  }
+  if (isRefused(configuration))
+    return `the method ${JSON.stringify(method)} is not dequantized here`;
   const byName = REFUSED_METHODS.find(([ending]) => ending.test(stored))?.[1];
   if (byName !== undefined) return `${byName} is not dequantized here`;
   const variant = textOf(fields['quant_algo']) ?? textOf(fields['format']);
@@ -325,18 +495,35 @@ function refusalOf({ method, fields }: Configuration, stored: string): string {
 }
 
 /** Whether the configuration names a method that is not read. */
-function isRefused(method: string | null): boolean {
+function isRefused(configuration: Configuration): boolean {
+  const { method } = configuration;
+  if (hasTransforms(configuration)) return true;
   return method !== null && method !== 'unknown' && !METHODS.has(method);
+}
+
+/** Whether compressed-tensors has transforms, of weights or of activations. */
+function hasTransforms({ method, fields }: Configuration): boolean {
+  if (method !== 'compressed-tensors') return false;
+  const { config_groups: groups, ...others } = fieldsOf(fields['transform_config']);
+  return Object.keys(fieldsOf(groups)).length > 0 || Object.keys(others).length > 0;
 }
 
 /** A weight that is not there, unlike its scales. */
 function missingWeight(name: string): Weight {
-  return {
-    name,
-    plan: () => {
-      throw invalid(name, 'the weight of these scales is missing');
-    },
-  };
+  return brokenWeight(name, invalid(name, 'the weight of these scales is missing'));
+}
+
+/** Whether a weight of a plain dtype has the form in which bitsandbytes stores codes of 4 bits. */
+function isFourBitStorage(
+  name: string,
+  dtype: Dtype,
+  shape: readonly number[],
+  { method, fields, isLeftAlone }: Configuration,
+): boolean {
+  if (method !== 'bitsandbytes' || fields['load_in_4bit'] !== true) return false;
+  const storage = dtypeOfOtherName(textOf(fields['bnb_4bit_quant_storage']) ?? 'uint8');
+  const isStored = dtype === storage && dtype !== 'U8' && shape.length === 2 && shape[1] === 1;
+  return isStored && moduleOf(name) !== name && !isLeftAlone(moduleOf(name));
 }
 
 /** Throws for a tensor without companions that holds codes. */
@@ -349,17 +536,20 @@ function refuseCodes(
   if (SPARSE.test(name) && method === 'compressed-tensors') {
     throw unsupported(name, 'sparse formats of compressed-tensors are not read');
   }
+  if (isFourBitStorage(name, dtype, shape, configuration)) {
+    throw invalid(name, `${dtype} codes without a state of bitsandbytes (quant_state)`);
+  }
   // SpQR stores codes in integers of 64 bits.
-  const isWide = isRefused(method) && dtype === 'I64' && PACKED_WEIGHT.test(name);
+  const isWide = isRefused(configuration) && dtype === 'I64' && PACKED_WEIGHT.test(name);
   if (!(CODES.has(dtype) || isWide) || shape.length === 0) return;
   const isFp8 = FP8.has(dtype);
   // What tensors of an unknown method hold cannot be told by their names.
-  const mayBeCodes = shape.length > 1 && (isRefused(method) || PACKED_WEIGHT.test(name));
+  const mayBeCodes = shape.length > 1 && (isRefused(configuration) || PACKED_WEIGHT.test(name));
   if (!isFp8 && (method === null || !mayBeCodes)) return;
   // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
   if (method === null && !hasScales) return;
   if (configuration.isLeftAlone(moduleOf(name))) return;
-  if (isRefused(method)) throw unsupported(name, refusalOf(configuration, name));
+  if (isRefused(configuration)) throw unsupported(name, refusalOf(configuration, name));
   const looked = isFp8 ? `; looked for ${name}_scale_inv, ${name}_scale and the like` : '';
   throw invalid(name, `${dtype} codes without a scale${looked}`);
 }

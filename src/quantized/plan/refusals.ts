@@ -17,6 +17,11 @@ export function shapeText(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`;
 }
 
+/** A JSON value in a message. */
+export function shownValue(value: unknown): string {
+  return JSON.stringify(value ?? null).slice(0, 100);
+}
+
 /** The same error with the file that it is about: plans and kernels know none. Returns any other error as it is. */
 export function inFile<Failure>(
   error: Failure,

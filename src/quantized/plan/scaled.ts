@@ -4,7 +4,7 @@
  */
 
 import type { CheckpointTensors } from './checkpoint-tensors.js';
-import { type Configuration, countOf } from './configuration.js';
+import { type Configuration, countOf, isGroupOrder } from './configuration.js';
 import {
   type Block,
   findGrid,
@@ -30,6 +30,9 @@ const MX_GROUP_LENGTH = 32;
 /** bitsandbytes divides by 127 in this way. */
 const INT8_FACTOR = Math.fround(0.007874015718698502);
 
+/** Scales that a module has for its weight: of DeepSeek-V4, Mistral, ComfyUI and musubi-tuner. */
+const MODULE_SCALES: readonly string[] = ['scale', 'qscale_weight', 'scale_weight'];
+
 /** The part of a name before `.weight`. */
 export function moduleOf(name: string): string {
   return name.replace(/(?:^|\.)weight$/, '');
@@ -48,7 +51,7 @@ export function scalesOf(name: string, tensors: CheckpointTensors): StoredTensor
   ];
   if (name === 'weight' || name.endsWith('.weight')) {
     const module = moduleOf(name);
-    scales.push(tensors.member(module, 'scale'), tensors.member(module, 'qscale_weight'));
+    for (const member of MODULE_SCALES) scales.push(tensors.member(module, member));
   }
   return scales.filter((scale) => scale !== undefined);
 }
@@ -60,21 +63,14 @@ export function planScaled(
   tensors: CheckpointTensors,
   configuration: Configuration,
 ): LogicalPlan {
-  const { name, shape, dtype } = weight;
+  const { name } = weight;
   if (scale === undefined) throw invalid(name, 'no scale is there');
   if (otherScale !== undefined) {
     const both = [scale, otherScale].map((one) => JSON.stringify(one.name)).join(' and ');
     throw invalid(name, `both ${both} are there: expected one scale`);
   }
-  const module = moduleOf(name);
-  for (const end of ['pre_quant_scale', 'act_pre_scale']) {
-    const other = tensors.member(module, end);
-    if (other !== undefined)
-      throw unsupported(name, `modelopt's ${JSON.stringify(other.name)} is not applied`);
-  }
   const isExponents = scale.dtype === 'U8' || scale.dtype === 'F8_E8M0';
-  const isFloat = ['F32', 'BF16', 'F16', 'F64'].includes(scale.dtype);
-  if (!isExponents && !isFloat) {
+  if (!isExponents && !isFloatScale(scale)) {
     throw invalid(
       name,
       `expected ${JSON.stringify(scale.name)} to hold floats, found ${scale.dtype}`,
@@ -82,8 +78,54 @@ export function planScaled(
   }
   const of = matricesOf(weight);
   const grid = gridOfScale(weight, of, scale, configuration, isExponents);
-  const groups = columnGroupsOf(name, of, grid, tensors);
-  const zero = zeroOf(name, grid, tensors);
+  requireConfigured(name, tensors, configuration);
+  const groups = tensors.suffixed(name, '_g_idx');
+  return planGrid(weight, scale, grid, {
+    zero: zeroOf(name, grid, tensors),
+    columnGroups: columnGroupsOf(name, of, grid, tensors),
+    groups,
+  });
+}
+
+/** Whether a scale holds floats. */
+export function isFloatScale({ dtype }: StoredTensor): boolean {
+  return ['F32', 'BF16', 'F16', 'F64'].includes(dtype);
+}
+
+/**
+ * Throws unless the tensors are there that the configuration of compressed-tensors requires: without zero points or
+ * the order of columns the values would be others.
+ */
+export function requireConfigured(
+  name: string,
+  tensors: CheckpointTensors,
+  { method, groupOf }: Configuration,
+): void {
+  if (method !== 'compressed-tensors') return;
+  const { symmetric, actorder } = groupOf(moduleOf(name))?.weights ?? {};
+  if (symmetric === false) tensors.need(`${name}_zero_point`, name);
+  if (isGroupOrder(actorder)) tensors.need(`${name}_g_idx`, name);
+}
+
+/** What a weight may have besides codes and scales. */
+interface GridParts {
+  readonly zero: Extract<Zero, { kind: 'grid' }> | null;
+  /** The group of each column, where that matters. */
+  readonly columnGroups: StoredTensor | null;
+  /** The tensor with the groups, also where there is only one. */
+  readonly groups: StoredTensor | undefined;
+}
+
+/** Plans a weight of a byte per value whose scales lie in this grid. */
+export function planGrid(
+  weight: StoredTensor,
+  scale: StoredTensor,
+  grid: Grid,
+  { zero, columnGroups, groups }: GridParts = { zero: null, columnGroups: null, groups: undefined },
+): LogicalPlan {
+  const { name, shape, dtype } = weight;
+  const of = matricesOf(weight);
+  const isExponents = !isFloatScale(scale);
   const isInt = dtype === 'I8';
   const isMx = isExponents && grid.blockRows === 1 && grid.blockColumns === MX_GROUP_LENGTH;
   return {
@@ -99,7 +141,7 @@ export function planScaled(
       grid,
       scale: { tensor: scale, dtype: isExponents ? 'F8_E8M0' : scale.dtype },
       zero,
-      columnGroups: groups,
+      columnGroups,
     }),
   };
 }
@@ -118,6 +160,9 @@ function gridOfScale(
   isExponents: boolean,
 ): Grid {
   const mx: Block = [1, MX_GROUP_LENGTH];
+  if (scale.name === memberOf(moduleOf(weight.name), 'scale_weight')) {
+    return gridOfScaleWeight(weight, of, scale);
+  }
   if (configuration.method === 'compressed-tensors') {
     const weights = configuration.groupOf(moduleOf(weight.name))?.weights;
     const strategy = weights?.['strategy'];
@@ -137,6 +182,24 @@ function gridOfScale(
   }
   const common: Block[] = [...(isExponents ? [mx] : []), [128, 128]];
   return findGrid(weight, of, scale, { block: configuration.blockSize, common });
+}
+
+/** `scale_weight`: one for all, for each row, or for blocks of columns of each row, with a last dimension of 1. */
+function gridOfScaleWeight(weight: StoredTensor, of: Matrices, scale: StoredTensor): Grid {
+  const [rows = 1, blocks = 1, last = 1, ...more] = scale.shape;
+  const isFlat = weight.shape.length === 2 && last === 1 && more.length === 0;
+  if (isFlat && rows === 1 && blocks === 1 && of.rows !== 1) {
+    return gridOf(of, [Math.max(of.rows, 1), Math.max(of.columns, 1)]);
+  }
+  const isBlocks = scale.shape.length === 3 || blocks === 1;
+  if (isFlat && isBlocks && rows === of.rows && blocks > 0 && of.columns % blocks === 0) {
+    return gridOf(of, [1, Math.max(of.columns / blocks, 1)]);
+  }
+  throw invalid(
+    weight.name,
+    `${JSON.stringify(scale.name)} has shape ${shapeText(scale.shape)}, expected [], ${shapeText([of.rows, 1])} or ` +
+      `${shapeText([of.rows])} with blocks of columns`,
+  );
 }
 
 /** The error for scales that don't fit the groups of the configuration. */
@@ -196,12 +259,9 @@ function hasColumns({ shape }: StoredTensor, { columns }: Matrices): boolean {
 }
 
 /** Plans a weight of bitsandbytes' int8. */
-export function planInt8(
-  weight: StoredTensor,
-  scale: StoredTensor,
-  tensors: CheckpointTensors,
-): LogicalPlan {
+export function planInt8(weight: StoredTensor, tensors: CheckpointTensors): LogicalPlan {
   const { name, shape } = weight;
+  const scale = tensors.need(memberOf(moduleOf(name), 'SCB'), name);
   const of = matricesOf(weight);
   const grid = gridOf(of, [1, Math.max(of.columns, 1)]);
   if (scale.dtype !== 'F32' || of.matrices !== 1 || !hasGrid(scale.shape, grid)) {

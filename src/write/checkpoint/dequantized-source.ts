@@ -7,6 +7,7 @@ import { mapInSlices } from '../../header/json/slices.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { DequantizedCheckpoint } from '../../quantized/dequantized.js';
 import { LogicalTensor } from '../../quantized/logical-tensor.js';
+import { MARKERS_KEY } from '../../quantized/plan/markers.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import type { MadePayload } from '../input/tensor-input.js';
 import { selectionSource, type Unselectable } from '../selection/select.js';
@@ -34,14 +35,18 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   source: CheckpointSource<TensorInfo>,
   { stored, dtype, compare, signal }: Dequantizing<Tensor>,
 ): Promise<CheckpointSource<TensorInfo>> {
-  const reads = new StoredReads(stored);
+  const { files = [], index = null } = source.metadataOf() ?? {};
+  const metadata = [index?.metadata ?? null, ...files];
+  const reads = new StoredReads({ ...stored, metadata });
   const model = await DequantizedCheckpoint.of(reads, signal === undefined ? {} : { signal });
   const byCodes = new Map<string, string>();
   for (const name of model.keys()) {
     const { scheme, storedAs } = model.info(name);
     if (scheme !== null) byCodes.set(storedAs['weight'] as string, name);
   }
-  if (byCodes.size === 0 && model.problems.length === 0) return source;
+  const isPlain = byCodes.size === 0 && model.problems.length === 0;
+  const hasLabels = model.size < stored.tensors.length || metadata.some(isLabelled);
+  if (isPlain && !hasLabels) return source;
   const byName = new Map(stored.tensors.map((tensor) => [tensor.name, tensor]));
   const tensorOf = (tensor: Tensor): SourceTensor<TensorInfo>[] => {
     const name = byCodes.get(tensor.name);
@@ -72,20 +77,36 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
       if (metadata === null) return null;
       const { files, index } = metadata;
       return {
-        files: files.map(withoutCount),
-        index: index && { metadata: withoutCount(index.metadata), jsonKeys: index.jsonKeys },
+        files: files.map(withoutLabels),
+        index: index && { metadata: withoutLabels(index.metadata), jsonKeys: index.jsonKeys },
       };
     },
     close: () => source.close(),
   };
 }
 
-/** Some tools count codes as parameters: the number of a quantized model tells nothing about the plain one. */
-function withoutCount(
+/** Keys of metadata about quantization. Programs that read them would take the weights for quantized ones. */
+const LABELS: readonly string[] = [
+  MARKERS_KEY,
+  'quantization_config',
+  'compression_config',
+  'quantization',
+];
+
+function isLabelled(metadata: ReadonlyMap<string, string> | null): boolean {
+  return LABELS.some((key) => metadata?.has(key));
+}
+
+/**
+ * Metadata of plain weights. Some tools count codes as parameters: the number of a quantized model tells nothing about
+ * the plain one.
+ */
+function withoutLabels(
   metadata: ReadonlyMap<string, string> | null,
 ): ReadonlyMap<string, string> | null {
   if (metadata === null) return null;
-  return new Map([...metadata].filter(([key]) => key !== TOTAL_PARAMETERS));
+  const dropped = [...LABELS, TOTAL_PARAMETERS];
+  return new Map([...metadata].filter(([key]) => !dropped.includes(key)));
 }
 
 /** A weight whose values are computed while it is written. */

@@ -34,6 +34,8 @@ export interface StoredBytes<Tensor extends Stored> {
     parts: readonly StoredPart<Tensor>[],
     signal: AbortSignal | undefined,
   ): Promise<readonly Uint8Array<ArrayBuffer>[]>;
+  /** Metadata of the index and of all files. */
+  readonly metadata?: readonly (ReadonlyMap<string, string> | null)[];
   /** Reads a small file beside the weights; undefined when there is none. */
   readBeside(name: string, signal: AbortSignal | undefined): Promise<FileBeside | undefined>;
 }
@@ -93,6 +95,11 @@ export class StoredReads<T extends Stored> implements ReadableSource {
   /** Reads a small file beside the weights; undefined when there is none. */
   async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
     return await this.#source.readBeside(name, signal);
+  }
+
+  /** The metadata of the index and of all files. */
+  async metadataOfFiles(): Promise<readonly (ReadonlyMap<string, string> | null)[]> {
+    return this.#source.metadata ?? [];
   }
 
   /** Some rows: what lies together. The last item of `index` are the call's options. */

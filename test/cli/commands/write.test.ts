@@ -379,6 +379,25 @@ describe('--dequantize', () => {
 
 describe('--dtype of a quantized model', () => {
   const source = join(root, 'test/fixtures/quantized/bnb-nf4-nested');
+  const fp8 = join(root, 'test/fixtures/quantized/fp8-per-tensor-scalar');
+
+  it.each(['convert', 'split', 'merge'])('%s fails when it casts nothing', async (command) => {
+    const target = temporaryPath('cast');
+    const message = 'nothing was cast: 2 weights are FP8-quantized; use `--dequantize BF16`';
+    for (const more of [[], ['--dry-run'], ['--json']]) {
+      const called = await call([command, fp8, target, '--dtype', 'BF16', ...more]);
+      expect(called.code).toBe(1);
+      expect(called.stdout + called.stderr).toContain(message);
+      expect(existsSync(target)).toBe(false);
+    }
+    const filtered = ['--filter', '*.0.self_attn.q_proj.*'];
+    const one = await call([command, fp8, target, '--dtype', 'BF16', ...filtered]);
+    expect(one.stderr).toContain('1 weight is FP8-quantized');
+    // Norms of BF16 are cast, or not quantized and as they should be.
+    const norm = [command, fp8, target, '--dtype', 'BF16', '--filter', '*norm*'];
+    expect((await call(norm)).code).toBe(0);
+    expect((await call([command, fp8, temporaryPath('cast'), '--dtype', 'F16'])).code).toBe(0);
+  });
 
   it.each(['convert', 'split', 'merge'])('%s leaves code books, and says so', async (command) => {
     const args = [command, source, temporaryPath('cast'), '--dtype', 'F16'];

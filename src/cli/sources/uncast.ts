@@ -1,0 +1,73 @@
+/** Counts the weights that `--dtype` spares because they are quantized. */
+
+import { logicalModel, schemeName } from './logical.js';
+import { type Component, type OpenedSource, openSource } from './open-source.js';
+
+type Opening = Parameters<typeof openSource>[1];
+
+/** Quantized weights: their number, and the name of their scheme; null for several schemes, and for unknown ones. */
+export interface QuantizedWeights {
+  readonly count: number;
+  readonly scheme: string | null;
+}
+
+/**
+ * Counts the chosen weights that are quantized. None count in a source of another format, which cannot be dequantized.
+ *
+ * @param isChosen whether a stored tensor is to be written
+ */
+export async function quantizedWeights(
+  source: string,
+  opening: Opening,
+  isChosen: (name: string) => boolean,
+): Promise<QuantizedWeights> {
+  const opened = await openSource(source, opening);
+  const schemes = new Map<string, number>();
+  try {
+    const parts = 'components' in opened ? opened.components : [opened];
+    for (const part of parts) {
+      if (part.kind === 'local' || part.kind === 'remote') {
+        await countSchemes(part, isChosen, schemes, opening.signal);
+      }
+    }
+  } finally {
+    if ('components' in opened) opened.close();
+    else if ('checkpoint' in opened) opened.checkpoint.close();
+  }
+  const count = [...schemes.values()].reduce((sum, one) => sum + one, 0);
+  const [only = '', other] = schemes.keys();
+  return { count, scheme: other === undefined && only !== '' ? schemeName(only) : null };
+}
+
+/** Counts quantized weights by scheme; those that cannot be dequantized under an empty name. */
+async function countSchemes(
+  part: Extract<OpenedSource, { kind: 'local' | 'remote' }> | Component,
+  isChosen: (name: string) => boolean,
+  schemes: Map<string, number>,
+  signal: AbortSignal,
+): Promise<void> {
+  const entries = await part.checkpoint.tensors({ signal });
+  const names = new Set(entries.map(({ name }) => name));
+  const model = await logicalModel(part, entries, signal);
+  const add = (scheme: string): void => void schemes.set(scheme, (schemes.get(scheme) ?? 0) + 1);
+  for (const name of model?.keys() ?? []) {
+    const { scheme, storedAs } = model?.info(name) ?? {};
+    if (scheme != null && isChosen(storedAs?.['weight'] ?? name)) add(scheme);
+  }
+  for (const { tensor = '' } of model?.problems ?? []) {
+    // Scales whose weight is in another shard are spared, and say nothing about the weights of this one.
+    const codes = codeNames(tensor).find((name) => names.has(name));
+    if (codes !== undefined && isChosen(codes)) add('');
+  }
+}
+
+/** Names that the codes of a weight may have. */
+function codeNames(weight: string): string[] {
+  return [
+    weight,
+    `${weight}_packed`,
+    `${weight}_blocks`,
+    `${weight}.blocks`,
+    weight.replace(/weight$/, 'qweight'),
+  ];
+}

@@ -84,12 +84,12 @@ describe('layOut', () => {
   });
 
   test('more tensors than a call has arguments make a header that can be read', () => {
-    const names = Array.from({ length: 200_000 }, (_, i) => `t${(i * 7919) % 200_000}`);
+    const names = Array.from({ length: 150_000 }, (_, i) => `t${(i * 7919) % 150_000}`);
     const { header, byteLength } = layOut(names.map((name) => spec(name, 'U8', [0])));
     expect(byteLength).toBe(header.length);
     const file = parse(header);
-    expect(file.size).toBe(200_000);
-    expect(file.has('t199999')).toBe(true);
+    expect(file.size).toBe(150_000);
+    expect(file.has('t149999')).toBe(true);
   });
 });
 

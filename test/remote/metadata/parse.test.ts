@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import * as ours from '../../../src/hub.js';
 import { useHub } from '../../support/hub-environment.js';
 import { HubServer } from '../../support/hub-server.js';
+import { nightly } from '../../support/nightly.js';
 import { REFUSED, REFUSED_HERE } from './refused-repositories.js';
 import { ACCEPTED, type RepositoryCase, rawFile, shardedFiles } from './repositories.js';
 
@@ -123,12 +124,17 @@ describe('parseSafetensorsMetadata', () => {
     expect(config?.path).toBe(`/test/gptq/resolve/${commit}/config.json`);
   });
 
-  it('asks for 163 shards a third as often as @huggingface/hub, at most 16 at a time', async () => {
-    const shards = Array.from({ length: 163 }, (_, i) => {
+  const SHARDS = nightly(163, 40);
+
+  it(`asks for ${SHARDS} shards a third as often as @huggingface/hub, at most 16 at a time`, async () => {
+    const shards = Array.from({ length: SHARDS }, (_, i) => {
       const number = String(i + 1).padStart(5, '0');
-      return [`model-${number}-of-00163.safetensors`, { [`layers.${i}.weight`]: 'BF16 64x64' }];
+      return [
+        `model-${number}-of-${String(SHARDS).padStart(5, '0')}.safetensors`,
+        { [`layers.${i}.weight`]: 'BF16 64x64' },
+      ];
     });
-    hub.put('test/163', { files: shardedFiles(Object.fromEntries(shards)) });
+    hub.put('test/many', { files: shardedFiles(Object.fromEntries(shards)) });
     const underWay = { atHub: 0, inAll: 0 };
     const most = { atHub: 0, inAll: 0 };
     const counted: typeof fetch = async (...request) => {
@@ -140,7 +146,7 @@ describe('parseSafetensorsMetadata', () => {
       underWay.inAll--;
       return response;
     };
-    const params = { repo: 'test/163', hubUrl: hub.url } as const;
+    const params = { repo: 'test/many', hubUrl: hub.url } as const;
     let expected: unknown;
     let found: unknown;
     const theirRequests = await requestsOf(async () => {
@@ -153,8 +159,8 @@ describe('parseSafetensorsMetadata', () => {
     const atHub = (requests: HubServer['requests']): number =>
       requests.filter(({ server }) => server === 'hub').length;
     // Single file, index and its redirect, shards; the others ask for the index and every shard three times.
-    expect(atHub(ourRequests)).toBe(3 + 163);
-    expect(atHub(theirRequests)).toBe(5 + 3 * 163);
+    expect(atHub(ourRequests)).toBe(3 + SHARDS);
+    expect(atHub(theirRequests)).toBe(5 + 3 * SHARDS);
     expect(most.atHub).toBeLessThanOrEqual(16);
     // With headers that the Hub has redirected, while it is asked for others.
     expect(most.inAll).toBeLessThanOrEqual(32);

@@ -255,6 +255,22 @@ describe('a list of files', () => {
     expect(count()).toBe(100);
   });
 
+  it.each(['http://127.0.0.1:9/next', 'https://elsewhere.test/next'])(
+    'whose next page is on another server, %s, ends there: the token stays',
+    async (next) => {
+      const { fetch, count } = fetchWithLists(() => '[]', { Link: `<${next}>; rel="next"` });
+      const asked: string[] = [];
+      const watch: typeof fetch = (input, init) => {
+        asked.push(new URL(String(input instanceof Request ? input.url : input)).origin);
+        return fetch(input, init);
+      };
+      const opened = read('hf://org/sharded', { fetch: watch });
+      await expect(opened).rejects.toMatchObject({ code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' });
+      expect(count()).toBe(1);
+      expect(new Set(asked)).toEqual(new Set([new URL(hub.url).origin]));
+    },
+  );
+
   it('that holds something else has no files', async () => {
     const list = [1, null, { path: 2 }, { path: 'x/y.safetensors' }, { path: 'z', type: 'file' }];
     const { fetch } = fetchWithLists(() => JSON.stringify(list));

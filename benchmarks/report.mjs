@@ -9,7 +9,7 @@ export function markdownSection({ title, rows, notes }) {
 }
 
 /** The conditions of every ratio; on the page because the figures alone mislead. */
-const CAVEATS = `The lazy figures ("open", "all handed out") stand beside the figures with every byte read: a mapping is
+const CAVEATS = `The lazy figures ("open", "all tensors") stand beside the figures with every byte read: a mapping is
 open at once because it has not read anything yet. The ratios of "every byte" depend on the size of the
 model, on the page cache, and on the reader that is compared: readers that map are as fast as this
 package; readers that copy need the time of the copy and as much private memory as the file has. Cold,

@@ -26,10 +26,10 @@ export const readAll = (cache, contenders, roundsOf) => ({
   },
 });
 export const READING_TABLE = `
-    | reader | open = open | first tensor = firstTensor | all handed out = handedOut | every byte = everyByte | min – max = span(everyByte) | of fastest = everyByte / $fastest × | RssAnon = anonymous +MB | RssFile = fileBacked +MB | Pss = proportional +MB |
+    | reader | open = open | first tensor = firstTensor | all tensors = handedOut | every byte = everyByte | min – max = span(everyByte) | of fastest = everyByte / $fastest × | RssAnon = anonymous +MB | RssFile = fileBacked +MB | Pss = proportional +MB |
     - {reasons}`;
 const CHART = {
-  series: ['open, all handed out', '… and every byte read'],
+  series: ['open, all tensors', '… and every byte read'],
   bars: ['handedOut', 'everyByte'],
   emphasis: CONTENDERS.ours.name,
   unit: 'ms',
@@ -93,7 +93,7 @@ const everyByteCold = {
     > every byte, cold, stream(): ahead of the reference with numpy in every round | at least 1 × | $numpyLead | ours = streamed.span(everyByte) & theirs = numpy.span(everyByte)
     > every byte, cold, prefetch(): faster than the reference with torch | at least 1.5 × | torch.everyByte / prefetched.everyByte
     > every byte, cold, prefetch(): faster than the reference with numpy | at least 1.5 × | numpy.everyByte / prefetched.everyByte
-    > cold, all handed out: faster than the reference with torch | at least 50 × | torch.handedOut / ours.handedOut`,
+    > cold, all tensors: faster than the reference with torch | at least 50 × | torch.handedOut / ours.handedOut`,
 };
 
 const PROCESSES = 4;

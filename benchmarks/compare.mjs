@@ -1,6 +1,6 @@
 /** This package as it is in the folder beside the one of a commit: which is faster, where noise does not explain it. */
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, rm, symlink } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { showProgress, UsageError } from './command-line.mjs';
 import { ROOT_FOLDER } from './equipment.mjs';
@@ -60,7 +60,9 @@ async function buildTree(commit, tree, rounds) {
   run(ROOT_FOLDER, 'git', 'archive', '--output', `${tree}.tar`, commit);
   run(tree, 'tar', '-xf', `${tree}.tar`);
   await symlink(join(ROOT_FOLDER, 'node_modules'), join(tree, 'node_modules'));
-  run(tree, 'npm', 'run', '--silent', 'compile');
+  const { scripts } = JSON.parse(await readFile(join(tree, 'package.json'), 'utf8'));
+  // Earlier commits have another name for it.
+  run(tree, 'npm', 'run', '--silent', scripts.build === undefined ? 'compile' : 'build');
   // They import the package by its name, which is that of the tree they lie in.
   await rm(join(tree, 'benchmarks'), { recursive: true });
   const children = join(tree, 'benchmarks/children');

@@ -1,6 +1,6 @@
 /**
- * `node scripts/map.mjs [-- FOLDER]`: prints the files below a folder, `src` unless told, each with the first sentence of its head
- * comment.
+ * `node scripts/map.mjs [FOLDER]`: prints the files below a folder, by default `src`, each with the first sentence of
+ * its head comment.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';

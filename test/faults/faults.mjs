@@ -1,10 +1,14 @@
 // `node test/faults/faults.mjs`: failing system calls, losses of power and kills, in every operation on files.
 import process from 'node:process';
+import { build } from '../../scripts/build.mjs';
 import { readOptions, refuse } from '../support/options.mjs';
-import { failCalls } from './calls.mjs';
-import { kill } from './kills.mjs';
-import { OPERATIONS } from './operations.mjs';
-import { losePower } from './power.mjs';
+
+await build();
+// These import the package.
+const { failCalls } = await import('./calls.mjs');
+const { kill } = await import('./kills.mjs');
+const { OPERATIONS } = await import('./operations.mjs');
+const { losePower } = await import('./power.mjs');
 
 const PARTS = { calls: failCalls, power: losePower, kills: kill };
 

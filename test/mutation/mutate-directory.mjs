@@ -17,6 +17,7 @@ import { tmpdir } from 'node:os';
 import { basename, join, relative } from 'node:path';
 import process from 'node:process';
 import { createVitest } from 'vitest/node';
+import { build } from '../../scripts/build.mjs';
 import { Random } from '../soak/random.mjs';
 import { readOptions, refuse } from '../support/options.mjs';
 import { coverageOf, isUsable, planOf } from './coverage.mjs';
@@ -70,6 +71,7 @@ function chosenMutants() {
   return chosen;
 }
 
+await build();
 const started = Date.now();
 const mutants = chosenMutants();
 const scratch = mkdtempSync(join(tmpdir(), 'safetensors-mutants-'));

@@ -68,6 +68,26 @@ describe('the address of the package', () => {
   });
 });
 
+describe('npm scripts', () => {
+  const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
+
+  it('exist where a file names one', () => {
+    // Examples are packages with their own scripts.
+    const named = files
+      .filter((path) => !path.startsWith('examples/'))
+      .flatMap((path) =>
+        Array.from(
+          textOf(path).matchAll(
+            /\bnpm(?:'?, '| )run(?:'?, '| )(?:--silent(?:', '| ))?([a-z][\w:-]*)/g,
+          ),
+          ([, name = '']) => `${path}: ${name}`,
+        ),
+      );
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((text) => !Object.hasOwn(scripts, text.split(': ')[1] ?? ''))).toEqual([]);
+  });
+});
+
 describe('dependabot', () => {
   const text = textOf('.github/dependabot.yml');
   const directoriesOf = (ecosystem: string): readonly string[] => {

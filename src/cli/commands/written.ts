@@ -14,6 +14,7 @@ import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
 import { RenameError, renamer } from '../sources/renames.js';
+import { quantizedWeights } from '../sources/uncast.js';
 import {
   type CommandContext,
   type CommandOptions,
@@ -280,7 +281,6 @@ export async function requireCast(
   const { dtype, dequantize } = options;
   if (typeof dtype !== 'string' || dequantize !== undefined) return;
   if ((await plan()).cast.length > 0) return;
-  const { quantizedWeights } = await import('../sources/uncast.js');
   const opening = { signal, storage: 'read', choice: repositoryChoice(options) } as const;
   const { takes } = chosenTensors(options);
   const { count, scheme } = await quantizedWeights(source, opening, takes);

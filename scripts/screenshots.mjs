@@ -45,7 +45,7 @@ const PICTURES = {
   overview: { scheme: 'light' },
   tensor: { scheme: 'light' },
   map: { scheme: 'light' },
-  layers: { scheme: 'dark' },
+  layers: { scheme: 'dark', height: 546 },
   compare: { scheme: 'light' },
 };
 
@@ -65,8 +65,8 @@ try {
   if (values.all === undefined) {
     const target = join(root, 'docs/viewer');
     mkdirSync(target, { recursive: true });
-    for (const [name, { scheme }] of Object.entries(PICTURES)) {
-      await take(base, name, { scheme, width: 1120, height: 700 }, join(target, `${name}.png`));
+    for (const [name, { scheme, height = 700 }] of Object.entries(PICTURES)) {
+      await take(base, name, { scheme, width: 1120, height }, join(target, `${name}.png`));
     }
   } else {
     mkdirSync(values.all, { recursive: true });

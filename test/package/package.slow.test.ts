@@ -91,7 +91,9 @@ describe('the tarball', () => {
       'lib/inspect-browser.js',
       'lib/quantized-browser.js',
       // The other pictures of the viewer are not packed.
-      ...filesBelow('docs').filter((path) => !/^docs\/(?:internals|viewer)\//.test(path)),
+      ...filesBelow('docs').filter(
+        (path) => !/^docs\/(?:formats\.md|internals\/|viewer\/)/.test(path),
+      ),
       'docs/viewer/layers.png',
       'CHANGELOG.md',
       'LICENSE',

@@ -80,3 +80,9 @@ it('only the jobs that publish may request an identity token', () => {
   const withToken = jobs.filter(([, text]) => text.includes('id-token: write'));
   expect(withToken.map(([name]) => name)).toEqual(['release.yml publish', 'site.yml deploy']);
 });
+
+it('a release waits for native builds and for smoke tests of the package on every system', () => {
+  const publish = jobsOf(textOf('.github/workflows/release.yml')).get('publish') ?? '';
+  const needed = found(publish, /needs: \[([\w, ]+)\]/g).flatMap((names) => names.split(', '));
+  expect(needed.toSorted()).toEqual(['native', 'smoke']);
+});

@@ -184,7 +184,14 @@ describe('globals of a pickle', () => {
       'numpy.dtypes.Float32DType',
     ],
     ...['numpy.random._pickle.__randomstate_ctor', 'numpy.ma.core._mareconstruct', 'numpy.float64'],
-    ...['torch.nn.modules.conv.Conv2d', 'torch.nn.modules.conv._ConvNd', 'torch.optim.adam.Adam'],
+    ...[
+      'torch.nn.modules.conv.Conv2d',
+      'torch.nn.modules.conv._ConvNd',
+      'torch.nn.modules.rnn.LSTM',
+      'torch.nn.modules.activation.GELU',
+      'torch.optim.sgd.SGD',
+      'torch.optim.adam.Adam',
+    ],
     ...[
       'torch.nn.functional.relu',
       'torch.torch_version.TorchVersion',

@@ -122,7 +122,7 @@ const CLASS_MODULES: readonly RegExp[] = [
   /^torch\.optim\.(lr_scheduler|swa_utils|[a-z_]+)$/,
 ];
 
-const CLASS_NAME = /^_?[A-Z]\w*[a-z0-9]\w*$/;
+const CLASS_NAME = /^_?[A-Z]\w+$/;
 
 /** Names that such modules import from others. */
 const IMPORTED_NAMES: ReadonlySet<string> = new Set(

@@ -1,6 +1,8 @@
 /** The interface of a command, and the context in which it runs. */
 
 import { nearNames } from '../../errors/near-names.js';
+import type { Dtype } from '../../header/dtype.js';
+import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import type { Output } from '../output/output.js';
 import { type Style, styleOf } from '../output/style.js';
 import { visibleJson } from '../output/visible.js';
@@ -112,6 +114,15 @@ export function requireChoice<Choice extends string>(
 ): Choice {
   if (choices.includes(value as Choice)) return value as Choice;
   throw new UsageError(`--${option} takes ${choices.join(', ')}`);
+}
+
+/** A dtype in any case, under this or another library's name, such as `bf16` or `torch.bfloat16`. */
+export function requireDtypeChoice<Choice extends Dtype>(
+  option: string,
+  value: string,
+  choices: readonly Choice[],
+): Choice {
+  return requireChoice(option, dtypeOfOtherName(value), choices);
 }
 
 /** Throws a UsageError for surplus arguments. */

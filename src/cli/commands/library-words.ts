@@ -18,6 +18,15 @@ const ADVICE: readonly Advice[] = [
     elsewhere: '`convert --unknown-globals placeholder` reads the tensors without them',
   },
   {
+    said: "with unknownGlobals: 'placeholder' its tensors are read as state_dict() lists them",
+    here: [
+      'unknown-globals',
+      '--unknown-globals placeholder reads its tensors as state_dict() lists them',
+    ],
+    elsewhere:
+      '`convert --unknown-globals placeholder` reads its tensors as state_dict() lists them',
+  },
+  {
     said: 'pass the keys of one as root, or [] for all',
     here: ['root', 'pass the keys of one as --root, or [] for all'],
     elsewhere: '`convert --root` takes the keys of one, or [] for all',

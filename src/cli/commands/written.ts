@@ -21,7 +21,7 @@ import {
   type OptionValues,
   optionTexts,
   printResult,
-  requireChoice,
+  requireDtypeChoice,
   UsageError,
 } from './command.js';
 import { rootText } from './foreign-options.js';
@@ -208,10 +208,12 @@ function selectionOf(options: OptionValues): ChosenSelection {
   return {
     ...(names === undefined ? {} : { names }),
     ...(rename === undefined ? {} : { rename }),
-    ...(dtype === undefined ? {} : { dtype: requireChoice('dtype', dtype, CAST_TARGETS) }),
+    ...(dtype === undefined
+      ? {}
+      : { dtype: requireDtypeChoice('dtype', dtype as string, CAST_TARGETS) }),
     ...(dequantize === undefined
       ? {}
-      : { dequantize: requireChoice('dequantize', dequantize, PLAIN_DTYPES) }),
+      : { dequantize: requireDtypeChoice('dequantize', dequantize as string, PLAIN_DTYPES) }),
   };
 }
 

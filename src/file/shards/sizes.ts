@@ -13,9 +13,13 @@ const UNITS: ReadonlyMap<string, number> = new Map([
   ['MIB', 2 ** 20],
   ['GIB', 2 ** 30],
   ['TIB', 2 ** 40],
+  ['K', 1e3],
+  ['M', 1e6],
+  ['G', 1e9],
+  ['T', 1e12],
 ]);
 
-const UNIT = /(?:[kmgt]i?)?b$/i;
+const UNIT = /(?:(?:[kmgt]i?)?b|[kmgt])$/i;
 
 /** A decimal number as Python reads it, without a minus sign, in ASCII digits. */
 const PYTHON_NUMBER =
@@ -26,7 +30,7 @@ const MAX_TEXT_LENGTH = 1_000;
 
 const EXPECTED_SIZE =
   "a number of bytes from 0, or a text such as '5GB' with a number above 0 and one of the units " +
-  'B, KB, MB, GB, TB, KiB, MiB, GiB, TiB';
+  'B, K, M, G, T, KB, MB, GB, TB, KiB, MiB, GiB, TiB';
 
 /** The characters that Python strips, as far as they are ASCII. */
 function isBlank(code: number): boolean {
@@ -43,7 +47,7 @@ function trimPythonBlanks(text: string): string {
 
 /**
  * Number of bytes that a number or a text means; parts of a byte are cut off. A text is a number
- * above 0 and a unit in upper or lower case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and
+ * above 0 and a unit in upper or lower case: K, M, G, T, KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and
  * TiB of 1024, B is the byte. Gives the number that `huggingface_hub` gives for every positive size
  * it reads, if the digits are ASCII. `Infinity` means no limit. Errors call the argument `name`.
  *

@@ -50,13 +50,14 @@ export interface OpenTorchOptions extends StorageOptions {
   /**
    * The keys that lead to the state dict: a text with dots between them, such as `'state_dict'` or `'model.ema'`, or
    * an array, such as `['optimizer_states', 0]`, for numbers and for keys with dots; `[]` takes all tensors of the
-   * file. By default the checkpoint itself if it has tensors under its own keys and no dict with tensors beside them,
-   * else the only outermost dict with tensors.
+   * file. By default the state dict is chosen by the outermost keys: `state_dict`, `model`, `module`, `ema` and the
+   * like win over the rest, states of optimizers and random generators never do. Without such keys, it is the
+   * checkpoint itself if it has tensors under its own keys, else the only dict with tensors.
    */
   readonly root?: string | RootKeys | undefined;
   /**
    * How to treat classes and functions that are not on torch's own list: by default the file is refused; with
-   * `'placeholder'` they stay in `values()` as data. Names that run code are always refused, and nothing is ever run.
+   * `'placeholder'` they stay in `values()` as data, and whole modules are read as `state_dict()` lists them. Names that run code are always refused, and nothing is ever run.
    */
   readonly unknownGlobals?: UnknownGlobals | undefined;
 }
@@ -180,7 +181,7 @@ function openOne(
 /** A budget of its own: the memory of the search is free again when it ends. */
 function rootIn(value: PickleValue, { pickle }: ReadOptions, context: ErrorContext): RootKeys {
   const memory = new MemoryBudget(pickle, context);
-  return chooseRoot(tensorsIn(value, pickle.maxDepth, memory, context), context);
+  return chooseRoot(value, tensorsIn(value, pickle.maxDepth, memory, context), context);
 }
 
 function rootOf(root: string | RootKeys | undefined): RootKeys | undefined {

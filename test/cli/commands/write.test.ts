@@ -66,6 +66,16 @@ describe('split and merge', () => {
     expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(plan.castCount).toBe(7);
   });
+
+  it.each(['bf16', 'Bfloat16', 'torch.bfloat16', 'BF16'])(
+    'cast to %s, in files of 20M',
+    async (dtype) => {
+      const path = writeTemporary(LAYERED);
+      const args = ['split', path, temporaryPath('cast'), '--dtype', dtype, '--json'];
+      const { castCount } = JSON.parse(await printed([...args, '--max-shard-size', '20M']));
+      expect(castCount).toBe(2);
+    },
+  );
 });
 
 describe('convert SOURCE -', () => {

@@ -15,7 +15,7 @@ const MORE_UNITS = new Map([
   ['5GiB', 5 * 2 ** 30],
 ]);
 
-const UNIT_OF_OURS = /[^kmgt]b\W*$/i;
+const UNIT_OF_OURS = /([^kmgt]b|[kmgt])\W*$/i;
 
 /** Texts that Python accepts but nobody means: zero, negative sizes, digits of other scripts. */
 const REFUSED = ['0KB', '-5KB', '\uff15KB'];
@@ -37,6 +37,10 @@ describe('parseByteSize', () => {
 
   it.each([
     ['1kib', 1024],
+    ['20M', 20e6],
+    ['1.5 g', 1.5e9],
+    ['7k', 7000],
+    ['2T', 2e12],
     ['1.5MiB', 1.5 * 2 ** 20],
     ['2 TiB', 2 * 2 ** 40],
     [' 7 b ', 7],
@@ -53,6 +57,9 @@ describe('parseByteSize', () => {
   it.each([
     '5',
     'B',
+    'M',
+    '0K',
+    '5MM',
     '5 bytes',
     '1__0KB',
     '_1KB',
@@ -92,7 +99,7 @@ describe('parseByteSize', () => {
   it('shows what it was given and what it takes', () => {
     expect(() => parseByteSize('5PB', 'maxShardSize')).toThrow(
       "maxShardSize must be a number of bytes from 0, or a text such as '5GB' with a number above 0 " +
-        'and one of the units B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, but is "5PB"',
+        'and one of the units B, K, M, G, T, KB, MB, GB, TB, KiB, MiB, GiB, TiB, but is "5PB"',
     );
     expect(() => parseByteSize(5n as unknown as number, 'maxShardSize')).toThrow(
       expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),

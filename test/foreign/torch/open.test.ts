@@ -68,7 +68,7 @@ describe('the root of a checkpoint', () => {
     expect(() => openTorchCheckpoint(lightning, { root: [1.5] })).toThrow(TypeError);
   });
 
-  it('is the checkpoint itself also when it has dicts of tensors beside a tensor, or what is asked for', () => {
+  it('is the state dict also when tensors are next to it, or what is asked for', () => {
     const path = legacyFile(
       dict(
         [unicode('state_dict'), dict([unicode('w'), tensor('0', [2])])],
@@ -76,7 +76,9 @@ describe('the root of a checkpoint', () => {
       ),
       { 0: 2 },
     );
-    using whole = openTorchCheckpoint(path);
+    using chosen = openTorchCheckpoint(path);
+    expect(chosen.root).toEqual(['state_dict']);
+    using whole = openTorchCheckpoint(path, { root: [] });
     expect([whole.root, whole.keys()]).toEqual([[], ['global_step', 'state_dict.w']]);
     using weights = openTorchCheckpoint(path, { root: 'state_dict' });
     expect(weights.keys()).toEqual(['w']);

@@ -71,6 +71,9 @@ export const PLAIN_PICKLE = 'pickle wrote, and not torch.save';
 
 const PLACEHOLDER = "with unknownGlobals: 'placeholder' they stay in values() as data";
 
+const WHOLE_MODULE =
+  "it is a whole pickled module: with unknownGlobals: 'placeholder' its tensors are read as state_dict() lists them";
+
 /** Most packages that advice names, and the longest name. */
 const SHOWN_PACKAGES = 5;
 const SHOWN_PACKAGE_LENGTH = 60;
@@ -94,7 +97,7 @@ export function adviceFor(
 function remedyFor(forbidden: readonly GlobalNames[], isLoadable: boolean): string {
   const scan = 'scanPickle lists what loading it would run';
   if (forbidden.some(({ module }) => module.startsWith('torch.nn.modules.'))) {
-    return 'it is a whole pickled module: save its state_dict() instead';
+    return WHOLE_MODULE;
   }
   if (forbidden.some(loadsInnerFile)) {
     const load = 'load it in Python, only if you trust it, and save it with torch.save';

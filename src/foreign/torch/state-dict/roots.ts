@@ -5,7 +5,8 @@ import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
 import { readEach } from '../../tensors/tensor-problems.js';
-import { keysOf, type Place, placeAt, showKey, showKeys } from './names.js';
+import { isModule, registeredIn } from './modules.js';
+import { type Place, placeAt, showKey, showKeys } from './names.js';
 import { keyText } from './python-text.js';
 import { type AnyTensor, isTensor, partsOf, RefusedTensor } from './values.js';
 
@@ -42,15 +43,26 @@ export function tensorsIn(
   const found: PlacedTensor[] = [];
   if (isTensor(root)) return [{ place: undefined, tensor: root, within: 'map' }];
   const seen = new Set<PickleValue>([root]);
+  /** Modules that are being walked through: a module may occur under several names. */
+  const openModules = new Set<PickleValue>([root]);
   const open: OpenContainer[] = [];
+  const isWalked = (value: PickleValue): boolean =>
+    isModule(value) ? openModules.has(value) : seen.has(value);
   const outermost = isContainer(root) ? childrenOf(root) : undefined;
   if (outermost !== undefined) {
-    open.push({ place: undefined, isMap: true, owner: undefined, children: outermost });
+    open.push({
+      value: root,
+      place: undefined,
+      isMap: true,
+      owner: undefined,
+      children: outermost,
+    });
   }
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
     const next = top.children.next();
     if (next.done === true) {
       open.pop();
+      openModules.delete(top.value);
       continue;
     }
     const [key, value, owner = top.owner] = next.value;
@@ -60,13 +72,14 @@ export function tensorsIn(
       const tensor = owner === undefined ? value : tensorWithin(owner, value);
       const within = owner !== undefined ? 'object' : top.isMap ? 'map' : 'list';
       found.push({ place, tensor, within });
-    } else if (isContainer(value) && !isShortAndPlain(value) && !seen.has(value)) {
+    } else if (isContainer(value) && !isShortAndPlain(value) && !isWalked(value)) {
       seen.add(value);
+      openModules.add(value);
       if (open.length >= maxDepth) throw tooDeep(maxDepth, context);
       const children = childrenOf(value);
       if (children === undefined) continue;
       const place = placeAt(top.place, key, open.length, memory, context);
-      open.push({ place, isMap: isMapping(value), owner, children });
+      open.push({ value, place, isMap: isMapping(value), owner, children });
     }
   }
   return found;
@@ -74,6 +87,7 @@ export function tensorsIn(
 
 /** A value to walk through. */
 interface OpenContainer {
+  readonly value: PickleValue;
   readonly place: Place | undefined;
   readonly isMap: boolean;
   /** The unknown object whose arguments or state contain it. */
@@ -87,6 +101,7 @@ type Child = readonly [PickleValue, PickleValue, Placeholder?];
 function isMapping(value: PickleValue): boolean {
   return (
     value instanceof PickleMap ||
+    isModule(value) ||
     (value instanceof Placeholder && value.isFilled && value.entries.size > 0)
   );
 }
@@ -109,6 +124,7 @@ function isContainer(value: PickleValue): boolean {
 /** Keys and values of a container that may hold tensors; undefined if it holds only numbers and texts. */
 function childrenOf(value: PickleValue): Iterator<Child> | undefined {
   if (value instanceof PickleMap) return value.size === 0 ? undefined : value[Symbol.iterator]();
+  if (isModule(value)) return registeredIn(value);
   if (value instanceof Placeholder) return attributesOf(value);
   const items = value instanceof PickleList ? value.items : value;
   // Most arrays are shapes, and this passes millions of numbers fast.
@@ -128,61 +144,127 @@ function isShortAndPlain(value: PickleValue): boolean {
  */
 function* attributesOf(object: Placeholder): Generator<Child, void, void> {
   const { args, state } = object;
+  // The attributes of a ModelOutput repeat its entries.
+  const repeated = new Set<PickleValue>();
   if (object.isFilled) {
-    yield* object.entries;
+    for (const [key, value] of object.entries) {
+      if (isTensor(value)) repeated.add(value);
+      yield [key, value];
+    }
     yield* object.items.items.entries();
   }
-  for (const [key, value] of args.entries()) yield [key, value, object];
-  if (!(state instanceof PickleMap)) yield ['state', state, object];
-  else for (const [key, value] of state) yield [key, value, object];
+  const attributes = state instanceof PickleMap ? state : ([['state', state]] as const);
+  for (const [key, value] of [...args.entries(), ...attributes]) {
+    if (!repeated.has(value)) yield [key, value, object];
+  }
 }
 
 function isObject(value: PickleValue): value is PickleValue & object {
   return typeof value === 'object' && value !== null;
 }
 
+/** Keys of dicts that are a model's state dict. */
+const MODEL_KEY =
+  /^(state_?dict|model|module|ema|net(work)?|params|weights|string_to_param)(_(state_?dict|state|ema|params|weights))*$|^(model|ema|module|net)_(state|state_?dict|model|module|net|params|weights)(_ema)?$/i;
+
+/** Keys of states that belong to the training, not to the model. */
+const TRAINING_KEY =
+  /(^|_)(rng|random)(_|$)|rng_?states?|optim|scheduler|grad_?scaler|^(amp|scaler|loops|callbacks|lr_sched\w*)$/i;
+
 /**
- * The keys of the state dict. The checkpoint itself if it has tensors under its own keys; else the only outermost
- * dict with tensors; else the only list with tensors.
+ * The keys of the state dict, decided from the outermost value inwards. States of the training never win; state dicts
+ * under a model's key win over the rest. Else the value itself if it has tensors under its own keys; else its only
+ * part with tensors.
  *
  * @throws FormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
  */
-export function chooseRoot(tensors: readonly PlacedTensor[], context: PickleContext): RootKeys {
-  const [first, ...others] = outermost(tensors);
-  if (first === undefined) return [];
-  if (others.length > 0) {
-    throw new FormatError(
-      'SAFETENSORS_AMBIGUOUS_ROOT',
-      `expected one state dict, found several: ${listCandidates([first, ...others])}; pass the keys of one as root, or [] for all`,
-      context,
-    );
+export function chooseRoot(
+  root: PickleValue,
+  tensors: readonly PlacedTensor[],
+  context: PickleContext,
+): RootKeys {
+  const isOnlyLists = tensors.every(({ within }) => within === 'list');
+  let counted = isOnlyLists ? tensors : tensors.filter(({ within }) => within !== 'list');
+  const keys: (string | number)[] = [];
+  let isModel = false;
+  for (let value: PickleValue | undefined = root; value !== undefined; ) {
+    if (counted.length === 0 || !isTransparent(value)) return keys;
+    const all = partsAt(counted, keys.length);
+    const parts = all.filter(({ key }) => isModel || !isOf(TRAINING_KEY, key));
+    const models = parts.filter(({ key, isTensor }) => !isTensor && isOf(MODEL_KEY, key));
+    const own = parts.filter(({ isTensor }) => isTensor);
+    const inner = parts.filter(({ isTensor }) => !isTensor);
+    const [chosen, ...others] = models.length > 0 ? models : inner;
+    if (parts.length === 0) throw ambiguous('only states of the training', all, context);
+    if (models.length === 0) {
+      const isTraining = parts.length < all.length;
+      // A part of a model has parts of its own.
+      if (own.length > 0 && (inner.length === 0 || !isTraining)) return keys;
+      if (isModel && others.length > 0) return keys;
+      if (own.length > 0) throw ambiguous('several', parts, context);
+    }
+    if (chosen === undefined) return keys;
+    if (others.length > 0) throw ambiguous('several', [chosen, ...others], context);
+    isModel ||= models.length > 0;
+    const { key } = chosen;
+    keys.push(typeof key === 'number' ? key : keyText(key));
+    value = childAt(value, keys.at(-1) as string | number);
+    counted = counted.filter(({ place }) => keyAt(place, keys.length - 1) === key);
   }
-  return keysOf(first.place).map((key) => (typeof key === 'number' ? key : keyText(key)));
+  return keys;
 }
 
-interface Candidate {
+/** A part of a value: a tensor, or something with tensors. */
+interface Part {
+  readonly key: PickleValue;
   readonly place: Place | undefined;
+  readonly isTensor: boolean;
   count: number;
 }
 
-/** The outermost parts that have tensors under their own keys. */
-function outermost(tensors: readonly PlacedTensor[]): Candidate[] {
-  const inMaps = tensors.filter(({ within }) => within === 'map');
-  const counted = inMaps.length > 0 ? inMaps : tensors.filter(({ within }) => within === 'list');
-  let fewest = Number.POSITIVE_INFINITY;
-  for (const { place } of counted) fewest = Math.min(fewest, place?.depth ?? 0);
-  const candidates = new Map<Place | undefined, Candidate>();
-  for (const { place } of counted) {
-    if ((place?.depth ?? 0) > fewest) continue;
-    const parent = place?.parent;
-    const candidate = candidates.get(parent) ?? { place: parent, count: 0 };
-    candidate.count++;
-    candidates.set(parent, candidate);
+/** The parts of the value at a depth, by their keys. */
+function partsAt(tensors: readonly PlacedTensor[], depth: number): Part[] {
+  const parts = new Map<PickleValue, Part>();
+  for (const { place } of tensors) {
+    const at = placeAtDepth(place, depth + 1);
+    const key = at?.key ?? null;
+    const part = parts.get(key) ?? { key, place: at, isTensor: at === place, count: 0 };
+    part.count++;
+    parts.set(key, part);
   }
-  return [...candidates.values()];
+  return [...parts.values()];
 }
 
-function listCandidates(candidates: readonly Candidate[]): string {
+function placeAtDepth(place: Place | undefined, depth: number): Place | undefined {
+  let at = place;
+  while (at !== undefined && at.depth > depth) at = at.parent;
+  return at;
+}
+
+function keyAt(place: Place | undefined, depth: number): PickleValue | undefined {
+  return placeAtDepth(place, depth + 1)?.key;
+}
+
+function isOf(pattern: RegExp, key: PickleValue): boolean {
+  return typeof key === 'string' && pattern.test(key);
+}
+
+/** Whether keys lead into a value; a module, and an object that is not built, are taken as a whole. */
+function isTransparent(value: PickleValue): boolean {
+  return (
+    !isTensor(value) && (!(value instanceof Placeholder) || (value.isFilled && !isModule(value)))
+  );
+}
+
+function ambiguous(found: string, parts: readonly Part[], context: PickleContext): FormatError {
+  return new FormatError(
+    'SAFETENSORS_AMBIGUOUS_ROOT',
+    `expected one state dict, found ${found}: ${listCandidates(parts)}; pass the keys of one as root, or [] for all`,
+    context,
+  );
+}
+
+function listCandidates(candidates: readonly Part[]): string {
   const shown = candidates.slice(0, SHOWN_CANDIDATES).map(({ place, count }) => {
     return `${showKeys(place)} (${count} tensor${count === 1 ? '' : 's'})`;
   });
@@ -237,6 +319,10 @@ function listKeys(value: PickleValue): string {
 }
 
 function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
+  if (isModule(value)) {
+    for (const [name, part] of registeredIn(value)) if (name === `${key}`) return part;
+    return undefined;
+  }
   // An unknown object offers its entries and items.
   if (value instanceof Placeholder) {
     if (!value.isFilled) return undefined;

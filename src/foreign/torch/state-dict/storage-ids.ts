@@ -2,7 +2,7 @@
 
 import { FormatError, quoteName } from '../../../errors/errors.js';
 import { type PickleContext, placeText } from '../../pickle/limits.js';
-import { PickleBytes, type PickleValue } from '../../pickle/values.js';
+import { PickleBytes, PickleGlobal, type PickleValue } from '../../pickle/values.js';
 import { TorchGlobal } from './globals.js';
 import { TorchStorage, TorchStorageView } from './values.js';
 
@@ -11,6 +11,9 @@ const KEY = /^[0-9A-Za-z_.-]{1,64}$/;
 
 /** Longest name of a device. */
 const LONGEST_TEXT = 1000;
+
+/** Parts of the persistent id of a module's class. */
+const MODULE_LENGTH = 4;
 
 /** The storages that a checkpoint's pickle names. */
 export class StorageIds {
@@ -27,10 +30,15 @@ export class StorageIds {
     this.#context = context;
   }
 
-  /** ("storage", class, key, location, element count), in the legacy stream with a view. */
-  resolve(id: PickleValue, at: number): TorchStorage | TorchStorageView {
+  /**
+   * ("storage", class, key, location, element count), in the legacy stream with a view; there also ("module", class,
+   * file, source) for the class of a whole module, whose source torch only compares.
+   */
+  resolve(id: PickleValue, at: number): TorchStorage | TorchStorageView | PickleGlobal {
     const parts = Array.isArray(id) ? id : [];
     const [tag, type, name, location, count] = parts;
+    const isModule = this.#hasViews && idText(tag) === 'module' && parts.length === MODULE_LENGTH;
+    if (isModule && type instanceof PickleGlobal && type.isUnknown) return type;
     if (idText(tag) !== 'storage' || parts.length !== (this.#hasViews ? 6 : 5)) {
       return this.#refuse('the persistent id of a storage', 'another one', at);
     }

@@ -49,6 +49,7 @@ function sourcesChangedAt() {
 }
 
 if ((statSync(target, { throwIfNoEntry: false })?.mtimeMs ?? 0) <= sourcesChangedAt()) {
+  console.error('building the addon from native …');
   run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build', '--jobs', 'max']);
   // A new file, not new bytes in the old one, which a running program may have mapped.
   mkdirSync(dirname(target), { recursive: true });

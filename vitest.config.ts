@@ -82,10 +82,10 @@ const bundleForSources: Plugin = {
   },
 };
 
-/** Unit tests that replace modules, and need a process each. */
-const mocked = unitTests().filter((path) =>
-  /vi\.(?:mock|doMock|resetModules)\(/.test(textOf(path)),
-);
+/** Unit tests that replace modules, globals or clocks, which the modules of `src` would remember: a process each. */
+const REPLACING =
+  /vi\.(?:mock|doMock|resetModules|useFakeTimers|setSystemTime|stubGlobal)\(|spyOn\((?:globalThis|performance|Date|process)\b/;
+const mocked = unitTests().filter((path) => REPLACING.test(textOf(path)));
 
 /** `npx vitest test/tensor` runs these only. */
 const projects = [

@@ -454,6 +454,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** @internal The metadata of every file. */
   async metadataOfFiles(signal?: AbortSignal): Promise<(ReadonlyMap<string, string> | null)[]> {
+    requireSignal(signal);
     this.#shards.requireOpen();
     return await runAsync(this.#catalog.metadataOfFiles(), signal);
   }

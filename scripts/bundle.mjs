@@ -1,9 +1,9 @@
 // Bundles the entry points of the package from src/ into lib/, with their types.
 //
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
-// `src/NAME.ts`. An entry for browsers is one file of its own, without anything of Node. `bin` lists the
-// program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command would
-// cost as much time as it saves, and shares the files of the entries.
+// `src/NAME.ts`. Entries for browsers share chunks of their own in `lib/browser`, without anything of Node. `bin`
+// lists the program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command
+// would cost as much time as it saves, and shares the files of the entries.
 //
 // The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public
 // names of it, and no others. The other entries import shared code from there, so a class is the same whichever entry it
@@ -259,16 +259,14 @@ await write(
   },
 );
 await write({ index }, { ...forNode, plugins: [namesOfCore] }, { sourcemap: false });
-for (const name of browserEntries) {
-  await write(
-    entrySources([name]),
-    { platform: 'browser', transform: { target: 'es2022' }, plugins: [noBuiltins] },
-    // Pages load it as it is. Bundlers minify it again, and write a separate map.
-    {
-      codeSplitting: false,
-      sourcemap: false,
-      minify: minified({ removeWhitespace: true }),
-    },
-  );
-}
+await write(
+  entrySources(browserEntries),
+  { platform: 'browser', transform: { target: 'es2022' }, plugins: [noBuiltins] },
+  // Pages load them as they are. Bundlers minify them again, and write a separate map.
+  {
+    chunkFileNames: 'browser/[name].js',
+    sourcemap: false,
+    minify: minified({ removeWhitespace: true }),
+  },
+);
 chmodSync(join(lib, 'cli.js'), 0o755);

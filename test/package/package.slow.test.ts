@@ -90,6 +90,7 @@ describe('the tarball', () => {
       'lib/hub-browser.js',
       'lib/inspect-browser.js',
       'lib/quantized-browser.js',
+      ...readdirSync(join(folder, 'copy/lib/browser')).map((name) => `lib/browser/${name}`),
       // The other pictures of the viewer are not packed.
       ...filesBelow('docs').filter(
         (path) => !/^docs\/(?:formats\.md|internals\/|viewer\/)/.test(path),

@@ -10,6 +10,9 @@ const MAX_NEAR_NAMES = 3;
 /** Share of the longer name that must agree at the two ends. */
 const LEAST_AGREEMENT = 0.6;
 
+/** Shorter texts are in too many names by chance. Whole parts between dots may be as short. */
+const MIN_CONTAINED_LENGTH = 3;
+
 function agreement(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length);
   let start = 0;
@@ -19,9 +22,26 @@ function agreement(a: string, b: string): number {
   return (start + end) / Math.max(a.length, b.length);
 }
 
+/** Whether a text is in a name and ends at its dots on both sides. */
+function hasParts(name: string, text: string): boolean {
+  return `.${name}.`.includes(`.${text}.`);
+}
+
+/** Zero for unlike names; above 1 where one contains the other, above 2 as whole parts, above 3 for the same ends. */
+function likeness(wanted: string, candidate: string): number {
+  const alike = agreement(wanted, candidate);
+  if (alike >= LEAST_AGREEMENT) return 3 + alike;
+  if (wanted === '' || candidate === '') return 0;
+  const longer = Math.max(wanted.length, candidate.length);
+  const share = Math.min(wanted.length, candidate.length) / longer;
+  if (hasParts(candidate, wanted) || hasParts(wanted, candidate)) return 2 + share;
+  const isContained = wanted.length >= MIN_CONTAINED_LENGTH && candidate.includes(wanted);
+  return isContained ? 1 + share : 0;
+}
+
 /**
  * Returns the names most like `name`, best first, at most three: those that agree with it in most characters at both
- * ends, ignoring case. Leaves out names above 200 characters.
+ * ends, then those that contain it, ignoring case. Leaves out names above 200 characters.
  */
 export function nearNames(name: string, names: Iterable<string>): string[] {
   if (name.length > MAX_COMPARED_LENGTH) return [];
@@ -31,8 +51,8 @@ export function nearNames(name: string, names: Iterable<string>): string[] {
   for (const candidate of names) {
     if (compared++ === MAX_COMPARED_NAMES) break;
     if (candidate.length > MAX_COMPARED_LENGTH) continue;
-    const score = agreement(wanted, candidate.toLowerCase());
-    if (score >= LEAST_AGREEMENT) found.push({ name: candidate, score });
+    const score = likeness(wanted, candidate.toLowerCase());
+    if (score > 0) found.push({ name: candidate, score });
   }
   found.sort((a, b) => b.score - a.score);
   return found.slice(0, MAX_NEAR_NAMES).map((entry) => entry.name);

@@ -1,6 +1,7 @@
 /** Reads small files beside the weights, such as `config.json`. */
 
 import { dirname, join } from 'node:path';
+import { parsePythonJson } from '../header/json/python-json.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
 import type { Steps } from '../platform/io/steps.js';
@@ -44,7 +45,7 @@ export function* readJsonBeside(place: BesidePlace, name: string): Steps<unknown
   try {
     const file = yield* readBeside(place, name);
     if (file === undefined || file.bytes.length < file.byteLength) return undefined;
-    return JSON.parse(new TextDecoder().decode(file.bytes));
+    return parsePythonJson(file.bytes);
   } catch {
     return undefined;
   }

@@ -133,11 +133,25 @@ export class HeaderParser {
     if (!reader.enter(CLOSE_BRACE)) return;
     this.#keys.clear();
     do {
-      this.#keys.add(reader.readKey());
-      if (reader.peek() !== QUOTE) reader.fail('a string as the value of a metadata key');
+      const keyAt = reader.readKey();
+      this.#keys.add(keyAt);
+      reader.metadataKeyAt = keyAt;
+      if (reader.peek() !== QUOTE) reader.failAt(reader.at, 'a string', this.#valueKind());
       reader.readString();
+      reader.metadataKeyAt = -1;
     } while (reader.hasNext(CLOSE_BRACE));
     this.#noteRepeated(this.metadataAt);
+  }
+
+  /** The kind of the JSON value that begins here, for messages; undefined unless it is one. */
+  #valueKind(): string | undefined {
+    const { bytes, at } = this.#reader;
+    const byte = bytes[at] as number;
+    if (byte === OPEN_BRACE) return 'an object';
+    if (byte === OPEN_BRACKET) return 'an array';
+    const start = String.fromCharCode(...bytes.subarray(at, at + 5));
+    if (/^-?\d/.test(start)) return 'a number';
+    return /^(?:null|true|false)/.exec(start)?.[0];
   }
 
   #readTensor(nameAt: number): void {

@@ -12,6 +12,7 @@ import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
 import { type CheckpointProblem, isOfFile } from '../file/shards/verification-error.js';
 import type { FileBeside } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
+import { parsePythonJson } from '../header/json/python-json.js';
 import { inTurns } from '../header/json/slices.js';
 import { Slots } from '../tensor/pieces.js';
 import { requireInside } from './found-file.js';
@@ -213,7 +214,7 @@ export async function parsedConfig(
   try {
     const config = await fetched;
     if (config === undefined || config.bytes.length < config.byteLength) return undefined;
-    return JSON.parse(new TextDecoder().decode(config.bytes));
+    return parsePythonJson(config.bytes);
   } catch {
     signal.throwIfAborted();
     return undefined;

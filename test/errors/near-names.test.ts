@@ -1,3 +1,5 @@
+import process from 'node:process';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { nearNames } from '../../src/errors/near-names.js';
 
@@ -41,4 +43,42 @@ test('looks at a bounded number of names', () => {
   }
   expect(nearNames('x', endless())).toEqual([]);
   expect(looked).toBeLessThan(50_000);
+});
+
+test('a part of a name: whole parts between dots first, then shorter names', () => {
+  const names = [
+    'h.0.ln_1.weight',
+    'h.0.attn.c_attn.weight',
+    'h.0.attn.c_attn.bias',
+    'ln_f.weight',
+  ];
+  expect(nearNames('c_attn', names)).toEqual(['h.0.attn.c_attn.bias', 'h.0.attn.c_attn.weight']);
+  const layers = ['layers.0.input_layernorm.weight', 'layers.1.norm1.weight', 'model.norm.weight'];
+  expect(nearNames('norm', layers)).toEqual([...layers].reverse());
+  expect(nearNames('Norm', layers)).toHaveLength(3);
+  expect(nearNames('h', names)).toEqual([
+    'h.0.ln_1.weight',
+    'h.0.attn.c_attn.bias',
+    'h.0.attn.c_attn.weight',
+  ]);
+  // One or two letters are in too many names by chance.
+  expect(nearNames('c_', names)).toEqual([]);
+});
+
+test('a name with a prefix too many', () => {
+  expect(nearNames('transformer.h.0.wte', ['wte', 'h.0.wte', 'e'])).toEqual(['h.0.wte', 'wte']);
+});
+
+test('any part of a name leads to the name', () => {
+  const part = fc.stringMatching(/^[a-z_0-9]{1,12}$/);
+  const path = fc.array(part, { minLength: 1, maxLength: 6 });
+  const property = fc.property(path, fc.nat(), fc.nat(), (parts, from, count) => {
+    const name = parts.join('.');
+    const begin = from % parts.length;
+    const chosen = parts.slice(begin, begin + 1 + (count % (parts.length - begin))).join('.');
+    expect(nearNames(chosen.toUpperCase(), ['%', name, '?'])).toEqual([name]);
+    const inside = name.slice(begin, begin + 3 + count);
+    if (inside.length >= 3) expect(nearNames(inside, ['%', name, '?'])).toEqual([name]);
+  });
+  fc.assert(property, { seed: Number(process.env['SAFETENSORS_SEED'] ?? 20261128) });
 });

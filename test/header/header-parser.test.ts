@@ -1,8 +1,12 @@
 /** Descriptions of the usual spelling are read faster, and must get the same verdict as others. */
+import process from 'node:process';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { quoteName } from '../../src/errors/errors.js';
 import { DTYPE_NAMES, DTYPES } from '../../src/header/dtype.js';
 import { type Header, scanHeader } from '../../src/header/header.js';
 import { inOneGo } from '../../src/header/json/slices.js';
+import { anyText } from '../support/any-text.js';
 import { thrownBy } from './header-files.js';
 
 /** The scanner's result for a header. */
@@ -118,12 +122,6 @@ describe('messages say', () => {
     ['that a description is no object', '{"t":1}', 'an object that describes the tensor', '"1"'],
     ['that metadata are no object', '{"__metadata__":1}', 'an object or null as metadata', '"1"'],
     [
-      'that a value of the metadata is no string',
-      '{"__metadata__":{"a":1}}',
-      'a string as the value of a metadata key',
-      '"1"',
-    ],
-    [
       'that metadata come twice',
       '{"__metadata__":{},"__metadata__":null}',
       'no second "__metadata__"',
@@ -223,4 +221,60 @@ test.each([
   ['{"__metadata__": null }', 17, 21],
 ])('the place of the metadata in %s', (json, metadataAt, metadataEnd) => {
   expect(scan(json, 0)).toMatchObject({ metadataAt, metadataEnd });
+});
+
+describe('a wrong value in the metadata is named by its key', () => {
+  const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);
+  const WRONG: readonly (readonly [value: string | Uint8Array, what: string])[] = [
+    ['1', 'expected a string at header byte AT, found a number'],
+    ['-0.5e3', 'expected a string at header byte AT, found a number'],
+    ['null', 'expected a string at header byte AT, found null'],
+    ['true', 'expected a string at header byte AT, found true'],
+    ['false', 'expected a string at header byte AT, found false'],
+    ['{"a":"b"}', 'expected a string at header byte AT, found an object'],
+    ['["a"]', 'expected a string at header byte AT, found an array'],
+    ['nil', 'expected a string at header byte AT, found "n"'],
+    ['', 'expected a string at header byte AT, found "'],
+    ['"\\ud800"', 'expected a low surrogate'],
+    ['"\\x"', 'expected a valid escape sequence'],
+    ['"a\nb"', 'expected control characters to be escaped'],
+    [Uint8Array.of(0x22, 0xff, 0x22), 'expected UTF-8, found byte 0xff'],
+  ];
+
+  test('of random keys, at random places', () => {
+    const keys = fc.uniqueArray(anyText({ maxLength: 8 }), { minLength: 1, maxLength: 6 });
+    const property = fc.property(
+      keys,
+      fc.nat(),
+      fc.constantFrom(...WRONG),
+      fc.constantFrom('', ' ', '\n\t'),
+      (names, chosen, [value, what], space) => {
+        const wrong = chosen % names.length;
+        const encoder = new TextEncoder();
+        const parts: Uint8Array[] = [encoder.encode('{"__metadata__":{')];
+        let at = 0;
+        for (const [i, name] of names.entries()) {
+          parts.push(encoder.encode(`${i === 0 ? '' : ','}${JSON.stringify(name)}:${space}`));
+          if (i === wrong) at = Buffer.concat(parts).length;
+          const bytes = typeof value === 'string' ? encoder.encode(value) : value;
+          parts.push(i === wrong ? bytes : encoder.encode('"x"'));
+        }
+        parts.push(encoder.encode('}}'));
+        const error = thrownBy(() => inOneGo(scanHeader(Buffer.concat(parts), 0, {}))) as Error;
+        const start = `metadata key ${quoteName(names[wrong] as string)}: `;
+        expect(error.message).toContain(start + what.replace('AT', `${at}`));
+      },
+    );
+    fc.assert(property, { seed: SEED, numRuns: 500 });
+  });
+
+  test('but not another key, nor a later fault', () => {
+    const open = (json: string | Uint8Array): string =>
+      (thrownBy(() => inOneGo(scanHeader(Buffer.from(json), 0, {}))) as Error).message;
+    expect(open('{"__metadata__":{"a":"b"},"t":1}')).not.toContain('metadata key');
+    expect(open('{"__metadata__":{"a":"b" "c":"d"}}')).not.toContain('metadata key');
+    // Bytes that are not UTF-8 are reported first, wherever they are.
+    const later = Buffer.concat([Buffer.from('{"__metadata__":{"a":1},"'), Buffer.of(0xff)]);
+    expect(open(later)).toBe('expected UTF-8, found byte 0xff at header byte 25');
+  });
 });

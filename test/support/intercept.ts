@@ -22,7 +22,7 @@ export function intercept(name: string, instead: (own: Call, args: never[]) => u
 }
 
 /** An error as that of Node for a call of the system. */
-export function systemError(code: 'EIO' | 'EACCES' | 'EPERM'): Error {
+export function systemError(code: keyof typeof constants.errno): Error {
   return Object.assign(new Error(`${code}: as if`), {
     code,
     errno: -constants.errno[code],

@@ -41,6 +41,10 @@ const ADVICE: readonly Advice[] = [
     elsewhere: 'without --in-place the file is written anew',
   },
   { said: ', or wait longer with `lockTimeout`', elsewhere: '' },
+  {
+    said: 'the file system cannot sync files: pass { durable: false }',
+    elsewhere: 'the file system cannot sync files: write to another one',
+  },
   { said: ", or open the file with { storage: 'read' }", elsewhere: '' },
   { said: 'which safetensors-mmap/convert opens', elsewhere: 'which `convert` converts' },
   {

@@ -111,7 +111,7 @@ const importAll: Action = async (context, options, source, [from, ...more]) => {
 function readObject(path: string): Record<string, string> {
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(path, 'utf8'));
+    value = JSON.parse(readFileSync(path, 'utf8').replace(/^\ufeff/, ''));
   } catch (error) {
     if (!(Object(error).name === 'SyntaxError')) throw error;
     throw new UsageError(`${path}: expected JSON: ${Object(error).message}`);

@@ -66,6 +66,7 @@ export class IndexParser {
   /** Reads the whole index; repeated names are all kept. */
   *parse(): Slices<void> {
     const reader = this.reader;
+    reader.skipByteOrderMark();
     if (reader.peek() !== OPEN_BRACE) this.#failStart();
     const objectAt = reader.at;
     const keys = new ObjectKeys();

@@ -2,7 +2,7 @@
  * A strict JSON reader (RFC 8259) over bytes. It goes through a text once, checks every byte and makes
  * no objects. The caller decides what a value means and which positions to keep.
  */
-import { type ErrorContext, FormatError } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import {
   decodeString,
   escapedUnit,
@@ -10,7 +10,15 @@ import {
   isLowSurrogate,
   PLAIN_BYTES,
 } from './strings.js';
-import { checkUtf8, describeByte, HEADER_TEXT, sequenceEnd, type TextKind } from './utf8.js';
+import {
+  BYTE_ORDER_MARK,
+  checkUtf8,
+  describeByte,
+  HEADER_TEXT,
+  hasByteOrderMark,
+  sequenceEnd,
+  type TextKind,
+} from './utf8.js';
 
 // skip.ts and strings.ts define some of these again: without a bundler, imported constants made reading
 // a shape of 50 million dimensions 40 % slower, since interpreted code looks each of them up.
@@ -83,6 +91,8 @@ export class JsonReader {
   readonly halves: Uint32Array = new Uint32Array(2);
   /** Position of the name of the tensor that is being read, for messages; -1 if absent. */
   tensorAt = -1;
+  /** Position of the metadata key whose value is being read, for messages; -1 outside such values. */
+  metadataKeyAt = -1;
   // A copy of bytes.length: in interpreted code, asking a typed array for it costs a call.
   readonly #length: number;
   readonly #context: ErrorContext;
@@ -95,6 +105,11 @@ export class JsonReader {
     this.#length = bytes.length;
     this.#context = context;
     this.#kind = kind;
+  }
+
+  /** Skips the byte order mark that Windows editors write before UTF-8 text. */
+  skipByteOrderMark(): void {
+    if (hasByteOrderMark(this.bytes)) this.at = BYTE_ORDER_MARK.length;
   }
 
   /** Skips whitespace and returns the byte that follows, -1 at the end; does not consume it. */
@@ -293,13 +308,21 @@ export class JsonReader {
    */
   failAt(at: number, expected: string, found?: string): never {
     const { noun, syntaxCode } = this.#kind;
-    checkUtf8(this.bytes, this.#context, '', this.#kind);
+    const key = this.#metadataKey();
+    // All strings before this position are valid: bytes outside ASCII here are the first that are not UTF-8.
+    const isNotUtf8 = (this.bytes[at] ?? 0) >= 0x80;
+    checkUtf8(this.bytes, this.#context, isNotUtf8 ? key : '', this.#kind);
     const tensor = this.tensorAt === -1 ? undefined : decodeString(this.bytes, this.tensorAt);
     throw new FormatError(
       syntaxCode,
-      `expected ${expected} at ${noun} byte ${at}, found ${found ?? describeByte(this.bytes, at, noun)}`,
+      `${key}expected ${expected} at ${noun} byte ${at}, found ${found ?? describeByte(this.bytes, at, noun)}`,
       { ...this.#context, tensor },
     );
+  }
+
+  #metadataKey(): string {
+    if (this.metadataKeyAt === -1) return '';
+    return `metadata key ${quoteName(decodeString(this.bytes, this.metadataKeyAt))}: `;
   }
 }
 

@@ -84,6 +84,14 @@ export function checkUtf8(
   );
 }
 
+/** U+FEFF in UTF-8. JSON forbids it at the start of a text; Windows editors write it. */
+export const BYTE_ORDER_MARK: readonly number[] = [0xef, 0xbb, 0xbf];
+
+/** Whether a text begins with the byte order mark of UTF-8. */
+export function hasByteOrderMark(bytes: Uint8Array): boolean {
+  return BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte);
+}
+
 /** Describes a byte of a text in a message. */
 export function describeByte(
   bytes: Uint8Array,
@@ -92,6 +100,11 @@ export function describeByte(
 ): string {
   const byte = bytes[at];
   if (byte === undefined) return `the end of the ${noun}`;
+  if (at === 0) {
+    if (hasByteOrderMark(bytes)) return 'a byte order mark';
+    // FF FE or FE FF: U+FEFF in either byte order.
+    if (byte >= 0xfe && byte + (bytes[1] ?? 0) === 0x1fd) return 'the byte order mark of UTF-16';
+  }
   if (byte > 0x20 && byte < 0x7f) return `"${String.fromCharCode(byte)}"`;
   return `byte 0x${byte.toString(16).padStart(2, '0')}`;
 }

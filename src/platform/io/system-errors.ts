@@ -3,6 +3,9 @@
 import { getSystemErrorMap, types } from 'node:util';
 import { systemErrorCode } from '../addon/errno.js';
 
+/** Errors of file systems that cannot sync. */
+export const CANNOT_SYNC: readonly string[] = ['EINVAL', 'ENOSYS', 'ENOTSUP'];
+
 function describe(code: string, text: string, syscall: string, path: string): string {
   return `${code}: ${text}, ${syscall} '${path}'`;
 }
@@ -30,7 +33,12 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
   if (typeof errno !== 'number') return error;
   const code = systemErrorCode(errno);
   const text = getSystemErrorMap().get(errno)?.[1] ?? 'failed';
-  const named = new Error(describe(code, text, call ?? syscall, path), { cause: error });
+  const advice =
+    syscall === 'fsync' && CANNOT_SYNC.includes(code)
+      ? '; the file system cannot sync files: pass { durable: false }'
+      : '';
+  const message = describe(code, text, call ?? syscall, path) + advice;
+  const named = new Error(message, { cause: error });
   return Object.assign(named, { errno, code, syscall: call ?? syscall, path });
 }
 

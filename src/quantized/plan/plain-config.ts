@@ -4,6 +4,7 @@
  */
 
 import { FormatError, QuantizationError } from '../../errors/errors.js';
+import { parsePythonJson, replacePythonNumbers } from '../../header/json/python-json.js';
 import { CLOSE_BRACE, JsonReader, OPEN_BRACE } from '../../header/json/reader.js';
 import { skipValue } from '../../header/json/skip.js';
 import { decodeString } from '../../header/json/strings.js';
@@ -25,9 +26,6 @@ const SECTIONS: ReadonlySet<string> = new Set([
 
 /** Members with the dtype of the weights: in newer versions of transformers, and in older ones. */
 const DTYPES: ReadonlySet<string> = new Set(['dtype', 'torch_dtype']);
-
-/** Numbers that Python writes, and no standard knows. */
-const PYTHON_NUMBERS = /"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g;
 
 /** A member of an object: where it begins, and where its value ends. */
 interface Member {
@@ -68,18 +66,7 @@ export function plainConfig(config: Uint8Array, dtype: string | null, path: stri
  */
 export function parsedConfig(config: Uint8Array, path: string): unknown {
   plainConfig(config, null, path);
-  return JSON.parse(standardText(config, (number) => JSON.stringify(number)));
-}
-
-/** The text without numbers that only Python knows; by default as long as before. */
-function standardText(
-  config: Uint8Array,
-  replacementOf = (number: string): string => '1'.repeat(number.length),
-): string {
-  const text = new TextDecoder().decode(config);
-  return text.replace(PYTHON_NUMBERS, (match) =>
-    match.startsWith('"') ? match : replacementOf(match),
-  );
+  return parsePythonJson(config);
 }
 
 class ConfigEdits {
@@ -88,7 +75,8 @@ class ConfigEdits {
   readonly #edits: Edit[] = [];
 
   constructor(config: Uint8Array, dtype: string | null) {
-    const standard = new TextEncoder().encode(standardText(config));
+    const replaced = replacePythonNumbers(config, (number) => '1'.repeat(number.length));
+    const standard = new TextEncoder().encode(replaced);
     // Only a text that is not UTF-8 has another length, and is refused as it stands.
     const text = standard.length === config.length ? standard : config;
     this.#reader = new JsonReader(text, {}, CONFIG_TEXT);
@@ -97,6 +85,7 @@ class ConfigEdits {
 
   find(): readonly Edit[] {
     const reader = this.#reader;
+    reader.skipByteOrderMark();
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
     this.#object(true, 1);
     reader.expectEnd();

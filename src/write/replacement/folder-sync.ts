@@ -5,11 +5,11 @@ import { dirname, resolve, sep } from 'node:path';
 import process from 'node:process';
 import { closeQuietly } from '../../platform/io/file-calls.js';
 import { fsyncAsync } from '../../platform/io/pool-calls.js';
-import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
+import { aboutFile, CANNOT_SYNC, hasCode } from '../../platform/io/system-errors.js';
 import { foldersOf } from './inner-paths.js';
 
 /** Errors of folders without read permission, and of file systems that do not sync folders. */
-const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
+const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', ...CANNOT_SYNC];
 
 /** Opens a folder for syncing; undefined where folders cannot be synced, such as on Windows. */
 function openToSync(folder: Buffer, label: string): number | undefined {

@@ -143,7 +143,6 @@ describe('parseCheckpointIndex', () => {
     ['null as weight map', '{"weight_map":null}'],
     ['a lone surrogate', `{"weight_map":{"\\ud800":${shard}}}`],
     ['too many levels', `{"a":${'['.repeat(200)}${']'.repeat(200)},"weight_map":{}}`],
-    ['a byte order mark', '\ufeff{"weight_map":{}}'],
   ])('refuses %s', (_, text) => {
     expect(codeOf(() => parseText(text))).toBe('SAFETENSORS_INVALID_INDEX');
   });
@@ -217,5 +216,45 @@ describe('parseCheckpointIndex', () => {
     const open = () => parseText(`{"weight_map":{"a":"${shard}"}}`, options);
     expect(codeOf(open)).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
     expect(open).not.toThrow('opens its index');
+  });
+});
+
+describe('a byte order mark', () => {
+  const text =
+    '{"metadata":{"total_size":2},"weight_map":{"v":"b.safetensors","w":"a.safetensors"}}';
+
+  it('of UTF-8 is skipped, whatever whitespace follows', () => {
+    for (const space of ['', ' ', '\r\n']) {
+      const index = parseText(`\ufeff${space}${text}`);
+      expect([...index.names()]).toEqual(['v', 'w']);
+      expect(index.shards).toEqual(['b.safetensors', 'a.safetensors']);
+      expect([...(index.metadata ?? [])]).toEqual([['total_size', '2']]);
+    }
+  });
+
+  it('is an error anywhere else, and twice', () => {
+    const places = fc.integer({ min: 1, max: text.length }).filter((at) => {
+      // In a string it is a character.
+      return (text.slice(0, at).split('"').length - 1) % 2 === 0;
+    });
+    fc.assert(
+      fc.property(places, (at) => {
+        const marked = `${text.slice(0, at)}\ufeff${text.slice(at)}`;
+        expect(codeOf(() => parseText(marked))).toBe('SAFETENSORS_INVALID_INDEX');
+      }),
+    );
+    expect(codeOf(() => parseText(`\ufeff\ufeff${text}`))).toBe('SAFETENSORS_INVALID_INDEX');
+  });
+
+  it('of UTF-16 is named', () => {
+    for (const mark of [
+      [0xff, 0xfe],
+      [0xfe, 0xff],
+    ]) {
+      const bytes = Buffer.concat([Buffer.from(mark), Buffer.from(text, 'utf16le')]);
+      expect(() => parseCheckpointIndex(bytes)).toThrow(
+        'expected UTF-8, found the byte order mark of UTF-16 at index byte 0',
+      );
+    }
   });
 });

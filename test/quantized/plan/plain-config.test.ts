@@ -1,12 +1,14 @@
 /** `config.json` without what it says about quantization, byte for byte as it was otherwise. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { plainConfig } from '../../../src/quantized/plan/plain-config.js';
+import { parsedConfig, plainConfig } from '../../../src/quantized/plan/plain-config.js';
 
 const encoder = new TextEncoder();
 
 function plain(text: string, dtype: string | null = null): string {
-  return new TextDecoder().decode(plainConfig(encoder.encode(text), dtype, 'config.json'));
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(
+    plainConfig(encoder.encode(text), dtype, 'config.json'),
+  );
 }
 
 describe('sections', () => {
@@ -34,6 +36,7 @@ describe('sections', () => {
       '{"text": "NaN \\" Infinity", "big": 1000000000000000019884624838656}',
     ],
     ['{}', '{}'],
+    ['\ufeff{"a": NaN, "quantization": 1}', '\ufeff{"a": NaN}'],
   ])('leaves %s as %s', (before, after) => {
     expect(plain(before)).toBe(after);
   });
@@ -81,4 +84,18 @@ it.each(['', '[]', '{"a": 1', '{"a": 1} x', '{"a": Inf}', '"text"'])('refuses %j
       message: expect.stringMatching(/^config.json: expected .* at configuration byte \d+, found /),
     }),
   );
+});
+
+describe('a byte order mark', () => {
+  it('is no part of the parsed configuration', () => {
+    const config = encoder.encode('\ufeff{"a": {"b": -Infinity}}');
+    expect(parsedConfig(config, 'config.json')).toEqual({ a: { b: '-Infinity' } });
+  });
+
+  it('of UTF-16 is named', () => {
+    const config = Buffer.from('\ufeff{"a": 1}', 'utf16le');
+    expect(() => plainConfig(config, null, 'config.json')).toThrow(
+      'config.json: expected UTF-8, found the byte order mark of UTF-16 at configuration byte 0',
+    );
+  });
 });

@@ -214,6 +214,34 @@ describe('a writer', () => {
   });
 });
 
+describe('a file system that cannot sync', () => {
+  test.each(['EINVAL', 'ENOSYS', 'ENOTSUP'] as const)(
+    '(%s) is named with the option to pass',
+    async (code) => {
+      const failing = (): never => {
+        throw Object.assign(systemError(code), { syscall: 'fsync' });
+      };
+      intercept('fsyncSync', failing);
+      intercept('fsync', (_, args) => {
+        const done = args.at(-1) as unknown as (error: Error) => void;
+        done(Object.assign(systemError(code), { syscall: 'fsync' }));
+      });
+      for (const [name, write] of writers) {
+        const error = await Promise.resolve()
+          .then(() => write({}))
+          .then(
+            () => undefined,
+            (reason: Error) => reason,
+          );
+        const advice = 'the file system cannot sync files: pass { durable: false }';
+        expect(error, name).toMatchObject({ code, path, syscall: 'fsync' });
+        expect(error?.message, name).toContain(`fsync '${path}'; ${advice}`);
+        await write({ durable: false });
+      }
+    },
+  );
+});
+
 describe('an edit', () => {
   beforeEach(() => {
     fs.writeFileSync(path, serialize({ A }, { metadata: { k: 'x' } }));

@@ -7,7 +7,13 @@ import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
 import type { PlacedAnswer, PlacedRequest } from './receiver.js';
 import { passingMessage, refusalOf } from './response-errors.js';
-import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
+import {
+  isMalformedAnswer,
+  isPassingCause,
+  isPassingStatus,
+  PassingFailure,
+  retryAfterOf,
+} from './retries.js';
 import { parseHttpUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 
@@ -172,7 +178,9 @@ export function brokenConnection(
 ): RemoteError | PassingFailure {
   const { path, url, note = '' } = context;
   const cause = session.innermost(error);
-  const found = `a broken connection${note} (${cause.message})`;
+  const isMalformed = isMalformedAnswer(cause);
+  const failure = isMalformed ? 'a malformed one' : 'a broken connection';
+  const found = `${failure}${note} (${cause.message})`;
   const message = `expected an answer from ${url.host}, found ${found}`;
   const advice = connectionAdvice(url, cause, session.proxyFor(url));
   const end = advice === '' ? '' : `; ${advice}`;
@@ -183,7 +191,8 @@ export function brokenConnection(
       cause,
       status: isProxyLogin(cause) ? 407 : undefined,
     });
-  return isPassingCause(cause) ? new PassingFailure(makeError, 'failed') : makeError('');
+  if (!isPassingCause(cause)) return makeError('');
+  return new PassingFailure(makeError, isMalformed ? 'malformed' : 'failed');
 }
 
 /**

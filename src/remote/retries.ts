@@ -10,6 +10,9 @@ const MAX_TRIES = 5;
 /** Most stalls of a request: each has cost long enough. */
 const MAX_STALLS = 2;
 
+/** Most malformed answers to a request: one may come from a connection that an earlier answer has left out of step. */
+const MAX_MALFORMED = 2;
+
 /** Bytes of a body after which tries count from the start again: a long body may break more often. */
 const FRESH_START_BYTE_LENGTH = 1 << 20;
 
@@ -27,8 +30,12 @@ const LASTING =
 /** Messages of Node's `fetch`, without a code, for URLs that it never requests. */
 const LASTING_MESSAGE = /^(?:bad port|unknown scheme)$/;
 
-/** Most failures of a kind. */
-type FailureKind = 'failed' | 'stalled';
+/** Codes for bytes that break the rules of HTTP or of the body's compression. A truncated answer is a broken connection. */
+const MALFORMED =
+  /^(?:HPE_(?!INVALID_EOF_STATE$)|UND_ERR_HEADERS_OVERFLOW$|Z_|ERR_(?:_ERROR|BROTLI|ZSTD|ZLIB)_)/;
+
+/** The kinds of failures, which are counted separately. */
+type FailureKind = 'failed' | 'stalled' | 'malformed';
 
 /** A failure that may pass until the next try. */
 export class PassingFailure {
@@ -56,6 +63,11 @@ export function isPassingCause(cause: ConnectionCause): boolean {
   const { code, message } = cause;
   if (isProxyLogin(cause)) return false;
   return code === undefined ? !LASTING_MESSAGE.test(message) : !LASTING.test(code);
+}
+
+/** Whether the server has sent something that is not a valid HTTP answer. */
+export function isMalformedAnswer({ code = '' }: ConnectionCause): boolean {
+  return MALFORMED.test(code);
 }
 
 /**
@@ -103,7 +115,11 @@ async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 export class Tries {
   readonly #signal: AbortSignal;
   readonly #firstDelay: number;
-  readonly #count: Record<FailureKind, number> = { failed: 0, stalled: 0 };
+  readonly #count: Record<FailureKind, number> = {
+    failed: 0,
+    stalled: 0,
+    malformed: 0,
+  };
 
   /** The signal ends the waits between tries; the first wait takes about `firstDelay` ms. */
   constructor(signal: AbortSignal, firstDelay: number) {
@@ -117,11 +133,15 @@ export class Tries {
    */
   async afterFailure(failure: unknown, keptByteLength: number): Promise<void> {
     if (!(failure instanceof PassingFailure)) throw failure;
-    if (keptByteLength >= FRESH_START_BYTE_LENGTH) this.#count.failed = this.#count.stalled = 0;
-    this.#count[failure.kind]++;
-    const { failed, stalled } = this.#count;
-    const tries = failed + stalled;
-    if (tries >= MAX_TRIES || stalled >= MAX_STALLS) throw failure.makeError(`, ${tries} times`);
+    const count = this.#count;
+    if (keptByteLength >= FRESH_START_BYTE_LENGTH) {
+      count.failed = count.stalled = count.malformed = 0;
+    }
+    count[failure.kind]++;
+    const { failed, stalled, malformed } = count;
+    const tries = failed + stalled + malformed;
+    const isLast = tries >= MAX_TRIES || stalled >= MAX_STALLS || malformed >= MAX_MALFORMED;
+    if (isLast) throw failure.makeError(`, ${tries} times`);
     const { retryAfter } = failure;
     const delay = retryDelay(tries, retryAfter, this.#firstDelay, Math.random());
     if (delay === null) {

@@ -8,6 +8,7 @@ import { PlacedBody } from './placed-body.js';
 import {
   headEnd,
   MAX_HEAD_BYTE_LENGTH,
+  mayBecomeHead,
   parseResponseHead,
   type ResponseHead,
 } from './response-head.js';
@@ -120,7 +121,11 @@ export class Connection {
     const before = this.#headByteLength;
     this.#headByteLength += byteLength;
     const end = headEnd(this.#head, before, this.#headByteLength);
-    if (end < 0 && this.#headByteLength < MAX_HEAD_BYTE_LENGTH) return;
+    const isIncomplete =
+      end < 0 &&
+      this.#headByteLength < MAX_HEAD_BYTE_LENGTH &&
+      mayBecomeHead(this.#head, before, this.#headByteLength);
+    if (isIncomplete) return;
     const text = Buffer.from(this.#head.buffer, 0, Math.max(end, 0)).toString('latin1');
     const head = parseResponseHead(text);
     const kind = head === null ? 'unclear' : kindOf(head, exchange.request);

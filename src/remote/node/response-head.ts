@@ -22,6 +22,10 @@ const FIELD =
 /** Fields that may be repeated: their values form a list, or nobody reads them. */
 const REPEATABLE = new Set(['cache-control', 'link', 'server-timing', 'set-cookie', 'vary', 'via']);
 
+/** Every head that is accepted starts with it. */
+const START = 'HTTP/1.1 ';
+
+const TAB = 9;
 const CARRIAGE_RETURN = 13;
 const LINE_FEED = 10;
 
@@ -36,6 +40,30 @@ export function headEnd(bytes: Uint8Array, from: number, end: number): number {
     if (isEnd) return at + 1;
   }
   return -1;
+}
+
+/**
+ * Whether an incomplete head may become one that `parseResponseHead` accepts. Checks `[from, end)`, after earlier calls
+ * for the bytes before: a server of another protocol waits for an answer, and never completes a head.
+ */
+export function mayBecomeHead(bytes: Uint8Array, from: number, end: number): boolean {
+  for (let at = from; at < end; at++) {
+    const byte = bytes[at] as number;
+    const before = bytes[at - 1];
+    if (at < START.length && byte !== START.charCodeAt(at)) return false;
+    if ((byte === LINE_FEED) !== (before === CARRIAGE_RETURN)) return false;
+    if (byte === LINE_FEED && !isLine(bytes, at - 1)) return false;
+    const isText = byte === TAB || (byte >= 0x20 && byte < 0x7f);
+    if (!isText && byte !== CARRIAGE_RETURN && byte !== LINE_FEED) return false;
+  }
+  return true;
+}
+
+/** Whether the line that ends at `end` is a status line or a field. */
+function isLine(bytes: Uint8Array, end: number): boolean {
+  const begin = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
+  const line = Buffer.from(bytes.buffer, bytes.byteOffset + begin, end - begin).toString('latin1');
+  return (begin === 0 ? STATUS_LINE : FIELD).test(line);
 }
 
 /**

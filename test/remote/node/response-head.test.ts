@@ -1,7 +1,11 @@
 /** The head of an answer: read as a strict grammar says, or refused. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { headEnd, parseResponseHead } from '../../../src/remote/node/response-head.js';
+import {
+  headEnd,
+  mayBecomeHead,
+  parseResponseHead,
+} from '../../../src/remote/node/response-head.js';
 
 const START = 'HTTP/1.1 206 Partial Content\r\n';
 
@@ -62,6 +66,39 @@ describe('a head', () => {
         parseResponseHead(`${units.join('')}\r\n\r\n`);
       }),
     );
+  });
+
+  it('that is accepted may be cut anywhere, and anything else may end it', () => {
+    const fields = fc.array(fc.tuple(names, values), { maxLength: 4 });
+    const cuts = fc.array(fc.nat(200));
+    fc.assert(
+      fc.property(fields, cuts, fc.uint8Array({ maxLength: 3 }), (written, ends, noise) => {
+        const lines = written.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+        const bytes = Buffer.from(`${START}${lines}`, 'latin1');
+        for (const cut of ends) {
+          const from = cut % (bytes.length + 1);
+          expect(mayBecomeHead(bytes, from, bytes.length)).toBe(true);
+          const text = Buffer.concat([bytes.subarray(0, from), noise, Buffer.from('\r\n\r\n')]);
+          const isHead = parseResponseHead(text.toString('latin1')) !== null;
+          // A second length, say, is found at the end of the head only.
+          if (isHead) expect(mayBecomeHead(text, 0, text.length - 2)).toBe(true);
+        }
+      }),
+    );
+  });
+
+  it.each([
+    ['another protocol', 'SSH-2.0-OpenSSH_9.2\r\n'],
+    ['another version', 'HTTP/1.0 2'],
+    ['one byte', '\x15'],
+    ['a malformed status line', 'HTTP/1.1 OK\r\n'],
+    ['a malformed field', `${START}this is no field\r\n`],
+    ['a line feed alone', `${START}A: b\n`],
+    ['a carriage return alone', `${START}A: b\rc`],
+    ['a control character', `${START}A: \0`],
+  ])('is given up before its end: %s', (_, text) => {
+    const bytes = Buffer.from(text, 'latin1');
+    expect(mayBecomeHead(bytes, 0, bytes.length)).toBe(false);
   });
 
   it.each([

@@ -12,13 +12,13 @@ import {
   type StoredTensor,
   type ZeroOffset,
 } from './logical-plan.js';
-import { invalid, shapeText, unsupported } from './refusals.js';
+import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
 import { memberOf } from './scaled.js';
 
 /** Columns in a word of AWQ. */
 const AWQ_PER_WORD = 8;
 
-/** Values of `checkpoint_format`; the last one is AWQ, which GPTQModel writes as well. */
+/** Values of `checkpoint_format`, which GPTQModel calls `format`; the last one is AWQ, which GPTQModel writes as well. */
 const FORMATS: readonly string[] = ['gptq', 'gptq_v2', 'gemm'];
 
 /** The tensors of a module. */
@@ -42,7 +42,7 @@ export function planColumns(
   configuration: Configuration,
 ): LogicalPlan {
   const { method, fields } = configuration;
-  const format = textOf(fields['checkpoint_format'])?.toLowerCase();
+  const format = textOf(fields['checkpoint_format'] ?? fields['format'])?.toLowerCase();
   const version = textOf(fields['version'])?.toLowerCase() ?? 'gemm';
   // Before shapes: some versions have those of GPTQ.
   if (version !== 'gemm' && mayBeMethods(method, format).awq) {
@@ -54,6 +54,11 @@ export function planColumns(
     const kind = `${method === 'awq' ? 'AWQ' : 'GPTQ'} of the format`;
     const found = JSON.stringify(isMarlin ? 'marlin' : format);
     throw unsupported(memberOf(module, 'weight'), `${kind} ${found} is not read`);
+  }
+  const rotation = fields['rotation'] ?? null;
+  if (rotation !== null) {
+    const found = `the rotation ${shownValue(rotation)} of the configuration`;
+    throw unsupported(memberOf(module, 'weight'), `${found} is not applied`);
   }
   const parts = partsOf(module, codes, tensors);
   if (fields['desc_act'] === true && mayBeMethods(method, format).gptq) {

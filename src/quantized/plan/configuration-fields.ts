@@ -4,7 +4,7 @@
  */
 
 import { QuantizationError } from '../../errors/errors.js';
-import { invalid, shownValue } from './refusals.js';
+import { invalid, shownValue, unsupported } from './refusals.js';
 
 /** The members of a JSON object. */
 type Fields = Readonly<Record<string, unknown>>;
@@ -36,7 +36,20 @@ const ORDER: Kind = {
   isValid: (value) => typeof value === 'string' || typeof value === 'boolean',
 };
 const NUMBER_TYPE = oneOf('int', 'float');
-const STRATEGY = oneOf('tensor', 'channel', 'group', 'block', 'token', 'tensor_group', 'attn_head');
+const STRATEGY = oneOf('tensor', 'channel', 'group', 'block', 'tensor_group');
+
+/** Formats of compressed-tensors that are read, and those of groups that differ. */
+const FORMATS: readonly string[] = [
+  ...['dense', 'int-quantized', 'float-quantized', 'naive-quantized', 'pack-quantized'],
+  ...['nvfp4-pack-quantized', 'mxfp4-pack-quantized', 'mxfp8-quantized', 'mixed-precision'],
+];
+
+/** Values of `quant_algo` of modelopt whose tensors show what they hold. */
+const ALGORITHMS: readonly string[] = [
+  ...['FP8', 'FP8_PB_WO', 'FP8_PB_REAL', 'FP8_PER_CHANNEL_PER_TOKEN', 'MXFP8', 'MIXED_PRECISION'],
+  ...['NVFP4', 'NVFP4_AWQ', 'W4A8_NVFP4_FP8', 'W4A8_MXFP4_FP8', 'W4A16_AWQ', 'W4A8_AWQ'],
+  ...['W8A16', 'W4A16', 'W8A8_SQ_PER_CHANNEL'],
+];
 
 function oneOf(...values: readonly string[]): Kind {
   const needed = values.map((value) => JSON.stringify(value)).join(', ');
@@ -117,13 +130,16 @@ function requireFields(method: string | null, fields: Fields): void {
       if (isObject(own)) requireKinds(own as Fields, MLX, `${module}.`);
     }
   }
+  if (method === 'modelopt') requireKnown('quant_algo', fields['quant_algo'], ALGORITHMS);
   if (method !== 'compressed-tensors') return;
+  requireKnown('format', fields['format'], FORMATS);
   for (const [name, group] of Object.entries((fields['config_groups'] ?? {}) as Fields)) {
     const path = `config_groups.${name}`;
     requireKinds({ [path]: group }, { [path]: OBJECT }, '');
     const kindsOfGroup = { targets: TEXTS, format: TEXT, weights: OBJECT };
     requireKinds(group as Fields, kindsOfGroup, `${path}.`);
-    const { weights } = (group ?? {}) as Fields;
+    const { format, weights } = (group ?? {}) as Fields;
+    requireKnown(`${path}.format`, format, FORMATS);
     requireKinds((weights ?? {}) as Fields, WEIGHTS, `${path}.weights.`);
   }
 }
@@ -137,4 +153,11 @@ function requireKinds(fields: Fields | null, kinds: Kinds, path: string): void {
     if (value === undefined || value === null || isValid(value)) continue;
     throw invalid(undefined, `${path}${field} must be ${needed}, found ${shownValue(value)}`);
   }
+}
+
+/** Throws for a name that may stand for another layout of codes. */
+function requireKnown(path: string, value: unknown, known: readonly string[]): void {
+  if (value === undefined || value === null) return;
+  if (known.some((name) => name.toLowerCase() === String(value).toLowerCase())) return;
+  throw unsupported(undefined, `${path} ${shownValue(value)} is not supported`);
 }

@@ -52,6 +52,8 @@ const METHODS: ReadonlyMap<string, string> = new Map([
   ...named('SDNQ', ['svd_up', 'svd_down']),
   ...named('modelopt', ['pre_quant_scale']),
   ...named('Marlin', ['workspace']),
+  // Transformer Engine keeps scales of FP8 weights there, in a format of its own.
+  ...named('Transformer Engine', ['_extra_state']),
   ...named('torchao', ['act_pre_scale', 'weight_act_pre_scale', '_weight_act_pre_scale']),
 ]);
 
@@ -61,6 +63,22 @@ function named(method: string, members: readonly string[]): [string, string][] {
 
 /** Children of a module that turn its weight or its activations: transforms of compressed-tensors, QuaRot. */
 const TRANSFORM = /_(?:input|output|q_attn|k_cache)$|had(?:amard)?(?:$|_)|rotat|^R\d+$/i;
+
+/** The basis of all weights below a module: SpinQuant's rotations, Hadamard matrices. */
+const BASIS = /^(?:R[1-4]|hadamard(?:_matrix|_K)?)$/;
+
+/** Whether a member of a module is about activations, caches or the output. */
+export function isHarmless(member: string): boolean {
+  return HARMLESS.has(member);
+}
+
+/** The module below which weights are in a rotated basis, by the name of the rotation; null for all other tensors. */
+export function rotatedModule(name: string): string | null {
+  const parts = name.split('.');
+  const at = parts.findIndex((part) => BASIS.test(part));
+  // The rotation itself, or the weight of a module of that name.
+  return at === -1 || parts.length - at > 2 ? null : parts.slice(0, at).join('.');
+}
 
 /** Limit for the suffix of a name after that of a weight. */
 const MAX_SUFFIX_LENGTH = 64;

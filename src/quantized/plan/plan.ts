@@ -15,12 +15,13 @@ import { type Configuration, fieldsOf, textOf } from './configuration.js';
 import { planBlocks, planFourBitExpert, planModeloptE2M1, planPackedE2M1 } from './fours.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
 import { isMarker, type Markers } from './markers.js';
-import { foreignMember, methodOfMembers, methodOfModule } from './members.js';
+import { foreignMember, methodOfMembers, methodOfModule, rotatedModule } from './members.js';
 import { orphanWeightOf } from './orphans.js';
 import { planMlx, planPacked } from './packed.js';
 import { packedWeightOf } from './packed-weights.js';
 import { invalid, unsupported } from './refusals.js';
-import { memberOf, moduleOf, planInt8, planScaled, scalesOf } from './scaled.js';
+import { isFloatScale, memberOf, moduleOf, planInt8, planScaled, scalesOf } from './scaled.js';
+import { UnknownCompanions } from './unknown-companions.js';
 
 /** The logical tensors of a checkpoint. */
 export interface CheckpointPlan {
@@ -123,6 +124,9 @@ class Planner {
       if (!this.#hideCompanion(tensor)) plain.push(tensor);
     });
     yield* this.#rejectForeignMembers();
+    yield* this.#rejectUndeclared();
+    yield* this.#rejectRotated();
+    yield* this.#rejectUnknownCodes(plain);
     const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
     const hasScales = this.#hasScales();
     yield* forEachInSlices(plain, (tensor) => {
@@ -203,6 +207,53 @@ class Planner {
     }
   }
 
+  /**
+   * Rejects codes with floats called `scale` without a configuration: SDNQ's have no other name, and its configuration
+   * alone declares whether they are rotated.
+   */
+  *#rejectUndeclared(): Slices<void> {
+    if (this.#configuration.method !== null) return;
+    yield* forEachInSlices([...this.#planned.values()], ({ name, storedAs }) => {
+      const scale = this.#tensors.find(storedAs['scale'] ?? '');
+      if (scale === undefined || !/(?:^|\.)scale$/.test(scale.name) || !isFloatScale(scale)) return;
+      const found = `the codes of ${JSON.stringify(scale.name)} may be rotated`;
+      this.#refuse(name, unsupported(name, `${found} by SDNQ: there is no configuration`));
+    });
+  }
+
+  /** Rejects quantized weights below a module that has a rotation: which of them it applies to is not known. */
+  *#rejectRotated(): Slices<void> {
+    if (this.#planned.size === 0) return;
+    const rotations = new Map<string, string>();
+    yield* forEachInSlices(this.#tensors, ({ name }) => {
+      const module = rotatedModule(name);
+      if (module !== null) rotations.set(module, name);
+    });
+    if (rotations.size === 0) return;
+    yield* forEachInSlices([...this.#planned.keys()], (weight) => {
+      const rotation = modulesOf(weight).find((module) => rotations.has(module));
+      if (rotation === undefined) return;
+      const found = JSON.stringify(rotations.get(rotation));
+      this.#refuse(weight, unsupported(weight, `the rotation ${found} is not applied`));
+    });
+  }
+
+  /** Rejects codes that no scheme claims and that have a scale or the like, and hides that. */
+  *#rejectUnknownCodes(plain: readonly StoredTensor[]): Slices<void> {
+    const codes = plain.filter(
+      ({ name, dtype, shape }) => CODES.has(dtype) && shape.length > 1 && !this.#hidden.has(name),
+    );
+    if (codes.length === 0) return;
+    const companions = new UnknownCompanions(this.#tensors);
+    yield* forEachInSlices(codes, ({ name, dtype }) => {
+      const companion = companions.find(name);
+      if (companion === undefined || this.#used.has(companion)) return;
+      this.#hidden.add(name).add(companion);
+      const found = `${dtype} codes with ${JSON.stringify(companion)}: no supported scheme has it`;
+      this.#problems.set(name, unsupported(name, found));
+    });
+  }
+
   /** Plans the weight whose codes are in `stored`. */
   #addWeight(weight: Weight, stored: StoredTensor): void {
     const { name } = weight;
@@ -259,7 +310,7 @@ class Planner {
     this.#hidden.add(owner);
     if (isKnown) return true;
     this.#claim(
-      isThere ? refusedWeight(logical, this.#configuration, owner) : missingWeight(logical),
+      isThere ? refusedWeight(logical, this.#configuration, owner, name) : missingWeight(logical),
     );
     return true;
   }
@@ -270,6 +321,15 @@ function isLabel({ name, shape }: StoredTensor): boolean {
   if (isMarker(name)) return true;
   // Its elements, two at most, choose how products are computed.
   return /(?:^|\.)scaled_fp8$/.test(name) && shape.length < 2 && (shape[0] ?? 0) <= 2;
+}
+
+/** The modules that a weight is in, innermost first; the outermost one has an empty name. */
+function modulesOf(name: string): string[] {
+  const modules: string[] = [];
+  for (let at = name.lastIndexOf('.'); at > 0; at = name.lastIndexOf('.', at - 1)) {
+    modules.push(name.slice(0, at));
+  }
+  return [...modules, ''];
 }
 
 /** Limit for names in a message. */
@@ -450,12 +510,17 @@ function foreignWeight(
   return other === undefined ? undefined : refusedBy(name, other);
 }
 
-/** A weight of a method that is not read; `stored` is the tensor with its codes. */
-function refusedWeight(name: string, configuration: Configuration, stored: string = name): Weight {
+/** A weight of a method that is not read; `stored` is the tensor with its codes, `companion` one of the others. */
+function refusedWeight(
+  name: string,
+  configuration: Configuration,
+  stored: string = name,
+  companion?: string,
+): Weight {
   return {
     name,
     plan: () => {
-      throw unsupported(name, refusalOf(configuration, stored));
+      throw unsupported(name, refusalOf(configuration, stored, companion));
     },
   };
 }
@@ -480,7 +545,7 @@ function refusedBy(
 }
 
 /** What is said of a method that is not read: its name by the configuration, else by the names of tensors. */
-function refusalOf(configuration: Configuration, stored: string): string {
+function refusalOf(configuration: Configuration, stored: string, companion?: string): string {
   const { method, fields } = configuration;
   if (hasTransforms(configuration)) {
     return 'the "transform_config" of compressed-tensors is not applied: weights are in a rotated basis';
@@ -491,7 +556,8 @@ function refusalOf(configuration: Configuration, stored: string): string {
   if (byName !== undefined) return `${byName} is not dequantized here`;
   const variant = textOf(fields['quant_algo']) ?? textOf(fields['format']);
   const found = variant === undefined ? '' : ` (${JSON.stringify(variant)})`;
-  return `the tensors beside it are of a method that is not dequantized here${found}`;
+  const shown = companion === undefined ? '' : `; found ${JSON.stringify(companion)}`;
+  return `the method of these codes is not dequantized here${found}${shown}`;
 }
 
 /** Whether the configuration names a method that is not read. */

@@ -3,6 +3,7 @@
  * bitsandbytes' int8.
  */
 
+import type { Dtype } from '../../header/dtype.js';
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import { type Configuration, countOf, isGroupOrder } from './configuration.js';
 import {
@@ -22,7 +23,7 @@ import {
   type StoredTensor,
   type Zero,
 } from './logical-plan.js';
-import { invalid, shapeText, unsupported } from './refusals.js';
+import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
 
 /** Columns that share an exponent in the MX formats. */
 const MX_GROUP_LENGTH = 32;
@@ -76,6 +77,7 @@ export function planScaled(
       `expected ${JSON.stringify(scale.name)} to hold floats, found ${scale.dtype}`,
     );
   }
+  requireDtype(weight, configuration);
   const of = matricesOf(weight);
   const grid = gridOfScale(weight, of, scale, configuration, isExponents);
   requireConfigured(name, tensors, configuration);
@@ -85,6 +87,37 @@ export function planScaled(
     columnGroups: columnGroupsOf(name, of, grid, tensors),
     groups,
   });
+}
+
+/** Names that configurations give to FP8, and its dtype. */
+const FP8_NAMES: Readonly<Record<string, Dtype>> = {
+  e4m3: 'F8_E4M3',
+  e4m3fn: 'F8_E4M3',
+  float8_e4m3fn: 'F8_E4M3',
+  e5m2: 'F8_E5M2',
+  float8_e5m2: 'F8_E5M2',
+  e4m3fnuz: 'F8_E4M3FNUZ',
+  float8_e4m3fnuz: 'F8_E4M3FNUZ',
+};
+
+/** Throws for codes of another type than the configuration declares. */
+function requireDtype({ name, dtype }: StoredTensor, configuration: Configuration): void {
+  const { method, fields, groupOf } = configuration;
+  if (dtype !== 'I8' && method === 'fp8') {
+    const { fmt } = fields;
+    const declared = typeof fmt === 'string' ? fmt.toLowerCase() : fmt;
+    if (declared === undefined || declared === null) return;
+    const expected = Object.hasOwn(FP8_NAMES, String(declared))
+      ? FP8_NAMES[String(declared)]
+      : null;
+    if (expected === dtype) return;
+    throw invalid(name, `the configuration has the fmt ${shownValue(fmt)}, found ${dtype} codes`);
+  }
+  if (method !== 'compressed-tensors') return;
+  const type = groupOf(moduleOf(name))?.weights['type'];
+  if (type !== undefined && type !== null && type !== (dtype === 'I8' ? 'int' : 'float')) {
+    throw invalid(name, `the configuration has the type ${shownValue(type)}, found ${dtype} codes`);
+  }
 }
 
 /** Whether a scale holds floats. */

@@ -52,6 +52,11 @@ const AWQ = withSection({ quant_method: 'awq', bits: 4, group_size: 64, version:
 const FP8 = withSection({ quant_method: 'fp8', weight_block_size: null });
 const PACK = inGroup({ num_bits: 4, strategy: 'group', group_size: 32 });
 
+const CT = {
+  quant_method: 'compressed-tensors',
+  config_groups: { g: { targets: ['Linear'], weights: { num_bits: 8, strategy: 'channel' } } },
+};
+
 type ConfigOf = (field: string, value: unknown) => unknown;
 
 describe.each<
@@ -134,4 +139,38 @@ it('well-formed fields are read', async () => {
   expect((await infoOf(awq, AWQ('zero_point', true))).bits).toBe(4);
   expect((await infoOf(mlx, ofMlx('mode', 'affine'))).bits).toBe(4);
   expect((await infoOf(int8, inGroup({})('type', 'int'))).bits).toBe(8);
+});
+
+it.each<[tensors: Tensors, config: unknown, problem: RegExp]>([
+  [gptq, GPTQ('format', 'marlin'), /^UNSUPPORTED: .*"marlin"/],
+  [gptq, GPTQ('checkpoint_format', 'bitblas'), /^UNSUPPORTED: .*"bitblas"/],
+  [gptq, GPTQ('rotation', 'hadamard'), /^UNSUPPORTED: the rotation "hadamard"/],
+  [
+    int8,
+    withSection({ ...CT, format: 'zz-quantized' })('zz', 1),
+    /^UNSUPPORTED: format "zz-quantized"/,
+  ],
+  [int8, inGroup({})('type', 'float'), /^INVALID: .*the type "float", found I8 codes/],
+  [int8, inGroup({})('strategy', 'token'), /^INVALID: .*strategy must be/],
+  [f8, FP8('fmt', 'e5m2'), /^INVALID: .*the fmt "e5m2", found F8_E4M3 codes/],
+  [f8, FP8('fmt', 'e4m3fnuz'), /^INVALID: .*"e4m3fnuz"/],
+  [f8, FP8('fmt', 'zz'), /^INVALID: .*"zz"/],
+  [
+    f8,
+    withSection({ quant_method: 'modelopt' })('quant_algo', 'ZZ'),
+    /^UNSUPPORTED: quant_algo "ZZ"/,
+  ],
+])(
+  '%j with %j is rejected: another layout may have these shapes',
+  async (tensors, config, problem) => {
+    expect(await problemOf(tensors, config)).toMatch(problem);
+  },
+);
+
+it('formats that are known are read', async () => {
+  expect((await infoOf(gptq, GPTQ('format', 'gptq'))).bits).toBe(4);
+  expect((await infoOf(gptq, GPTQ('rotation', null))).bits).toBe(4);
+  expect((await infoOf(f8, FP8('fmt', 'E4M3'))).scheme).toBe('fp8');
+  const modelopt = withSection({ quant_method: 'modelopt' });
+  expect((await infoOf(f8, modelopt('quant_algo', 'fp8'))).scheme).toBe('fp8');
 });

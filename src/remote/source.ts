@@ -1,5 +1,7 @@
 /** Finds the files of a URL, a page of the Hub or an `hf://` id. */
 
+import { argumentTypeError } from '../errors/arguments.js';
+import { isUrl } from '../errors/brand-checks.js';
 import { RemoteError } from '../errors/errors.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
@@ -79,6 +81,12 @@ export interface SourceSession {
   readonly session: Session;
 }
 
+/** Throws unless a source is text or a URL. */
+export function requireAddress(source: unknown): asserts source is string | URL {
+  if (typeof source === 'string' || isUrl(source)) return;
+  throw argumentTypeError('source', 'a URL or hf://org/name', source);
+}
+
 /**
  * Parses a source. Sends no request.
  *
@@ -90,6 +98,7 @@ export function sourceSession(
   options: SessionSettings & SourceChoice,
   settings: RemoteSettings,
 ): SourceSession {
+  requireAddress(source);
   requireVariant(options.variant);
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
   const text = typeof source === 'string' ? source : source.href;

@@ -111,6 +111,13 @@ describe('a remote pipeline', () => {
     });
   });
 
+  it.each([undefined, null, 5, {}, new Blob([])])('is not opened from %s', async (source) => {
+    await expect(openRemotePipeline(source as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringContaining('source'),
+    });
+  });
+
   it('ends its requests with close', async () => {
     const pipeline = await openRemotePipeline('hf://org/pipe');
     const unet = pipeline.models.get('unet');

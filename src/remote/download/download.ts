@@ -8,7 +8,6 @@ import {
   requireOptions,
   requireString,
 } from '../../errors/arguments.js';
-import { isUrl } from '../../errors/brand-checks.js';
 import { parseByteSize } from '../../file/shards/sizes.js';
 import {
   requireTransferOptions,
@@ -28,7 +27,7 @@ import {
 } from '../../write/selection/options.js';
 import type { HeadersInput } from '../credentials.js';
 import { remoteSettings } from '../node/settings.js';
-import type { SourceChoice } from '../source.js';
+import { requireAddress, type SourceChoice } from '../source.js';
 import { type DownloadPlan, type DownloadResult, runDownload } from './run-download.js';
 
 /** Options of {@link download}. */
@@ -186,9 +185,7 @@ export async function download(
   target: string | URL,
   options: Omit<DownloadOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<DownloadResult | DownloadPlan> {
-  if (typeof source !== 'string' && !isUrl(source)) {
-    throw argumentTypeError('source', 'a URL or hf://org/name', source);
-  }
+  requireAddress(source);
   requireOptions(options, DOWNLOAD_OPTIONS);
   const { durable = true, dryRun = false, identity } = options;
   requireBoolean('durable', durable);

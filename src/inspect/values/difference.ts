@@ -5,6 +5,7 @@ import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/
 import type { LogicalTensor } from '../../quantized/logical-tensor.js';
 import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { factorOf, isOrdinarySum, LOWEST_LEVEL, levelOf, raised } from './scaled.js';
 import { alikeWindows, requireTensor, type SliceableTensor } from './tensor-values.js';
 
 /** Elements to add up at a time: one NaN or infinity among them slows all of them. */
@@ -18,7 +19,10 @@ export interface TensorDifference {
   readonly differing: number;
   /** Greatest absolute error where both values are numbers; null without such values. */
   readonly maxError: number | null;
-  /** ‖a − b‖ / ‖a‖ of the values that are finite in both; null if the first side has only zeros. */
+  /**
+   * ‖a − b‖ / ‖a‖ of the values that are finite in both, of any size; null if the first side has only zeros. Infinite
+   * if the quotient exceeds the largest double.
+   */
   readonly relative: number | null;
   /** Cosine similarity of the values that are finite in both; null if one side has only zeros. */
   readonly cosine: number | null;
@@ -30,14 +34,63 @@ interface Sums {
   /** Pairs that have an error. */
   compared: number;
   maxError: number;
-  squares: number;
-  dot: number;
-  squaresA: number;
-  squaresB: number;
+  readonly products: Products;
+}
+
+/** Sums of the errors' squares, of the values' squares and of products, in units of the levels of their factors. */
+interface Powers {
+  readonly squares: number;
+  readonly dot: number;
+  readonly squaresA: number;
+  readonly squaresB: number;
+  /** Of the errors, of the first and of the second values. */
+  readonly levels: readonly [error: number, a: number, b: number];
+}
+
+/** Adds up sums of any levels. */
+class Products {
+  #sum: Powers = {
+    ...{ squares: 0, dot: 0, squaresA: 0, squaresB: 0 },
+    levels: [LOWEST_LEVEL, LOWEST_LEVEL, LOWEST_LEVEL],
+  };
+
+  add(other: Powers): void {
+    const [error, a, b] = this.#sum.levels.map((level, i) =>
+      Math.max(level, other.levels[i] as number),
+    ) as [number, number, number];
+    const [one, two] = [this.#sum, other].map(({ levels: [ownError, ownA, ownB], ...sums }) => ({
+      squares: raised(sums.squares, 2 * (ownError - error)),
+      dot: raised(sums.dot, ownA - a + ownB - b),
+      squaresA: raised(sums.squaresA, 2 * (ownA - a)),
+      squaresB: raised(sums.squaresB, 2 * (ownB - b)),
+    })) as [Omit<Powers, 'levels'>, Omit<Powers, 'levels'>];
+    this.#sum = {
+      squares: one.squares + two.squares,
+      dot: one.dot + two.dot,
+      squaresA: one.squaresA + two.squaresA,
+      squaresB: one.squaresB + two.squaresB,
+      levels: [error, a, b],
+    };
+  }
+
+  result(): Pick<TensorDifference, 'relative' | 'cosine'> {
+    const { squares, dot, squaresA, squaresB, levels } = this.#sum;
+    const [error, a] = levels;
+    const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
+    return {
+      relative: squaresA === 0 ? null : raised(Math.sqrt(squares) / Math.sqrt(squaresA), error - a),
+      cosine: norms === 0 ? null : Math.min(1, Math.max(-1, dot / norms)),
+    };
+  }
 }
 
 function isBigInteger({ dtype }: Tensor): boolean {
   return dtype === 'I64' || dtype === 'U64';
+}
+
+/** Whether no value needs more than 32 bits. */
+function isNarrow(values: ArrayLike<number>): boolean {
+  return (values as Float32Array).BYTES_PER_ELEMENT <= 4;
 }
 
 /** Adds the pairs [begin, end). */
@@ -62,21 +115,24 @@ function addPairs(
     squaresA += p * p;
     squaresB += q * q;
   }
-  // An infinity or NaN among the values makes the sums infinite or NaN.
-  if (!Number.isFinite(squaresA + squaresB)) {
+  // An infinity or NaN among the values makes the sums infinite or NaN. Only doubles can be so extreme that their squares
+  // are inexact.
+  const isWide = !(isNarrow(x) && isNarrow(y));
+  const isOrdinary = isWide
+    ? [squaresA, squaresB].every(isOrdinarySum) && (maxError === 0 || isOrdinarySum(squares))
+    : Number.isFinite(squaresA + squaresB);
+  if (!isOrdinary) {
     addUnusualPairs(sums, x, y, begin, end);
     return;
   }
   sums.differing += differing;
   sums.compared += end - begin;
   sums.maxError = Math.max(sums.maxError, maxError);
-  sums.squares += squares;
-  sums.dot += dot;
-  sums.squaresA += squaresA;
-  sums.squaresB += squaresB;
+  const errorLevel = maxError === 0 ? LOWEST_LEVEL : 0;
+  sums.products.add({ squares, dot, squaresA, squaresB, levels: [errorLevel, 0, 0] });
 }
 
-/** Adds the pairs [begin, end) when some are NaN or infinite: five times as slow. */
+/** Adds the pairs [begin, end) when some are NaN, infinite or extreme: several times as slow. */
 function addUnusualPairs(
   sums: Sums,
   x: ArrayLike<number>,
@@ -84,6 +140,7 @@ function addUnusualPairs(
   begin: number,
   end: number,
 ): void {
+  let [mostError, mostA, mostB] = [0, 0, 0];
   for (let i = begin; i < end; i++) {
     const p = x[i] as number;
     const q = y[i] as number;
@@ -95,12 +152,25 @@ function addUnusualPairs(
       if (error > sums.maxError) sums.maxError = error;
     }
     if (Number.isFinite(p) && Number.isFinite(q)) {
-      sums.squares += error * error;
-      sums.dot += p * q;
-      sums.squaresA += p * p;
-      sums.squaresB += q * q;
+      mostError = Math.max(mostError, error);
+      mostA = Math.max(mostA, Math.abs(p));
+      mostB = Math.max(mostB, Math.abs(q));
     }
   }
+  const [error, a, b] = [levelOf(mostError), levelOf(mostA), levelOf(mostB)];
+  const [factor, factorA, factorB] = [factorOf(error), factorOf(a), factorOf(b)];
+  let [squares, dot, squaresA, squaresB] = [0, 0, 0, 0];
+  for (let i = begin; i < end; i++) {
+    const p = x[i] as number;
+    const q = y[i] as number;
+    if (!(Number.isFinite(p) && Number.isFinite(q))) continue;
+    // The difference of large values overflows; that of small ones gets inexact when they are scaled apart.
+    squares += (error > 0 ? p * factor - q * factor : (p - q) * factor) ** 2;
+    dot += p * factorA * (q * factorB);
+    squaresA += (p * factorA) ** 2;
+    squaresB += (q * factorB) ** 2;
+  }
+  sums.products.add({ squares, dot, squaresA, squaresB, levels: [error, a, b] });
 }
 
 /**
@@ -132,10 +202,7 @@ export async function compareTensors<Kind extends SliceableTensor | LogicalTenso
       `[${b.shape.join(', ')}]`,
     );
   }
-  const sums: Sums = {
-    ...{ differing: 0, compared: 0, maxError: 0 },
-    ...{ squares: 0, dot: 0, squaresA: 0, squaresB: 0 },
-  };
+  const sums: Sums = { differing: 0, compared: 0, maxError: 0, products: new Products() };
   let elements = 0;
   for await (const { values, parts } of alikeWindows([a, b], options)) {
     const [x, y] = values as [ArrayLike<number>, ArrayLike<number>];
@@ -144,12 +211,10 @@ export async function compareTensors<Kind extends SliceableTensor | LogicalTenso
     // Rounded to doubles, different integers of 64 bits can be equal.
     if (parts?.every(isBigInteger)) sums.differing += hiddenDifferences(parts, x, y);
   }
-  const { differing, compared, maxError, squares, dot, squaresA, squaresB } = sums;
-  const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
+  const { differing, compared, maxError, products } = sums;
   return {
     ...{ elements, differing, maxError: compared === 0 ? null : maxError },
-    relative: squaresA === 0 ? null : Math.sqrt(squares / squaresA),
-    cosine: norms === 0 ? null : Math.min(1, Math.max(-1, dot / norms)),
+    ...products.result(),
   };
 }
 

@@ -3,6 +3,7 @@
 import { argumentTypeError, requireInteger } from '../../errors/arguments.js';
 import { isIterable } from '../../errors/brand-checks.js';
 import type { Dtype } from '../../header/dtype.js';
+import { factorOf, LOWEST_LEVEL, levelOf, raised } from './scaled.js';
 
 /** Values window by window, as `tensorValues` gives them, or arrays of a caller's own. */
 export type ValueWindows = AsyncIterable<ArrayLike<number>> | Iterable<ArrayLike<number>>;
@@ -69,8 +70,64 @@ async function* numbersOf(windows: ValueWindows): AsyncGenerator<ArrayLike<numbe
   }
 }
 
+/** Mean and squared deviations of values, in units of their level. */
+class Moments {
+  /** Number of values. */
+  count = 0;
+  level: number = LOWEST_LEVEL;
+  #mean = 0;
+  #squares = 0;
+
+  /** Adds the finite values of a window, of which `greatest` is the greatest absolute one and `sum` the sum. */
+  add(values: ArrayLike<number>, count: number, greatest: number, sum: number): void {
+    const own = greatest === 0 ? this.level : levelOf(greatest);
+    const factor = factorOf(own);
+    const mean = (own === 0 ? sum : scaledSum(values, factor)) / count;
+    let squares = 0;
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] as number;
+      if (Number.isFinite(value)) squares += (value * factor - mean) ** 2;
+    }
+    this.#merge(count, mean, squares, own);
+  }
+
+  /** Welford's method for groups, which does not cancel. */
+  #merge(count: number, mean: number, squares: number, level: number): void {
+    const common = Math.max(this.level, level);
+    const all = this.count + count;
+    const before = raised(this.#mean, this.level - common);
+    const own = raised(mean, level - common);
+    this.#squares =
+      raised(this.#squares, 2 * (this.level - common)) +
+      raised(squares, 2 * (level - common)) +
+      ((own - before) ** 2 * this.count * count) / all;
+    this.#mean = before + ((own - before) * count) / all;
+    this.level = common;
+    this.count = all;
+  }
+
+  /** Rounding must not lead beyond the limits of mean and deviation, above all not to infinity. */
+  result(min: number, max: number): Pick<Statistics, 'mean' | 'std'> {
+    const mean = raised(this.#mean, this.level);
+    const std = raised(Math.sqrt(this.#squares / this.count), this.level);
+    return {
+      mean: Math.min(max, Math.max(min, mean)),
+      std: Math.min(std, max / 2 - min / 2),
+    };
+  }
+}
+
+function scaledSum(values: ArrayLike<number>, factor: number): number {
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    if (Number.isFinite(value)) sum += value * factor;
+  }
+  return sum;
+}
+
 /**
- * Statistics in one pass; the variance by Welford's method for groups, which does not cancel.
+ * Statistics in one pass.
  *
  * @param dtype of the values, to count subnormal ones; F32 for logical tensors
  *
@@ -83,11 +140,13 @@ async function* numbersOf(windows: ValueWindows): AsyncGenerator<ArrayLike<numbe
  */
 export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise<Statistics> {
   const leastNormal = LEAST_NORMAL[dtype] ?? 0;
-  let [elements, finite, nan, zero, subnormal, mean, squares] = [0, 0, 0, 0, 0, 0, 0];
+  let [elements, nan, zero, subnormal] = [0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  const moments = new Moments();
   for await (const values of numbersOf(windows)) {
     let count = 0;
     let sum = 0;
+    let [least, most] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
       if (value === 0) zero++;
@@ -95,30 +154,22 @@ export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise
       if (Number.isFinite(value)) {
         count++;
         sum += value;
-        if (value < min) min = value;
-        if (value > max) max = value;
+        if (value < least) least = value;
+        if (value > most) most = value;
       } else if (Number.isNaN(value)) nan++;
     }
     elements += values.length;
     if (count === 0) continue;
-    const own = sum / count;
-    let ownSquares = 0;
-    for (let i = 0; i < values.length; i++) {
-      const value = values[i] as number;
-      if (Number.isFinite(value)) ownSquares += (value - own) ** 2;
-    }
-    const all = finite + count;
-    squares += ownSquares + ((own - mean) ** 2 * finite * count) / all;
-    mean += ((own - mean) * count) / all;
-    finite = all;
+    moments.add(values, count, Math.max(-least, most), sum);
+    min = Math.min(min, least);
+    max = Math.max(max, most);
   }
-  const known = finite > 0;
+  const finite = moments.count;
   return {
     elements,
-    min: known ? min : null,
-    max: known ? max : null,
-    mean: known ? mean : null,
-    std: known ? Math.sqrt(squares / finite) : null,
+    ...(finite > 0
+      ? { min, max, ...moments.result(min, max) }
+      : { min: null, max: null, mean: null, std: null }),
     ...{ nan, infinite: elements - finite - nan, zero, subnormal },
   };
 }
@@ -148,7 +199,7 @@ export async function histogramOf(
   requireInteger('bins', bins, 1, MOST_BINS);
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
-  const factor = factorOf(max - min);
+  const factor = rangeFactor(max - min);
   const least = min * factor;
   const scale = bins / (max * factor - least);
   for await (const values of numbersOf(windows)) {
@@ -164,7 +215,7 @@ export async function histogramOf(
 }
 
 /** A power of two by which values are multiplied, so that neither their range nor its inverse overflows. */
-function factorOf(range: number): number {
+function rangeFactor(range: number): number {
   if (range > 2 ** 1000) return 2 ** -32;
   return range < 2 ** -900 ? 2 ** 100 : 1;
 }

@@ -73,7 +73,7 @@ const locations = {
  * sixth less at import. All of them are asynchronous; what is called synchronously stays where it is.
  */
 const LATE = {
-  'file/verification/verify-checkpoint': 'verifyCheckpoint',
+  'open/verify-checkpoint': 'verifyCheckpoint',
   'remote/download/download': 'download',
   'write/checkpoint/reshard': 'reshard',
   'write/checkpoint/save': 'saveCheckpoint',
@@ -252,6 +252,7 @@ await write(
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },
+        { name: 'verification', test: begins('open/'), priority: 1 },
         { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
         { name: 'inspection', test: begins('inspect/'), priority: 1 },
       ],

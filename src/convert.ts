@@ -27,7 +27,14 @@ export type { HashCheckOptions } from './file/hash-check.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export type { ParseOptions } from './file/open.js';
 export type { SharedMode } from './file/shards/shared-tensors.js';
-export type { CheckpointCheck } from './file/shards/verification-error.js';
+export type {
+  ByteCheck,
+  CheckpointCheck,
+  CheckpointProblem,
+  UnverifiedReason,
+  VerificationReport,
+  VerifiedFile,
+} from './file/shards/verification-report.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';

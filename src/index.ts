@@ -52,21 +52,23 @@ export {
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './file/shards/split.js';
-export {
-  type CheckpointCheck,
-  type CheckpointProblem,
-  VerificationError,
-} from './file/shards/verification-error.js';
+export { VerificationError } from './file/shards/verification-error.js';
+export type {
+  ByteCheck,
+  CheckpointCheck,
+  CheckpointProblem,
+  UnverifiedReason,
+  VerificationReport,
+  VerifiedFile,
+} from './file/shards/verification-report.js';
 export type { FileFacts, ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { StreamOptions } from './file/stream.js';
-export {
-  type VerificationReport,
-  type VerifyOptions,
-  verifyCheckpoint,
-} from './file/verification/verify-checkpoint.js';
+export type { VoidDtype } from './foreign/numpy/item-types.js';
+export type { UnknownGlobals } from './foreign/torch/state-dict/builders.js';
+export type { RootKeys } from './foreign/torch/state-dict/roots.js';
 export {
   DTYPES,
   type Dtype,
@@ -78,6 +80,7 @@ export {
 export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
 export type { MetadataChanges } from './header/metadata-changes.js';
 export type { TensorSpec } from './header/tensor-spec.js';
+export { type VerifyOptions, verifyCheckpoint } from './open/verify-checkpoint.js';
 export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
 export type { PathLike, PathOrDescriptor } from './platform/io/paths.js';
 export { type MappingStatus, mappingStatus } from './platform/storage/mapping-status.js';

@@ -22,11 +22,15 @@ export {
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
-export {
-  type CheckpointCheck,
-  type CheckpointProblem,
-  VerificationError,
-} from './file/shards/verification-error.js';
+export { VerificationError } from './file/shards/verification-error.js';
+export type {
+  ByteCheck,
+  CheckpointCheck,
+  CheckpointProblem,
+  UnverifiedReason,
+  VerificationReport,
+  VerifiedFile,
+} from './file/shards/verification-report.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';

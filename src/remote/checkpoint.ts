@@ -13,7 +13,8 @@ import { hintPythonMethods } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
 import { CheckpointContents } from '../file/shards/contents.js';
-import { type CheckpointCheck, VerificationError } from '../file/shards/verification-error.js';
+import { VerificationError } from '../file/shards/verification-error.js';
+import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import {
   type FileBeside,
   type ShardHeader,
@@ -269,14 +270,16 @@ export class RemoteCheckpoint implements TensorSource {
   /**
    * Makes the checks that opening skips: the header of every shard, that index and shards name the same tensors and
    * none twice, and `total_size`. Fetches the headers of all shards and continues after failures. Reads no other
-   * bytes: only the option `signal` has an effect.
+   * bytes, so the report lists no tensor as compared; only the option `signal` has an effect.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
    */
-  async verify(options: VerifyBytesOptions = {}): Promise<void> {
+  async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
-    const problems = await this.#run(options, ({ signal }) => this.#shards.problems(signal));
-    if (problems.length > 0) throw new VerificationError(problems, this.path);
+    const reason = options.checksums === false ? 'skipped' : 'not-read';
+    const report = await this.#run(options, ({ signal }) => this.#shards.verify(signal, reason));
+    if (report.ok) return report;
+    throw new VerificationError(report.problems, this.path, 'SAFETENSORS_INDEX_MISMATCH', report);
   }
 
   /**

@@ -9,7 +9,13 @@ import {
   indexSlices,
 } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
-import { type CheckpointProblem, isOfFile } from '../file/shards/verification-error.js';
+import { isOfFile } from '../file/shards/verification-error.js';
+import {
+  reportOf,
+  type UnverifiedReason,
+  unverifiedFile,
+  type VerificationReport,
+} from '../file/shards/verification-report.js';
 import type { FileBeside } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
@@ -126,8 +132,8 @@ export class RemoteShards {
     return await call.wait(signal);
   }
 
-  /** All problems of headers and index. Fetches the headers of all shards and continues after failures. */
-  async problems(signal: AbortSignal): Promise<CheckpointProblem[]> {
+  /** Verifies headers and index. Fetches the headers of all shards and continues after failures. `reason` is why tensors are not read. */
+  async verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport> {
     const check = new IndexCheck(this.index, fileName(this.source.file.path));
     const found = await this.#ofEach(async (shard, ends) => {
       try {
@@ -141,7 +147,14 @@ export class RemoteShards {
       if (one instanceof Header) check.add(shard, one);
       else check.addUnreadable(shard, one);
     }
-    return check.finish();
+    const files = found.map((one, shard) => {
+      const name = this.names[shard] as string;
+      return one instanceof Header
+        ? unverifiedFile(name, one.size, reason)
+        : unverifiedFile(name, 0, 'unreadable');
+    });
+    const checks = this.index === null ? (['headers'] as const) : (['headers', 'index'] as const);
+    return reportOf(checks, check.finish(), files);
   }
 
   /** Maps every shard, a few at a time: calls for all at once would take much memory. */

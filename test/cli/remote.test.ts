@@ -96,7 +96,7 @@ describe('of a server', () => {
     expect(await printed(['header', server.url(INDEX)])).toBe(await printed(['header', folder]));
     expect(await printed(['metadata', 'get', server.url(INDEX), 'total_size'])).toBe('34\n');
     expect(await printed(['verify', server.url(INDEX)])).toBe(
-      'no problems; checked: headers, index\n',
+      'no problems; checked: headers, index; data not verified: remote tensors are not read (`hash` reads them)\n',
     );
   });
 

@@ -125,7 +125,9 @@ describe('what is in the cache of the Hub', () => {
     }
     const [{ claims }] = JSON.parse(await printed(['hash', ID, '--json'])).files;
     expect(claims).toMatchObject([{ by: 'Hub cache', ok: true }]);
-    expect(await printed(['verify', ID])).toBe('no problems; checked: headers, index, hashes\n');
+    expect(await printed(['verify', ID])).toBe(
+      'no problems; checked: headers, index, hashes (2 of 2 files)\n',
+    );
   });
 
   it('and what is not', async () => {

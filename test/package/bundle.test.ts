@@ -11,6 +11,7 @@ import { root, textOf } from '../support/source-tree.js';
 /** Code that entries share, or load late. */
 const SHARED = [
   'core.js',
+  'verification.js',
   'writing.js',
   'foreign.js',
   'conversion.js',

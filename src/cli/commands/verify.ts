@@ -1,23 +1,18 @@
 /** `verify`: all problems of a checkpoint. */
 
-import { isDdufName } from '../../file/shards/file-names.js';
-import { isOfFile } from '../../file/shards/verification-error.js';
-import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
+import {
+  type CheckpointCheck,
+  type UnverifiedReason,
+  type VerificationReport,
+  type VerifiedFile,
+  verifyCheckpoint,
+} from '../../index.js';
 import { plural } from '../../inspect/number-texts.js';
-import type { SourceChoice } from '../../remote.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
-import { visible } from '../output/visible.js';
-import {
-  type ForeignChoices,
-  type FoundAt,
-  foreignSource,
-  formatAt,
-  openAddress,
-  openArchive,
-  pathOf,
-} from '../sources/open-source.js';
-import { type Command, type CommandContext, printResult } from './command.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
+import { openAddress, pathOf } from '../sources/open-source.js';
+import { type Command, printResult } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { inWordsOf } from './library-words.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
@@ -31,64 +26,55 @@ interface VerifyResult extends VerificationReport {
   readonly source: string;
 }
 
-/** What to verify, and how. */
-interface Choices {
-  readonly hashes: boolean;
-  readonly foreign: ForeignChoices;
-  readonly choice: SourceChoice;
-}
+/** Why data was not compared, for people; not if a problem or `--no-hashes` explains it. */
+const REASONS: Readonly<Record<Exclude<UnverifiedReason, 'skipped' | 'unreadable'>, string>> = {
+  'no-digests': 'no digests (add them with `hash --write`)',
+  'no-checksums': 'the file has no checksums',
+  'invalid-digests': 'the digests are malformed',
+  'partial-digests': 'the digests cover a part of the file',
+  'not-read': 'remote tensors are not read (`hash` reads them)',
+};
 
-async function verifySource(
-  source: string,
-  { hashes, foreign, choice }: Choices,
-  { stderr, signal }: CommandContext,
-): Promise<VerificationReport> {
-  const path = pathOf(source);
-  if (path === null) {
-    const opening = { signal, toVerify: true, ...choice };
-    return await verifyCheckpoint(() => openAddress(source, opening, foreign), { signal });
-  }
-  if (isDdufName(path)) {
-    const opening = { storage: 'read', foreign, choice, toVerify: true } as const;
-    const progress = progressOn(stderr, 'verifying');
-    const { onProgress } = progress;
-    const verifying = { hashes, signal, onProgress };
-    return await verifyCheckpoint(() => openArchive(path, opening), verifying).finally(() =>
-      progress.end(),
-    );
-  }
-  const found = await formatAt(path, foreign, choice).catch((error: unknown): FoundAt => {
-    // An unreadable file explains all its missing contents: the report lists the file alone.
-    if (isOfFile(error)) return { kind: 'safetensors', path: Object(error).path ?? path };
-    throw error;
-  });
-  if (found.kind === 'gguf') throw foreignSource(found, 'a file that can be verified');
-  const isOther = found.kind !== 'safetensors';
-  const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
-  const { onProgress } = progress;
-  const what = isOther ? () => openToVerify(found, foreign) : found.path;
-  const verifying = { hashes, signal, onProgress, ...choice };
-  return await verifyCheckpoint(what, verifying).finally(() => progress.end());
-}
-
-/** Opens a torch or NumPy file. */
-async function openToVerify(
-  { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
-  { voidDtype, ...torch }: ForeignChoices,
-): Promise<VerifiableSource> {
-  const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
-  return kind === 'torch'
-    ? openTorchCheckpoint(path, { ...torch, toVerify: true })
-    : openNumpy(path, { voidDtype });
-}
-
-function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
+function verifyLines({ ok, checks, problems, files }: VerifyResult, style: Style): string[] {
   const lines = problems.map(({ file, code, message }) => {
     const where = file === '' ? '' : `${visible(file, SHOWN_FILE_LENGTH)}: `;
     return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
   });
   const found = ok ? 'no problems' : plural(problems.length, 'problem');
-  return [...lines, `${found}; checked: ${checks.join(', ')}`];
+  const checked = checks.map((check) => checkText(check, files)).join(', ');
+  const unverified = files.flatMap((file) => {
+    const { reason } = file;
+    return reason === null || reason === 'skipped' || reason === 'unreadable'
+      ? []
+      : [{ ...file, text: `not verified: ${REASONS[reason]}` }];
+  });
+  const isCompared = files.some(({ comparedTensors }) => comparedTensors > 0);
+  const [text = '', ...others] = new Set(unverified.map(({ text }) => text));
+  if (text !== '' && others.length === 0 && !isCompared) {
+    return [...lines, `${found}; checked: ${checked}; data ${text}`];
+  }
+  for (const file of unverified) lines.push(unverifiedLine(file, style));
+  return [...lines, `${found}; checked: ${checked}`];
+}
+
+/** A check; hashes, and checksums of only some files, with the number of files that have some. */
+function checkText(check: CheckpointCheck, files: readonly VerifiedFile[]): string {
+  if (check !== 'hashes' && check !== 'checksums') return check;
+  const count = files.filter(({ checks }) => checks.includes(check)).length;
+  if (check === 'checksums' && count === files.length) return check;
+  return `${check} (${count} of ${plural(files.length, 'file')})`;
+}
+
+/** The tensors of a file that were not compared. */
+function unverifiedLine(
+  { file, tensors, comparedTensors, notCompared, text }: VerifiedFile & { readonly text: string },
+  style: Style,
+): string {
+  const names = notCompared.map((name) => visible(name, SHOWN_NAME_LENGTH)).join(', ');
+  const count = `${tensors - comparedTensors} of ${plural(tensors, 'tensor')}`;
+  const where = comparedTensors === 0 ? 'data' : count;
+  const list = names === '' ? '' : `: ${names}`;
+  return `${visible(file, SHOWN_FILE_LENGTH)}: ${style.warning(`${where} ${text}`)}${list}`;
 }
 
 export const verifyCommand: Command = {
@@ -96,7 +82,8 @@ export const verifyCommand: Command = {
   usage: 'verify SOURCE [--no-hashes]',
   description:
     'Checks the headers of all files, the index against them, and the hashes that metadata and the cache of the ' +
-    'Hub claim; for archives of torch, NumPy and DDUF the checksums. Lists every problem; exit code 1 if there is one.',
+    'Hub declare; for archives of torch, NumPy and DDUF the checksums. Lists every problem, and data that was not ' +
+    'verified because it has no digests; exit code 1 if there is a problem.',
   options: {
     'no-hashes': {
       type: 'boolean',
@@ -107,16 +94,24 @@ export const verifyCommand: Command = {
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
-    const choices = {
-      hashes: options['no-hashes'] !== true,
-      foreign: foreignChoices(options),
-      choice: repositoryChoice(options),
-    };
-    const { ok, checks, problems: found } = await verifySource(source, choices, context);
-    const problems = found.map((problem) => {
+    const { signal, stderr } = context;
+    const progress = progressOn(stderr, 'verifying');
+    const { onProgress } = progress;
+    const foreign = foreignChoices(options);
+    const choice = repositoryChoice(options);
+    const hashes = options['no-hashes'] !== true;
+    const path = pathOf(source);
+    const report = await (path === null
+      ? verifyCheckpoint(
+          () => openAddress(source, { signal, toVerify: true, ...choice }, foreign),
+          { hashes, signal },
+        )
+      : verifyCheckpoint(path, { ...foreign, ...choice, hashes, signal, onProgress })
+    ).finally(() => progress.end());
+    const problems = report.problems.map((problem) => {
       return { ...problem, message: inWordsOf(FOREIGN_OPTIONS, problem.message) };
     });
-    printResult<VerifyResult>(context, options, { source, ok, checks, problems }, verifyLines);
-    return ok ? 'done' : 'no';
+    printResult<VerifyResult>(context, options, { source, ...report, problems }, verifyLines);
+    return report.ok ? 'done' : 'no';
   },
 };

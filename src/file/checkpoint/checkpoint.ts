@@ -25,7 +25,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { readBeside } from '../json-beside.js';
-import type { CheckpointCheck } from '../shards/verification-error.js';
+import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
 import type { FileBeside, ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
 import {
   LISTING_OPTIONS,
@@ -39,12 +39,13 @@ import {
   type StreamSource,
   streamTensors,
 } from '../stream.js';
+import type { ClaimingFile } from '../verification/verify-claims.js';
 import { Catalog } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
-import { checksOf, type VerifiableSource, verifyShards } from './verify.js';
+import { checksOf, claimingFiles, type VerifiableSource, verifyShards } from './verify.js';
 
 /** The result of {@link Checkpoint.toJSON}; once `ok` is false only the first three. */
 export interface CheckpointFacts {
@@ -156,7 +157,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return this.#problems;
   }
 
-  /** The checks of `verify()`; the same after `close()`. */
+  /** The checks of `verify()`, except for hashes that files declare; the same after `close()`. */
   get checks(): readonly CheckpointCheck[] {
     return this.#checks;
   }
@@ -405,11 +406,13 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /**
    * Makes the checks that opening leaves out: the header of every shard, that the index and the shards name the same
    * tensors, each once, and `total_size`. Opens every shard and keeps it open, so that later reads are of checked
-   * files. `onProgress` is not called.
+   * files. Reads files that declare hashes, and compares these: `files` of the report lists the tensors that were
+   * compared.
    *
    * Of torch and NumPy, whose headers and index are checked when they are opened, it reads all bytes of an archive's
    * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not compare checksums,
-   * except of deflated entries. Resolves at once for files without checksums, and with `checksums: false`.
+   * except of deflated entries. `checksums: false` reads no
+   * tensors, of any format.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
    * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
@@ -417,12 +420,17 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * @example
    * ```ts
    * const checkpoint = openCheckpoint('my-model');
-   * await checkpoint.verify();
-   * console.log(checkpoint.ok); // → true
+   * const { ok, checks } = await checkpoint.verify();
+   * console.log(ok, checks); // → true [ 'headers', 'index' ]
    * ```
    */
-  async verify(options: VerifyBytesOptions = {}): Promise<void> {
-    await verifyShards(this.#shards, options);
+  async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
+    return await verifyShards(this.#shards, options);
+  }
+
+  /** @internal The safetensors files, all of which are open. */
+  get claimingFiles(): readonly ClaimingFile[] {
+    return claimingFiles(this.#shards as LazyShards);
   }
 
   /**

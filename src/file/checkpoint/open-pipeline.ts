@@ -16,6 +16,7 @@ import {
   MAX_PIPELINE_FILE_BYTE_LENGTH,
   openModels,
   Pipeline,
+  type PipelineBytes,
   type PipelineOptions,
 } from '../source/pipeline.js';
 import type { Checkpoint } from './checkpoint.js';
@@ -70,7 +71,19 @@ export function openPipeline(
     const path = join(folder, below);
     return runSync(openModel(path, wanted, (variant) => openLazily(path, { ...opening, variant })));
   });
-  return Pipeline.of({ path: folder, missing: found.missing, ...opened });
+  const bytes = { checks: [], verify: verifyBytesOf(opened.models) };
+  return Pipeline.of({ path: folder, missing: found.missing, ...opened, bytes });
+}
+
+/** Compares the files of all models with the hashes that they declare. */
+function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['verify'] {
+  return async (options) => {
+    const files = [...models].flatMap(([folder, { claimingFiles }]) =>
+      claimingFiles.map((file) => ({ ...file, name: `${folder}/${file.name}` })),
+    );
+    const { verifyClaims } = await import('../verification/verify-claims.js');
+    return await verifyClaims(files, options);
+  };
 }
 
 /** Opens a model; where its usual file leads nowhere, as a link may, the first variant that is there. */

@@ -1,32 +1,36 @@
-/** Compares the headers of all files of a checkpoint with its index. */
+/** Verifies a checkpoint: headers and index, hashes that files declare, checksums of other formats. */
 
 import { basename } from 'node:path';
 import type { Header } from '../../header/header.js';
 import { here, runAsync, type Steps } from '../../platform/io/steps.js';
 import { SafetensorsFile } from '../file.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
+import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
-  isOfFile,
-  problemOf,
-  VerificationError,
-} from '../shards/verification-error.js';
+  reportOf,
+  unverifiedFile,
+  type VerificationReport,
+  type VerifiedFile,
+  verifiedFile,
+} from '../shards/verification-report.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
-import type { CheckpointFiles } from './find-files.js';
+import type { ClaimingFile, ComparedFiles } from '../verification/verify-claims.js';
+import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
 import { transferShards } from './transfer-shards.js';
 
 /** An open source to verify, such as `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint`. */
 export interface VerifiableSource {
-  /** The checks of `verify`. */
+  /** The checks of `verify`, except for hashes that files declare: its report lists those. */
   readonly checks: readonly CheckpointCheck[];
   /**
-   * Rejects with a `VerificationError` that has all problems. Reads bytes only with `'checksums'` in `checks`;
-   * otherwise options besides `signal` change nothing.
+   * Resolves with the report. Rejects with a `VerificationError` that has all problems, and the report. Reads only files
+   * that have checksums or declare hashes.
    */
-  verify(options?: VerifyBytesOptions): Promise<void>;
+  verify(options?: VerifyBytesOptions): Promise<VerificationReport>;
   /** Closes it. */
   close(): void;
 }
@@ -63,8 +67,8 @@ export function checksOf(shards: LazyShards<Shard>): readonly CheckpointCheck[] 
 }
 
 /**
- * Makes the checks that opening leaves out: headers and index of safetensors, checksums of other formats. Their index
- * was compared when they were opened; `found` has the problems from then.
+ * Makes the checks that opening leaves out: of safetensors, headers, index and declared hashes; of other formats,
+ * checksums. Their index was compared when they were opened; `found` has the problems from then.
  *
  * @throws As `Checkpoint.verify`
  */
@@ -72,21 +76,26 @@ export async function verifyShards(
   shards: LazyShards<Shard>,
   options: VerifyBytesOptions,
   found: readonly CheckpointProblem[] = [],
-): Promise<void> {
+): Promise<VerificationReport> {
   requireVerifyBytesOptions(options);
   shards.requireOpen();
-  const { path } = shards.files;
+  const { path, index } = shards.files;
   const others = [...shards.opened].filter((each): each is [number, OtherShard] =>
     isOther(each[1]),
   );
   const isOfOthers = others.length > 0 || found.length > 0;
-  const problems = isOfOthers
-    ? [...found, ...(await verifyBytes(shards, others, options))]
+  const structure = isOfOthers
+    ? found
     : await runAsync(verifyHeaders(shards.files, headersOf(shards)), options.signal);
-  if (problems.length === 0) return;
-  const isOfBytes = isOfOthers && found.length === 0;
+  const compared = isOfOthers
+    ? await verifyOthers(shards, others, options)
+    : await verifyOwn(shards as LazyShards, options);
+  const checks = index === null ? (['headers'] as const) : (['headers', 'index'] as const);
+  const report = reportOf(checks, [...structure, ...compared.problems], compared.files);
+  if (report.ok) return report;
+  const isOfBytes = structure.length === 0;
   const code = isOfBytes ? 'SAFETENSORS_CHECKSUM_MISMATCH' : 'SAFETENSORS_INDEX_MISMATCH';
-  throw new VerificationError(problems, path, code);
+  throw new VerificationError(report.problems, path, code, report);
 }
 
 function headersOf(shards: LazyShards<Shard>): (shard: number) => Steps<Header> {
@@ -94,23 +103,71 @@ function headersOf(shards: LazyShards<Shard>): (shard: number) => Steps<Header> 
     here(() => SafetensorsFile.contentOf(shards.open(shard) as SafetensorsFile).header);
 }
 
-async function verifyBytes(
+/** The open safetensors files of a checkpoint that have not changed, with the names that the index has for them. */
+export function claimingFiles(shards: LazyShards): (ClaimingFile & { readonly shard: number })[] {
+  const open = [...shards.opened].filter(([, { ok }]) => ok);
+  return open.map(([shard, file]) => {
+    const { name, path } = shards.files.shards[shard] as ShardFile;
+    const place = SafetensorsFile.placeOf(file);
+    const header = SafetensorsFile.headerOf(file);
+    return { name, path, place, header, byteLength: file.byteLength, shard };
+  });
+}
+
+/** Compares the bytes of files that could be opened with the hashes that they declare. */
+async function verifyOwn(
+  shards: LazyShards,
+  { checksums = true, ...options }: VerifyBytesOptions,
+): Promise<ComparedFiles> {
+  const files = claimingFiles(shards);
+  let compared: ComparedFiles;
+  if (checksums) {
+    // Loaded on first use, since most programs only read.
+    const { verifyClaims } = await import('../verification/verify-claims.js');
+    compared = await verifyClaims(files, options, (position) => {
+      shards.requireOpen();
+      SafetensorsFile.contentOf(shards.open(files[position]?.shard as number));
+    });
+  } else {
+    const skipped = files.map(({ name, header }) => unverifiedFile(name, header.size, 'skipped'));
+    compared = { problems: [], files: skipped };
+  }
+  return { ...compared, files: inOrder(shards, compared.files) };
+}
+
+async function verifyOthers(
   shards: LazyShards<Shard>,
   others: readonly (readonly [shard: number, file: OtherShard])[],
   { checksums = true, ...options }: VerifyBytesOptions,
-): Promise<CheckpointProblem[]> {
+): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
-  if (!checksums) {
-    options.signal?.throwIfAborted();
-    for (const [, file] of others) file.verify();
-    return problems;
-  }
   const works = others.map(([shard, file]) => {
     return { file, name: shards.files.shards[shard]?.name ?? '', byteLength: file.byteLength };
   });
-  const check = (): void => shards.requireOpen();
-  await transferShards(works, options, check, ({ file, name }, shardOptions) =>
-    file.verifyBytes(shardOptions, (problem) => problems.push(problemOf(name, problem))),
-  );
-  return problems;
+  const files = works.map(({ name, file }): VerifiedFile => {
+    const { size } = file.contents;
+    if (!checksums) return unverifiedFile(name, size, 'skipped');
+    return file.hasChecksums
+      ? verifiedFile(name, size, 'checksums')
+      : unverifiedFile(name, size, 'no-checksums');
+  });
+  if (checksums) {
+    const check = (): void => shards.requireOpen();
+    await transferShards(works, options, check, ({ file, name }, shardOptions) =>
+      file.verifyBytes(shardOptions, (problem) => problems.push(problemOf(name, problem))),
+    );
+  } else {
+    options.signal?.throwIfAborted();
+    for (const [, file] of others) file.verify();
+  }
+  return { problems, files: inOrder(shards, files) };
+}
+
+/** The files of all shards, in the order of the index; those that could not be opened are unreadable. */
+function inOrder(
+  { files: { shards } }: LazyShards<Shard>,
+  files: readonly VerifiedFile[],
+): VerifiedFile[] {
+  const byName = new Map(files.map((file) => [file.file, file]));
+  return shards.map(({ name }) => byName.get(name) ?? unverifiedFile(name, 0, 'unreadable'));
 }

@@ -1,32 +1,14 @@
 /** The problems of a checkpoint: as data, and as one error. */
 
 import { FormatError, SafetensorsError } from '../../errors/errors.js';
+import {
+  type CheckpointProblem,
+  reportOf,
+  type VerificationReport,
+} from './verification-report.js';
 
 /** A message shows this many problems. */
 const SHOWN_VERIFICATION_PROBLEMS = 20;
-
-/**
- * The checks that were made: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in
- * archives of torch and NumPy. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
- * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
- * different ways, and shards may have more.
- */
-export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
-
-/** Something that is wrong with a checkpoint. */
-export interface CheckpointProblem {
-  /**
-   * The file, as the index names it; the index or the only file by its own name. If a function failed to open the
-   * source, the path or address that its error names; empty without one.
-   */
-  readonly file: string;
-  /** The tensor; null where the file as a whole is wrong. */
-  readonly tensor: string | null;
-  /** As errors of this package have it, or the system's, such as `ENOENT`. */
-  readonly code: string;
-  /** The expected and the found, without the code and the path. Texts of the system name the path. */
-  readonly message: string;
-}
 
 /** Codes of errors that are not the file's, but the process's or the machine's. */
 const OF_THE_PROCESS: readonly unknown[] = [
@@ -82,12 +64,15 @@ export class VerificationError extends FormatError {
   declare readonly code: 'SAFETENSORS_INDEX_MISMATCH' | 'SAFETENSORS_CHECKSUM_MISMATCH';
   /** All problems. */
   readonly problems: readonly CheckpointProblem[];
+  /** The checks, and which tensors were compared. */
+  readonly report: VerificationReport;
 
   /** `path` is that of the index, or of the only file. */
   constructor(
     problems: readonly CheckpointProblem[],
     path: string,
     code: VerificationError['code'] = 'SAFETENSORS_INDEX_MISMATCH',
+    report: VerificationReport = reportOf(['headers'], problems, []),
   ) {
     const shown = problems.slice(0, SHOWN_VERIFICATION_PROBLEMS).map(problemText).join('; ');
     const more = problems.length - SHOWN_VERIFICATION_PROBLEMS;
@@ -95,6 +80,7 @@ export class VerificationError extends FormatError {
     const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
     super(code, `expected ${EXPECTED[code]}, found ${count}: ${shown}${rest}`, { path });
     this.problems = problems;
+    this.report = report;
   }
 }
 

@@ -3,13 +3,15 @@
 import { FormatError, quoteName } from '../../errors/errors.js';
 import type { TransferOptions } from '../../platform/transfer/transfer.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
+import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
-  isOfFile,
-  problemOf,
-  VerificationError,
-} from '../shards/verification-error.js';
+  reportOf,
+  unverifiedFile,
+  type VerificationReport,
+  type VerifiedFile,
+} from '../shards/verification-report.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from './verify-options.js';
 
 /** Longest `model_index.json` to read, in bytes. Those of pipelines have less than 4 kB. */
@@ -17,10 +19,10 @@ export const MAX_PIPELINE_FILE_BYTE_LENGTH: number = 2 ** 20;
 
 /** An open model of a pipeline: a `Checkpoint` or a `RemoteCheckpoint`. */
 export interface PipelineModel {
-  /** The checks of `verify`. */
+  /** The checks of `verify`, except for hashes that files declare. */
   readonly checks: readonly CheckpointCheck[];
-  /** Rejects with a `VerificationError` that has all problems. */
-  verify(options?: VerifyBytesOptions): Promise<void>;
+  /** Resolves with the report. Rejects with a `VerificationError` that has all problems, and the report. */
+  verify(options?: VerifyBytesOptions): Promise<VerificationReport>;
   /** Closes it. */
   close(): void;
 }
@@ -31,18 +33,24 @@ export interface PipelineParts<Model> {
   readonly models: ReadonlyMap<string, Model>;
   readonly missing: readonly string[];
   readonly failed: ReadonlyMap<string, Error>;
-  /** What is verified besides the models. */
-  readonly around?: AroundModels | undefined;
+  /** Compares the bytes of all models, with one progress; without it each model compares its own. */
+  readonly bytes?: PipelineBytes | undefined;
   /** Ends what the models share. */
   end?(): void;
 }
 
-/** The archive around the models of a pipeline. */
-export interface AroundModels {
-  /** What `verify` does. */
+/** The bytes of all models of a pipeline. */
+export interface PipelineBytes {
+  /** The checks of `verify` besides those of the models. */
   readonly checks: readonly CheckpointCheck[];
-  /** Returns all problems of its bytes. Throws errors that don't concern the file, and `signal.reason`. */
-  verify(options: TransferOptions): Promise<readonly CheckpointProblem[]>;
+  /**
+   * Returns the problems, and every file with its folder. Throws errors that don't concern the files, and
+   * `signal.reason`.
+   */
+  verify(options: TransferOptions): Promise<{
+    readonly problems: readonly CheckpointProblem[];
+    readonly files: readonly VerifiedFile[];
+  }>;
 }
 
 /** What both ways to open a pipeline take besides the options of a checkpoint. */
@@ -144,15 +152,15 @@ export class Pipeline<Model extends PipelineModel> {
   readonly missing: readonly string[];
   /** Opened with `toVerify`: why models cannot be opened, by their folders. Else empty. */
   readonly failed: ReadonlyMap<string, Error>;
-  readonly #around: AroundModels | undefined;
+  readonly #bytes: PipelineBytes | undefined;
   readonly #end: (() => void) | undefined;
 
-  private constructor({ path, models, missing, failed, around, end }: PipelineParts<Model>) {
+  private constructor({ path, models, missing, failed, bytes, end }: PipelineParts<Model>) {
     this.path = path;
     this.models = models;
     this.missing = missing;
     this.failed = failed;
-    this.#around = around;
+    this.#bytes = bytes;
     this.#end = end;
   }
 
@@ -161,45 +169,59 @@ export class Pipeline<Model extends PipelineModel> {
     return new Pipeline(parts);
   }
 
-  /** The checks of `verify()`. */
+  /** The checks of `verify()`, except for hashes that files declare: its report lists those. */
   get checks(): readonly CheckpointCheck[] {
     const checks = [...this.models.values()].flatMap((model) => model.checks);
-    return [...new Set<CheckpointCheck>(['headers', ...checks, ...(this.#around?.checks ?? [])])];
+    return [...new Set<CheckpointCheck>(['headers', ...checks, ...(this.#bytes?.checks ?? [])])];
   }
 
   /**
    * Verifies every model, and that no folder is missing. Goes on after a model with problems. Names of files in problems
-   * include the folder. Of a DDUF archive all bytes are read, unless `checksums` is false: every entry is compared with its
-   * CRC-32, and tensors with the sums and hashes that the metadata of their files claim.
+   * include the folder. Unless `checksums` is false, local files that declare hashes are read and compared, and every
+   * entry of a DDUF archive is compared with its CRC-32. `files` of the report lists the tensors that were compared.
    *
    * @throws VerificationError, by rejecting, with all problems, each with a code of its own. Its code is
-   *   `SAFETENSORS_CHECKSUM_MISMATCH` when all of them come from comparing the bytes of an archive, else
+   *   `SAFETENSORS_CHECKSUM_MISMATCH` when all of them come from comparing bytes, else
    *   `SAFETENSORS_INDEX_MISMATCH`. Errors that don't concern the files, and `signal.reason`
    */
-  async verify(options: VerifyBytesOptions = {}): Promise<void> {
+  async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
-    const problems: CheckpointProblem[] = [
-      ...this.missing.map((name) => missingComponent(name, this.path)),
-      ...Array.from(this.failed, ([folder, error]) => failedModel(folder, error)),
-    ];
-    for (const [folder, model] of this.models) {
-      try {
-        await model.verify(options);
-      } catch (error) {
-        if (error instanceof VerificationError) {
-          for (const one of error.problems)
-            problems.push({ ...one, file: `${folder}/${one.file}` });
-        } else if (isOfFile(error)) problems.push(failedModel(folder, error));
-        else throw error;
-      }
-    }
     const { checksums = true, signal, onProgress } = options;
-    const ofModels = problems.length;
-    if (checksums && this.#around !== undefined) {
-      problems.push(...(await this.#around.verify({ signal, onProgress })));
+    const bytes = checksums ? this.#bytes : undefined;
+    const structure: CheckpointProblem[] = [
+      ...this.missing.map((name) => missingComponent(name, this.path)),
+    ];
+    let ofBytes: readonly CheckpointProblem[] = [];
+    const checks = new Set<CheckpointCheck>(['headers']);
+    const files = new Map<string, VerifiedFile>();
+    const add = (file: VerifiedFile): void => void files.set(file.file, file);
+    const fail = (folder: string, error: Error): void => {
+      const problem = failedModel(folder, error);
+      structure.push(problem);
+      add(unverifiedFile(problem.file, 0, 'unreadable'));
+    };
+    for (const [folder, error] of this.failed) fail(folder, error);
+    const modelOptions = bytes === undefined ? options : { checksums: false, signal };
+    for (const [folder, model] of this.models) {
+      const { report, isOfBytes, error } = await verifyModel(model, modelOptions);
+      if (error !== null) fail(folder, error);
+      const problems = report.problems.map((one) => ({ ...one, file: `${folder}/${one.file}` }));
+      if (isOfBytes) ofBytes = [...ofBytes, ...problems];
+      else structure.push(...problems);
+      for (const check of report.checks) checks.add(check);
+      for (const file of report.files) add({ ...file, file: `${folder}/${file.file}` });
     }
-    const code = ofModels > 0 ? 'SAFETENSORS_INDEX_MISMATCH' : 'SAFETENSORS_CHECKSUM_MISMATCH';
-    if (problems.length > 0) throw new VerificationError(problems, this.path, code);
+    if (bytes !== undefined) {
+      const found = await bytes.verify({ signal, onProgress });
+      ofBytes = found.problems;
+      for (const file of found.files) add(file);
+    }
+    const problems = [...structure, ...ofBytes];
+    const report = reportOf([...checks], problems, [...files.values()]);
+    if (report.ok) return report;
+    const code =
+      structure.length > 0 ? 'SAFETENSORS_INDEX_MISMATCH' : 'SAFETENSORS_CHECKSUM_MISMATCH';
+    throw new VerificationError(problems, this.path, code, report);
   }
 
   /** Closes all models; a second call does nothing. */
@@ -211,5 +233,29 @@ export class Pipeline<Model extends PipelineModel> {
   /** For `using pipeline = openPipeline(path)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
+  }
+}
+
+/** The findings of one model; `error` is that of a file that ends its verification. */
+interface VerifiedModel {
+  readonly report: VerificationReport;
+  /** Whether all problems come from comparing bytes. */
+  readonly isOfBytes: boolean;
+  readonly error: Error | null;
+}
+
+async function verifyModel(
+  model: PipelineModel,
+  options: VerifyBytesOptions,
+): Promise<VerifiedModel> {
+  try {
+    return { report: await model.verify(options), isOfBytes: false, error: null };
+  } catch (error) {
+    if (error instanceof VerificationError) {
+      const isOfBytes = error.code === 'SAFETENSORS_CHECKSUM_MISMATCH';
+      return { report: error.report, isOfBytes, error: null };
+    }
+    if (!isOfFile(error)) throw error;
+    return { report: reportOf([], [], []), isOfBytes: false, error };
   }
 }

@@ -10,7 +10,8 @@ import {
 /** Options of `verify()` of checkpoints. */
 export interface VerifyBytesOptions extends TransferOptions {
   /**
-   * Whether to read bytes that have checksums in an archive of torch, NumPy or DDUF, and compare them; `true` by default.
+   * Whether to read bytes and compare them with the hashes that files declare, and with the checksums of archives of
+   * torch, NumPy and DDUF; `true` by default.
    */
   readonly checksums?: boolean | undefined;
 }

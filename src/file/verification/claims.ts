@@ -1,8 +1,10 @@
 /** Compares a file with the hashes that its metadata and the Hub's cache claim. */
 
+import type { Header } from '../../header/header.js';
 import { SUM_DIGITS, SUMS_KEY, sumsProblem } from '../../header/tensor-sums.js';
 import { cachedSha256, SHA256 } from '../cache/cache-layout.js';
-import type { FileHashes } from './hash-file.js';
+import { unverifiedFile, type VerifiedFile, verifiedFile } from '../shards/verification-report.js';
+import { AUTO_V1_BYTE_LENGTH, type FileHashes, type HashedLayout } from './hash-file.js';
 
 /** The claimant of a blob's name. */
 export const HUB_CACHE = 'Hub cache';
@@ -91,4 +93,42 @@ export function sumClaims(
   }
   const count = `${found.size} sums of tensors`;
   return wrong.length > 0 ? wrong : [{ by, claimed: count, found: count, ok: true }];
+}
+
+/**
+ * Returns which tensors of a file the claims cover, right or wrong.
+ *
+ * @param file the name of the file in reports
+ */
+export function comparedBy(
+  file: string,
+  claims: readonly Claim[],
+  header: Header,
+  { legacyBegin }: Pick<HashedLayout, 'legacyBegin'>,
+): VerifiedFile {
+  const { size } = header;
+  if (claims.some(coversAllTensors)) return verifiedFile(file, size, 'hashes');
+  const isPartial = legacyBegin !== null && claims.some(({ by }) => by === LEGACY_HASH);
+  if (!isPartial) {
+    const reason = claims.length > 0 ? 'invalid-digests' : 'no-digests';
+    return unverifiedFile(file, size, reason);
+  }
+  const begin = legacyBegin - header.dataStart;
+  const end = begin + AUTO_V1_BYTE_LENGTH;
+  const notCompared: string[] = [];
+  for (let entry = 0; entry < size; entry++) {
+    const isWithin = header.begin(entry) >= begin && header.end(entry) <= end;
+    if (!isWithin) notCompared.push(header.name(entry));
+  }
+  const comparedTensors = size - notCompared.length;
+  if (comparedTensors === 0) return unverifiedFile(file, size, 'partial-digests');
+  if (comparedTensors === size) return verifiedFile(file, size, 'hashes');
+  const checks = ['hashes'] as const;
+  return { file, tensors: size, comparedTensors, checks, reason: 'partial-digests', notCompared };
+}
+
+/** A malformed text of sums is a wrong claim without a tensor: nothing was compared with it. */
+function coversAllTensors({ by, ok, tensor }: Claim): boolean {
+  if (by === LEGACY_HASH) return false;
+  return by !== SUMS_KEY || ok === true || tensor !== undefined;
 }

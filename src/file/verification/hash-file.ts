@@ -17,7 +17,7 @@ import { HashThread } from './hash-thread.js';
 
 /** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
 export const AUTO_V1_BEGIN = 0x100000;
-const AUTO_V1_BYTE_LENGTH = 0x10000;
+export const AUTO_V1_BYTE_LENGTH = 0x10000;
 const AUTO_V1_DIGITS = 8;
 
 /** Below this length, starting a thread for the second hash takes longer than the hash. */

@@ -4,10 +4,19 @@ import { realpathSync } from 'node:fs';
 import { quoteName } from '../../errors/errors.js';
 import type { Header } from '../../header/header.js';
 import { SUMS_KEY } from '../../header/tensor-sums.js';
-import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import {
+  Transfer,
+  type TransferOptions,
+  totalByteLength,
+} from '../../platform/transfer/transfer.js';
 import type { FilePlace } from '../file.js';
-import { type CheckpointProblem, isOfFile, problemOf } from '../shards/verification-error.js';
-import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
+import { isOfFile, problemOf } from '../shards/verification-error.js';
+import {
+  type CheckpointProblem,
+  unverifiedFile,
+  type VerifiedFile,
+} from '../shards/verification-report.js';
+import { type Claim, claimsOf, comparedBy, HUB_CACHE, hasClaim } from './claims.js';
 import { type HashedLayout, hashFile, hashPart } from './hash-file.js';
 import { hashedLayout, tensorsLayout } from './legacy-place.js';
 
@@ -22,36 +31,61 @@ export interface ClaimingFile {
   readonly byteLength: number;
 }
 
-/** Compares files with the hashes that they claim. Returns wrong claims, and files that cannot be read to the end. */
+/** The findings of a comparison. */
+export interface ComparedFiles {
+  /** Wrong claims, and files that cannot be read to the end. */
+  readonly problems: readonly CheckpointProblem[];
+  /** Every file, in the given order. */
+  readonly files: readonly VerifiedFile[];
+}
+
+/** Compares files with the hashes that they claim. `check` is called after each; it throws to end the comparison. */
 export async function verifyClaims(
   files: readonly ClaimingFile[],
   options: TransferOptions,
-): Promise<CheckpointProblem[]> {
+  check: (position: number) => void = () => {},
+): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
-  const claimed = files
-    .map((file) => ({ ...file, metadata: file.header.metadata ?? new Map<string, string>() }))
-    .filter(({ path, place, metadata }) => hasClaim(place === undefined ? path : null, metadata));
-  const totalBytes = claimed.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const compared: VerifiedFile[] = [];
+  const claiming = files.map((file) => {
+    const metadata = file.header.metadata ?? new Map<string, string>();
+    return { ...file, metadata, claims: hasClaim(ownPathOf(file), metadata) };
+  });
+  const totalBytes = totalByteLength(claiming.filter(({ claims }) => claims));
   const transfer = new Transfer(totalBytes, options);
   const { signal } = options;
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
-  for (const { name, path, place, header, metadata } of claimed) {
+  for (const [position, { claims, metadata, ...file }] of claiming.entries()) {
+    const { name, path, place, header } = file;
+    if (!claims) {
+      compared.push(unverifiedFile(name, header.size, 'no-digests'));
+      continue;
+    }
     try {
       const layout = layoutOf(header);
       const hashes =
         place === undefined
           ? await hashFile(path, layout, hashing)
           : await hashPart(place, layout, hashing);
-      for (const claim of claimsOf(place === undefined ? path : null, metadata, hashes)) {
+      check(position);
+      const found = claimsOf(ownPathOf(file), metadata, hashes);
+      for (const claim of found) {
         if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
       }
+      compared.push(comparedBy(name, found, header, layout));
     } catch (error) {
       if (!isOfFile(error)) throw error;
       problems.push(problemOf(name, error));
+      compared.push(unverifiedFile(name, header.size, 'unreadable'));
     }
   }
   transfer.finish();
-  return problems;
+  return { problems, files: compared };
+}
+
+/** Null within an archive: a blob's name is the hash of the whole archive. */
+function ownPathOf({ path, place }: ClaimingFile): string | null {
+  return place === undefined ? path : null;
 }
 
 /** What to hash of a file: for sums of tensors, every one of them. */

@@ -14,7 +14,7 @@ import {
   type StorageOptions,
 } from '../../platform/storage/open.js';
 import { openModel, readModels } from './models.js';
-import { archiveAround } from './verify.js';
+import { archiveBytes } from './verify.js';
 
 /** Options of {@link openDduf}. */
 export interface OpenDdufOptions extends ParseOptions, StorageOptions, PipelineOptions {
@@ -66,5 +66,5 @@ export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pip
     return Checkpoint.of(shards);
   });
   const { missing } = archive;
-  return Pipeline.of({ path: label, missing, ...opened, around: archiveAround(archive, files) });
+  return Pipeline.of({ path: label, missing, ...opened, bytes: archiveBytes(archive, files) });
 }

@@ -2,56 +2,67 @@
 
 import { basename } from 'node:path';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
-import { SafetensorsFile } from '../../file/file.js';
+import { claimingFiles } from '../../file/checkpoint/verify.js';
+import { isOfFile, problemOf } from '../../file/shards/verification-error.js';
 import {
   type CheckpointProblem,
-  isOfFile,
-  problemOf,
-} from '../../file/shards/verification-error.js';
-import type { AroundModels } from '../../file/source/pipeline.js';
-import type { ClaimingFile } from '../../file/verification/verify-claims.js';
+  unverifiedFile,
+  type VerifiedFile,
+  verifiedFile,
+} from '../../file/shards/verification-report.js';
+import type { PipelineBytes } from '../../file/source/pipeline.js';
+import type { ClaimingFile, ComparedFiles } from '../../file/verification/verify-claims.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { type TransferOptions, totalByteLength } from '../../platform/transfer/transfer.js';
 import { verifyEntries } from '../checksums.js';
 import { type ArchivedModels, openWhole } from './models.js';
 
-/** The archive around models; `models` are their open files. */
-export function archiveAround(
+/** The bytes of models in an archive; `models` are their open files. */
+export function archiveBytes(
   archive: ArchivedModels,
   models: readonly LazyShards[],
-): AroundModels {
+): PipelineBytes {
   const hasChecksums = [...archive.entries.values()].some(({ crc32 }) => crc32 !== null);
   return {
-    checks: hasChecksums ? ['checksums', 'hashes'] : ['hashes'],
+    checks: hasChecksums ? ['checksums'] : [],
     verify: (options) => verifyArchive(archive, models, options),
   };
 }
 
-/** What ends the reading, as a change of the archive, is the last problem. */
+/** An error that ends the reading, such as a change of the archive, is the last problem. */
 async function verifyArchive(
   archive: ArchivedModels,
   models: readonly LazyShards[],
   options: TransferOptions,
-): Promise<CheckpointProblem[]> {
-  const problems: CheckpointProblem[] = [];
+): Promise<ComparedFiles> {
+  const found: Found = { problems: [], files: new Map() };
+  const claiming = models.flatMap((shards) => filesOf(archive, shards));
+  for (const { name, header } of claiming) {
+    found.files.set(name, unverifiedFile(name, header.size, 'unreadable'));
+  }
   try {
-    await collectProblems(archive, models, options, problems);
+    await collect(archive, claiming, options, found);
   } catch (error) {
     if (!isOfFile(error)) throw error;
-    problems.push(problemOf(basename(archive.path), error));
+    found.problems.push(problemOf(basename(archive.path), error));
   }
-  return problems;
+  return { problems: found.problems, files: [...found.files.values()] };
 }
 
-/** Adds problems as they are found, so that those before an error are there. */
-async function collectProblems(
+/** The findings so far. */
+interface Found {
+  readonly problems: CheckpointProblem[];
+  readonly files: Map<string, VerifiedFile>;
+}
+
+/** Adds findings one by one, so that those before an error are there. */
+async function collect(
   archive: ArchivedModels,
-  models: readonly LazyShards[],
+  claiming: readonly ClaimingFile[],
   { signal, onProgress }: TransferOptions,
-  problems: CheckpointProblem[],
+  { problems, files }: Found,
 ): Promise<void> {
   const entries = [...archive.entries.values()];
-  const claiming = models.flatMap((shards) => filesOf(archive, shards));
   const totalBytes = totalByteLength(entries) + totalByteLength(claiming);
   let before = 0;
   const part: TransferOptions = {
@@ -65,23 +76,29 @@ async function collectProblems(
         problems.push(problemOf(entry.name, problem)),
       );
       before += entry.byteLength;
+      const file = files.get(entry.name);
+      if (file !== undefined && entry.crc32 !== null) {
+        files.set(entry.name, verifiedFile(entry.name, file.tensors, 'checksums'));
+      }
     }
   } finally {
     storage.close(false);
   }
   // Loaded when it is wanted: with it the entry would load everything that writes.
   const { verifyClaims } = await import('../../file/verification/verify-claims.js');
-  problems.push(...(await verifyClaims(claiming, part)));
+  const claims = await verifyClaims(claiming, part);
+  problems.push(...claims.problems);
+  for (const file of claims.files) {
+    const known = files.get(file.file);
+    const isCompared = known?.reason === null;
+    files.set(file.file, isCompared ? { ...known, checks: [...file.checks, 'checksums'] } : file);
+  }
   onProgress?.({ bytes: totalBytes, totalBytes });
 }
 
-/** The safetensors files of a model, with their places. */
+/** The safetensors files of a model, with their names in the archive. */
 function filesOf({ path }: ArchivedModels, shards: LazyShards): ClaimingFile[] {
-  return Array.from(shards, (file, i) => {
-    const { path: place } = shards.files.shards[i] as { path: string };
-    const { byteLength } = file;
-    const header = SafetensorsFile.headerOf(file);
-    const name = place.slice(path.length + 1);
-    return { name, path, place: SafetensorsFile.placeOf(file), header, byteLength };
+  return claimingFiles(shards).map((file) => {
+    return { ...file, path, name: file.path.slice(path.length + 1) };
   });
 }

@@ -7,11 +7,8 @@ import { checksOf, type VerifiableSource, verifyShards } from '../../file/checkp
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import { missingTensor } from '../../file/shards/checkpoint-index-check.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
-import {
-  type CheckpointProblem,
-  isOfFile,
-  problemOf,
-} from '../../file/shards/verification-error.js';
+import { isOfFile, problemOf } from '../../file/shards/verification-error.js';
+import type { CheckpointProblem } from '../../file/shards/verification-report.js';
 import { runSync } from '../../platform/io/steps.js';
 import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';

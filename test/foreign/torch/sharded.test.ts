@@ -5,13 +5,10 @@ import { inspect } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { FileClosedError, FormatError } from '../../../src/errors/errors.js';
 import { VerificationError } from '../../../src/file/shards/verification-error.js';
-import {
-  type VerifyOptions,
-  verifyCheckpoint,
-} from '../../../src/file/verification/verify-checkpoint.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { type VerifyOptions, verifyCheckpoint } from '../../../src/open/verify-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 

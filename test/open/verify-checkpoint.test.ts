@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { rmSync, truncateSync } from 'node:fs';
+import { cpSync, rmSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openNumpy, openTorchCheckpoint } from '../../../src/convert.js';
+import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
 import {
   FormatError,
   openCheckpoint,
@@ -10,10 +10,11 @@ import {
   type VerifiableSource,
   VerificationError,
   verifyCheckpoint,
-} from '../../../src/index.js';
-import { openRemote } from '../../../src/remote.js';
-import { FileServer } from '../../remote/download/file-server.js';
-import { HubCache } from '../../support/hub-cache.js';
+} from '../../src/index.js';
+import { openRemote } from '../../src/remote.js';
+import { call } from '../cli/call.js';
+import { FileServer } from '../remote/download/file-server.js';
+import { HubCache } from '../support/hub-cache.js';
 import {
   type CheckpointDescription,
   filesOf,
@@ -21,9 +22,9 @@ import {
   TWO_SHARDS,
   writeBelow,
   writeCheckpoint,
-} from '../../support/make-checkpoint.js';
-import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
-import { root } from '../../support/source-tree.js';
+} from '../support/make-checkpoint.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
 
 const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);
 const INDEX = 'model.safetensors.index.json';
@@ -32,12 +33,18 @@ const MISMATCH = 'SAFETENSORS_INDEX_MISMATCH';
 
 describe('verifyCheckpoint', () => {
   it('finds nothing wrong with what is right, and says what it looked at', async () => {
+    const none = { comparedTensors: 0, checks: [], notCompared: [] };
     expect(await verifyCheckpoint(writeCheckpoint(TWO_SHARDS))).toEqual({
-      ...{ ok: true, checks: ['headers', 'index', 'hashes'], problems: [] },
+      ...{ ok: true, checks: ['headers', 'index'], problems: [] },
+      files: [
+        { ...none, file: FIRST, tensors: 2, reason: 'no-digests' },
+        { ...none, file: SECOND, tensors: 2, reason: 'no-digests' },
+      ],
     });
     const file = writeTemporary([{ name: 'w', dtype: 'U8', shape: [2] }]);
     expect(await verifyCheckpoint(file, { hashes: false })).toEqual({
       ...{ ok: true, checks: ['headers'], problems: [] },
+      files: [{ ...none, file: basename(file), tensors: 1, reason: 'skipped' }],
     });
   });
 
@@ -144,6 +151,55 @@ describe('verifyCheckpoint', () => {
   });
 });
 
+describe('verifyCheckpoint of a path in another format', () => {
+  const torch = join(root, 'test/fixtures/torch');
+  it.each([
+    ['zip-state-dict.pt', 'zip-state-dict.pt', null],
+    ['legacy-basic.pt', 'legacy-basic.pt', 'no-checksums'],
+    ['np-savez.npz', 'np-savez.npz', null],
+    ['np-x-npz-crc.npz', 'np-x-npz-crc.npz', null],
+    ['a folder', 'zip-state-dict.pt', null],
+  ] as const)('is what the command prints: %s', async (place, file, reason) => {
+    const path = place === file ? join(torch, file) : temporaryPath('folder');
+    if (place !== file) cpSync(join(torch, file), join(path, 'pytorch_model.bin'));
+    const report = await verifyCheckpoint(path);
+    const { stdout } = await call(['verify', path, '--json']);
+    const { source: _, ...printed } = JSON.parse(stdout);
+    expect(printed).toEqual(report);
+    expect(report.ok).toBe(!file.endsWith('crc.npz'));
+    expect(report.files).toMatchObject([{ reason }]);
+    expect(report.checks).toEqual(reason === null ? ['headers', 'checksums'] : ['headers']);
+  });
+
+  it('lists all problems of shards', async () => {
+    const folder = temporaryPath('shards');
+    const index = writeBelow(
+      folder,
+      'pytorch_model.bin.index.json',
+      '{"weight_map":{"v":"a.bin","w":"b.bin"}}',
+    );
+    writeBelow(folder, 'b.bin', 'junk');
+    const { problems, files } = await verifyCheckpoint(index);
+    expect(problems.map(({ file, code }) => [file, code])).toEqual([
+      ['a.bin', 'ENOENT'],
+      ['b.bin', 'SAFETENSORS_FOREIGN_FORMAT'],
+    ]);
+    expect(files.map(({ file, reason }) => [file, reason])).toEqual([
+      ['a.bin', 'unreadable'],
+      ['b.bin', 'unreadable'],
+    ]);
+  });
+
+  it('takes the options of that format, and rejects those of others', async () => {
+    const path = join(torch, 'zip-state-dict.pt');
+    expect((await verifyCheckpoint(path, { root: [] })).ok).toBe(true);
+    await expect(verifyCheckpoint(path, { voidDtype: 'BF16' })).rejects.toThrow(RangeError);
+    await expect(verifyCheckpoint(writeCheckpoint(TWO_SHARDS), { root: [] })).rejects.toThrow(
+      RangeError,
+    );
+  });
+});
+
 describe('verifyCheckpoint with a function', () => {
   const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
 
@@ -167,6 +223,12 @@ describe('verifyCheckpoint with a function', () => {
     const checkpoint = openTorchCheckpoint(fixture('zip-state-dict.pt'));
     expect(await verifyCheckpoint(async () => checkpoint)).toEqual({
       ...{ ok: true, checks: ['headers', 'checksums'], problems: [] },
+      files: [
+        {
+          ...{ file: 'zip-state-dict.pt', tensors: 7, comparedTensors: 7, checks: ['checksums'] },
+          ...{ reason: null, notCompared: [] },
+        },
+      ],
     });
     expect([checkpoint.ok, checkpoint.checks]).toEqual([false, ['headers', 'checksums']]);
     const local = openCheckpoint(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
@@ -200,15 +262,21 @@ describe('verifyCheckpoint with a function', () => {
           message: expect.not.stringContaining(path),
         },
       ],
+      files: [],
     });
   });
 
   it('reads no bytes without hashes, and claims no checksums of files without', async () => {
     const wrong = fixture('np-x-npz-crc.npz');
     const quick = await verifyCheckpoint(() => openNumpy(wrong), { hashes: false });
-    expect(quick).toEqual({ ok: true, checks: ['headers'], problems: [] });
+    expect(quick).toMatchObject({
+      ...{ ok: true, checks: ['headers'], problems: [], files: [{ reason: 'skipped' }] },
+    });
     const legacy = await verifyCheckpoint(() => openTorchCheckpoint(fixture('legacy-basic.pt')));
-    expect(legacy).toEqual({ ok: true, checks: ['headers'], problems: [] });
+    expect(legacy).toMatchObject({
+      ...{ ok: true, checks: ['headers'], problems: [] },
+      files: [{ file: 'legacy-basic.pt', comparedTensors: 0, reason: 'no-checksums' }],
+    });
   });
 
   it('refuses a variant and a revision, which a function chooses by itself', async () => {

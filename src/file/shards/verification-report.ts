@@ -1,0 +1,114 @@
+/** The report of a verification: its checks and problems, and which tensors were compared with digests. */
+
+/**
+ * A check: `headers`; `index` where there is one; `hashes` that files declare; `checksums` in archives of torch, NumPy
+ * and DDUF. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
+ * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
+ * different ways, and shards may have more.
+ */
+export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
+
+/** Something that is wrong with a checkpoint. */
+export interface CheckpointProblem {
+  /**
+   * The file, as the index names it; the index or the only file by its own name. If a function failed to open the
+   * source, the path or address that its error names; empty without one.
+   */
+  readonly file: string;
+  /** The tensor; null where the file as a whole is wrong. */
+  readonly tensor: string | null;
+  /** As errors of this package have it, or the system's, such as `ENOENT`. */
+  readonly code: string;
+  /** The expected and the found, without the code and the path. Texts of the system name the path. */
+  readonly message: string;
+}
+
+/** A check that reads tensor bytes. */
+export type ByteCheck = Extract<CheckpointCheck, 'hashes' | 'checksums'>;
+
+/**
+ * Why the bytes of tensors were not compared:
+ *
+ * - `no-digests`: the file declares no digest
+ * - `no-checksums`: the file, of torch or NumPy, has no checksums
+ * - `invalid-digests`: the declared digests are malformed, which is also a problem
+ * - `partial-digests`: the declared digests cover a part of the file
+ * - `not-read`: the file is remote; `verify` reads only its header
+ * - `skipped`: an option disabled the comparison
+ * - `unreadable`: the file is missing, invalid or cannot be read, which is also a problem
+ */
+export type UnverifiedReason =
+  | 'no-digests'
+  | 'no-checksums'
+  | 'invalid-digests'
+  | 'partial-digests'
+  | 'not-read'
+  | 'skipped'
+  | 'unreadable';
+
+/** A file of a verified checkpoint, and how many of its tensors were compared with digests or checksums. */
+export interface VerifiedFile {
+  /** The name of the file, as in {@link CheckpointProblem}. */
+  readonly file: string;
+  /** Number of tensors; 0 if the header cannot be read. */
+  readonly tensors: number;
+  /** Number of tensors whose bytes were all compared, whether they matched or not. */
+  readonly comparedTensors: number;
+  /** The comparisons; empty if no byte was compared. */
+  readonly checks: readonly ByteCheck[];
+  /** Why tensors were not compared; null if all were. */
+  readonly reason: UnverifiedReason | null;
+  /** Names of tensors that were not compared, if others of the file were. */
+  readonly notCompared: readonly string[];
+}
+
+/** The result of `verifyCheckpoint`, and of `verify()` of open sources. */
+export interface VerificationReport {
+  /** Whether there are no problems. */
+  readonly ok: boolean;
+  /**
+   * The checks that were made. `hashes` and `checksums` are listed only if bytes were compared; `files` has the files
+   * and tensors.
+   */
+  readonly checks: readonly CheckpointCheck[];
+  /** All problems, file by file; in a pipeline of several models file names include the folder. */
+  readonly problems: readonly CheckpointProblem[];
+  /** Every file with weights, in the order of the index. */
+  readonly files: readonly VerifiedFile[];
+}
+
+/** Checks in the order of a report. */
+const CHECKS: readonly CheckpointCheck[] = ['headers', 'index', 'hashes', 'checksums'];
+
+/** Creates a report. `structure` are the checks that read no tensors; the others follow from the files. */
+export function reportOf(
+  structure: readonly CheckpointCheck[],
+  problems: readonly CheckpointProblem[],
+  files: readonly VerifiedFile[],
+): VerificationReport {
+  const made = new Set<CheckpointCheck>(structure);
+  for (const { checks } of files) for (const check of checks) made.add(check);
+  const checks = CHECKS.filter((check) => made.has(check));
+  return { ok: problems.length === 0, checks, problems, files };
+}
+
+/** A file none of whose tensors were compared. */
+export function unverifiedFile(
+  file: string,
+  tensors: number,
+  reason: UnverifiedReason,
+): VerifiedFile {
+  return { file, tensors, comparedTensors: 0, checks: [], reason, notCompared: [] };
+}
+
+/** A file all of whose tensors were compared. */
+export function verifiedFile(file: string, tensors: number, check: ByteCheck): VerifiedFile {
+  return {
+    file,
+    tensors,
+    comparedTensors: tensors,
+    checks: [check],
+    reason: null,
+    notCompared: [],
+  };
+}

@@ -1,0 +1,311 @@
+/** `verifyCheckpoint`: verifies a checkpoint of any format, given by a path or a function that opens it. */
+
+import { basename, join } from 'node:path';
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../errors/arguments.js';
+import { FormatError, SafetensorsError } from '../errors/errors.js';
+import { type CheckpointFiles, namedFiles, type ShardFile } from '../file/checkpoint/find-files.js';
+import { findCheckpoint, findFolder } from '../file/checkpoint/open.js';
+import { findModels } from '../file/checkpoint/open-pipeline.js';
+import { type FoundModel, modelsOf } from '../file/checkpoint/pipeline.js';
+import { type VerifiableSource, verifyHeaders } from '../file/checkpoint/verify.js';
+import { readFileHeader } from '../file/read-header.js';
+import { isDdufName, PIPELINE_FILE } from '../file/shards/file-names.js';
+import { isOfFile, problemOf, VerificationError } from '../file/shards/verification-error.js';
+import {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  reportOf,
+  unverifiedFile,
+  type VerificationReport,
+  type VerifiedFile,
+} from '../file/shards/verification-report.js';
+import { missingComponent } from '../file/source/pipeline.js';
+import {
+  type ClaimingFile,
+  type ComparedFiles,
+  verifyClaims,
+} from '../file/verification/verify-claims.js';
+import type { OpenDdufOptions } from '../foreign/dduf/open.js';
+import type { VoidDtype } from '../foreign/numpy/item-types.js';
+import type { UnknownGlobals } from '../foreign/torch/state-dict/builders.js';
+import type { RootKeys } from '../foreign/torch/state-dict/roots.js';
+import { closeFile } from '../platform/io/file-calls.js';
+import { openRegularFile } from '../platform/io/opened-file.js';
+import { pathText } from '../platform/io/paths.js';
+import { runAsync, type Steps } from '../platform/io/steps.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  type TransferOptions,
+} from '../platform/transfer/transfer.js';
+import { type DetectedFormat, detectFormat } from '../write/convert/detect-format.js';
+import { requireUsed } from '../write/convert/used-options.js';
+
+/** Options of {@link verifyCheckpoint}. */
+export interface VerifyOptions extends TransferOptions {
+  /**
+   * Whether to read bytes and compare them with the hashes that files declare, and with the checksums of archives of
+   * torch, NumPy and DDUF; `true` by default.
+   */
+  readonly hashes?: boolean | undefined;
+  /** As for `openCheckpoint`; not with a function, which chooses by itself. */
+  readonly variant?: string | undefined;
+  /** As for `openCheckpoint`; not with a function. */
+  readonly revision?: string | undefined;
+  /** As for `openTorchCheckpoint`; not with a function. */
+  readonly root?: string | RootKeys | undefined;
+  /** As for `openTorchCheckpoint`; not with a function. */
+  readonly unknownGlobals?: UnknownGlobals | undefined;
+  /** As for `openNumpy`; not with a function. */
+  readonly voidDtype?: VoidDtype | undefined;
+}
+
+const VERIFIABLE = 'a path, a file: URL, or a function that opens a source';
+
+const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
+  ...TRANSFER_OPTIONS,
+  hashes: true,
+  variant: true,
+  revision: true,
+  root: true,
+  unknownGlobals: true,
+  voidDtype: true,
+};
+
+/** The findings so far. */
+interface Found {
+  readonly problems: CheckpointProblem[];
+  /** Files by name; null for those that are missing or invalid. */
+  readonly files: Map<string, ClaimingFile | null>;
+  hasIndex: boolean;
+}
+
+type Open = () => VerifiableSource | Promise<VerifiableSource>;
+
+/** Options that choose what to open. */
+type Choice = Pick<VerifyOptions, 'variant' | 'revision' | 'root' | 'unknownGlobals' | 'voidDtype'>;
+
+/**
+ * Lists every problem of a checkpoint, and which of its tensors were compared with digests.
+ *
+ * A path means a file, a checkpoint, a Diffusers pipeline or a repository in the Hub cache:
+ *
+ * - Safetensors: headers, index and shards both ways, `total_size`, shards that are missing or cannot be read, folders
+ *   that a pipeline names and that are missing, and the hashes that metadata (`modelspec.hash_sha256`,
+ *   `sshs_model_hash`, `sshs_legacy_hash`, `safetensors-mmap.sha256` of every tensor) and the Hub cache declare. Maps
+ *   nothing; files that declare hashes are read once, in pieces of 4 MiB.
+ * - PyTorch, NumPy and DDUF files: the checksums of archives, too.
+ *
+ * A file without digests and checksums can be verified only in part: `checks` of the report then lists neither
+ * `hashes` nor `checksums`, and `files` has the reason.
+ *
+ * A function opens anything else, such as an address with `openRemote`, whose tensors are not read. Its result is
+ * verified by `verify()`, and closed; an error of this package that it throws is the problem, or has all problems. Pass
+ * `toVerify: true` to `openTorchCheckpoint` and `openRemotePipeline`, which otherwise stop at the first shard or model
+ * that is missing or bad.
+ *
+ * @throws Error for other failures: Node's own `ENOENT` for a missing path, `EMFILE` and the like;
+ *   `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_FOREIGN_FORMAT` for GGUF; RangeError for an option that the format has no use for; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const { ok, problems, files } = await verifyCheckpoint('my-model');
+ * for (const { file, code, message } of problems) console.log(file, code, message);
+ * for (const { file, reason } of files) if (reason !== null) console.log(file, reason);
+ * // → model-00001-of-00002.safetensors no-digests
+ * // → model-00002-of-00002.safetensors no-digests
+ * console.log(ok); // → true
+ *
+ * const { checks } = await verifyCheckpoint('model.ckpt');
+ * console.log(checks); // → [ 'headers', 'checksums' ]
+ * ```
+ */
+export async function verifyCheckpoint(
+  source: string | URL | (() => VerifiableSource | Promise<VerifiableSource>),
+  options: VerifyOptions = {},
+): Promise<VerificationReport> {
+  requireOptions(options, VERIFY_OPTIONS);
+  requireTransferOptions(options);
+  const { hashes = true, signal, onProgress, ...choice } = options;
+  requireBoolean('hashes', hashes);
+  const transfer: TransferOptions = { signal, onProgress };
+  if (typeof source === 'function') {
+    for (const [name, value] of Object.entries(choice)) {
+      if (value !== undefined) throw argumentTypeError(name, 'undefined beside a function', value);
+    }
+    return await verifyOpened(source, hashes, transfer);
+  }
+  const path = pathText('source', source, VERIFIABLE);
+  const place = await placeOf(path, choice);
+  return typeof place === 'function'
+    ? await verifyOpened(place, hashes, transfer)
+    : await verifyPath(place.path, choice, hashes, transfer);
+}
+
+/** Returns how to open a file of another format, or the path of safetensors. */
+async function placeOf(source: string, choice: Choice): Promise<Open | { readonly path: string }> {
+  const { variant, revision, voidDtype, ...ofTorch } = choice;
+  if (isDdufName(source)) {
+    requireUsed(choice, 'safetensors');
+    const { openDduf } = await import('../foreign/dduf/open.js');
+    const named = revision === undefined ? { variant } : { variant, revision };
+    const opening: OpenDdufOptions = { storage: 'read', toVerify: true, ...named };
+    return () => openDduf(source, opening);
+  }
+  const { format, path, foundFormat } = await formatAt(source, choice);
+  if (foundFormat === 'gguf') {
+    const message = 'expected a file that can be verified, found a GGUF file';
+    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
+  }
+  requireUsed(choice, format ?? 'safetensors');
+  if (format === 'torch') {
+    const { openTorchCheckpoint } = await import('../foreign/torch/open.js');
+    return () => openTorchCheckpoint(path, { ...ofTorch, toVerify: true });
+  }
+  if (format === 'numpy') {
+    const { openNumpy } = await import('../foreign/numpy/open-numpy.js');
+    return () => openNumpy(path, { voidDtype });
+  }
+  return { path };
+}
+
+/** A variant or a revision means safetensors. An unreadable file does, too: its error becomes the problem. */
+async function formatAt(source: string, { variant, revision }: Choice): Promise<DetectedFormat> {
+  if (variant !== undefined || revision !== undefined)
+    return { path: source, format: null, foundFormat: null };
+  try {
+    return await detectFormat(source);
+  } catch (error) {
+    if (!isOfFile(error)) throw error;
+    return { path: Object(error).path ?? source, format: null, foundFormat: null };
+  }
+}
+
+async function verifyPath(
+  path: string,
+  choice: Choice,
+  hashes: boolean,
+  transfer: TransferOptions,
+): Promise<VerificationReport> {
+  const found: Found = { problems: [], files: new Map(), hasIndex: false };
+  await runAsync(verifyModel('', path, choice, found), transfer.signal);
+  const { problems, files, hasIndex } = found;
+  const readable = [...files.values()].filter((file) => file !== null);
+  const compared = hashes ? await verifyClaims(readable, transfer) : skipped(readable);
+  problems.push(...compared.problems);
+  const byName = new Map(compared.files.map((file) => [file.file, file]));
+  const all = Array.from(files.keys(), (name): VerifiedFile => {
+    return byName.get(name) ?? unverifiedFile(name, 0, 'unreadable');
+  });
+  const checks: readonly CheckpointCheck[] = hasIndex ? ['headers', 'index'] : ['headers'];
+  return reportOf(checks, problems, all);
+}
+
+function skipped(files: readonly ClaimingFile[]): ComparedFiles {
+  const unread = files.map(({ name, header }) => unverifiedFile(name, header.size, 'skipped'));
+  return { problems: [], files: unread };
+}
+
+async function verifyOpened(
+  open: Open,
+  checksums: boolean,
+  transfer: TransferOptions,
+): Promise<VerificationReport> {
+  transfer.signal?.throwIfAborted();
+  let source: VerifiableSource | undefined;
+  try {
+    source = await open();
+    requireVerifiable(source);
+    return await source.verify({ ...transfer, checksums });
+  } catch (error) {
+    if (error instanceof VerificationError) return error.report;
+    if (!isOwnOfFile(error)) throw error;
+    return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
+  } finally {
+    if (typeof source?.close === 'function') source.close();
+  }
+}
+
+function requireVerifiable(source: Partial<VerifiableSource> | null | undefined): void {
+  const { verify, close, checks } = source ?? {};
+  const isOpen = typeof verify === 'function' && typeof close === 'function';
+  if (isOpen && Array.isArray(checks)) return;
+  throw argumentTypeError('the result of source()', 'an open checkpoint', source);
+}
+
+/** An error of the system means that the path cannot be opened. */
+function isOwnOfFile(error: unknown): error is SafetensorsError {
+  return error instanceof SafetensorsError && isOfFile(error);
+}
+
+/** Adds the findings of one model, or of each model of a pipeline. `prefix` stands before file names. */
+function* verifyModel(
+  prefix: string,
+  source: string,
+  { variant, revision }: Pick<Choice, 'variant' | 'revision'>,
+  found: Found,
+): Steps<void> {
+  let files: CheckpointFiles;
+  try {
+    files = yield* findCheckpoint(source, { variant, revision });
+  } catch (error) {
+    if (!isOwnOfFile(error)) throw error;
+    const { code, path = source } = error;
+    if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
+      const pipeline = yield* findFolder(source, revision);
+      yield* verifyModels(pipeline, variant, found);
+      return;
+    }
+    if (code !== 'SAFETENSORS_MISSING_SHARDS') {
+      const problem = problemOf(prefix + basename(path), error);
+      found.problems.push(problem);
+      if (prefix !== '') found.files.set(problem.file, null);
+      return;
+    }
+    files = yield* namedFiles(path, {});
+  }
+  found.hasIndex ||= files.index !== null;
+  for (const { name } of files.shards) found.files.set(prefix + name, null);
+  const problems = yield* verifyHeaders(files, function* (shard) {
+    const file = yield* readShard(prefix, files.shards[shard] as ShardFile);
+    found.files.set(file.name, file);
+    return file.header;
+  });
+  // One by one, because a call cannot take that many arguments.
+  for (const problem of problems) {
+    found.problems.push({ ...problem, file: prefix + problem.file });
+  }
+}
+
+/** Adds the findings of every model of a pipeline, and the folders that are missing. */
+function* verifyModels(pipeline: string, variant: string | undefined, found: Found): Steps<void> {
+  let models: readonly FoundModel[];
+  try {
+    const { missing, ...wanted } = yield* findModels(pipeline, variant);
+    for (const name of missing) found.problems.push(missingComponent(name, pipeline));
+    models = wanted.models;
+  } catch (error) {
+    if (!isOwnOfFile(error)) throw error;
+    found.problems.push(problemOf(PIPELINE_FILE, error));
+    models = yield* modelsOf(pipeline, variant);
+  }
+  for (const { path, name, variant } of models) {
+    yield* verifyModel(`${name}/`, join(pipeline, path), { variant, revision: undefined }, found);
+  }
+}
+
+/** Opens a shard, reads its header, and closes it: there may be more shards than descriptors. */
+function* readShard(prefix: string, { name, path }: ShardFile): Steps<ClaimingFile> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    const { header } = yield* readFileHeader(file, { path });
+    return { name: prefix + name, path, header, byteLength: file.byteLength };
+  } finally {
+    yield* closeFile(file.fd);
+  }
+}

@@ -10,6 +10,8 @@ export type FoundFormat =
   | 'arrow'
   | 'bzip2'
   | 'checkpoint-index'
+  | 'delta'
+  | 'distributed-part'
   | 'ggml'
   | 'gguf'
   | 'git-lfs-pointer'

@@ -40,6 +40,8 @@ import { SafetensorsFile } from './file.js';
 import { checkHashes, type HashCheckOptions, requireHashCheckOptions } from './hash-check.js';
 import { isHubUri, parseHubId } from './hub/ids.js';
 import { readFileHeader } from './read-header.js';
+import { requireModelFile } from './require-model.js';
+import { requireModel } from './shards/incomplete-models.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -77,7 +79,8 @@ const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, sig
  * until its last tensor is read.
  *
  * @throws FormatError when the file is not valid safetensors; the message says what it looks like;
- *   `SAFETENSORS_CHECKSUM_MISMATCH` when its bytes do not have the hashes that were asked for
+ *   `SAFETENSORS_CHECKSUM_MISMATCH` when its bytes do not have the hashes that were asked for;
+ *   `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA` for a file that is not a model
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like; `EBADF` for a closed descriptor
  *
@@ -117,8 +120,20 @@ export async function safeOpenAsync(
   return await runAsync(openFile(path, options), options.signal);
 }
 
+/** What is known of a file before it is opened. */
+export interface OpenedAs {
+  /** Whether an index lists it. */
+  readonly isIndexed?: boolean | undefined;
+  /** Whether to accept a file that is not a model, to inspect it. */
+  readonly acceptsIncomplete?: boolean | undefined;
+}
+
 /** Opens a file; the options may have further ones. */
-export function* openFile(path: PathOrDescriptor, options: OpenOptions): Steps<SafetensorsFile> {
+export function* openFile(
+  path: PathOrDescriptor,
+  options: OpenOptions,
+  { isIndexed, acceptsIncomplete }: OpenedAs = {},
+): Steps<SafetensorsFile> {
   requireStorageOptions(options);
   requireHashCheckOptions(options);
   const given = locateOpen(path);
@@ -128,6 +143,10 @@ export function* openFile(path: PathOrDescriptor, options: OpenOptions): Steps<S
   let storage: FileBackedStorage | undefined;
   try {
     const { header, start } = yield* readFileHeader(file, limits);
+    if (acceptsIncomplete !== true) {
+      const known = 'fd' in given ? undefined : given.label;
+      yield* requireModelFile({ header, path: known, label: given.label, isIndexed });
+    }
     yield* checkHashes(file, header, options);
     storage = yield* openStorage(file, start, options);
     // The last place for an abort.
@@ -212,7 +231,9 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   const storage = new MemoryStorage(whole, constants.MAX_LENGTH);
-  return SafetensorsFile.of(storage, parseHeader(json, whole.byteLength, limits));
+  const header = parseHeader(json, whole.byteLength, limits);
+  requireModel(header, {}, undefined);
+  return SafetensorsFile.of(storage, header);
 }
 
 function headerLimitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {

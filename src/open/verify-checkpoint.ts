@@ -14,6 +14,7 @@ import { findModels } from '../file/checkpoint/open-pipeline.js';
 import { type FoundModel, modelsOf } from '../file/checkpoint/pipeline.js';
 import { type VerifiableSource, verifyHeaders } from '../file/checkpoint/verify.js';
 import { readFileHeader } from '../file/read-header.js';
+import { requireModelFile } from '../file/require-model.js';
 import { isDdufName, PIPELINE_FILE } from '../file/shards/file-names.js';
 import { isOfFile, problemOf, VerificationError } from '../file/shards/verification-error.js';
 import {
@@ -272,7 +273,8 @@ function* verifyModel(
   found.hasIndex ||= files.index !== null;
   for (const { name } of files.shards) found.files.set(prefix + name, null);
   const problems = yield* verifyHeaders(files, function* (shard) {
-    const file = yield* readShard(prefix, files.shards[shard] as ShardFile);
+    const isIndexed = files.index !== null;
+    const file = yield* readShard(prefix, files.shards[shard] as ShardFile, isIndexed);
     found.files.set(file.name, file);
     return file.header;
   });
@@ -300,10 +302,15 @@ function* verifyModels(pipeline: string, variant: string | undefined, found: Fou
 }
 
 /** Opens a shard, reads its header, and closes it: there may be more shards than descriptors. */
-function* readShard(prefix: string, { name, path }: ShardFile): Steps<ClaimingFile> {
+function* readShard(
+  prefix: string,
+  { name, path }: ShardFile,
+  isIndexed: boolean,
+): Steps<ClaimingFile> {
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file, { path });
+    yield* requireModelFile({ header, path, isIndexed });
     return { name: prefix + name, path, header, byteLength: file.byteLength };
   } finally {
     yield* closeFile(file.fd);

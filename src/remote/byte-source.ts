@@ -10,6 +10,7 @@ import {
   SafetensorsError,
 } from '../errors/errors.js';
 import { chooseFiles } from '../file/shards/file-choice.js';
+import { partsError } from '../file/shards/incomplete-models.js';
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { foundKindOf, requireInside } from './found-file.js';
@@ -129,6 +130,8 @@ export function blobFolderSource(blobs: BlobFolder): RemoteSource {
   const { indexes, single } = chooseFiles(names, undefined);
   const path = indexes[0] ?? single ?? (weights.length === 1 ? weights[0] : undefined);
   if (path === undefined) {
+    const ofParts = partsError(names.map((name) => name.slice(name.lastIndexOf('/') + 1)));
+    if (ofParts !== undefined) throw ofParts;
     const message = `expected an index, or one ${SHARD_EXTENSION} file, found ${quoteNames(names)}`;
     throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message);
   }
@@ -143,7 +146,11 @@ export function blobFolderSource(blobs: BlobFolder): RemoteSource {
   };
   const kind = foundKindOf(path);
   const withoutSecrets = (error: unknown): unknown => error;
-  return { folder: { file }, file: fileAt(path), kind, close: () => {}, withoutSecrets };
+  const siblings = names.flatMap((name) =>
+    name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
+  );
+  const folder = { file, names: async () => siblings };
+  return { folder, file: fileAt(path), kind, close: () => {}, withoutSecrets };
 }
 
 /** A file that a folder has not. */

@@ -9,6 +9,7 @@ import {
   usualFileNames,
 } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { partsError } from '../file/shards/incomplete-models.js';
 import { hasWeightsExtension } from '../file/shards/shard-paths.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
@@ -101,6 +102,10 @@ function remoteFolder(repository: HubRepository, path: string, shown: string): R
       requireInside(name, shown);
       return repository.file(prefix + name);
     },
+    names: async (signal) => {
+      const found = await namesInFolder(repository, prefix.slice(0, -1), signal);
+      return found?.files ?? [];
+    },
   };
 }
 
@@ -166,6 +171,8 @@ export function chooseAmong(
     const message = `expected one checkpoint, found a diffusers pipeline, ${advice}`;
     throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
   }
+  const ofParts = partsError(files, path);
+  if (ofParts !== undefined) throw ofParts;
   const weights = files.filter((name) => /\.safetensors(?:\.|$)/.test(name));
   const wanted = variant === undefined ? '' : ` of the variant ${variant}`;
   const message =

@@ -100,18 +100,26 @@ export function requireRemoteOptions(
   return { maxBufferByteLength, concurrency, digest: checksums ? digest : undefined };
 }
 
-/** Opens a checkpoint: fetches the index, or the header of the only file. */
+/**
+ * Opens a checkpoint: fetches the index, or the header of the only file. `acceptsIncomplete` is for inspecting files
+ * that are not a model.
+ */
 export async function openRemoteIn(
   runtime: RemoteRuntime,
   source: string | URL | Blob | BlobFolder | ByteSource,
   options: RemoteOptions,
+  acceptsIncomplete = false,
 ): Promise<RemoteCheckpoint> {
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
     const found = await findSource(source, options, runtime.hubSettings, signal);
     try {
-      const shards = await RemoteShards.open(found, maxHeaderByteLength, signal);
+      const shards = await RemoteShards.open(
+        found,
+        { maxHeaderByteLength, acceptsIncomplete },
+        signal,
+      );
       return RemoteCheckpoint.of(shards, limits);
     } catch (error) {
       found.close();

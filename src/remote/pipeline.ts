@@ -70,7 +70,7 @@ export async function openRemotePipelineIn(
       const open = async ([folder, path]: [string, string], ends: AbortSignal): Promise<void> => {
         const model = { ...asSource(session, sourceOfPath(repository, path)), close: () => {} };
         try {
-          const shards = await RemoteShards.open(model, maxHeaderByteLength, ends);
+          const shards = await RemoteShards.open(model, { maxHeaderByteLength }, ends);
           models.set(folder, RemoteCheckpoint.of(shards, limits));
         } catch (error) {
           if (!toVerify || !isOfFile(error)) throw error;

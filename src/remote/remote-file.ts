@@ -44,6 +44,8 @@ export interface RemoteFile {
 export interface RemoteFolder {
   /** The file with this relative path, which was checked to stay below the folder. */
   file(name: string): RemoteFile;
+  /** The names of the files in the folder; missing where they cannot be listed. */
+  names?(signal: AbortSignal): Promise<readonly string[]>;
 }
 
 /** A source whose file is known. */

@@ -24,6 +24,7 @@ import { Slots } from '../tensor/pieces.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
+import { requireRemoteModel } from './require-model.js';
 import { ofEach, SharedCall } from './scope.js';
 
 /** Requests at a time to the first host: the Hub has refused some of more. */
@@ -35,6 +36,13 @@ const HEADERS_AT_ONCE = 16;
  */
 const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
+/** Options for the files of a remote checkpoint. */
+export interface RemoteShardsOptions {
+  readonly maxHeaderByteLength?: number | undefined;
+  /** Whether to accept files that are not a model, to inspect them. */
+  readonly acceptsIncomplete?: boolean | undefined;
+}
+
 /** Files by their position in the index. */
 export class RemoteShards {
   readonly source: RemoteSource;
@@ -42,7 +50,7 @@ export class RemoteShards {
   readonly index: CheckpointIndex | null;
   /** Names as in the index, without `.` parts; the file's name when there is no index. */
   readonly names: readonly string[];
-  readonly #maxHeaderByteLength: number | undefined;
+  readonly #options: RemoteShardsOptions;
   /** Created on first use: an index may name very many. */
   readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, Header>();
@@ -56,25 +64,26 @@ export class RemoteShards {
   private constructor(
     source: RemoteSource,
     index: CheckpointIndex | null,
-    maxHeaderByteLength: number | undefined,
+    options: RemoteShardsOptions,
   ) {
     const { path } = source.file;
     this.source = source;
     this.index = index;
     for (const name of index?.shards ?? []) requireInside(name, path);
     this.names = index?.shards ?? [fileName(path)];
-    this.#maxHeaderByteLength = maxHeaderByteLength;
+    this.#options = options;
   }
 
   /** Fetches the index, or the header of the only file. */
   static async open(
     source: RemoteSource,
-    maxHeaderByteLength: number | undefined,
+    options: RemoteShardsOptions,
     signal: AbortSignal,
   ): Promise<RemoteShards> {
     try {
-      const index = source.kind === 'index' ? await fetchIndex(source.file, signal) : null;
-      const shards = new RemoteShards(source, index, maxHeaderByteLength);
+      const isIndex = source.kind === 'index';
+      const index = isIndex ? await fetchIndex(source.file, options, signal) : null;
+      const shards = new RemoteShards(source, index, options);
       if (index === null) await shards.header(0, signal);
       return shards;
     } catch (error) {
@@ -167,14 +176,20 @@ export class RemoteShards {
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
     const file = this.file(shard);
+    const { maxHeaderByteLength, acceptsIncomplete } = this.#options;
     let fetched: FetchedHeader | undefined;
     const fetch = async (release: () => void): Promise<void> => {
       signal.throwIfAborted();
-      fetched = await fetchHeader(file, this.#maxHeaderByteLength, signal, release);
+      fetched = await fetchHeader(file, maxHeaderByteLength, signal, release);
     };
     await this.#underWay.run(() => this.#atFirstHost.run(fetch));
     // The next request is in flight meanwhile.
     const header = await parseFetched(fetched as FetchedHeader, signal);
+    if (acceptsIncomplete !== true) {
+      const name = fileName(this.names[shard] as string);
+      const found = { header, name, path: file.path, isIndexed: this.index !== null };
+      await requireRemoteModel(found, this.source.folder, signal);
+    }
     this.#headers.set(shard, header);
     return header;
   }
@@ -234,9 +249,13 @@ export async function parsedConfig(
   }
 }
 
-async function fetchIndex(file: RemoteFile, signal: AbortSignal): Promise<CheckpointIndex> {
+async function fetchIndex(
+  file: RemoteFile,
+  { acceptsIncomplete }: RemoteShardsOptions,
+  signal: AbortSignal,
+): Promise<CheckpointIndex> {
   const { path } = file;
   const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
   checkIndexByteLength(fileByteLength, { path });
-  return await inTurns(indexSlices(bytes, { path }), signal);
+  return await inTurns(indexSlices(bytes, { path, acceptsIncomplete }), signal);
 }

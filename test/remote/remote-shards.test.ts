@@ -39,7 +39,7 @@ describe('the shards of an index', () => {
   it('are made when they are needed, and once: an index may name very many', async () => {
     const names = Array.from({ length: 1000 }, (_, i) => `${i}.safetensors`);
     const { source, made } = indexOf(names);
-    const shards = await RemoteShards.open(source, undefined, signal);
+    const shards = await RemoteShards.open(source, {}, signal);
     expect([shards.names.length, made]).toEqual([1000, []]);
     expect(shards.file(7)).toBe(shards.file(7));
     expect(made).toEqual([shards.names[7]]);
@@ -47,7 +47,7 @@ describe('the shards of an index', () => {
 
   it('are all refused at once when one leads elsewhere', async () => {
     const { source } = indexOf(['a.safetensors', '%2e%2e%2fb.safetensors']);
-    await expect(RemoteShards.open(source, undefined, signal)).rejects.toMatchObject({
+    await expect(RemoteShards.open(source, {}, signal)).rejects.toMatchObject({
       code: 'SAFETENSORS_UNSAFE_SHARD_NAME',
     });
   });

@@ -78,11 +78,7 @@ async function open(
 ): Promise<RemoteShards> {
   const { signal } = new AbortController();
   const all = { startByteLength: 100_000, firstDelayMs: 1, ...options };
-  return await RemoteShards.open(
-    await resolveSource(source, all, settings, signal),
-    undefined,
-    signal,
-  );
+  return await RemoteShards.open(await resolveSource(source, all, settings, signal), {}, signal);
 }
 
 function copy(source: string, target: string, settings = DEFAULT_HUB_SETTINGS): Promise<unknown> {

@@ -123,7 +123,7 @@ export class CountedFiles {
       signal = new AbortController().signal,
     } = {},
   ): Promise<RemoteCheckpoint> {
-    const shards = await RemoteShards.open(this.source(name), maxHeaderByteLength, signal);
+    const shards = await RemoteShards.open(this.source(name), { maxHeaderByteLength }, signal);
     return RemoteCheckpoint.of(shards, { concurrency, maxBufferByteLength });
   }
 }

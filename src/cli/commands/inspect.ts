@@ -1,5 +1,6 @@
 /** `inspect`: the kind, totals, metadata and tensors of a file or checkpoint. */
 
+import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { SafetensorsError } from '../../index.js';
 import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
@@ -21,7 +22,13 @@ import type {
   UnsupportedTensor,
 } from '../sources/listing.js';
 import { kindText, type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
-import { closeSource, type ForeignChoices, openSource } from '../sources/open-source.js';
+import {
+  closeSource,
+  type ForeignChoices,
+  type OpenedSource,
+  openForInspection,
+  openSource,
+} from '../sources/open-source.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
@@ -50,6 +57,8 @@ interface TreeResult {
 interface ModelResult {
   readonly path: string;
   readonly format: string;
+  /** What the file is: a model, a part of a distributed checkpoint, or a delta. */
+  readonly kind: string;
   readonly byteLength: number;
   readonly tensorCount: number;
   readonly parameters: number;
@@ -77,7 +86,8 @@ type InspectResult =
   | ({ readonly source: string } & ModelResult)
   | {
       readonly source: string;
-      readonly format: 'diffusers';
+      readonly format: 'diffusers' | 'safetensors';
+      readonly kind: string;
       readonly byteLength: number;
       readonly parameters: number;
       /** Folders that model_index.json names and that are not there. */
@@ -162,6 +172,7 @@ async function modelResult(
   opened: OneModel,
   view: View,
   signal: AbortSignal,
+  kind = 'model',
 ): Promise<ModelResult> {
   const listing = await listSource(opened, signal);
   const logical = await logicalOf(opened, listing.tensors, signal);
@@ -170,6 +181,7 @@ async function modelResult(
   return {
     path,
     format,
+    kind,
     byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
     tensorCount: listing.tensors.length,
     ...{ parameters, totalParameters, quantization, logical: logical.counts },
@@ -194,16 +206,39 @@ async function inspectSource(
   signal: AbortSignal,
 ): Promise<InspectResult> {
   const opening = { ...choices, signal, storage: 'read', toVerify: true } as const;
-  const opened = await openSource(source, opening);
+  try {
+    return await inspectOpened(source, await openSource(source, opening), view, signal);
+  } catch (error) {
+    const kind = incompleteKind(error);
+    if (kind === undefined) throw error;
+    return await inspectOpened(
+      source,
+      await openForInspection(source, opening),
+      view,
+      signal,
+      kind,
+    );
+  }
+}
+
+/** Inspects a source, and closes it. */
+async function inspectOpened(
+  source: string,
+  opened: OpenedSource,
+  view: View,
+  signal: AbortSignal,
+  kind?: string,
+): Promise<InspectResult> {
   try {
     if (opened.kind !== 'pipeline') {
-      return { source, ...(await modelResult(opened, view, signal)) };
+      return { source, ...(await modelResult(opened, view, signal, kind)) };
     }
     const components = new Map<string, ModelResult>();
     const failed = new Map(opened.failed);
     for (const { name, ...model } of opened.components) {
       try {
-        components.set(name, await modelResult(model, view, signal));
+        const ofPart = opened.format === 'distributed' ? partKind(name) : undefined;
+        components.set(name, await modelResult(model, view, signal, ofPart));
       } catch (error) {
         if (signal.aborted || !isOfFile(error)) throw error;
         failed.set(name, error);
@@ -213,9 +248,11 @@ async function inspectSource(
       [...components.values()].reduce((total, model) => total + model[of], 0);
     const totals = { byteLength: sum('byteLength'), parameters: sum('parameters') };
     const { missing } = opened;
+    const isPipeline = opened.format === 'diffusers';
     return {
       source,
-      format: 'diffusers',
+      format: isPipeline ? 'diffusers' : 'safetensors',
+      kind: isPipeline ? 'pipeline' : (kind ?? ''),
       ...totals,
       missing,
       failed: Object.fromEntries(Array.from(failed, ([name, error]) => [name, failure(error)])),
@@ -345,9 +382,10 @@ function modelLines(
   style: Style,
   width: number | null,
 ): string[] {
-  const { format, files, byteLength, tensorCount, parameters, totalParameters } = model;
+  const { format, kind, files, byteLength, tensorCount, parameters, totalParameters } = model;
   const { quantization, logical, dtypes, metadata, warnings, unsupported, tree } = model;
   const facts: (readonly [string, string])[] = [
+    ...(kind === 'model' ? [] : [['kind', kind] as const]),
     ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
     ['tensors', groupedText(tensorCount)],
     ['parameters', countText(parameters)],
@@ -415,10 +453,13 @@ function inspectLines(
   width: number | null,
 ): readonly string[] {
   if (!('components' in result)) return modelLines(result.source, result, style, width);
-  const { source, byteLength, parameters, missing, failed, components } = result;
+  const { source, format, kind, byteLength, parameters, missing, failed, components } = result;
   const entries = Object.entries(components);
+  const isPipeline = format === 'diffusers';
+  const count = plural(entries.length, isPipeline ? 'model' : 'file');
   const facts = [
-    ['format', `diffusers, ${plural(entries.length, 'model')}, ${bytesText(byteLength)}`] as const,
+    ...(isPipeline ? [] : [['kind', kind] as const]),
+    ['format', `${format}, ${count}, ${bytesText(byteLength)}`] as const,
     ['parameters', countText(parameters)] as const,
   ];
   return [
@@ -444,7 +485,8 @@ export const inspectCommand: Command = {
   usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size] [--root KEYS]',
   description:
     'Shows totals, parameters, dtypes, files, metadata and tensors of a file or checkpoint, and reads only ' +
-    'headers. Also lists torch and NumPy files, and the models of a diffusers pipeline. Exit code 1 if no name ' +
+    'headers. Also lists torch and NumPy files, the models of a diffusers pipeline, parts of distributed ' +
+    'checkpoints, and deltas. Exit code 1 if no name ' +
     'matches --filter, or a model of a pipeline cannot be read.',
   options: {
     tree: { type: 'boolean', help: 'names as a tree with bars; equal layers are folded' },

@@ -11,6 +11,10 @@ import {
 } from '../../file/checkpoint/open.js';
 import { findModels } from '../../file/checkpoint/open-pipeline.js';
 import { isHubUri } from '../../file/hub/ids.js';
+import { readFileHeader } from '../../file/read-header.js';
+import { requireModelFile } from '../../file/require-model.js';
+import { incompleteKind } from '../../file/shards/incomplete-models.js';
+import { isOfFile } from '../../file/shards/verification-error.js';
 import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
 import { openRegularFile } from '../../platform/io/opened-file.js';
 import { runAsync, type Steps } from '../../platform/io/steps.js';
@@ -95,6 +99,7 @@ function* servedModels(
 
 function* servedModel(name: string, found: CheckpointFiles): Steps<ServedSource> {
   const { path, index, shards } = found;
+  if (index === null) yield* requireServable(path);
   const files: ServedFile[] = [];
   const missing: string[] = [];
   if (index !== null) files.push(yield* servedFile(basename(path), path));
@@ -114,6 +119,19 @@ function* servedModel(name: string, found: CheckpointFiles): Steps<ServedSource>
     if (isFile && (yield* isInside(beside))) files.push(yield* servedFile(config, beside));
   }
   return { name, files, missing };
+}
+
+/** Throws for a file that is not a model. The page shows what else is wrong with a header. */
+function* requireServable(path: string): Steps<void> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    const { header } = yield* readFileHeader(file);
+    yield* requireModelFile({ header, path });
+  } catch (error) {
+    if (incompleteKind(error) !== undefined || !isOfFile(error)) throw error;
+  } finally {
+    yield* closeFile(file.fd);
+  }
 }
 
 /** Throws now for a file that cannot be read, which requests would not find. */

@@ -1,10 +1,14 @@
 /** Opens sources: a path, a URL or an id, in any format that the library reads. */
 
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { OpenDdufOptions, OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
+import { openForInspection as openLocalForInspection } from '../../file/checkpoint/open.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
+import { partNames } from '../../file/shards/incomplete-models.js';
 import {
   type Checkpoint,
   FormatError,
@@ -13,6 +17,7 @@ import {
   type Pipeline,
   SafetensorsError,
 } from '../../index.js';
+import { openRemoteForInspection } from '../../remote/node/open-remote.js';
 import type {
   RemoteCheckpoint,
   RemoteOptions,
@@ -39,6 +44,8 @@ export type OpenedSource =
   | { readonly kind: 'gguf'; readonly path: string }
   | {
       readonly kind: 'pipeline';
+      /** Parts of a distributed checkpoint are opened one by one, like the models of a pipeline. */
+      readonly format: 'diffusers' | 'distributed';
       readonly path: string;
       readonly components: readonly Component[];
       readonly missing: readonly string[];
@@ -113,6 +120,47 @@ export async function openSource(source: string, options: OpeningOptions): Promi
   }
 }
 
+/**
+ * Opens a file or an index that is not a model, to inspect it: a part of a distributed checkpoint, or a delta. Of a
+ * folder of parts opens each.
+ *
+ * @throws The errors of `openCheckpoint` and `openRemote`
+ */
+export async function openForInspection(
+  source: string,
+  { signal, storage, choice = {} }: OpeningOptions,
+): Promise<OpenedSource> {
+  const path = pathOf(source);
+  if (path === null) {
+    const options = { signal, ...choice };
+    return { kind: 'remote', checkpoint: await openRemoteForInspection(source, options) };
+  }
+  const options = { storage, ...choice };
+  const names = isFolder(path) ? partNames(readdirSync(path)) : [];
+  if (names.length === 0) {
+    return { kind: 'local', checkpoint: openLocalForInspection(path, options) };
+  }
+  const components: Component[] = [];
+  const close = (): void => {
+    for (const { checkpoint } of components) checkpoint.close();
+  };
+  try {
+    for (const name of names.sort()) {
+      const checkpoint = openLocalForInspection(join(path, name), { storage });
+      components.push({ kind: 'local', name, checkpoint });
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  const none = { missing: [], failed: new Map<string, Error>() };
+  return { kind: 'pipeline', format: 'distributed', path, components, ...none, close };
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
 /** Opens a DDUF archive. Throws a RangeError for options of other formats, and for a revision. */
 export async function openArchive(
   path: string,
@@ -140,7 +188,15 @@ function pipelineOf(
   components: readonly Component[],
 ): OpenedSource {
   const { path, missing, failed } = opened;
-  return { kind: 'pipeline', path, components, missing, failed, close: () => opened.close() };
+  return {
+    kind: 'pipeline',
+    format: 'diffusers',
+    path,
+    components,
+    missing,
+    failed,
+    close: () => opened.close(),
+  };
 }
 
 const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {

@@ -2,25 +2,14 @@
 
 import { basename, dirname, join } from 'node:path';
 import { FormatError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
-import {
-  closeFile,
-  exists,
-  listFolder,
-  NOTHING_THERE,
-  realPath,
-} from '../../platform/io/file-calls.js';
-import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { exists, listFolder, NOTHING_THERE, realPath } from '../../platform/io/file-calls.js';
 import { forEach, runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isInterimName } from '../../platform/io/temporary-names.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
 import type { BesidePlace } from '../json-beside.js';
-import {
-  type CheckpointIndex,
-  checkIndexByteLength,
-  indexSlices,
-  type ParseIndexOptions,
-} from '../shards/checkpoint-index.js';
+import { readIndex } from '../read-index.js';
+import type { CheckpointIndex, ParseIndexOptions } from '../shards/checkpoint-index.js';
 import {
   chooseFiles,
   indexesAmong,
@@ -31,6 +20,7 @@ import {
   requireVariant,
   wholeFiles,
 } from '../shards/file-choice.js';
+import { partsError } from '../shards/incomplete-models.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -56,19 +46,6 @@ export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
 /** The checkpoint of one file, whatever its name. */
 export function singleFile(path: string, passedOver: readonly string[] = []): CheckpointFiles {
   return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
-}
-
-/** Reads an index of a checked length. */
-function* readIndex(path: string, options: ParseIndexOptions): Steps<CheckpointIndex> {
-  const file = yield* openRegularFile(path, path);
-  try {
-    checkIndexByteLength(file.byteLength, { ...options, path });
-    const json = new Uint8Array(file.byteLength);
-    yield* readFully(readBytesOf(file), json, 0, path);
-    return yield* indexSlices(json, { ...options, path });
-  } finally {
-    yield* closeFile(file.fd);
-  }
 }
 
 /** Returns the names of the shards of an index; undefined when it cannot be read. */
@@ -151,7 +128,7 @@ export function* lastingNames(folder: string): Steps<string[]> {
  * only index of another name, else the only safetensors file.
  *
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
- * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
+ * @throws FormatError for a bad index, `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
  */
 export function* selectInFolder(folder: string, options: SelectOptions): Steps<CheckpointFiles> {
   const { variant } = options;
@@ -198,6 +175,8 @@ function onlyFile(
   const only = onlyWholeFile(present);
   if (only !== undefined) return only;
   const found = [...indexesAmong(present), ...names].sort();
+  const ofParts = partsError(present, folder);
+  if (ofParts !== undefined) throw ofParts;
   const indexes = present.filter(isTorchIndexName);
   const others = (indexes.length > 0 ? indexes : present.filter(isConvertibleName)).sort();
   const hint =

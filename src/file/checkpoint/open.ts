@@ -77,7 +77,8 @@ const OPEN_CHECKPOINT_ASYNC_OPTIONS: OptionNames<OpenCheckpointAsyncOptions> = {
  * reads a few files and is as fast as `safeOpen`.
  *
  * @throws FormatError for a bad index or file; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
- *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed)
+ *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed);
+ *   `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA` for files that are not a model
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
  *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_DIFFUSERS_PIPELINE` for
  *   a folder of several models, with the call that opens each
@@ -98,8 +99,19 @@ export function openCheckpoint(
   return runSync(openLazily(path, options));
 }
 
+/** Options of the steps below. */
+interface InternalOptions extends OpenCheckpointOptions {
+  /** Whether to accept files that are not a model, to inspect them. */
+  readonly acceptsIncomplete?: boolean | undefined;
+}
+
+/** As {@link openCheckpoint}, and accepts parts of distributed checkpoints and deltas, to inspect them. */
+export function openForInspection(path: string, options: OpenCheckpointOptions): Checkpoint {
+  return runSync(openLazily(path, { ...options, acceptsIncomplete: true }));
+}
+
 /** The steps of `openCheckpoint`. */
-export function* openLazily(path: string | URL, options: OpenCheckpointOptions): Steps<Checkpoint> {
+export function* openLazily(path: string | URL, options: InternalOptions): Steps<Checkpoint> {
   const shards = shardsOf(yield* findCheckpoint(path, options), options);
   if (shards.files.index === null) shards.open(0);
   return Checkpoint.of(shards);
@@ -193,8 +205,10 @@ function takeAll(shards: LazyShards): Map<string, Tensor> {
 }
 
 /** Shards opened with the same options, which may have further ones. */
-function shardsOf(files: CheckpointFiles, options: OpenOptions): LazyShards {
-  return new LazyShards(files, (path) => openFile(path, options));
+function shardsOf(files: CheckpointFiles, options: InternalOptions): LazyShards {
+  const { acceptsIncomplete } = options;
+  const isIndexed = files.index !== null;
+  return new LazyShards(files, (path) => openFile(path, options, { isIndexed, acceptsIncomplete }));
 }
 
 /** Finds the files that `openCheckpoint` opens. */

@@ -15,6 +15,7 @@ import { inOneGo, SLICE_SIZE, type Slices } from '../../header/json/slices.js';
 import { SortedNames } from '../../header/json/sorted-names.js';
 import { decodeString } from '../../header/json/strings.js';
 import { IndexParser } from './checkpoint-index-parser.js';
+import { deltaIndex, incompleteModelError } from './incomplete-models.js';
 
 /**
  * Ten times the limit of `huggingface_hub`, which 138 000 tensors already exceed.
@@ -32,6 +33,8 @@ export interface ParseIndexOptions {
   readonly path?: string | undefined;
   /** The end of the shards' names; `.safetensors` unless given. */
   readonly shardExtension?: string | undefined;
+  /** Whether to accept the index of a delta, to inspect it. */
+  readonly acceptsIncomplete?: boolean | undefined;
 }
 
 /** Throws `SAFETENSORS_INDEX_TOO_LARGE` when an index is longer than the limit, before it is read. */
@@ -48,7 +51,7 @@ export function checkIndexByteLength(byteLength: number, options: ParseIndexOpti
  *
  * @throws FormatError `SAFETENSORS_INVALID_INDEX` unless it is strict JSON of the form
  *   `{ "weight_map": { name: shard } }` with every key once; `SAFETENSORS_UNSAFE_SHARD_NAME`,
- *   `SAFETENSORS_INDEX_TOO_LARGE`
+ *   `SAFETENSORS_INDEX_TOO_LARGE`; `SAFETENSORS_DELTA`
  */
 export function parseCheckpointIndex(
   json: Uint8Array,
@@ -68,7 +71,10 @@ export function* indexSlices(
   const names = parser.isSorted
     ? new SortedNames(parser.reader, parser.nameAt)
     : yield* nameTableOf(parser);
-  return new CheckpointIndex(parser, names);
+  const index = new CheckpointIndex(parser, names);
+  const found = options.acceptsIncomplete === true ? null : deltaIndex(index);
+  if (found !== null) throw incompleteModelError(found, 'index', options.path);
+  return index;
 }
 
 /** The table of unsorted names; refuses duplicates. */

@@ -14,6 +14,7 @@ import {
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
 import { isIndexPath } from '../../file/shards/file-choice.js';
+import { requireModel } from '../../file/shards/incomplete-models.js';
 import { chooseModels } from '../../file/shards/pipeline-files.js';
 import type { FileBeside } from '../../file/source/facts.js';
 import { closeFile } from '../../platform/io/file-calls.js';
@@ -115,7 +116,7 @@ export function openModel(
   try {
     for (const shard of files.shards) {
       const entry = archive.entries.get(folder + shard.name) as ArchiveEntry;
-      opened.push(runSync(openPart(archive, entry, options)));
+      opened.push(runSync(openPart(archive, entry, files.index !== null, options)));
     }
     return LazyShards.ofOpen(files, opened.entries());
   } catch (error) {
@@ -176,6 +177,7 @@ function* readSmall(archive: ReadArchive, name: string): Steps<FileBeside | unde
 function* openPart(
   archive: ReadArchive,
   { name, begin, end }: ArchiveEntry,
+  isIndexed: boolean,
   options: PartOptions,
 ): Steps<SafetensorsFile> {
   const file = yield* openSame(archive);
@@ -186,6 +188,7 @@ function* openPart(
       path: `${archive.path}/${name}`,
     };
     const { header } = yield* readFileHeader(file, limits, { begin, end });
+    requireModel(header, { name: name.slice(folderOf(name).length), isIndexed }, limits.path);
     storage = yield* openStorage(file, archive.start, options);
     // The last place for an abort.
     yield;

@@ -17,10 +17,11 @@ import type { SelectionOptions } from '../../write/selection/options.js';
 import { Selection, type SelectionSource } from '../../write/selection/select.js';
 import { TOTAL_PARAMETERS } from '../../write/selection/total-parameters.js';
 import { readRemoteHeader } from '../read-header.js';
+import { type RemoteSiblings, requireRemoteModel } from '../require-model.js';
 import { ofEach } from '../scope.js';
 import type { ModelFile } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
-import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
+import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
 import type { RemoteRange } from './wanted-file.js';
 
 /** A file of the source and its header. */
@@ -96,7 +97,7 @@ export async function readRemoteTensors(
 ): Promise<RemoteTensors> {
   const parsed: CheckpointIndex | null = index?.parsed ?? null;
   const { path } = file.file;
-  const shards = new ShardHeaders(source, parsed?.shards ?? [file.name]);
+  const shards = new ShardHeaders(source, parsed?.shards ?? [file.name], parsed !== null);
   if (parsed === null) await shards.read([0], signal);
   const contents = new CheckpointContents(parsed, path, () => shards.at(0).header);
   const names: SelectionSource = {
@@ -124,11 +125,13 @@ export async function readRemoteTensors(
 class ShardHeaders {
   readonly #source: SourceFiles;
   readonly #names: readonly string[];
+  readonly #isIndexed: boolean;
   readonly #shards = new Map<number, ChosenShard>();
 
-  constructor(source: SourceFiles, names: readonly string[]) {
+  constructor(source: SourceFiles, names: readonly string[], isIndexed: boolean) {
     this.#source = source;
     this.#names = names;
+    this.#isIndexed = isIndexed;
   }
 
   /** Numbers of all shards. */
@@ -150,12 +153,26 @@ class ShardHeaders {
   async read(numbers: Iterable<number>, signal: AbortSignal): Promise<void> {
     const missing = [...new Set(numbers)].filter((number) => !this.#shards.has(number));
     const read = async (number: number, ends: AbortSignal): Promise<void> => {
-      const file = await this.#source.find(this.#names[number] as string, ends);
+      const name = this.#names[number] as string;
+      const file = await this.#source.find(name, ends);
       const header = await readRemoteHeader(file.file, undefined, ends);
+      const { path } = file.file;
+      const found = { header, name: splitPath(name)[1], path, isIndexed: this.#isIndexed };
+      await requireRemoteModel(found, siblingsOf(this.#source), ends);
       this.#shards.set(number, { file, header });
     };
     await ofEach(missing, QUESTIONS_AT_ONCE, read, signal);
   }
+}
+
+/** The files in the folder of a source; null where they are not listed. */
+function siblingsOf(source: SourceFiles): RemoteSiblings | null {
+  const { entries } = source;
+  if (entries === null) return null;
+  return {
+    names: async () => entries.map(({ path }) => splitPath(path)[1]),
+    file: async (name, signal) => (await source.find(name, signal)).file,
+  };
 }
 
 /**

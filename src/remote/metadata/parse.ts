@@ -128,7 +128,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
       for (const candidate of paths) {
         try {
           const source = asSource(session, sourceOfPath(repository, candidate));
-          const shards = await RemoteShards.open(source, undefined, signal);
+          const shards = await RemoteShards.open(source, {}, signal);
           return { path: candidate, shards };
         } catch (error) {
           if (!isNotFound(error)) throw error;
@@ -154,7 +154,7 @@ function atSource(params: SourceParams, settings: HubSettings): Finder {
   return {
     async open(signal) {
       const source = await findSource(params.source, options, settings, signal);
-      const shards = await RemoteShards.open(source, undefined, signal);
+      const shards = await RemoteShards.open(source, {}, signal);
       return { path: source.file.path, shards };
     },
     config: async (opening) => (await opening).shards.source.folder?.file('config.json'),

@@ -47,6 +47,14 @@ export async function openRemote(
   return await openRemoteIn(runtime(), source, options);
 }
 
+/** As {@link openRemote}, and accepts parts of distributed checkpoints and deltas, to inspect them. */
+export async function openRemoteForInspection(
+  source: string,
+  options: RemoteOptions,
+): Promise<RemoteCheckpoint> {
+  return await openRemoteIn(runtime(), source, options, true);
+}
+
 /**
  * Opens a pipeline of diffusers in a repository on the Hub, or in a folder of one: every model as {@link openRemote}
  * opens it, by its folder. Requests the list of files, `model_index.json`, and the header or the index of each model.

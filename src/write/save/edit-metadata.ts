@@ -5,6 +5,7 @@ import { type OptionNames, requireBoolean, requireOptions } from '../../errors/a
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { pairsOf } from '../../errors/named-values.js';
 import { readFileHeader } from '../../file/read-header.js';
+import { requireModelFile } from '../../file/require-model.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { type Header, PREFIX_BYTE_LENGTH, parseStart } from '../../header/header.js';
 import {
@@ -162,6 +163,7 @@ export async function editMetadata(
     requireNoBackup(target, label);
     const check = sameFileCheck(file);
     const { header } = await runAsync(readFileHeader(file), options.signal);
+    await runAsync(requireModelFile({ header, path: label }), options.signal);
     const metadata = await changedMetadata(file, header, changes, flags, options);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);

@@ -1,0 +1,97 @@
+/** Rejects files that are not a model: parts of distributed checkpoints, and deltas. Reads siblings where needed. */
+
+import { basename, dirname, join } from 'node:path';
+import type { Header } from '../header/header.js';
+import { closeFile, listFolder } from '../platform/io/file-calls.js';
+import { openRegularFile } from '../platform/io/opened-file.js';
+import type { Steps } from '../platform/io/steps.js';
+import { readFileHeader } from './read-header.js';
+import { readIndex } from './read-index.js';
+import { indexesAmong } from './shards/file-choice.js';
+import {
+  type IncompleteModel,
+  incompleteModel,
+  incompleteModelError,
+  isPartByName,
+  needsSiblings,
+  partWithSibling,
+  requireModel,
+} from './shards/incomplete-models.js';
+import { SHARD_EXTENSION } from './shards/shard-paths.js';
+import { isOfFile } from './shards/verification-error.js';
+
+/** A file whose header was read. */
+export interface FileWithHeader {
+  readonly header: Header;
+  /** Undefined for a descriptor of the caller's. */
+  readonly path: string | undefined;
+  /** The file in errors; the path by default. */
+  readonly label?: string | undefined;
+  /** Whether an index lists the file. */
+  readonly isIndexed?: boolean | undefined;
+}
+
+/**
+ * Throws for a file that is not a model. Reads siblings only of a file that torch.distributed.checkpoint wrote.
+ *
+ * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
+ */
+export function* requireModelFile(file: FileWithHeader): Steps<void> {
+  const { header, path, label = path, isIndexed } = file;
+  if (path === undefined || isIndexed === true) return requireModel(header, { isIndexed }, label);
+  const name = basename(path);
+  let found = incompleteModel(header, { name });
+  if (isPartByName(header, name) && (yield* isInIndex(path, name))) found = null;
+  else if (needsSiblings(header)) found ??= yield* partAmongSiblings(header, path, name);
+  if (found !== null) throw incompleteModelError(found, 'file', label);
+}
+
+/** Whether an index in the same folder lists the file. */
+function* isInIndex(path: string, name: string): Steps<boolean> {
+  const folder = dirname(path);
+  for (const index of indexesAmong(yield* namesIn(folder))) {
+    const read = readIndex(join(folder, index), {});
+    if ((yield* unlessBad(read))?.shards.includes(name) === true) return true;
+  }
+  return false;
+}
+
+/** Compares the file with its siblings: the parts of the first rank begin at 0, as whole tensors do. */
+function* partAmongSiblings(
+  header: Header,
+  path: string,
+  name: string,
+): Steps<IncompleteModel | null> {
+  const folder = dirname(path);
+  for (const sibling of yield* namesIn(folder)) {
+    if (sibling === name || !sibling.endsWith(SHARD_EXTENSION)) continue;
+    const other = yield* unlessBad(readHeader(join(folder, sibling)));
+    const found = other === undefined ? null : partWithSibling(header, other, sibling);
+    if (found === null) continue;
+    return (yield* isInIndex(path, name)) ? null : found;
+  }
+  return null;
+}
+
+function* namesIn(folder: string): Steps<readonly string[]> {
+  return (yield* unlessBad(listFolder(folder))) ?? [];
+}
+
+function* readHeader(path: string): Steps<Header> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    return (yield* readFileHeader(file)).header;
+  } finally {
+    yield* closeFile(file.fd);
+  }
+}
+
+/** Undefined for siblings that cannot be read: only the opened file has to be valid. */
+function* unlessBad<Result>(read: Steps<Result>): Steps<Result | undefined> {
+  try {
+    return yield* read;
+  } catch (error) {
+    if (!isOfFile(error)) throw error;
+    return undefined;
+  }
+}

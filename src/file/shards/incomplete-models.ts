@@ -1,0 +1,262 @@
+/**
+ * Recognises files that are not a model: parts of a distributed checkpoint (torch.distributed.checkpoint), whose tensors
+ * are pieces, and deltas, whose tensors are changes of another checkpoint. Headers, indexes and names decide.
+ */
+
+import { FormatError, type FormatErrorCode, quoteName, quoteNames } from '../../errors/errors.js';
+import type { FileContents } from '../../header/file-contents.js';
+import { SHARD_EXTENSION } from './shard-paths.js';
+
+/** The parts of a header that decide. */
+export type ModelContents = Pick<
+  FileContents,
+  'size' | 'metadata' | 'find' | 'name' | 'dtype' | 'shape'
+>;
+
+/** A file or an index that is not a model. */
+export interface IncompleteModel {
+  readonly code: FormatErrorCode;
+  /** Such as "part of a distributed checkpoint (rank 1)". */
+  readonly kind: string;
+  /** The sign that decided; undefined where `kind` contains it. */
+  readonly sign?: string | undefined;
+  readonly advice: string;
+}
+
+/** Where a file was found. */
+export interface FileOrigin {
+  /** Its name, without directories; undefined without a name. */
+  readonly name?: string | undefined;
+  /** Whether an index lists it. */
+  readonly isIndexed?: boolean | undefined;
+}
+
+/** The metadata key with the offsets of all tensors of a file: the position of each part in its whole tensor. */
+const SHARDING_INFO = 'DCP_SHARDING_INFO';
+
+/** The name of a part: its rank, counted from 1, and the number of the file among those of the rank. */
+const PART_NAME = /^shard-(\d{5,})-model-\d{5,}-of-\d{5,}\.safetensors$/;
+
+/** The name of a part, in a file with the key above. */
+const PART_PREFIX = /^shard-(\d*)/;
+
+const CONSOLIDATE =
+  'consolidate all parts first, with consolidate_safetensors_files in ' +
+  'torch.distributed.checkpoint._consolidate_hf_safetensors';
+
+const APPLY = 'apply it to its base checkpoint first';
+
+/** A checksum in hexadecimal, such as Adler-32, XXH3-128 or BLAKE3. */
+const CHECKSUM = /^[\da-f]{8,128}$/i;
+
+/** The old form has two tensors; looking for names in a large header costs time. */
+const MAX_SEARCHED_SIZE = 64;
+
+/** Returns why the file is not a model; null for a model, as far as its header and its name show. */
+export function incompleteModel(
+  contents: ModelContents,
+  origin: FileOrigin = {},
+): IncompleteModel | null {
+  return deltaFile(contents) ?? partFile(contents, origin);
+}
+
+/**
+ * Throws for a file that is not a model.
+ *
+ * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
+ */
+export function requireModel(
+  contents: ModelContents,
+  origin: FileOrigin,
+  path: string | undefined,
+): void {
+  const found = incompleteModel(contents, origin);
+  if (found !== null) throw incompleteModelError(found, 'file', path);
+}
+
+/** Returns the error for a file or an index that is not a model. */
+export function incompleteModelError(
+  { code, kind, sign, advice }: IncompleteModel,
+  subject: 'file' | 'index' | 'folder',
+  path: string | undefined,
+): FormatError {
+  const reason = sign === undefined ? '' : ` (${sign})`;
+  const isDelta = code === 'SAFETENSORS_DELTA';
+  const verb = subject === 'folder' ? 'contains' : isDelta ? 'is a' : 'is';
+  const message = `the ${subject} ${verb} ${kind}, not a model${reason}; ${advice}`;
+  const foundFormat = isDelta ? 'delta' : 'distributed-part';
+  const error = new FormatError(code, message, { path, foundFormat });
+  KINDS.set(error, kind);
+  return error;
+}
+
+/** The kinds in errors, for `inspect`. */
+const KINDS = new WeakMap<object, string>();
+
+/** Returns the kind in an error of `incompleteModelError`; undefined for other errors. */
+export function incompleteKind(error: unknown): string | undefined {
+  return KINDS.get(Object(error));
+}
+
+/** `method` is from the file, if it specifies one. */
+function delta(method: string | undefined, description: string): IncompleteModel {
+  // A name from a file may contain anything.
+  const isWord = method === undefined || /^[\w.-]{1,40}$/.test(method);
+  const shown = isWord ? (method ?? description) : quoteName(method);
+  return { code: 'SAFETENSORS_DELTA', kind: `delta (${shown})`, advice: APPLY };
+}
+
+/** `number` is that of the file's name, which counts ranks from 1. */
+function part(number: string | undefined, sign: string): IncompleteModel {
+  const rank = Number(number) - 1;
+  return {
+    code: 'SAFETENSORS_DISTRIBUTED_PART',
+    kind: `part of a distributed checkpoint${rank >= 0 ? ` (rank ${rank})` : ''}`,
+    sign,
+    advice: CONSOLIDATE,
+  };
+}
+
+/** Returns the delta that an index declares by `delta_encoding`; null for other indexes. */
+export function deltaIndex({
+  metadata,
+  jsonKeys,
+}: {
+  readonly metadata: ReadonlyMap<string, string> | null;
+  readonly jsonKeys: ReadonlySet<string>;
+}): IncompleteModel | null {
+  const encoding = metadata?.get('delta_encoding');
+  const isAbsent =
+    encoding === undefined || (encoding === 'null' && jsonKeys.has('delta_encoding'));
+  return isAbsent ? null : delta(encoding, '');
+}
+
+function deltaFile(contents: ModelContents): IncompleteModel | null {
+  const { metadata, size } = contents;
+  const encoding = metadata?.get('delta_encoding');
+  if (encoding !== undefined) return delta(encoding, '');
+  if (metadata?.get('format') === 'sparse_weight_patch') {
+    // The complete checkpoints between the deltas have the same key.
+    const isComplete = metadata.get('sparse') === 'False';
+    return isComplete ? null : delta(metadata.get('encoding'), 'indices and values');
+  }
+  if (size <= MAX_SEARCHED_SIZE) {
+    const isOldForm = contents.find('__positions__') !== -1 && contents.find('__values__') !== -1;
+    if (isOldForm) return delta(metadata?.get('encoding'), 'positions and values');
+  }
+  return isVersionFile(contents) ? delta(undefined, 'compressed changes') : null;
+}
+
+/**
+ * Whether the file is one of a delta whose index declares `delta_encoding`: every tensor is a U8 vector, and the
+ * metadata contains a checksum for each and nothing else.
+ */
+function isVersionFile(contents: ModelContents): boolean {
+  const { metadata, size } = contents;
+  if (metadata === null || size === 0 || metadata.size !== size) return false;
+  for (let entry = 0; entry < size; entry++) {
+    if (contents.dtype(entry) !== 'U8' || contents.shape(entry).length !== 1) return false;
+    if (!CHECKSUM.test(metadata.get(contents.name(entry)) ?? '')) return false;
+  }
+  return true;
+}
+
+/** The offsets of the tensors of a part in the whole tensors; null for values that are not understood. */
+function savedOffsets(json: string): Map<string, readonly number[]> | null {
+  try {
+    const offsets = new Map<string, readonly number[]>();
+    const parsed: unknown = JSON.parse(json);
+    if (typeof parsed !== 'object' || Array.isArray(parsed)) return null;
+    for (const [name, value] of Object.entries(parsed as object)) {
+      const { saved_offsets: saved } = Object(value);
+      if (!Array.isArray(saved) || !saved.every((one) => Number.isSafeInteger(one) && one >= 0)) {
+        return null;
+      }
+      offsets.set(name, saved);
+    }
+    return offsets;
+  } catch {
+    return null;
+  }
+}
+
+function partFile(
+  { metadata }: ModelContents,
+  { name = '', isIndexed }: FileOrigin,
+): IncompleteModel | null {
+  const info = metadata?.get(SHARDING_INFO);
+  const [, number] = (info === undefined ? PART_NAME : PART_PREFIX).exec(name) ?? [];
+  if (info !== undefined) {
+    const offsets = savedOffsets(info);
+    if (offsets === null) return part(number, `${SHARDING_INFO} is malformed`);
+    for (const [tensor, saved] of offsets) {
+      if (isMoved(saved))
+        return part(number, `${quoteName(tensor)} begins at [${saved.join(', ')}]`);
+    }
+  }
+  if (number === undefined || isIndexed === true) return null;
+  return part(number, `${quoteName(name)} is the name of a rank's file`);
+}
+
+function isMoved(offsets: readonly number[] | undefined): boolean {
+  return offsets?.some((offset) => offset !== 0) === true;
+}
+
+/** Whether nothing but its name shows that a file is a part: an index that lists it proves otherwise. */
+export function isPartByName(contents: ModelContents, name: string): boolean {
+  const isOtherwise = incompleteModel(contents, { name, isIndexed: true }) !== null;
+  return !isOtherwise && incompleteModel(contents, { name }) !== null;
+}
+
+/** Whether only siblings can show that this file is a part: the parts of the first rank begin at 0, too. */
+export function needsSiblings({ metadata }: ModelContents): boolean {
+  return metadata?.has(SHARDING_INFO) === true;
+}
+
+/**
+ * Returns why a file is a part: a sibling contains another part of one of its tensors. Null for siblings with other
+ * tensors, and for copies of the file.
+ */
+export function partWithSibling(
+  contents: ModelContents,
+  sibling: ModelContents,
+  siblingName: string,
+): IncompleteModel | null {
+  const info = sibling.metadata?.get(SHARDING_INFO);
+  if (info === undefined) return null;
+  const offsets = savedOffsets(info);
+  for (let entry = 0; entry < contents.size; entry++) {
+    const name = contents.name(entry);
+    const other = sibling.find(name);
+    if (other === -1) continue;
+    const isOfSameShape = String(sibling.shape(other)) === String(contents.shape(entry));
+    if (isOfSameShape && !isMoved(offsets?.get(name))) continue;
+    return part(undefined, `${quoteName(siblingName)} contains another part of ${quoteName(name)}`);
+  }
+  return null;
+}
+
+/** Returns the kind of a file that has the name of a part. */
+export function partKind(name: string): string {
+  const [, number] = PART_NAME.exec(name) ?? [];
+  return part(number, '').kind;
+}
+
+/** The names of parts of a distributed checkpoint. */
+export function partNames(names: readonly string[]): string[] {
+  return names.filter((name) => PART_NAME.test(name));
+}
+
+/** Returns the error for a folder whose only weights are parts of a distributed checkpoint; undefined for others. */
+export function partsError(names: readonly string[], path?: string): FormatError | undefined {
+  const weights = names.filter((name) => name.endsWith(SHARD_EXTENSION));
+  const parts = partNames(weights);
+  if (parts.length === 0 || parts.length < weights.length) return undefined;
+  const found: IncompleteModel = {
+    code: 'SAFETENSORS_DISTRIBUTED_PART',
+    kind: 'parts of a distributed checkpoint',
+    sign: quoteNames(parts),
+    advice: CONSOLIDATE,
+  };
+  return incompleteModelError(found, 'folder', path);
+}

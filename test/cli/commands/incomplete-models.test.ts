@@ -1,0 +1,149 @@
+/** Files that are not a model: `inspect` names them, all other commands reject them. */
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FileServer } from '../../remote/download/file-server.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { call, printed } from '../call.js';
+
+const FIXTURES = join(import.meta.dirname, '../../fixtures');
+const PARTS = join(FIXTURES, 'dcp/dcp-hf-two-ranks/ckpt');
+const [PART_0, PART_1] = [1, 2].map((number) =>
+  join(PARTS, `shard-0000${number}-model-00001-of-00001.safetensors`),
+) as [string, string];
+const VERSION = join(FIXTURES, 'deltas/delta-xor-xxh3/stream/weight_v000001');
+const PATCH = join(FIXTURES, 'deltas/trl-gap-delta/deltas/step_000001.safetensors');
+
+const SOURCES: readonly (readonly [name: string, path: string, code: string])[] = [
+  ['first rank', PART_0, 'SAFETENSORS_DISTRIBUTED_PART'],
+  ['second rank', PART_1, 'SAFETENSORS_DISTRIBUTED_PART'],
+  ['folder of ranks', PARTS, 'SAFETENSORS_DISTRIBUTED_PART'],
+  ['delta with its index', VERSION, 'SAFETENSORS_DELTA'],
+  ['file of a delta', join(VERSION, 'model-00000-of-00002.safetensors'), 'SAFETENSORS_DELTA'],
+  ['sparse patch', PATCH, 'SAFETENSORS_DELTA'],
+];
+
+/** All commands that open a model, but for `inspect`. */
+function commandsOn(source: string): readonly (readonly string[])[] {
+  const target = temporaryPath('target');
+  return [
+    ['convert', source, target],
+    ['convert', source, target, '--dtype', 'F32'],
+    ['split', source, target],
+    ['merge', source, `${target}.safetensors`],
+    ['merge', source, source, `${target}.safetensors`, '--duplicates', 'first'],
+    ['merge', PART_0, source, target, '--duplicates', 'last'],
+    ['diff', source, source],
+    ['show', source, 'rows'],
+    ['verify', source],
+    ['hash', source],
+    ['header', source],
+    ['metadata', 'get', source],
+    ['metadata', 'modelspec', 'show', source],
+    ['serve', source, '--port', '0'],
+  ];
+}
+
+describe.each(SOURCES)('%s', (_, source, code) => {
+  it.each(
+    commandsOn(source).map((args) => [
+      args[0] as string,
+      args.filter((one) => one.startsWith('-')).join(' '),
+      args,
+    ]),
+  )('%s %s', async (_command, _rest, args) => {
+    const { code: exitCode, stdout, stderr } = await call(args);
+    expect(exitCode).toBe(1);
+    // Of two sources, the first is named.
+    expect(stdout + stderr).toContain(args[1] === PART_0 ? 'SAFETENSORS_DISTRIBUTED_PART' : code);
+    expect(existsSync(temporaryPath('target'))).toBe(false);
+    expect(existsSync(temporaryPath('target.safetensors'))).toBe(false);
+  });
+});
+
+describe('on a server', () => {
+  let server: FileServer;
+  beforeEach(async () => {
+    server = await FileServer.start();
+    const ofVersion = readdirSync(VERSION).map((name) => join(VERSION, name));
+    for (const path of [PART_0, PART_1, PATCH, ...ofVersion]) {
+      server.files.set(basename(path), { bytes: readFileSync(path), tag: '"1"' });
+    }
+  });
+  afterEach(async () => {
+    await server.close();
+  });
+
+  it.each([
+    [basename(PART_0), 'SAFETENSORS_DISTRIBUTED_PART', 'part of a distributed checkpoint (rank 0)'],
+    [basename(PART_1), 'SAFETENSORS_DISTRIBUTED_PART', 'part of a distributed checkpoint (rank 1)'],
+    [basename(PATCH), 'SAFETENSORS_DELTA', 'delta (gap_delta)'],
+    ['model.safetensors.index.json', 'SAFETENSORS_DELTA', 'delta (xor)'],
+  ])('%s', async (name, code, kind) => {
+    const url = server.url(name);
+    const target = temporaryPath('target');
+    for (const args of [
+      ['diff', url, url],
+      ['show', url, 'rows'],
+      ['verify', url],
+      ['hash', url],
+      ['header', url],
+      ['download', url, target, '--filter', '*'],
+      ['download', url, target, '--dtype', 'F32'],
+    ]) {
+      const { code: exitCode, stdout, stderr } = await call(args);
+      expect([args, exitCode, stdout + stderr]).toEqual([args, 1, expect.stringContaining(code)]);
+    }
+    expect(existsSync(target)).toBe(false);
+    expect(JSON.parse(await printed(['inspect', url, '--json']))).toMatchObject({ kind });
+  });
+});
+
+describe('inspect', () => {
+  it.each([
+    [PART_0, 'part of a distributed checkpoint (rank 0)', 5],
+    [PART_1, 'part of a distributed checkpoint (rank 1)', 6],
+    [VERSION, 'delta (xor)', 5],
+    [join(VERSION, 'model-00000-of-00002.safetensors'), 'delta (compressed changes)', 3],
+    [PATCH, 'delta (gap_delta)', 6],
+  ])('%s', async (path, kind, tensorCount) => {
+    expect(await printed(['inspect', path])).toContain(`\nkind        ${kind}\nformat      `);
+    const result = JSON.parse(await printed(['inspect', path, '--json']));
+    expect(result).toMatchObject({ kind, format: 'safetensors', tensorCount });
+    expect(result.tensors).toHaveLength(tensorCount);
+  });
+
+  it('lists all parts of a folder', async () => {
+    const result = JSON.parse(await printed(['inspect', PARTS, '--json']));
+    expect(result.kind).toBe('parts of a distributed checkpoint');
+    expect(Object.entries(result.components)).toEqual([
+      [
+        basename(PART_0),
+        expect.objectContaining({ kind: 'part of a distributed checkpoint (rank 0)' }),
+      ],
+      [
+        basename(PART_1),
+        expect.objectContaining({ kind: 'part of a distributed checkpoint (rank 1)' }),
+      ],
+    ]);
+    const text = await printed(['inspect', PARTS]);
+    expect(text).toContain('kind        parts of a distributed checkpoint');
+    expect(text).toContain('format      safetensors, 2 files, 1.70 kB');
+    expect(text).toContain('kind        part of a distributed checkpoint (rank 1)');
+  });
+
+  it('names a renamed part by its siblings', async () => {
+    const folder = temporaryPath('renamed');
+    cpSync(PARTS, folder, { recursive: true });
+    const renamed = join(folder, 'a.safetensors');
+    cpSync(PART_0, renamed);
+    const result = JSON.parse(await printed(['inspect', renamed, '--json']));
+    expect(result).toMatchObject({ kind: 'part of a distributed checkpoint', tensorCount: 5 });
+  });
+
+  it('of a model', async () => {
+    const path = join(FIXTURES, 'dcp/dcp-hf-one-rank-offsets-zero/ckpt');
+    expect(JSON.parse(await printed(['inspect', path, '--json']))).toMatchObject({ kind: 'model' });
+    expect(await printed(['inspect', path])).not.toContain('kind');
+  });
+});

@@ -10,6 +10,7 @@ import { Matrix } from '../parts/matrix.js';
 import { Failure } from '../parts/messages.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
+import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
 import { go, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
@@ -57,8 +58,7 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
         ))}
       </dl>
       {differing.length > 0 && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached by the keyboard
-        <section class="scroll long" tabIndex={0} aria-label="Tensors that differ">
+        <ScrollBox label="Tensors that differ" height="long">
           <table>
             <thead>
               <tr>
@@ -79,7 +79,7 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
               ))}
             </tbody>
           </table>
-        </section>
+        </ScrollBox>
       )}
       {differing.length > SHOWN && (
         <p class="muted small">
@@ -145,7 +145,7 @@ function Values({ source, result }: { source: OpenSource; result: ValueDifferenc
             rows={rows}
           />
         </div>
-        <div class="scroll">
+        <ScrollBox label="Other values">
           <table>
             <thead>
               <tr>
@@ -170,7 +170,7 @@ function Values({ source, result }: { source: OpenSource; result: ValueDifferenc
               ))}
             </tbody>
           </table>
-        </div>
+        </ScrollBox>
       </section>
     </>
   );

@@ -4,6 +4,7 @@ import { groupedText, percentText, plural, shortNumber } from '../parts/format.j
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
+import { ScrollBox } from '../parts/scroll-box.js';
 import { viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 
@@ -55,8 +56,7 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
             The norm is ‖up · down‖, times alpha / rank where the file has alpha. The share is that
             of the norm of the base's weight, of which a sample is read.
           </p>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached by the keyboard */}
-          <section class="scroll tall" tabIndex={0} aria-label="Pairs">
+          <ScrollBox label="Pairs" height="tall">
             <table>
               <thead>
                 <tr>
@@ -89,7 +89,7 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
                 ))}
               </tbody>
             </table>
-          </section>
+          </ScrollBox>
         </>
       )}
     </section>

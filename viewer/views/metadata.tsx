@@ -4,16 +4,23 @@ import { useState } from 'preact/hooks';
 import { plural } from '../parts/format.js';
 import { metadataGroups } from '../parts/metadata-text.js';
 import { SaveTable } from '../parts/save.js';
+import { ScrollBox } from '../parts/scroll-box.js';
 import type { Overview } from '../worker/facts.js';
 
 /** Rows that are shown before people ask for the others: metadata may have 100 000 keys. */
 const FIRST_ROWS = 100;
 
-function Entries({ entries }: { entries: readonly (readonly [string, string])[] }) {
+function Entries({
+  title,
+  entries,
+}: {
+  title: string;
+  entries: readonly (readonly [string, string])[];
+}) {
   const [count, setCount] = useState(FIRST_ROWS);
   return (
     <>
-      <div class="scroll">
+      <ScrollBox label={title}>
         <table class="pairs">
           <thead class="hidden">
             <tr>
@@ -37,7 +44,7 @@ function Entries({ entries }: { entries: readonly (readonly [string, string])[] 
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollBox>
       {entries.length > count && (
         <button type="button" onClick={() => setCount(count * 10)}>
           Show more of {plural(entries.length, 'key')}
@@ -59,7 +66,7 @@ export function Metadata({ overview: { metadata, modelspecProblems } }: { overvi
             <h2 class="grow">{title}</h2>
             <SaveTable name={title} columns={['key', 'value']} rows={() => entries} />
           </div>
-          <Entries entries={entries} />
+          <Entries title={title} entries={entries} />
           {title === 'ModelSpec' && modelspecProblems.length > 0 && (
             <details>
               <summary>{plural(modelspecProblems.length, 'remark')} by the specification</summary>

@@ -6,6 +6,7 @@ import { kindColour } from '../parts/colours.js';
 import { bytesText, groupedText, percentText, plural } from '../parts/format.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
+import { ScrollBox } from '../parts/scroll-box.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/facts.js';
 import { Metadata } from './metadata.js';
 
@@ -35,7 +36,7 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
           />
         ))}
       </div>
-      <div class="scroll">
+      <ScrollBox label="Dtypes">
         <table>
           <thead>
             <tr>
@@ -61,7 +62,7 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollBox>
     </section>
   );
 }
@@ -70,7 +71,7 @@ function Files({ files }: { files: OverviewFacts['files'] }) {
   return (
     <section class="card">
       <h2>{plural(files.length, 'file')}</h2>
-      <div class="scroll long">
+      <ScrollBox label="Files" height="long">
         <table>
           <thead>
             <tr>
@@ -91,7 +92,7 @@ function Files({ files }: { files: OverviewFacts['files'] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollBox>
     </section>
   );
 }

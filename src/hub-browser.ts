@@ -8,6 +8,7 @@ export {
   type ErrorCode,
   type ErrorContext,
   FormatError,
+  FormatError as SafetensorParseError,
   type FormatErrorCode,
   type InvalidTensorErrorCode,
   type QuantizationErrorCode,
@@ -20,10 +21,13 @@ export type { FoundFormat } from './errors/found-format.js';
 export type { Dtype } from './header/dtype.js';
 export type { ByteSource } from './remote/byte-source.js';
 export { parseSafetensorsMetadata } from './remote/metadata/browser.js';
+export { computeNumOfParamsByDtypeSingleFile } from './remote/metadata/count-header.js';
 export {
+  assertSafeShardFilename,
   DIFFUSERS_SAFETENSORS_FILE,
   DIFFUSERS_SAFETENSORS_INDEX_FILE,
   DIFFUSERS_WEIGHTS_SUBFOLDERS,
+  encodeShardFilename,
   parseSafetensorsShardFilename,
   RE_SAFETENSORS_FILE,
   RE_SAFETENSORS_INDEX_FILE,

@@ -45,6 +45,17 @@ export interface CheckpointSummary extends DtypeCounts {
   readonly quantization: string | null;
 }
 
+/** What counting needs of a header. */
+export type CountedHeader = Pick<
+  FileContents,
+  'size' | 'json' | 'find' | 'name' | 'dtype' | 'shape'
+>;
+
+/** A shard whose parameters are counted by dtype. */
+interface CountedTensors {
+  readonly header: CountedHeader;
+}
+
 /** A shard to be counted. */
 export interface CountedShard {
   readonly name: string;
@@ -107,13 +118,18 @@ export function countParameters(
   };
 }
 
-/** Parameters by dtype, without dtypes whose tensors all count 0. Arguments as above. */
+/**
+ * Parameters by dtype, without dtypes whose tensors all count 0.
+ *
+ * @param index null for a single file
+ * @param quantization null for unquantized weights
+ */
 export function* parametersByDtype(
-  shards: readonly CountedShard[],
+  shards: readonly CountedTensors[],
   index: CheckpointIndex | null,
-  config: unknown,
+  quantization: Quantization | null,
 ): Slices<Map<Dtype, number>> {
-  const multiplier = multiplierOver(shards, index, usable(quantizationOf(config), shards));
+  const multiplier = multiplierOver(shards, index, usable(quantization, shards));
   const counts = new Map<Dtype, number>();
   for (const { header } of shards) {
     // Entries are numbers in columns: there are no items for `forEachInSlices`.
@@ -128,7 +144,7 @@ export function* parametersByDtype(
 }
 
 function multiplierOver(
-  shards: readonly CountedShard[],
+  shards: readonly CountedTensors[],
   index: CheckpointIndex | null,
   quantization: Quantization | null,
 ): Multiplier {
@@ -136,7 +152,7 @@ function multiplierOver(
   return quantization.multiplier((name) => {
     const entry = index === null ? -1 : index.find(name);
     if (index !== null && entry === -1) return undefined;
-    const { header } = shards[index === null ? 0 : index.shardOf(entry)] as CountedShard;
+    const { header } = shards[index === null ? 0 : index.shardOf(entry)] as CountedTensors;
     const found = header.find(name);
     return found === -1 ? undefined : header.dtype(found);
   });
@@ -154,7 +170,7 @@ function count(header: FileContents, multiplier: Multiplier): Counter {
 
 /** Null for a tensor that holds no parameters of the model, such as scales. */
 function tensorParameters(
-  header: FileContents,
+  header: CountedHeader,
   entry: number,
   dtype: Dtype,
   multiplier: Multiplier,
@@ -175,7 +191,7 @@ export function declaredParameters(value: unknown, counted: number): number | nu
 
 function usable(
   quantization: Quantization | null,
-  shards: readonly CountedShard[],
+  shards: readonly CountedTensors[],
 ): Quantization | null {
   if (quantization === null) return null;
   const bytes = shards.reduce((sum, { header }) => sum + header.json.length, 0);

@@ -105,14 +105,25 @@ export function quantizationOf(config: unknown): Quantization | null {
   if (found === null) return null;
   const expertDtype = ifText(root['expert_dtype'] ?? text['expert_dtype']);
   const { fields } = found;
-  if (found.isMlx) {
-    return {
-      method: 'mlx',
-      matchingCost: 0,
-      multiplier: (dtypeOf) => withoutAuxiliary(mlxMultiplier(fields, dtypeOf)),
-    };
-  }
-  return otherQuantization(fields, expertDtype);
+  return found.isMlx ? mlxQuantization(fields) : otherQuantization(fields, expertDtype);
+}
+
+/** The quantization of a section `quantization_config` by the method that it names; MLX must be named, too. */
+export function quantizationOfSection(
+  section: object,
+  expertDtype: string | undefined,
+): Quantization {
+  const fields = fieldsOf(section);
+  const isNamedMlx = ifText(fields['quant_method'])?.toLowerCase() === 'mlx';
+  return isNamedMlx ? mlxQuantization(fields) : otherQuantization(fields, expertDtype);
+}
+
+function mlxQuantization(fields: Fields): Quantization {
+  return {
+    method: 'mlx',
+    matchingCost: 0,
+    multiplier: (dtypeOf) => withoutAuxiliary(mlxMultiplier(fields, dtypeOf)),
+  };
 }
 
 /** MLX writes `quantization`; older versions of it write `quantization_config`, as all others do. */

@@ -1,6 +1,9 @@
 /** File names of weights in repositories, as constants named as in `@huggingface/hub`. */
 
 import { requireString } from '../../errors/arguments.js';
+import { FormatError, quoteName } from '../../errors/errors.js';
+import { urlPathObjection } from '../../file/shards/shard-paths.js';
+import { encodePath } from '../hub-address.js';
 
 /** A model of one file. */
 export const SAFETENSORS_FILE = 'model.safetensors';
@@ -56,4 +59,58 @@ export function parseSafetensorsShardFilename(filename: string): SafetensorsShar
   if (parts === undefined) return null;
   const { prefix = '', basePrefix = '', shard = '', total = '' } = parts;
   return { prefix, basePrefix, shard, total };
+}
+
+/**
+ * Throws unless the name of a shard in an index is a relative path below the folder of the index, also after a server
+ * has decoded it. `parseSafetensorsMetadata` checks every name itself.
+ *
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; TypeError `ERR_INVALID_ARG_TYPE` for anything but a string
+ *
+ * @example
+ * ```ts
+ * assertSafeShardFilename('model-00001-of-00002.safetensors');
+ * // assertSafeShardFilename('%2e%2e/model.safetensors') throws
+ * ```
+ */
+export function assertSafeShardFilename(filename: string): void {
+  requireString('filename', filename);
+  const found = urlPathObjection(filename) ?? malformedPart(filename);
+  if (found === null) return;
+  const message = `expected the name of a shard to be a relative path, found ${found} in ${quoteName(filename)}`;
+  throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message);
+}
+
+/** Decodings of a name: as many as `@huggingface/hub` looks at. */
+const MAX_DECODINGS = 5;
+
+/** A part that URLs drop, or a percent sign without a meaning; null without either. */
+function malformedPart(filename: string): string | null {
+  let decoded = filename;
+  for (let count = 0; count < MAX_DECODINGS; count++) {
+    if (decoded.split('/').includes('.')) return 'a "." part';
+    const before = decoded;
+    try {
+      decoded = decodeURIComponent(before);
+    } catch {
+      return 'a malformed percent sign';
+    }
+    if (decoded === before) return null;
+  }
+  return null;
+}
+
+/**
+ * Encodes every part of a path for a URL.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but a string; URIError for a lone surrogate
+ *
+ * @example
+ * ```ts
+ * console.log(encodeShardFilename('sub folder/model.safetensors')); // → sub%20folder/model.safetensors
+ * ```
+ */
+export function encodeShardFilename(filename: string): string {
+  requireString('filename', filename);
+  return encodePath(filename);
 }

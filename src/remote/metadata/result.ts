@@ -8,6 +8,7 @@ import {
   declaredParameters,
   parametersByDtype,
 } from '../../file/hub/parameter-count.js';
+import { quantizationOf } from '../../file/hub/quantization.js';
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { Header } from '../../header/header.js';
@@ -140,7 +141,11 @@ function* countsOf(
   metadata: SafetensorsMetadata | null | undefined,
 ): Slices<Pick<Counts, 'parameterCount' | 'parameterTotal'>> {
   if (counting === null) return {};
-  const counts = yield* parametersByDtype(shards, index?.index ?? null, counting.config);
+  const counts = yield* parametersByDtype(
+    shards,
+    index?.index ?? null,
+    quantizationOf(counting.config),
+  );
   const sum = [...counts.values()].reduce((total, count) => total + count, 0);
   // The Hub sends 0 for a missing count.
   const total = declaredParameters(metadata?.total_parameters || undefined, sum);
@@ -148,7 +153,7 @@ function* countsOf(
 }
 
 /** Pairs as an object without prototype. */
-function recordOf<Value>(pairs: Iterable<readonly [string, Value]>): Record<string, Value> {
+export function recordOf<Value>(pairs: Iterable<readonly [string, Value]>): Record<string, Value> {
   const object: Record<string, Value> = Object.create(null);
   for (const [key, value] of pairs) object[key] = value;
   return object;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { declaredParameters, parametersByDtype } from '../../../src/file/hub/parameter-count.js';
+import { quantizationOf } from '../../../src/file/hub/quantization.js';
 import type { Dtype } from '../../../src/header/dtype.js';
 import { parseHeader } from '../../../src/header/header.js';
 import { inOneGo } from '../../../src/header/json/slices.js';
@@ -9,7 +10,7 @@ function counts(entries: readonly Entry[], config?: unknown): Map<Dtype, number>
   const file = fileBytes(entries);
   const length = new DataView(file.buffer).getUint32(0, true);
   const header = parseHeader(file.slice(8, 8 + length), file.length);
-  return inOneGo(parametersByDtype([{ name: 'model.safetensors', header }], null, config));
+  return inOneGo(parametersByDtype([{ header }], null, quantizationOf(config)));
 }
 
 describe('parametersByDtype', () => {

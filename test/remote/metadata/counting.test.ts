@@ -132,3 +132,40 @@ it('for any tensors and any configuration both functions count the same', async 
     { numRuns: nightly(300, 100) },
   );
 });
+
+it('for any header and any section both count one file the same', () => {
+  const header = fc.dictionary(name, tensor, { maxKeys: 12, noNullPrototype: true });
+  fc.assert(
+    fc.property(header, maybe(section), narrow, (some, quantConfig, expertDtype) => {
+      const entries = Object.entries(some).map(([key, text]) => {
+        const [dtype, dimensions] = text.split(' ');
+        const shape = dimensions === '' ? [] : dimensions?.split('x').map(Number);
+        return [key, { dtype, shape, data_offsets: [0, 0] }];
+      });
+      const record = { ...Object.fromEntries(entries), __metadata__: { total_parameters: '7' } };
+      const expected = theirs.computeNumOfParamsByDtypeSingleFile(
+        record,
+        quantConfig as never,
+        expertDtype,
+      );
+      expect(ours.computeNumOfParamsByDtypeSingleFile(record, quantConfig, expertDtype)).toEqual(
+        expected,
+      );
+    }),
+    { numRuns: nightly(3000, 500) },
+  );
+});
+
+it.each([
+  [null, undefined, undefined],
+  [{}, null, undefined],
+  [{}, undefined, 4],
+])('does not count %j with %j and %j', (header, quantConfig, expertDtype) => {
+  expect(() =>
+    ours.computeNumOfParamsByDtypeSingleFile(
+      header as never,
+      quantConfig as never,
+      expertDtype as never,
+    ),
+  ).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }));
+});

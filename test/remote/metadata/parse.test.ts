@@ -1,4 +1,5 @@
 import * as theirs from '@huggingface/hub';
+import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import * as ours from '../../../src/hub.js';
 import { useHub } from '../../support/hub-environment.js';
@@ -327,5 +328,48 @@ describe('parseSafetensorsMetadata', () => {
         theirs.parseSafetensorsShardFilename(name),
       );
     }
+  });
+
+  it('rejects every name of a shard that the other rejects', () => {
+    const parts = [
+      '..',
+      '.',
+      '%2e%2e',
+      '%252E',
+      '%2f',
+      '%5c',
+      '\\',
+      ':',
+      '%',
+      '%zz',
+      '\n',
+      'ü',
+      ' ',
+    ];
+    const part = fc.oneof(fc.constantFrom(...parts), fc.stringMatching(/^[a-z0-9-]{0,4}$/));
+    const filename = fc
+      .array(fc.array(part, { maxLength: 3 }), { maxLength: 4 })
+      .map((all) => all.map((one) => one.join('')).join('/'));
+    const ordinary = fc.stringMatching(/^[a-z0-9_]{1,8}-0000[1-9]-of-00009\.safetensors$/);
+    fc.assert(
+      fc.property(fc.oneof(filename, ordinary), (name) => {
+        const [found, expected] = [ours, theirs].map((hub) => {
+          try {
+            hub.assertSafeShardFilename(name);
+            return null;
+          } catch (error) {
+            expect(error).toBeInstanceOf(hub.SafetensorParseError);
+            return error;
+          }
+        });
+        if (expected !== null) expect(found, name).toMatchObject({ name: 'FormatError' });
+        if (/^\w+-\d{5}-of-\d{5}\.safetensors$/.test(name)) expect(found).toBe(null);
+        if (found === null) {
+          expect(ours.encodeShardFilename(name)).toBe(theirs.encodeShardFilename(name));
+        }
+      }),
+      { numRuns: 2000 },
+    );
+    expect(() => ours.assertSafeShardFilename('../m')).toThrow(ours.FormatError);
   });
 });

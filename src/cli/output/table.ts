@@ -28,11 +28,12 @@ export function tableLines(
   width: number | null,
   markTitles: (text: string) => string,
 ): string[] {
-  const widths = columns.map(({ title }) => widthOf(title));
-  for (const row of rows) {
+  const titles = columns.map(({ title }) => title);
+  const widths = titles.map(widthOf);
+  const measured = rows.map((row) => row.map(widthOf));
+  for (const row of measured) {
     for (let i = 0; i < row.length; i++) {
-      const cell = widthOf(row[i] as string);
-      if (cell > (widths[i] as number)) widths[i] = cell;
+      widths[i] = Math.max(widths[i] as number, row[i] as number);
     }
   }
   const giving = columns.findIndex(({ gives }) => gives === true);
@@ -41,17 +42,25 @@ export function tableLines(
     const left = (widths[giving] as number) - Math.max(0, whole - width);
     widths[giving] = Math.min(widths[giving] as number, Math.max(LEAST_WIDTH, left));
   }
-  const line = (row: readonly string[]): string => {
+  const line = (row: readonly string[], cellWidths: readonly number[]): string => {
     let text = '';
     for (let i = 0; i < row.length; i++) {
-      const cell = i === giving ? cutMiddle(row[i] as string, widths[i] as number) : row[i];
-      const padding = ' '.repeat((widths[i] as number) - widthOf(cell as string));
+      let cell = row[i] as string;
+      let cellWidth = cellWidths[i] as number;
+      if (i === giving && cellWidth > (widths[i] as number)) {
+        cell = cutMiddle(cell, widths[i] as number);
+        cellWidth = widthOf(cell);
+      }
+      const padding = ' '.repeat((widths[i] as number) - cellWidth);
       const isRight = columns[i]?.align === 'right';
       text += (i === 0 ? '' : GAP) + (isRight ? padding + cell : cell + padding);
     }
     return text.trimEnd();
   };
-  return [markTitles(line(columns.map(({ title }) => title))), ...rows.map(line)];
+  return [
+    markTitles(line(titles, titles.map(widthOf))),
+    ...rows.map((row, i) => line(row, measured[i] as number[])),
+  ];
 }
 
 /** Lines of facts, with names in one column: `tensors     147`. */
@@ -59,9 +68,10 @@ export function factLines(
   facts: readonly (readonly [name: string, value: string])[],
   markName: (text: string) => string,
 ): string[] {
-  const width = facts.reduce((most, [name]) => Math.max(most, widthOf(name)), 0);
-  return facts.map(([name, value]) => {
-    const padding = ' '.repeat(width - widthOf(name));
+  const widths = facts.map(([name]) => widthOf(name));
+  const width = widths.reduce((most, each) => Math.max(most, each), 0);
+  return facts.map(([name, value], i) => {
+    const padding = ' '.repeat(width - (widths[i] as number));
     return `${markName(name)}${padding}${GAP}${value}`.trimEnd();
   });
 }

@@ -216,14 +216,19 @@ const CERTAIN_COMPANIONS: readonly string[] = [
   '.weight.nested_quant_map',
 ];
 
-/** Endings of weights by the ending of their companion. */
-const WEIGHTS_OF: ReadonlyMap<string, readonly string[]> = weightsOfCompanions();
+/** Endings of weights by the ending of their companion, by its last character: most names are compared with few. */
+const WEIGHTS_OF: ReadonlyMap<
+  string,
+  ReadonlyMap<string, readonly string[]>
+> = weightsOfCompanions();
 
-function weightsOfCompanions(): Map<string, string[]> {
-  const found = new Map<string, string[]>();
+function weightsOfCompanions(): Map<string, Map<string, string[]>> {
+  const found = new Map<string, Map<string, string[]>>();
   for (const { weights, companions } of NAMINGS) {
     for (const companion of companions) {
-      found.set(companion, [...(found.get(companion) ?? []), ...weights]);
+      const last = companion.slice(-1);
+      const alike = found.get(last) ?? new Map<string, string[]>();
+      found.set(last, alike.set(companion, [...(alike.get(companion) ?? []), ...weights]));
     }
   }
   return found;
@@ -242,7 +247,7 @@ export function packedWeightOf(name: string, dtypeOf: DtypeOf): string | null {
   if (isMarked(name, dtypeOf)) return name;
   // So that a tensor outside of modules, such as `weight`, has the ending `.weight`, too.
   const dotted = `.${name}`;
-  for (const [companion, weights] of WEIGHTS_OF) {
+  for (const [companion, weights] of WEIGHTS_OF.get(name.slice(-1)) ?? []) {
     if (!dotted.endsWith(companion)) continue;
     const start = dotted.slice(0, -companion.length);
     for (const end of weights) {

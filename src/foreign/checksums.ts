@@ -43,22 +43,22 @@ export async function verifyEntries(
   storage: LendingStorage,
   { entries: all, limits }: ArchiveContent,
   options: TransferOptions,
-  report: (problem: FormatError) => void = throwProblem,
+  report: (problem: FormatError, entry: ArchiveEntry) => void = throwProblem,
 ): Promise<void> {
   const entries = all.filter(({ crc32: expected }) => expected !== null);
   const { path } = storage;
   const totalBytes = entries.reduce((sum, { begin, end }) => sum + end - begin, 0);
   const transfer = new Transfer(totalBytes, options, () => verifyOpen(storage));
-  const check = (work: () => void): void => {
+  const check = (entry: ArchiveEntry, work: () => void): void => {
     try {
       work();
     } catch (error) {
       if (!(error instanceof FormatError)) throw error;
-      report(error);
+      report(error, entry);
     }
   };
   for (const entry of entries) {
-    if (entry.begin === entry.end) check(() => requireCrc32(entry, 0, { path }));
+    if (entry.begin === entry.end) check(entry, () => requireCrc32(entry, 0, { path }));
   }
   const lent = storage.lend();
   const read = readBytesOf({ fd: lent.fd, path });
@@ -69,7 +69,7 @@ export async function verifyEntries(
   try {
     await transfer.run(piecesOf(entries), new Slots(CHECKED_AT_ONCE), ({ entry, begin, end }) => {
       if (entry.method === 'deflated') {
-        check(() => readEntry(storageReader(storage), entry, { path }, limits));
+        check(entry, () => readEntry(storageReader(storage), entry, { path }, limits));
         return Promise.resolve(end - begin);
       }
       const buffer = free.pop() ?? new Uint8Array(CACHED_BYTE_LENGTH);
@@ -78,7 +78,7 @@ export async function verifyEntries(
       // When an earlier piece fails, this one is still being read, so its descriptor must stay open.
       const piece = allSettled([reading, before]).then(() => {
         found = crc32(bytes, begin === entry.begin ? 0 : found);
-        if (end === entry.end) check(() => requireCrc32(entry, found, { path }));
+        if (end === entry.end) check(entry, () => requireCrc32(entry, found, { path }));
         free.push(buffer);
         return end - begin;
       });

@@ -71,14 +71,15 @@ async function collect(
   };
   const storage = await runAsync(openWhole(archive), signal);
   try {
-    for (const entry of entries) {
-      await verifyEntries(storage, { entries: [entry], limits: {} }, part, (problem) =>
-        problems.push(problemOf(entry.name, problem)),
-      );
-      before += entry.byteLength;
-      const file = files.get(entry.name);
-      if (file !== undefined && entry.crc32 !== null) {
-        files.set(entry.name, verifiedFile(entry.name, file.tensors, 'checksums'));
+    // All at once: every call has buffers of a few MiB, which small entries don't fill.
+    await verifyEntries(storage, { entries, limits: {} }, part, (problem, { name }) =>
+      problems.push(problemOf(name, problem)),
+    );
+    before = totalByteLength(entries);
+    for (const { name, crc32 } of entries) {
+      const file = files.get(name);
+      if (file !== undefined && crc32 !== null) {
+        files.set(name, verifiedFile(name, file.tensors, 'checksums'));
       }
     }
   } finally {

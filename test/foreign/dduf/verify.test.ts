@@ -6,6 +6,7 @@ import { openDduf } from '../../../src/convert.js';
 import { type Checkpoint, VerificationError, verifyCheckpoint } from '../../../src/index.js';
 import { dequantized } from '../../../src/quantized.js';
 import { call, printed } from '../../cli/call.js';
+import { intercept } from '../../support/intercept.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { storedArchive } from '../stored-archive.js';
 import { FILES } from './pipeline-files.js';
@@ -74,6 +75,24 @@ describe('verify', () => {
     await expect(again.verify()).rejects.toMatchObject({ code });
     await expect(again.verify()).rejects.toThrow(VerificationError);
     await again.verify({ checksums: false });
+  });
+
+  it('compares many small entries with the buffers of a few', async () => {
+    const files = Array.from({ length: 300 }, (_, i) => [`unet/file-${i}.json`, `content ${i}`]);
+    const path = archiveOf(Object.fromEntries(files));
+    flip(path, 'content 70');
+    flip(path, 'content 299');
+    const buffers = new Set<ArrayBufferLike>();
+    intercept('read', (own, args) => {
+      const [, bytes] = args as unknown as [fd: number, bytes: Uint8Array];
+      buffers.add(bytes.buffer);
+      return own(...args);
+    });
+    const { problems } = await verified(path);
+    expect(problems.map(({ file }) => file)).toEqual(['unet/file-70.json', 'unet/file-299.json']);
+    const byteLength = [...buffers].reduce((sum, buffer) => sum + buffer.byteLength, 0);
+    expect(byteLength).toBeGreaterThan(0);
+    expect(byteLength).toBeLessThan(8 * 2 ** 20);
   });
 
   it('compares the sums and hashes that the metadata claim', async () => {

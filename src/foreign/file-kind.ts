@@ -1,6 +1,7 @@
 /** Tells a file's kind by its first bytes. Names do not count: scanners that trusted them were deceived. */
 
 import { type ErrorContext, FormatError } from '../errors/errors.js';
+import type { FoundFormat } from '../errors/found-format.js';
 import { foreignFormatOf } from '../header/foreign-formats.js';
 
 /** The kinds of files that are read. */
@@ -33,13 +34,29 @@ export function fileKindOf(head: Uint8Array): FileKind | undefined {
   return isPickle ? 'pickle' : undefined;
 }
 
+/** The formats of files whose kind may be read. */
+const READ_FORMATS: readonly (FoundFormat | undefined)[] = [
+  undefined,
+  'zip',
+  'pickle',
+  'numpy',
+  'tar',
+];
+
+/** Whether a zip archive or a pickle is of a format that is not read, by its content or its name. */
+export function isUnreadKind(head: Uint8Array, path: string | undefined): boolean {
+  const kind = fileKindOf(head);
+  if (kind !== 'zip' && kind !== 'pickle') return false;
+  return !READ_FORMATS.includes(foreignFormatOf(head, path)?.format);
+}
+
 /** Returns the error for a file of another kind than `expected`, which completes "expected …". */
 export function otherKind(head: Uint8Array, expected: string, context: ErrorContext): FormatError {
   const kind = fileKindOf(head);
   const found =
     kind === 'safetensors'
       ? ({ format: kind, description: 'a safetensors file, which safeOpen opens' } as const)
-      : foreignFormatOf(head);
+      : foreignFormatOf(head, context.path);
   const description =
     found?.description ?? (head.length === 0 ? 'an empty file' : 'something else');
   return new FormatError(

@@ -2,6 +2,7 @@
 
 import type { ErrorContext } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
+import { BY_CONTENT, type ForeignFormat, formatOfArchive, formatOfName } from './foreign-names.js';
 
 /** Bytes at the start of a file that tell its format; a tar archive has its mark at byte 257. */
 export const HEAD_BYTE_LENGTH = 512;
@@ -16,25 +17,30 @@ const TAR_SUM_END = 156;
 /** An octal number as Python's `int(text.strip() or "0", 8)` reads it; slightly more lenient. */
 const OCTAL_NUMBER = /^[^!-~]*([+-]?)(?:0[oO])?([0-7_]*)[^!-~]*$/;
 
+const LFS_POINTER = 'a Git LFS pointer: run `git lfs pull` to fetch the file it stands for';
 const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
 const ZIP = 'a zip archive (as torch.save and numpy.savez write)';
 const NUMPY = 'a numpy array (.npy)';
 const GGML = 'a GGML file (the predecessor of GGUF)';
 const ARROW = 'an Arrow or Parquet file';
 
-/** A recognised format; its description completes "looks like …". */
-export interface ForeignFormat {
-  readonly format: FoundFormat;
-  readonly description: string;
-}
-
 /** First bytes, one character per byte; format; description. */
 const PREFIXES: readonly (readonly [string, FoundFormat, string])[] = [
+  ['version https://git-lfs', 'git-lfs-pointer', LFS_POINTER],
+  ['version https://hawser', 'git-lfs-pointer', LFS_POINTER],
   [
-    'version https://git-lfs',
-    'git-lfs-pointer',
-    'a Git LFS pointer: run `git lfs pull` to fetch the file it stands for',
+    '# xet version',
+    'xet-pointer',
+    'a Xet pointer: run `git xet checkout` to fetch the file it stands for',
   ],
+  [
+    '/annex/objects/',
+    'git-annex-pointer',
+    'a git-annex pointer: run `git annex get` to fetch the file it stands for',
+  ],
+  ['!<symlink>', 'link', 'a symbolic link of Cygwin: open the file that it points to'],
+  ['L\0\0\0\x01\x14\x02\0', 'link', 'a Windows shortcut: open the file that it points to'],
+  ['book\0\0\0\0mark', 'link', 'a macOS alias: open the file that it points to'],
   ['PK\x03\x04', 'zip', ZIP],
   ['PK\x05\x06', 'zip', 'an empty zip archive'],
   ['PK\x07\x08', 'zip', 'a zip archive in several parts'],
@@ -70,6 +76,12 @@ const ONNX_KEYS: readonly number[] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42];
 const TEXT_PATTERNS: readonly (readonly [RegExp, FoundFormat, string])[] = [
   [/^(\(dp?\d*\n|\(lp?\d*\n|c[A-Za-z_][\w.]*\n\w+\n)/, 'pickle', `${PICKLE}, in its old text form`],
   [
+    /^(?:outs:|wdir:|deps:)\s*\n?-? *md5:|^(?:md5|outs): *(?:[\da-f]{32}|\n- md5:)/,
+    'dvc-pointer',
+    'a DVC pointer: run `dvc pull` to fetch the file it stands for',
+  ],
+  [/^\s*<\?xml.*<net\s/s, 'openvino', BY_CONTENT.OPENVINO.description],
+  [
     /^\s*<(!doctype|html|head|body|\?xml|!--)/i,
     'html',
     'an HTML or XML page (a server answered with it instead of the file)',
@@ -90,6 +102,56 @@ const TEXT_PATTERNS: readonly (readonly [RegExp, FoundFormat, string])[] = [
     'a JSON document (a configuration, or the error message of a server)',
   ],
 ];
+
+/** A path with directories, or of a file of weights. */
+const LINK_TARGET =
+  /^(?:(?:\.{1,2}\/|\/)?(?:[\w.@+=-]+\/)+[\w.@+=-]+|[^\p{Cc}<>{}"[\]]+\.(?:safetensors|bin|pt|pth|ckpt|gguf|npz|npy|h5|json))\n?$/u;
+
+/** Whether the whole file is a path: Git without symbolic links leaves links as such files. */
+function isLinkText(head: Uint8Array, text: string): boolean {
+  return head.length < HEAD_BYTE_LENGTH && LINK_TARGET.test(text);
+}
+
+/** Whether a file begins as MessagePack with a map whose first key is text. */
+function isMessagePackMap(head: Uint8Array): boolean {
+  const [first = 0, second = 0, third = 0] = head;
+  const isMap16 = first === 0xde;
+  if (!isMap16 && (first < 0x81 || first > 0x8f)) return false;
+  const at = isMap16 ? 3 : 1;
+  const kind = isMap16 ? (head[3] ?? 0) : second;
+  const isLong = kind === 0xd9;
+  if (!isLong && (kind < 0xa1 || kind > 0xbf)) return false;
+  const length = isLong ? ((isMap16 ? head[4] : third) ?? 0) : kind - 0xa0;
+  const begin = at + (isLong ? 2 : 1);
+  const key = head.subarray(begin, begin + length);
+  return key.length === length && key.every((byte) => byte >= 0x20 && byte < 0x7f);
+}
+
+/** Whether a protobuf message begins as a SavedModel does: with version 1 and a graph. */
+function isSavedModel([key, version, next]: Uint8Array): boolean {
+  return key === 0x08 && version === 1 && next === 0x12;
+}
+
+/** Name of the first entry of a zip archive, as far as `head` has it. */
+function firstEntryName(head: Uint8Array): string {
+  const length = (head[26] ?? 0) + 256 * (head[27] ?? 0);
+  return String.fromCharCode(...head.subarray(30, 30 + length));
+}
+
+/** The module of the classes in the index of a distributed checkpoint. */
+const DCP_MODULE = 'torch.distributed.checkpoint.';
+
+/** Recognises more than a prefix shows: which archive, which pickle. */
+function refined(
+  found: ForeignFormat,
+  head: Uint8Array,
+  text: string,
+  path: string | undefined,
+): ForeignFormat {
+  if (found.format === 'pickle' && text.includes(DCP_MODULE)) return BY_CONTENT.DCP;
+  if (found.description !== ZIP) return found;
+  return formatOfArchive([firstEntryName(head)], path) ?? found;
+}
 
 /** Whether a protobuf message begins as an ONNX model does: with the version of the format, 3 to 31. */
 function isOnnx([key, version = 0, next = 0]: Uint8Array): boolean {
@@ -133,6 +195,9 @@ function tarSum(field: Uint8Array): number {
 /** Formats that contain other files, possibly with code. */
 const CONTAINERS: readonly FoundFormat[] = [
   'zip',
+  'keras',
+  'torch-export',
+  'zipped-safetensors',
   'tar',
   'hdf5',
   'gzip',
@@ -155,23 +220,36 @@ export function describeForeignFormat(head: Uint8Array): string | null {
 }
 
 /**
- * Recognises a file's format by its first bytes (512 suffice); null if it knows none. Only for files that are known
- * not to be valid safetensors.
+ * Recognises a file's format by its first bytes (512 suffice), and where these show nothing, or only an archive, by
+ * its name; null if it knows none. Only for files that are known not to be valid safetensors.
  */
-export function foreignFormatOf(head: Uint8Array): ForeignFormat | null {
+export function foreignFormatOf(head: Uint8Array, path?: string): ForeignFormat | null {
+  return formatOfContent(head, path) ?? (path === undefined ? null : formatOfName(path));
+}
+
+function formatOfContent(head: Uint8Array, path: string | undefined): ForeignFormat | null {
   const text = String.fromCharCode(...head.subarray(0, HEAD_BYTE_LENGTH));
   for (const [prefix, format, description] of PREFIXES) {
-    if (text.startsWith(prefix)) return { format, description };
+    if (text.startsWith(prefix)) return refined({ format, description }, head, text, path);
   }
   if (text.startsWith(TAR_MARK, TAR_MARK_AT) || isTarArchive(head)) {
     return { format: 'tar', description: 'a tar archive: unpack it first' };
   }
-  if (isOnnx(head)) return { format: 'onnx', description: 'an ONNX model' };
+  if (text.startsWith('TFL3', 4)) return BY_CONTENT.TFLITE;
+  if (isSavedModel(head)) return BY_CONTENT.SAVED_MODEL;
+  // Core ML models begin as ONNX models do.
+  if (isOnnx(head)) return (path === undefined ? null : formatOfName(path)) ?? BY_CONTENT.ONNX;
+  if (isMessagePackMap(head)) return BY_CONTENT.FLAX;
   const body = text.replace(/^\xef\xbb\xbf/, '');
   for (const [pattern, format, description] of TEXT_PATTERNS) {
     if (pattern.test(body)) return { format, description };
   }
-  return null;
+  if (!isLinkText(head, body)) return null;
+  const target = JSON.stringify(body.trimEnd());
+  return {
+    format: 'link',
+    description: `a symbolic link to ${target}, checked out as text: open that file, or enable core.symlinks in Git and check it out again`,
+  };
 }
 
 /**
@@ -182,7 +260,7 @@ export function likeness(
   head: Uint8Array,
   context: ErrorContext,
 ): { readonly looks: string; readonly context: ErrorContext } {
-  const found = foreignFormatOf(head);
+  const found = foreignFormatOf(head, context.path);
   if (found === null) return { looks: '', context };
   const { format, description } = found;
   const opener = CONVERTIBLE.includes(description) ? ', which safetensors-mmap/convert opens' : '';

@@ -9,7 +9,7 @@ import {
   RemoteError,
   SafetensorsError,
 } from '../errors/errors.js';
-import { chooseFiles } from '../file/shards/file-choice.js';
+import { chooseFiles, foreignFolder } from '../file/shards/file-choice.js';
 import { partsError } from '../file/shards/incomplete-models.js';
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
@@ -130,10 +130,14 @@ export function blobFolderSource(blobs: BlobFolder): RemoteSource {
   const { indexes, single } = chooseFiles(names, undefined);
   const path = indexes[0] ?? single ?? (weights.length === 1 ? weights[0] : undefined);
   if (path === undefined) {
-    const ofParts = partsError(names.map((name) => name.slice(name.lastIndexOf('/') + 1)));
+    const lastParts = names.map((name) => name.slice(name.lastIndexOf('/') + 1));
+    const ofParts = partsError(lastParts);
     if (ofParts !== undefined) throw ofParts;
-    const message = `expected an index, or one ${SHARD_EXTENSION} file, found ${quoteNames(names)}`;
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message);
+    const foreign = weights.length > 0 ? null : foreignFolder(lastParts);
+    const found = foreign?.description ?? quoteNames(names);
+    const message = `expected an index, or one ${SHARD_EXTENSION} file, found ${found}`;
+    const context = { foundFormat: foreign?.format };
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, context);
   }
   const prefix = path.slice(0, path.lastIndexOf('/') + 1);
   const fileAt = (at: string): RemoteFile => {

@@ -3,6 +3,7 @@
 import { quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
 import {
+  foreignFolder,
   noVariant,
   preferredFile,
   usualFileName,
@@ -175,6 +176,12 @@ export function chooseAmong(
   if (ofParts !== undefined) throw ofParts;
   const weights = files.filter((name) => /\.safetensors(?:\.|$)/.test(name));
   const wanted = variant === undefined ? '' : ` of the variant ${variant}`;
+  const foreign = weights.length > 0 ? null : foreignFolder([...files, ...folders]);
+  if (foreign !== null) {
+    const message = `expected a safetensors checkpoint, found ${foreign.description}${advice}`;
+    const context = { path, foundFormat: foreign.format };
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, context);
+  }
   const message =
     weights.length === 0
       ? `expected a checkpoint${wanted}, found no safetensors file or index; the folder has ${quoteNames([...files, ...folders]) || 'nothing'}${advice}`

@@ -49,6 +49,24 @@ describe('describeForeignFormat', () => {
     ['{"t":{"dtype":"F32","shape":[2]', /without the length/],
     ['\0'.repeat(64), /zeros/],
     [`model/weights${'\0'.repeat(244)}ustar`, /tar archive/],
+    ['version https://hawser.github.com/spec/v1\noid', /LFS pointer/],
+    ['# xet version 0\nfilesize', /Xet pointer/],
+    ['/annex/objects/SHA256E-s4--01.safetensors\n', /git-annex pointer.*git annex get/],
+    ['outs:\n- md5: 0123456789abcdef0123456789abcdef\n  path: m', /DVC pointer.*dvc pull/],
+    [
+      '../../blobs/9f86d081884c7d65',
+      /^a symbolic link to "\.\.\/\.\.\/blobs\/9f86d081884c7d65", checked/,
+    ],
+    ['model-00001-of-00002.safetensors\n', /symbolic link to "model-00001-of-00002\.safetensors"/],
+    ['../my models/a b.safetensors', /symbolic link/],
+    ['!<symlink>\xff\xfea\0', /link of Cygwin/],
+    ['\x82\xa7decoder\x81\xa5layer', /MessagePack/],
+    ['\xde\0\x14\xa6params\x80', /MessagePack/],
+    ['\x81\xd9\x05model\x80', /MessagePack/],
+    ['\x08\x01\x12\xab\x04\x0a', /SavedModel/],
+    ['\x1c\0\0\0TFL3\x14\0', /TensorFlow Lite/],
+    ['<?xml version="1.0"?>\n<net name="m" version="11">', /OpenVINO/],
+    ['\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x25torch.distributed.checkpoint.metadata', /dcp_to_torch/],
   ])('%j', (head, expected) => {
     expect(describeForeignFormat(latin1(head))).toMatch(expected);
   });
@@ -60,6 +78,10 @@ describe('describeForeignFormat', () => {
     ['PK'],
     ['GG'],
     ['\x08\x02\x12'],
+    ['\x81\xa5lay\xffr'],
+    ['\x81\xa5lay'],
+    ['a sentence of words.'],
+    [`../${'a'.repeat(600)}`],
     ['\x08\x20\x12'],
     ['\x08\x07'],
   ])('nothing is said of %j', (head) => {

@@ -12,6 +12,7 @@ import { readIndex } from '../read-index.js';
 import type { CheckpointIndex, ParseIndexOptions } from '../shards/checkpoint-index.js';
 import {
   chooseFiles,
+  foreignFolder,
   indexesAmong,
   isConvertibleName,
   isOfVariant,
@@ -178,16 +179,20 @@ function onlyFile(
   const ofParts = partsError(present, folder);
   if (ofParts !== undefined) throw ofParts;
   const indexes = present.filter(isTorchIndexName);
+  const foreign = found.length > 0 ? null : foreignFolder(present);
   const others = (indexes.length > 0 ? indexes : present.filter(isConvertibleName)).sort();
   const hint =
     others.length === 0
       ? ''
       : `, but files that safetensors-mmap/convert opens by their paths: ${quoteNames(others)}`;
   const message =
-    found.length === 0
-      ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}${hint}`
-      : found.length === 1
-        ? `expected a whole checkpoint in the folder, found a shard without its index: ${quoteNames(found)}`
-        : `expected one checkpoint in the folder, found several to choose from: ${quoteNames(found)}; open one of them`;
-  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
+    foreign !== null
+      ? `expected a safetensors checkpoint in the folder, found ${foreign.description}`
+      : found.length === 0
+        ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}${hint}`
+        : found.length === 1
+          ? `expected a whole checkpoint in the folder, found a shard without its index: ${quoteNames(found)}`
+          : `expected one checkpoint in the folder, found several to choose from: ${quoteNames(found)}; open one of them`;
+  const context = { path: folder, foundFormat: foreign?.format };
+  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, context);
 }

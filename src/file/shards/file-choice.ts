@@ -1,6 +1,7 @@
 /** Chooses the files of a model in a folder, by names alone. */
 
 import { argumentRangeError, requireString } from '../../errors/arguments.js';
+import { type ForeignFormat, formatOfFolder, formatOfParts } from '../../header/foreign-names.js';
 import { pathObjection, SHARD_EXTENSION } from './shard-paths.js';
 
 /** The usual names of a model's files: those of transformers and diffusers. */
@@ -130,6 +131,14 @@ export function isIndexPath(path: string): boolean {
 /** Whether a file of this name may be of torch or NumPy, which `safetensors-mmap/convert` opens. */
 export function isConvertibleName(name: string): boolean {
   return CONVERTIBLE_NAME.test(name);
+}
+
+/**
+ * Recognises a folder without safetensors files that is of another format, or whose files are parts; null for others,
+ * such as a folder of torch files.
+ */
+export function foreignFolder(names: readonly string[]): ForeignFormat | null {
+  return formatOfParts(names) ?? (names.some(isConvertibleName) ? null : formatOfFolder(names));
 }
 
 /** Whether a path is that of a torch index, with or without a variant. */

@@ -6,7 +6,7 @@ import { singleFile } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
-import { fileKindOf, otherKind } from '../file-kind.js';
+import { fileKindOf, isUnreadKind, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign } from '../open-file.js';
@@ -62,7 +62,8 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Check
   }
   return openForeign(path, options, (start, file, context) => {
     const kind = fileKindOf(start);
-    if (kind !== 'npy' && kind !== 'zip') throw otherKind(start, 'a NumPy array', context);
+    const isRead = (kind === 'npy' || kind === 'zip') && !isUnreadKind(start, context.path);
+    if (!isRead) throw otherKind(start, 'a NumPy array', context);
     const arrays =
       kind === 'npy'
         ? describeNpy(start, file, { ...limits, voidDtype }, context)

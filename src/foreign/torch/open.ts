@@ -14,7 +14,7 @@ import type { VerifiableSource } from '../../file/checkpoint/verify.js';
 import { isIndexPath } from '../../file/shards/file-choice.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
-import { fileKindOf, otherKind } from '../file-kind.js';
+import { fileKindOf, isUnreadKind, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign } from '../open-file.js';
@@ -152,7 +152,8 @@ function openOne(
   const { maxDepth } = reading.pickle;
   return openForeign(path, options, (start, file, context) => {
     const kind = fileKindOf(start);
-    if (kind !== 'zip' && kind !== 'pickle') {
+    const isRead = (kind === 'zip' || kind === 'pickle') && !isUnreadKind(start, context.path);
+    if (!isRead) {
       throw otherKind(start, 'a checkpoint of torch', context);
     }
     const read = kind === 'zip' ? readZipCheckpoint : readLegacyStream;

@@ -1,6 +1,7 @@
 /** Checkpoints as torch has written them since version 1.6: a zip archive of a pickle and storages. */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
+import { formatOfArchive } from '../../header/foreign-names.js';
 import { InflatedEntries } from '../inflated-data.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
@@ -73,6 +74,7 @@ class Records {
     this.#file = file;
     this.#options = options;
     this.#context = context;
+    requireRecords([...archive.entries.keys()], context);
     this.#folder = rootFolder(archive, context);
     if (this.#find('data.pkl') === undefined) throw foreign('no record data.pkl', context);
     if (this.#find('constants.pkl') !== undefined) {
@@ -148,6 +150,14 @@ function rootFolder({ entries }: Archive, context: ErrorContext): string {
     throw foreign('arrays of NumPy (.npz), which openNumpy opens', context);
   }
   throw foreign('a zip archive whose records are not below one folder', context);
+}
+
+/** Throws for an archive of another format, recognised by the names of its entries. */
+function requireRecords(names: readonly string[], context: ErrorContext): void {
+  if (names.some((name) => name.endsWith('data.pkl'))) return;
+  const found = formatOfArchive(names, context.path);
+  if (found === null) return;
+  throw foreign(found.description, { ...context, foundFormat: found.format });
 }
 
 function foreign(found: string, context: ErrorContext): FormatError {

@@ -15,10 +15,11 @@ import {
 } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
-import { fileKindOf, isSafetensorsStart } from '../../foreign/file-kind.js';
+import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
 import { lookInto } from '../../foreign/open-file.js';
 import { firstEntryName } from '../../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../../header/foreign-formats.js';
+import { formatOfParts } from '../../header/foreign-names.js';
 import { pathText } from '../../platform/io/paths.js';
 import { runSync } from '../../platform/io/steps.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
@@ -92,6 +93,8 @@ function isSafetensors(folder: string, names: readonly string[]): boolean {
 
 /** Returns the torch checkpoint in a folder, by its usual name, or the only file of another format. */
 function otherIn(folder: string, names: readonly string[]): string | undefined {
+  // The torch files in such a folder are parts.
+  if (formatOfParts(names) !== null) return undefined;
   const usual = TORCH_NAMES.find((name) => names.includes(name));
   const others = names.filter(isConvertibleName);
   const name = usual ?? (others.length === 1 ? others[0] : undefined);
@@ -139,7 +142,8 @@ function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'p
   // First, because a header's length may look like the mark of an archive.
   if (isSafetensorsStart(start)) return { format: 'safetensors', foundFormat: 'safetensors' };
   const kind = fileKindOf(start);
-  const foundFormat = foreignFormatOf(start)?.format ?? null;
+  const foundFormat = foreignFormatOf(start, path)?.format ?? null;
+  if (isUnreadKind(start, path)) return { format: null, foundFormat };
   if (kind === 'npy') return { format: 'numpy', foundFormat };
   if (kind === 'pickle') return { format: 'torch', foundFormat };
   if (kind === undefined) {

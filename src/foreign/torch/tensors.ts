@@ -2,7 +2,8 @@
 
 import { type ErrorContext, FormatError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
-import type { StorageBytes } from '../../tensor/storage/made.js';
+import { fromFloat32 } from '../../tensor/float32/from-float32.js';
+import { type Fill, MadeStorage, type StorageBytes } from '../../tensor/storage/made.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
@@ -21,6 +22,7 @@ import type { DescribedCheckpoint } from './described.js';
 import { TensorSearch } from './state-dict/states.js';
 import {
   type AnyTensor,
+  PickledStorage,
   RefusedTensor,
   TorchSize,
   TorchStorage,
@@ -79,7 +81,7 @@ export function checkTorchTensors(
   const problems = readEach(tensors, tensors.size, check, spend);
   const tensorsIn = (file: Storage): ForeignTensor[] => {
     const place = placesOnce(described.placesIn(file));
-    return checked.map((one) => mappedTensor(one, place));
+    return checked.map((one) => mappedTensor(one, place, file));
   };
   return { problems, tensorsIn };
 }
@@ -87,11 +89,13 @@ export function checkTorchTensors(
 function checkTensor(
   name: string,
   tensor: AnyTensor,
-  { isBigEndian }: DescribedCheckpoint,
+  described: DescribedCheckpoint,
   limits: LayoutLimits,
   search: TensorSearch,
   context: ErrorContext,
 ): CheckedTensor {
+  // NumPy arrays have a byte order of their own: only little-endian ones are read.
+  const isBigEndian = described.isBigEndian && !isPickled(tensor);
   const unsupported = (message: string): never => {
     throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   };
@@ -120,6 +124,31 @@ function checkTensor(
   const { isConjugate, isNegative } = tensor;
   const change = changeOf(dtype, { isBigEndian, isConjugate, isNegative }, context);
   return { name, tensor, dtype, layout, change };
+}
+
+function isPickled(tensor: AnyTensor): boolean {
+  return !(tensor instanceof RefusedTensor) && tensor.storage instanceof PickledStorage;
+}
+
+/** The elements of a storage in the pickle, which is in memory while the file is open. */
+function pickledBytes(
+  { bytes, byteLength, storedDtype, dtype }: PickledStorage,
+  file: Storage,
+): StorageBytes {
+  const stored: Fill = (target, position) =>
+    target.set(bytes.subarray(position, position + target.length));
+  const cast: Fill = (target, position) => {
+    // Windows may begin and end within an element.
+    const begin = Math.floor(position / 2);
+    const end = Math.ceil((position + target.length) / 2);
+    const floats = new Float32Array(bytes.slice(4 * begin, 4 * end).buffer);
+    const values = fromFloat32(floats, 'BF16');
+    const skipped = position - 2 * begin;
+    target.set(new Uint8Array(values.buffer).subarray(skipped, skipped + target.length));
+  };
+  const source = { storage: file, begin: 0, byteLength: 0 };
+  const storage = new MadeStorage(byteLength, source, storedDtype === dtype ? stored : cast);
+  return { storage, begin: 0, byteLength };
 }
 
 /** The place of the elements in the storage, checked against its length. */
@@ -181,12 +210,13 @@ function placesOnce(
 function mappedTensor(
   { name, tensor, dtype, layout, change }: CheckedTensor,
   place: (storage: TorchStorage) => StorageBytes,
+  file: Storage,
 ): ForeignTensor {
   const { storage } = tensor;
   const isView = !(storage instanceof TorchStorage);
   const whole = isView ? storage.whole : storage;
   const begin = isView ? storage.begin * whole.itemByteLength : 0;
-  const all = place(whole);
+  const all = whole instanceof PickledStorage ? pickledBytes(whole, file) : place(whole);
   const held = {
     storage: all.storage,
     begin: all.begin + begin,

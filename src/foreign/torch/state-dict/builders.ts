@@ -18,6 +18,7 @@ import {
 import type { TorchDtype } from './dtypes.js';
 import { allowedGlobal, TorchGlobal } from './globals.js';
 import { adviceFor, isHostileGlobal, PLAIN_PICKLE } from './judged-globals.js';
+import { deviceTensor } from './numpy-arrays.js';
 import { plainValue } from './plain-builders.js';
 import { builtOldTensor, refusedTensor } from './refused-builders.js';
 import { attributesIn } from './states.js';
@@ -48,6 +49,9 @@ export function noPersistentIds(context: PickleContext): PersistentIds {
 /** Most attributes of a state, more than real objects have: every object with the state looks at all of them. */
 const MAX_ATTRIBUTES = 256;
 
+const UTILS = 'torch._utils';
+const FROM_NUMPY = '_rebuild_device_tensor_from_numpy';
+
 /** Answers the pickle machine for torch's checkpoints. */
 export class TorchHost implements PickleHost {
   readonly #unknownGlobals: UnknownGlobals;
@@ -70,6 +74,8 @@ export class TorchHost implements PickleHost {
   global(module: string, name: string): PickleGlobal | undefined {
     const known = allowedGlobal(module, name);
     if (known !== undefined || this.#unknownGlobals === 'refuse') return known;
+    // Its name in older versions of torch, whose files torch's restricted loader rejects.
+    if (module === UTILS && name === '_rebuild_xla_tensor') return allowedGlobal(UTILS, FROM_NUMPY);
     return isHostileGlobal(module, name) ? undefined : new PickleGlobal(module, name, true);
   }
 
@@ -112,6 +118,9 @@ export class TorchHost implements PickleHost {
 
   call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue {
     const { kind, name } = callee as TorchGlobal;
+    if (name === FROM_NUMPY && kind === 'refused') {
+      return deviceTensor(args) ?? this.#refuse(`other arguments of ${name}`, at);
+    }
     if (kind === 'refused') {
       return refusedTensor(callee, args) ?? this.#refuse(`other arguments of ${name}`, at);
     }

@@ -45,13 +45,6 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
     },
   ],
   [
-    '_rebuild_device_tensor_from_numpy',
-    {
-      found: 'a tensor of another device, as a NumPy array',
-      partsOf: ({ length, 1: dtype }) => (length === 4 && isDtype(dtype) ? [] : undefined),
-    },
-  ],
-  [
     '_rebuild_device_tensor_from_cpu_tensor',
     {
       found: 'a tensor of another device; save x.cpu()',

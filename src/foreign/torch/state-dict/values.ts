@@ -29,6 +29,21 @@ export class TorchStorage extends PickleObject {
   }
 }
 
+/** A storage whose elements are in the pickle. */
+export class PickledStorage extends TorchStorage {
+  /** The dtype of the stored elements: float32 for bfloat16, else `dtype`. */
+  readonly storedDtype: TorchDtype;
+  /** The stored elements, little endian. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+
+  /** Doesn't copy the bytes. */
+  constructor(dtype: TorchDtype, storedDtype: TorchDtype, bytes: Uint8Array<ArrayBuffer>) {
+    super('', dtype, bytes.length / storedDtype.itemByteLength);
+    this.storedDtype = storedDtype;
+    this.bytes = bytes;
+  }
+}
+
 /** A view into a storage, which torch 0.3 wrote as a storage of its own. */
 export class TorchStorageView extends PickleObject {
   readonly whole: TorchStorage;

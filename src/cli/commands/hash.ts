@@ -1,7 +1,9 @@
 /** `hash`: hashes by which sites identify models. */
 
+import { cachedSha256 } from '../../file/cache/cache-layout.js';
 import { type Claim, claimsOf } from '../../file/verification/claims.js';
 import type { HashOptions } from '../../file/verification/hash-file.js';
+import { runAsync } from '../../platform/io/steps.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
@@ -81,6 +83,8 @@ async function hashOne(
 ): Promise<HashedFile> {
   const hashes = await file.hash(isEach, options);
   const { byteLength, sha256, dataSha256, autoV1, crc32 } = hashes;
+  const { path } = file;
+  const cached = path === null ? null : await runAsync(cachedSha256(path), options.signal);
   return {
     ...{ name: file.file, byteLength, sha256, autoV1 },
     autoV2: sha256.slice(0, AUTO_V2_LENGTH),
@@ -88,7 +92,7 @@ async function hashOne(
     modelspec: `0x${dataSha256}`,
     sshs: dataSha256,
     crc32,
-    claims: claimsOf(file.path, file.metadata ?? new Map(), hashes),
+    claims: claimsOf(cached, file.metadata ?? new Map(), hashes),
     ...(isEach ? { tensors: Object.fromEntries(hashes.ranges) } : {}),
   };
 }

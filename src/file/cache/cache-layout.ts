@@ -19,7 +19,7 @@ import {
   statLink,
 } from '../../platform/io/file-calls.js';
 import { readText } from '../../platform/io/small-files.js';
-import { runSync, type Steps } from '../../platform/io/steps.js';
+import type { Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isRepositoryFolder } from '../hub/ids.js';
 
@@ -138,8 +138,8 @@ export function markersAbove(path: string): string[] {
  * Returns the SHA-256 of a file in the cache: the name of the first blob that its links lead to. Null outside of the
  * cache, and for small files, whose blobs have git's hash as names.
  */
-export function cachedSha256(path: string): string | null {
-  const name = basename(runSync(blobOn(path)) ?? '');
+export function* cachedSha256(path: string): Steps<string | null> {
+  const name = basename((yield* blobOn(path)) ?? '');
   return SHA256.test(name) ? name : null;
 }
 

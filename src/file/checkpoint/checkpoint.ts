@@ -429,7 +429,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /** @internal The safetensors files, all of which are open. */
-  get claimingFiles(): readonly ClaimingFile[] {
+  claimingFiles(): readonly ClaimingFile[] {
     return claimingFiles(this.#shards as LazyShards);
   }
 

@@ -78,8 +78,8 @@ export function openPipeline(
 /** Compares the files of all models with the hashes that they declare. */
 function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['verify'] {
   return async (options) => {
-    const files = [...models].flatMap(([folder, { claimingFiles }]) =>
-      claimingFiles.map((file) => ({ ...file, name: `${folder}/${file.name}` })),
+    const files = [...models].flatMap(([folder, model]) =>
+      model.claimingFiles().map((file) => ({ ...file, name: `${folder}/${file.name}` })),
     );
     const { verifyClaims } = await import('../verification/verify-claims.js');
     return await verifyClaims(files, options);

@@ -2,7 +2,7 @@
 
 import type { Header } from '../../header/header.js';
 import { SUM_DIGITS, SUMS_KEY, sumsProblem } from '../../header/tensor-sums.js';
-import { cachedSha256, SHA256 } from '../cache/cache-layout.js';
+import { SHA256 } from '../cache/cache-layout.js';
 import { unverifiedFile, type VerifiedFile, verifiedFile } from '../shards/verification-report.js';
 import { AUTO_V1_BYTE_LENGTH, type FileHashes, type HashedLayout } from './hash-file.js';
 
@@ -27,14 +27,14 @@ export const MODELSPEC_HASH = 'modelspec.hash_sha256';
 const MODEL_HASH = 'sshs_model_hash';
 export const LEGACY_HASH = 'sshs_legacy_hash';
 
-/** Whether a local file has claimed hashes; `path` is null within an archive. */
-export function hasClaim(path: string | null, metadata: ReadonlyMap<string, string>): boolean {
+/** Whether a file has claimed hashes. `cached` is the name of its blob in the cache, if that is a SHA-256. */
+export function hasClaim(cached: string | null, metadata: ReadonlyMap<string, string>): boolean {
   return (
     metadata.has(MODELSPEC_HASH) ||
     metadata.has(LEGACY_HASH) ||
     metadata.has(SUMS_KEY) ||
     SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
-    (path !== null && cachedSha256(path) !== null)
+    cached !== null
   );
 }
 
@@ -42,10 +42,10 @@ export function hasClaim(path: string | null, metadata: ReadonlyMap<string, stri
  * Returns the claims of a file's metadata and of its cache. For sums of tensors, `hashes` have the ranges of all
  * tensors.
  *
- * @param path null for a remote file, and for one within an archive
+ * @param cached the name of its blob in the cache, if that is a SHA-256; null for remote files and parts of archives
  */
 export function claimsOf(
-  path: string | null,
+  cached: string | null,
   metadata: ReadonlyMap<string, string>,
   { sha256, dataSha256, legacy, ranges }: FileHashes,
 ): Claim[] {
@@ -66,7 +66,7 @@ export function claimsOf(
     claims.push({ by: LEGACY_HASH, claimed: claimedLegacy, found: legacy, ok });
   }
   claims.push(...sumClaims(metadata.get(SUMS_KEY), ranges));
-  if (path !== null) check(HUB_CACHE, cachedSha256(path), sha256);
+  check(HUB_CACHE, cached, sha256);
   return claims;
 }
 

@@ -4,11 +4,13 @@ import { realpathSync } from 'node:fs';
 import { quoteName } from '../../errors/errors.js';
 import type { Header } from '../../header/header.js';
 import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { runAsync } from '../../platform/io/steps.js';
 import {
   Transfer,
   type TransferOptions,
   totalByteLength,
 } from '../../platform/transfer/transfer.js';
+import { cachedSha256 } from '../cache/cache-layout.js';
 import type { FilePlace } from '../file.js';
 import { isOfFile, problemOf } from '../shards/verification-error.js';
 import {
@@ -31,6 +33,15 @@ export interface ClaimingFile {
   readonly byteLength: number;
 }
 
+/** Where a file declares hashes. */
+interface Claiming {
+  readonly metadata: ReadonlyMap<string, string>;
+  /** The name of its blob in the cache, if that is a SHA-256. */
+  readonly cached: string | null;
+  /** Whether there are any. */
+  readonly claims: boolean;
+}
+
 /** The findings of a comparison. */
 export interface ComparedFiles {
   /** Wrong claims, and files that cannot be read to the end. */
@@ -47,15 +58,19 @@ export async function verifyClaims(
 ): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
   const compared: VerifiedFile[] = [];
-  const claiming = files.map((file) => {
+  const claiming: (ClaimingFile & Claiming)[] = [];
+  for (const file of files) {
     const metadata = file.header.metadata ?? new Map<string, string>();
-    return { ...file, metadata, claims: hasClaim(ownPathOf(file), metadata) };
-  });
+    const { path, place } = file;
+    // Within an archive, a blob's name is the hash of the whole archive.
+    const cached = place === undefined ? await runAsync(cachedSha256(path), options.signal) : null;
+    claiming.push({ ...file, metadata, cached, claims: hasClaim(cached, metadata) });
+  }
   const totalBytes = totalByteLength(claiming.filter(({ claims }) => claims));
   const transfer = new Transfer(totalBytes, options);
   const { signal } = options;
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
-  for (const [position, { claims, metadata, ...file }] of claiming.entries()) {
+  for (const [position, { claims, metadata, cached, ...file }] of claiming.entries()) {
     const { name, path, place, header } = file;
     if (!claims) {
       compared.push(unverifiedFile(name, header.size, 'no-digests'));
@@ -68,7 +83,7 @@ export async function verifyClaims(
           ? await hashFile(path, layout, hashing)
           : await hashPart(place, layout, hashing);
       check(position);
-      const found = claimsOf(ownPathOf(file), metadata, hashes);
+      const found = claimsOf(cached, metadata, hashes);
       for (const claim of found) {
         if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
       }
@@ -81,11 +96,6 @@ export async function verifyClaims(
   }
   transfer.finish();
   return { problems, files: compared };
-}
-
-/** Null within an archive: a blob's name is the hash of the whole archive. */
-function ownPathOf({ path, place }: ClaimingFile): string | null {
-  return place === undefined ? path : null;
 }
 
 /** What to hash of a file: for sums of tensors, every one of them. */

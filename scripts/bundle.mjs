@@ -222,8 +222,10 @@ const inCore = (id) =>
   ) ||
   /^\0(?!late-function)/.test(id);
 
-/** Whether the command line gets a copy of a module. */
-const isCopied = begins('(?:write|quantized|foreign|remote|file/verification)/');
+/** Whether the command line gets a copy of a module. What opens addresses is a large part of its chunk. */
+const isCopied = begins(
+  '(?:write|quantized|foreign|remote(?!/node/open-remote)|file/verification)/',
+);
 
 rmSync(lib, { recursive: true, force: true });
 const targets = Object.values(exports);

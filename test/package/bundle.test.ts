@@ -141,6 +141,16 @@ test.each(['remote', 'hub', 'inspect', 'quantized'])(
   },
 );
 
+test('the command line has no copy of what opens, writes or dequantizes checkpoints', () => {
+  const { sources }: SourceMapPayload = JSON.parse(
+    readFileSync(join(root, 'lib/cli.js.map'), 'utf8'),
+  );
+  expect(sources.length).toBeGreaterThan(80);
+  const large =
+    /remote\/(?:session|checkpoint)|write\/checkpoint\/plan|quantized\/plan|foreign\/torch\/open/;
+  expect(sources.filter((source) => large.test(source))).toEqual([]);
+});
+
 test('no builtin is imported statically', () => {
   const text = readFileSync(join(root, 'lib/core.js'), 'utf8');
   expect(text.match(/^(?:import|export)\b.*\bfrom\s*["'](?!\.).*$/gm)).toBeNull();

@@ -17,7 +17,6 @@ import {
   type Pipeline,
   SafetensorsError,
 } from '../../index.js';
-import { openRemoteForInspection } from '../../remote/node/open-remote.js';
 import type {
   RemoteCheckpoint,
   RemoteOptions,
@@ -132,6 +131,7 @@ export async function openForInspection(
 ): Promise<OpenedSource> {
   const path = pathOf(source);
   if (path === null) {
+    const { openRemoteForInspection } = await import('../../remote/node/open-remote.js');
     const options = { signal, ...choice };
     return { kind: 'remote', checkpoint: await openRemoteForInspection(source, options) };
   }

@@ -141,13 +141,12 @@ test.each(['remote', 'hub', 'inspect', 'quantized'])(
   },
 );
 
-test('the command line has no copy of what opens, writes or dequantizes checkpoints', () => {
+test('the command line has no copy of what opens remote checkpoints, or writes them', () => {
   const { sources }: SourceMapPayload = JSON.parse(
     readFileSync(join(root, 'lib/cli.js.map'), 'utf8'),
   );
   expect(sources.length).toBeGreaterThan(80);
-  const large =
-    /remote\/(?:session|checkpoint)|write\/checkpoint\/plan|quantized\/plan|foreign\/torch\/open/;
+  const large = /remote\/(?:session|checkpoint)|write\/checkpoint\/plan|foreign\/torch\/open/;
   expect(sources.filter((source) => large.test(source))).toEqual([]);
 });
 

@@ -15,9 +15,9 @@ import { claimedSum, sumsPlace } from '../../header/tensor-sums.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
+import { summedFill } from '../save/summed-fill.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { TensorTable } from './layout.js';
-import { summedFill } from './summed-fill.js';
 
 /** A shard. */
 interface SourceShard {

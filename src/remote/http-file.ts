@@ -5,9 +5,14 @@ import { type FileVersion, versionChange } from './file-version.js';
 import {
   type AnsweredRange,
   type AskedRange,
+  codingOf,
+  isDecodable,
   rangeHeader,
   readRangeHead,
+  type UnmeasuredFile,
+  wholeLengthOf,
 } from './range-response.js';
+import { FIRST_BYTE_LENGTH } from './read-header.js';
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
 import {
   type Answer,
@@ -56,9 +61,30 @@ interface Reading {
 }
 
 /** Read bytes. */
-interface FileBytes {
+interface FileBytes extends Omit<FileStart, 'bytes'> {
   readonly target: Uint8Array<ArrayBuffer>;
-  readonly fileByteLength: number;
+}
+
+/** The first bytes of a file. */
+interface FileHead {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Length of the whole file in bytes; undefined if no answer proves it. */
+  readonly fileByteLength: number | undefined;
+}
+
+/** What the caller knows about a file beforehand. */
+export interface KnownFile {
+  readonly byteLength: number;
+  /** Whether the caller compares a hash of all bytes: then the version and the coding of an answer don't matter. */
+  readonly isHashed: boolean;
+}
+
+/** Takes a whole file, piece by piece. */
+export interface WholeFileSink {
+  /** Called before the first byte of every try, which starts over. */
+  begin(): Promise<void>;
+  /** The next bytes; their memory is reused afterwards. */
+  take(bytes: Uint8Array<ArrayBuffer>): Promise<void> | void;
 }
 
 /** A file read by ranged requests. */
@@ -68,6 +94,9 @@ export class HttpFile implements RemoteFile {
   readonly #address: FileAddress;
   /** The version of the first answer. */
   #version: FileVersion | undefined;
+  /** All bytes of a small file, from a server without ranges, which sends it whole. */
+  #whole: Uint8Array<ArrayBuffer> | undefined;
+  #lacksRanges = false;
   /** The error for an answer with the content type of a web page, until its first bytes disprove it. */
   #page: (() => RemoteError) | undefined;
   /** The URL on another host to which the last redirect has led. Usually a signed URL that expires. */
@@ -100,6 +129,11 @@ export class HttpFile implements RemoteFile {
     if (this.#page !== undefined && beginsAsPage(bytes)) throw this.#page();
   }
 
+  /** Whether the server has answered a range with something else. It may still send the file as a whole. */
+  get lacksRanges(): boolean {
+    return this.#lacksRanges;
+  }
+
   async readStart(
     byteLength: number,
     signal?: AbortSignal,
@@ -113,8 +147,36 @@ export class HttpFile implements RemoteFile {
       onBytes: undefined,
       onRedirected,
     };
-    const { target, fileByteLength } = await this.#read(reading, signal);
-    return { bytes: target, fileByteLength };
+    const { target, ...start } = await this.#read(reading, signal);
+    return { bytes: target, ...start };
+  }
+
+  /** The first bytes of a file, also of a long one from a server without ranges, whose answer is cut off there. */
+  async readHead(byteLength: number, signal: AbortSignal): Promise<FileHead> {
+    try {
+      const { bytes, fileByteLength, isDecoded } = await this.readStart(byteLength, signal);
+      return { bytes, fileByteLength: isDecoded ? undefined : fileByteLength };
+    } catch (error) {
+      if (!this.#lacksRanges) throw error;
+    }
+    const readOnce = (tried: Try): Promise<FileHead> => this.#readHeadOnce(byteLength, tried);
+    return await this.#session.request(this.path, signal, readOnce);
+  }
+
+  /**
+   * Receives all bytes by one request without a range, from a server that answers none. A body of another length than
+   * the known one ends at once, whatever it is decoded from. Retries start over.
+   *
+   * @throws RemoteError, FileChangedError; what the sink throws
+   */
+  async receiveWhole(known: KnownFile, sink: WholeFileSink, signal: AbortSignal): Promise<void> {
+    const receive = async (tried: Try): Promise<void> => {
+      await sink.begin();
+      const answer = await this.#askWhole(tried);
+      this.#requireKnown(answer, known);
+      await this.#readWhole(answer, known, sink, tried);
+    };
+    await this.#session.request(this.path, signal, receive);
   }
 
   async readInto(
@@ -143,28 +205,147 @@ export class HttpFile implements RemoteFile {
   }
 
   async #readOnce(reading: Reading, tried: Try): Promise<FileBytes> {
+    const kept = this.#readKept(reading);
+    if (kept !== undefined) return kept;
     const asked = { begin: reading.begin + reading.received, end: reading.end };
-    const answer = await this.#ask(asked, reading, tried);
-    const { begin, end, total } = await this.#checkHead(answer, asked, tried, reading.target);
+    const answer = await this.#ask(rangeHeader(asked), reading, tried);
+    const head = await this.#checkHead(answer, asked, tried, reading.target);
+    if (head.total === undefined) return await this.#readUnmeasured(answer, head, asked.end, tried);
+    const { begin, end, total } = head;
     const target = reading.target ?? new Uint8Array(end - begin);
     reading.target = target;
     reading.end = end;
+    const { status } = answer.response;
     // The body of a 416 is an error page: the file itself is empty.
-    if (answer.response.status === 416) await discard(answer.response, tried);
+    if (status === 416) await discard(answer.response, tried);
     else await this.#readBody(answer, reading, target, tried);
+    if (status === 200) this.#keep(target);
     return { target, fileByteLength: total };
   }
 
-  /** Asks the host of the last redirect; if that refuses, the source's host. */
-  async #ask(
-    asked: AskedRange,
-    { target, received, onRedirected }: Reading,
+  /** Keeps the bytes of a small file: the server sends no parts of it. */
+  #keep(whole: Uint8Array<ArrayBuffer>): void {
+    if (whole.length <= FIRST_BYTE_LENGTH) this.#whole = whole.slice();
+  }
+
+  /** A range of the bytes that are kept; undefined for others. */
+  #readKept({ begin, end, target, onBytes }: Reading): FileBytes | undefined {
+    const whole = this.#whole;
+    if (whole === undefined || target === undefined || end > whole.length) return undefined;
+    target.set(whole.subarray(begin, end));
+    onBytes?.(target.length);
+    return { target, fileByteLength: whole.length };
+  }
+
+  /** Reads a whole file of unknown length, which may have up to `maxByteLength` bytes. */
+  async #readUnmeasured(
+    answer: Answer,
+    { isDecoded }: UnmeasuredFile,
+    maxByteLength: number,
     tried: Try,
-  ): Promise<Answer> {
+  ): Promise<FileBytes> {
+    const pieces: Uint8Array[] = [];
+    let byteLength = 0;
+    await readPieces(this.#session, answer, this.path, tried, (piece) => {
+      byteLength += piece.length;
+      if (byteLength > maxByteLength) throw this.#tooLongWithoutRanges(maxByteLength, answer);
+      pieces.push(piece);
+    });
+    this.#checkVersion(answer, byteLength);
+    const target = new Uint8Array(byteLength);
+    let at = 0;
+    for (const piece of pieces) {
+      target.set(piece, at);
+      at += piece.length;
+    }
+    this.#keep(target);
+    return { target, fileByteLength: byteLength, isDecoded };
+  }
+
+  async #readHeadOnce(byteLength: number, tried: Try): Promise<FileHead> {
+    const answer = await this.#askWhole(tried);
+    const total = wholeLengthOf(answer.response.headers);
+    if (total !== undefined) this.#checkVersion(answer, total);
+    const bytes = new Uint8Array(Math.min(byteLength, total ?? byteLength));
+    let received = 0;
+    const enough = new Error('enough');
+    const take = (piece: Uint8Array): void => {
+      const wanted = piece.subarray(0, bytes.length - received);
+      bytes.set(wanted, received);
+      received += wanted.length;
+      if (received === bytes.length) throw enough;
+    };
+    try {
+      await readPieces(this.#session, answer, this.path, tried, take);
+    } catch (error) {
+      if (error !== enough) throw error;
+    }
+    return { bytes: bytes.subarray(0, received), fileByteLength: total };
+  }
+
+  /** Requests all of the file. */
+  async #askWhole(tried: Try): Promise<Answer> {
+    const answer = await this.#ask(undefined, undefined, tried);
+    const { response, url } = answer;
+    const { status, headers } = response;
+    if (status >= 400) throw await this.#refused(answer, tried);
+    this.#page = isCalledPage(headers, this.path) ? this.#pageError(answer) : undefined;
+    if (status === 200) return answer;
+    response.body?.cancel().catch(() => {});
+    const message = `expected 200 with the whole file, found status ${status}`;
+    throw this.#error('SAFETENSORS_BAD_RESPONSE', message, { url, status });
+  }
+
+  /** Throws for the head of a whole file that cannot be the known one. */
+  #requireKnown(answer: Answer, { byteLength, isHashed }: KnownFile): void {
+    const { url, response } = answer;
+    const { status, headers, body } = response;
+    const total = wholeLengthOf(headers);
+    const coding = codingOf(headers);
+    try {
+      const isOther = total !== undefined && total !== byteLength;
+      if (isOther && this.#page !== undefined) throw this.#page();
+      if (!isHashed) this.#checkVersion(answer, total ?? byteLength);
+      if (!isOther && (isHashed || coding === '' || isDecodable(coding))) return;
+      const found = isOther ? `Content-Length: ${total}` : `Content-Encoding: ${coding}`;
+      const message = `expected the whole file of ${byteLength} bytes, found ${found}`;
+      throw this.#error('SAFETENSORS_BAD_RESPONSE', message, { url, status });
+    } catch (error) {
+      body?.cancel().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #readWhole(
+    answer: Answer,
+    { byteLength, isHashed }: KnownFile,
+    sink: WholeFileSink,
+    tried: Try,
+  ): Promise<void> {
+    const { url } = answer;
+    let received = 0;
+    try {
+      await readPieces(this.#session, answer, this.path, tried, async (piece) => {
+        if (received === 0 && !isHashed) {
+          this.requireNoPage({ bytes: piece, fileByteLength: byteLength });
+        }
+        received += piece.length;
+        if (received > byteLength) throw this.#tooLong({ byteLength }, url);
+        await sink.take(piece);
+      });
+    } catch (error) {
+      const isCutOff = error instanceof PassingFailure || tried.isStalled();
+      if (!isCutOff || received < byteLength) throw error;
+    }
+    if (received < byteLength) throw this.#tooShort(received, { byteLength }, url);
+  }
+
+  /** Asks the host of the last redirect; if that refuses, the source's host. */
+  async #ask(range: string | undefined, reading: Reading | undefined, tried: Try): Promise<Answer> {
     const question = {
-      range: rangeHeader(asked),
-      target: target?.subarray(received),
-      onRedirected,
+      range,
+      target: reading?.target?.subarray(reading.received),
+      onRedirected: reading?.onRedirected,
     };
     const location = this.#location;
     const answer = await this.#send(location, question, tried);
@@ -202,32 +383,33 @@ export class HttpFile implements RemoteFile {
     asked: AskedRange,
     tried: Try,
     target: Uint8Array | undefined,
-  ): Promise<AnsweredRange> {
-    const { response, url, isAuthorized } = answer;
+  ): Promise<AnsweredRange | UnmeasuredFile> {
+    const { response, url } = answer;
     const { status, headers } = response;
     const { path } = this;
-    const pageError = (): RemoteError =>
-      this.#error(
-        'SAFETENSORS_BAD_RESPONSE',
-        pageMessage('the bytes of a file', url, isAuthorized),
-        { url, status, foundFormat: 'html' },
-      );
+    const pageError = this.#pageError(answer);
     const { origin } = this.#address.url();
-    if (status >= 400 && status !== 416) {
-      throw await refused(this.#session, answer, { ...this.#address, path, origin }, tried);
-    }
+    if (status >= 400 && status !== 416) throw await this.#refused(answer, tried);
     try {
-      const head = readRangeHead(status, headers, asked);
+      const head = readRangeHead(status, headers, asked, target === undefined);
       const isPage = isCalledPage(headers, path);
-      if ('code' in head && isPage && status === 200) throw pageError();
+      if ('code' in head && isPage && status === 200) {
+        this.#lacksRanges = true;
+        throw pageError();
+      }
       this.#page = isPage ? pageError : undefined;
+      if (url.origin !== origin && !('code' in head)) this.#location = url;
+      if ('isDecoded' in head) return head;
       if ('code' in head) {
         const pinned = this.#version;
         // An answer without bytes has no other facts of the version.
         if (pinned !== undefined && head.total !== undefined) {
           this.#requireSame(pinned, { ...pinned, total: head.total });
         }
-        const message = `expected ${head.expected}, found ${head.found}`;
+        this.#lacksRanges = true;
+        const isUnsupported = head.code === 'SAFETENSORS_RANGES_UNSUPPORTED';
+        const advice = isUnsupported ? '; `download` receives the whole file' : '';
+        const message = `expected ${head.expected}, found ${head.found}${advice}`;
         throw this.#error(head.code, message, { url, status });
       }
       this.#checkVersion(answer, head.total);
@@ -235,12 +417,24 @@ export class HttpFile implements RemoteFile {
         const message = `expected bytes up to ${asked.end}, found a file of ${head.total} bytes`;
         throw this.#error('SAFETENSORS_BAD_RESPONSE', message, { url, status });
       }
-      if (url.origin !== origin) this.#location = url;
       return head;
     } catch (error) {
       response.body?.cancel().catch(() => {});
       throw error;
     }
+  }
+
+  async #refused(answer: Answer, tried: Try): Promise<RemoteError> {
+    const { path } = this;
+    const { origin } = this.#address.url();
+    return await refused(this.#session, answer, { ...this.#address, path, origin }, tried);
+  }
+
+  /** Makes the error for a web page in place of the file. */
+  #pageError({ response: { status }, url, isAuthorized }: Answer): () => RemoteError {
+    const message = pageMessage('the bytes of a file', url, isAuthorized);
+    return () =>
+      this.#error('SAFETENSORS_BAD_RESPONSE', message, { url, status, foundFormat: 'html' });
   }
 
   #checkVersion({ response: { headers }, url, linkedTag }: Answer, total: number): void {
@@ -288,12 +482,23 @@ export class HttpFile implements RemoteFile {
     if (reading.received < target.byteLength) throw this.#tooShort(reading.received, target, url);
   }
 
-  #tooLong({ byteLength }: Uint8Array, url: URL): RemoteError {
+  #tooLongWithoutRanges(maxByteLength: number, { url }: Answer): RemoteError {
+    this.#lacksRanges = true;
+    const expected = `a server that answers ranges, or a file of at most ${maxByteLength} bytes`;
+    const message = `expected ${expected}, found 200 with a longer file of unknown length (no Content-Length)`;
+    return this.#error('SAFETENSORS_RANGES_UNSUPPORTED', message, { url, status: 200 });
+  }
+
+  #tooLong({ byteLength }: Pick<Uint8Array, 'byteLength'>, url: URL): RemoteError {
     const message = `expected a body of ${byteLength} bytes in all, found more`;
     return this.#error('SAFETENSORS_BAD_RESPONSE', message, { url });
   }
 
-  #tooShort(received: number, { byteLength }: Uint8Array, url: URL): PassingFailure {
+  #tooShort(
+    received: number,
+    { byteLength }: Pick<Uint8Array, 'byteLength'>,
+    url: URL,
+  ): PassingFailure {
     const message = `expected ${byteLength} bytes, found the end of the body after ${received}`;
     return new PassingFailure(
       (note) => this.#error('SAFETENSORS_BAD_RESPONSE', message + note, { url }),

@@ -14,6 +14,13 @@ export interface AnsweredRange {
   readonly total: number;
 }
 
+/** A body that is the whole file, and whose end is the only evidence of its length. */
+export interface UnmeasuredFile {
+  readonly total: undefined;
+  /** Whether `fetch` decompresses it. `fetch` accepts truncated streams: then even a regular end proves nothing. */
+  readonly isDecoded: boolean;
+}
+
 /** The reason why an answer is useless. */
 export interface RangeObjection {
   readonly code: 'SAFETENSORS_RANGES_UNSUPPORTED' | 'SAFETENSORS_BAD_RESPONSE';
@@ -59,19 +66,53 @@ function noRanges(found: string): RangeObjection {
   return { code: 'SAFETENSORS_RANGES_UNSUPPORTED', expected, found };
 }
 
+/** One coding that runtimes decode, as far as they know it. */
+const DECODED = /^(?:(?:x-)?gzip|deflate|br|zstd)$/;
+
+/** The coding of the body, in lower case; empty for the bytes as they are. */
+export function codingOf(headers: Headers): string {
+  const coding = (headers.get('content-encoding') ?? '').trim().toLowerCase();
+  return coding === 'identity' ? '' : coding;
+}
+
+/** Whether `fetch` decodes this coding in some runtime. In others the bytes stay as they are, and have another length. */
+export function isDecodable(coding: string): boolean {
+  return DECODED.test(coding);
+}
+
+/**
+ * Length of the file in an answer that has the whole of it, by `Content-Length`; undefined for a compressed body, whose
+ * `Content-Length` is another one, and without the header.
+ */
+export function wholeLengthOf(headers: Headers): number | undefined {
+  return codingOf(headers) === '' ? wholeNumberOf(headers.get('content-length')) : undefined;
+}
+
+/** Whether the body has an end of its own, so that a truncated one is a broken connection. */
+function isFramed(headers: Headers): boolean {
+  return /(?:^|,)\s*chunked\s*$/i.test(headers.get('transfer-encoding') ?? '');
+}
+
 /**
  * Compares status and headers with the request. Accepts a whole file (200) if it begins where the range does and is
  * no longer, unless a Content-Range says that the body is a part of the file, or cannot be read. An empty file has no ranges: 416 with a
- * total of 0.
+ * total of 0. For the start of a file (`isStart`), which the caller parses, the end of the body may tell the length.
  */
 export function readRangeHead(
   status: number,
   headers: Headers,
   asked: AskedRange,
-): AnsweredRange | RangeObjection {
-  const encoding = headers.get('content-encoding') ?? 'identity';
-  if (encoding.trim().toLowerCase() !== 'identity') {
-    return badResponse('an answer without Content-Encoding', `Content-Encoding: ${encoding}`);
+  isStart: boolean,
+): AnsweredRange | UnmeasuredFile | RangeObjection {
+  const coding = codingOf(headers);
+  const isWhole = status === 200 && !headers.has('content-range');
+  if (isWhole && isStart) {
+    if (isDecodable(coding)) return { total: undefined, isDecoded: true };
+    const isUnmeasured = coding === '' && !headers.has('content-length') && isFramed(headers);
+    if (isUnmeasured) return { total: undefined, isDecoded: false };
+  }
+  if (coding !== '') {
+    return badResponse('an answer without Content-Encoding', `Content-Encoding: ${coding}`);
   }
   const contentLength = headers.get('content-length');
   if (status === 206) return readPartial(headers, contentLength, asked);
@@ -83,7 +124,7 @@ export function readRangeHead(
   }
   if (status !== 200) return badResponse('206 Partial Content', `status ${status}`);
   const total = wholeNumberOf(contentLength);
-  if (total === undefined) return noRanges('200 with a file of unknown length');
+  if (total === undefined) return noRanges('200 with a file of unknown length (no Content-Length)');
   if (asked.begin > 0 || total > asked.end) return noRanges(`200 with all ${total} bytes`);
   const range = headers.get('content-range');
   if (range !== null && contentRangeOf(headers)?.total !== total) {

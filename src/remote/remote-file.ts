@@ -15,6 +15,11 @@ export interface FileStart {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Length of the whole file in bytes. */
   readonly fileByteLength: number;
+  /**
+   * Whether the length is what decompression has given, which accepts a truncated stream: only the file's own format
+   * shows whether it is complete.
+   */
+  readonly isDecoded?: boolean | undefined;
 }
 
 /** One remote file. The first answer pins its version; another version is a FileChangedError. */

@@ -196,7 +196,8 @@ export function brokenConnection(
 }
 
 /**
- * Hands out the pieces of a body as they arrive. An abort, or an error of `take`, ends the request.
+ * Hands out the pieces of a body as they arrive, the next one once `take` is done. An abort, or an error of `take`, ends
+ * the request.
  *
  * @throws PassingFailure when the connection breaks
  */
@@ -205,7 +206,7 @@ export async function readPieces(
   { response: { body }, url }: Answer,
   path: string,
   { signal, received }: Try,
-  take: (piece: Uint8Array) => void,
+  take: (piece: Uint8Array<ArrayBuffer>) => Promise<void> | void,
 ): Promise<void> {
   if (body === null) return;
   const reader = body.getReader();
@@ -224,7 +225,7 @@ export async function readPieces(
       if (done) return;
       byteLength += value.byteLength;
       received(value.byteLength);
-      take(value);
+      await take(value);
     }
   } catch (error) {
     cancel();

@@ -9,7 +9,7 @@ import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/file/hub/settings.js';
-import { loadFile } from '../../src/index.js';
+import { loadFile, openCheckpoint } from '../../src/index.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource } from '../../src/remote/source.js';
 import { download, openRemote } from '../../src/remote.js';
@@ -31,6 +31,8 @@ const FILE = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 31) % 256);
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
 writeFileSync(join(folder, 'model.safetensors'), FILE);
 writeFileSync(join(folder, 'empty.safetensors'), '');
+const LARGE = fileBytes([{ name: 't', dtype: 'U8', shape: [5_000_000] }]);
+writeFileSync(join(folder, 'large.safetensors'), LARGE);
 writeFileSync(
   join(folder, 'small.safetensors'),
   fileBytes([{ name: 't', dtype: 'U8', shape: [9] }]),
@@ -219,8 +221,33 @@ describe.skipIf(!isInstalled(PYTHON, '--version'))(
       expect((await openRemote(url)).keys()).toEqual(['t']);
       await download(url, target, { durable: false });
       expect(loadFile(target).get('t')?.shape).toEqual([9]);
-      const large = download(`http://127.0.0.1:${port}/model.safetensors`, target);
-      await expect(large).rejects.toMatchObject({ code: 'SAFETENSORS_RANGES_UNSUPPORTED' });
+    });
+
+    it('sends files of any length to download, and no range of a long one to openRemote', async () => {
+      const url = `http://127.0.0.1:${port}/large.safetensors`;
+      const target = join(folder, 'large-copy.safetensors');
+      const { receivedByteLength, files } = await download(url, target, { durable: false });
+      expect([receivedByteLength, files[0]?.byteLength]).toEqual([LARGE.length, LARGE.length]);
+      expect(readFileSync(target).equals(LARGE)).toBe(true);
+      const [planned] = (await download(url, target, { dryRun: true })).files;
+      expect(planned?.byteLength).toBe(LARGE.length);
+      const error = await openRemote(url).catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: 'SAFETENSORS_RANGES_UNSUPPORTED', status: 200 });
+      expect(String(error)).toContain('`download` receives the whole file');
+      const index = `http://127.0.0.1:${port}/model.safetensors.index.json`;
+      const { path } = await download(index, join(folder, 'copied'), { durable: false });
+      expect(openCheckpoint(path).keys().length).toBe(shards.length);
+    });
+
+    it('gives the tensors of a small file, whose bytes came with its header', async () => {
+      const checkpoint = await openRemote(`http://127.0.0.1:${port}/small.safetensors`);
+      const small = loadFile(join(folder, 'small.safetensors'));
+      expect((await checkpoint.getTensor('t')).bytes).toEqual(small.get('t')?.bytes);
+      expect((await checkpoint.getSlice('t', [2, 5])).shape).toEqual([3]);
+      checkpoint.close();
+      await expect(checkpoint.getTensor('t')).rejects.toMatchObject({
+        code: 'SAFETENSORS_FILE_CLOSED',
+      });
     });
 
     it('is good enough for a file that is no longer than what is asked', async () => {

@@ -11,11 +11,13 @@ import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
+import type { HttpFile, KnownFile } from '../http-file.js';
 import type { RepositoryEntry } from '../hub-repository.js';
 import { chooseAmong, namesAmong } from '../hub-source.js';
 import { beginHash } from './file-hash.js';
 import { isTooLongHere } from './local-names.js';
 import { isAlreadyThere } from './partial-files.js';
+import { readWhole } from './receive-whole.js';
 import { isIndexName, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
 import type { WantedFile } from './wanted-file.js';
 
@@ -91,6 +93,23 @@ export async function otherFiles(
   return { others, skipped };
 }
 
+/** All bytes of a file of known length, by a range that has them, or without one. */
+async function allBytesOf(
+  file: HttpFile,
+  known: KnownFile,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
+    checkIndexByteLength(fileByteLength, { path: file.path });
+    return bytes;
+  } catch (error) {
+    if (!file.lacksRanges) throw error;
+    checkIndexByteLength(known.byteLength, { path: file.path });
+    return await readWhole(file, known, signal);
+  }
+}
+
 /** The bytes of an index: of the file that an earlier download left, else of the source. */
 export async function indexBytesOf(
   { file, hash, ...planned }: SourceFile,
@@ -100,8 +119,8 @@ export async function indexBytesOf(
   const isThere = hash !== null && (await isAlreadyThere(place, { ...planned, hash }, signal));
   if (isThere) return Uint8Array.from(await runAsync(readSmallFile(place), undefined));
   const { path } = file;
-  const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
-  checkIndexByteLength(fileByteLength, { path });
+  const known = { byteLength: planned.byteLength, isHashed: hash !== null };
+  const bytes = await allBytesOf(file, known, signal);
   const found = beginHash(hash, bytes.length).update(bytes).digest('hex');
   if (hash === null || found === hash) return bytes;
   const message = `expected the Hub's hash ${hash}, found ${found}`;

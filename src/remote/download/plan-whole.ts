@@ -4,9 +4,10 @@ import { FormatError, RemoteError } from '../../errors/errors.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { checkFileStart } from '../../header/file-start.js';
+import type { Header } from '../../header/header.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
-import type { HttpFile } from '../http-file.js';
 import { readRemoteHeader } from '../read-header.js';
+import type { RemoteFile } from '../remote-file.js';
 import { ofEach } from '../scope.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
@@ -64,7 +65,7 @@ export function tensorsAmong(
   return async (wanted, signal) => {
     const found = known.get(wanted);
     return found !== undefined && isNamed(found, placeOf(wanted))
-      ? await tensorNamesIn(found.file, signal)
+      ? await tensorNamesIn(found, signal)
       : null;
   };
 }
@@ -100,13 +101,40 @@ function requireStart(found: SourceFile, place: string): void {
 }
 
 /** Names from the header; null for other files, whatever their names. */
-async function tensorNamesIn(file: HttpFile, signal: AbortSignal): Promise<string[] | null> {
+async function tensorNamesIn(found: SourceFile, signal: AbortSignal): Promise<string[] | null> {
   try {
-    return (await readRemoteHeader(file, undefined, signal)).names();
+    return (await headerOf(found, signal)).names();
   } catch (error) {
     if (error instanceof FormatError) return null;
     throw error;
   }
+}
+
+async function headerOf(found: SourceFile, signal: AbortSignal): Promise<Header> {
+  const { file } = found;
+  const lacksRanges = (): boolean => file.lacksRanges;
+  try {
+    if (!lacksRanges()) return await readRemoteHeader(file, undefined, signal);
+  } catch (error) {
+    if (!lacksRanges()) throw error;
+  }
+  return await readRemoteHeader(cutFile(found), undefined, signal);
+}
+
+/** A file on a server without ranges, whose start is read from answers that are cut off. */
+function cutFile({ file, byteLength }: SourceFile): RemoteFile {
+  return {
+    path: file.path,
+    readStart: async (length, signal) => {
+      const { bytes } = await file.readHead(length, signal as AbortSignal);
+      return { bytes, fileByteLength: byteLength };
+    },
+    readInto: async (target, position, { signal } = {}) => {
+      const end = position + target.length;
+      const { bytes } = await file.readHead(end, signal as AbortSignal);
+      target.set(bytes.subarray(position));
+    },
+  };
 }
 
 /** The index of a model, if it has one. */

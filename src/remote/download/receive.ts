@@ -1,13 +1,15 @@
-/** Receives a planned file into a temporary file: continues an earlier try, and checks the result. */
+/** Receives a planned file into a temporary file: continues an earlier try if it can, and checks the result. */
 
 import { RemoteError } from '../../errors/errors.js';
 import { statsOf } from '../../platform/io/file-calls.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
+import type { HttpFile } from '../http-file.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 import { piecesFrom } from './pieces.js';
+import { receiveWhole } from './receive-whole.js';
 import type {
   DownloadScope,
   ReceivedFile,
@@ -50,16 +52,45 @@ export function knownFile(
   return { ...whole, bytes, receive: (target, _, scope) => receiveFile(whole, target, scope) };
 }
 
+/** Bytes that were counted as progress. */
+interface CountedBytes {
+  present: number;
+  received: number;
+}
+
+/** Receives a file in pieces, or as a whole if the server has answered none of the ranges. */
 async function receive(
   planned: WholeFile,
   target: Replacement,
   transfer: Transfer,
   signal: AbortSignal,
 ): Promise<ReceivedFile> {
+  const { whole } = planned;
+  const lacksRanges = (): boolean => whole?.lacksRanges === true;
+  if (!lacksRanges()) {
+    const counted: CountedBytes = { present: 0, received: 0 };
+    try {
+      return await receivePieces(planned, target, counted, transfer, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!lacksRanges() || counted.received > 0) throw error;
+      transfer.advance(-counted.present);
+    }
+  }
+  return await receiveWhole({ ...planned, whole: whole as HttpFile }, target, transfer, signal);
+}
+
+async function receivePieces(
+  planned: WholeFile,
+  target: Replacement,
+  counted: CountedBytes,
+  transfer: Transfer,
+  signal: AbortSignal,
+): Promise<ReceivedFile> {
   const { byteLength, hash: expected } = planned;
   const hash = beginGrowingHash(expected, byteLength, target);
   try {
-    return await receiveHashed(planned, target, hash, transfer, signal);
+    return await receiveHashed(planned, target, { hash, counted, transfer }, signal);
   } finally {
     await hash.end();
   }
@@ -68,8 +99,7 @@ async function receive(
 async function receiveHashed(
   planned: WholeFile,
   target: Replacement,
-  hash: GrowingHash,
-  transfer: Transfer,
+  { hash, counted, transfer }: { hash: GrowingHash; counted: CountedBytes; transfer: Transfer },
   signal: AbortSignal,
 ): Promise<ReceivedFile> {
   const { byteLength } = planned;
@@ -79,10 +109,14 @@ async function receiveHashed(
   const presentByteLength = await hash.addStart(kept, signal);
   if (presentByteLength < size) target.truncate(presentByteLength);
   transfer.advance(presentByteLength);
+  counted.present = presentByteLength;
   let position = presentByteLength;
   await fetchAhead(piecesFrom(planned, position), {
     signal,
-    advance: (arrived) => transfer.advance(arrived),
+    advance: (arrived) => {
+      counted.received += arrived;
+      transfer.advance(arrived);
+    },
     use: async (bytes) => {
       await writeViews(target, [bytes], position);
       hash.add(bytes);

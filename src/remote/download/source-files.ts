@@ -100,7 +100,7 @@ function wholeFile(
   facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly' | 'start'>,
 ): SourceFile {
   const segments = [{ file, begin: 0, end: facts.byteLength }];
-  const whole = { ...facts, segments };
+  const whole = { ...facts, segments, whole: file };
   return { ...facts, file, receive: (target, _, scope) => receiveFile(whole, target, scope) };
 }
 
@@ -127,7 +127,7 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
     listAll: async () => null,
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
-      const { bytes, fileByteLength } = await firstBytesOf(found, wanted, signal);
+      const { bytes, fileByteLength } = await firstBytesOf(found, wanted, 0, signal);
       const version = versionOf(found, wanted, identity);
       const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
       return wholeFile(found, { ...facts, isXetOnly: false, start: bytes });
@@ -136,27 +136,38 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
 }
 
 /**
- * Length of a file and its first bytes, which tell the format. Requests as much as `openRemote` from a server without
- * ranges, which sends small files whole. Refuses a web page.
+ * Length of a file and its first bytes, which show the format. `listed` is the length according to a list, or 0; it
+ * counts if no answer has one. Rejects a web page.
  */
-async function firstBytesOf(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
-  const { bytes, fileByteLength } = await firstBytes(file, name, signal);
+async function firstBytesOf(
+  file: HttpFile,
+  name: string,
+  listed: number,
+  signal: AbortSignal,
+): Promise<FileStart> {
+  const { bytes, fileByteLength } = await firstBytes(file, name, listed, signal);
   const start = { bytes: bytes.slice(0, HEAD_BYTE_LENGTH), fileByteLength };
   file.requireNoPage(start);
   return start;
 }
 
-async function firstBytes(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
-  try {
-    return await file.readStart(HEAD_BYTE_LENGTH, signal);
-  } catch (error) {
-    const { code, status } = Object(error);
-    // The answer may be the whole file with the content type of a page.
-    const isWhole = code === 'SAFETENSORS_BAD_RESPONSE' && status === 200;
-    if (code !== 'SAFETENSORS_RANGES_UNSUPPORTED' && !isWhole) throw error;
-    const byteLength = isIndexName(name) ? DEFAULT_MAX_INDEX_BYTE_LENGTH : FIRST_BYTE_LENGTH;
-    return await file.readStart(byteLength, signal);
-  }
+async function firstBytes(
+  file: HttpFile,
+  name: string,
+  listed: number,
+  signal: AbortSignal,
+): Promise<FileStart> {
+  const head = await file.readHead(HEAD_BYTE_LENGTH, signal);
+  const fileByteLength = head.fileByteLength ?? (listed > 0 ? listed : undefined);
+  if (fileByteLength !== undefined) return { bytes: head.bytes, fileByteLength };
+  // The end of a small file shows its length.
+  const maxByteLength = isIndexName(name) ? DEFAULT_MAX_INDEX_BYTE_LENGTH : FIRST_BYTE_LENGTH;
+  const start = await file.readStart(maxByteLength, signal);
+  if (start.isDecoded !== true || isIndexName(name)) return start;
+  const message =
+    'expected a file of known length, found a compressed answer (Content-Encoding), whose length proves nothing, ' +
+    'without a hash from the Hub';
+  throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: file.path, status: 200 });
 }
 
 async function hubFiles(
@@ -188,8 +199,9 @@ async function hubFiles(
       const file = repository.file(entry.path);
       const { hash, isXet } = entry;
       // Without a hash only the file itself tells whether the list's length is right.
-      const start = hash === '' ? await firstBytesOf(file, name, signal) : null;
-      const byteLength = start?.fileByteLength ?? entry.byteLength;
+      const listed = entry.byteLength;
+      const start = hash === '' ? await firstBytesOf(file, name, listed, signal) : null;
+      const byteLength = start?.fileByteLength ?? listed;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
       const facts = {
         name,

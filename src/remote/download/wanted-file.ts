@@ -3,6 +3,7 @@
 import type { Transfer } from '../../platform/transfer/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
+import type { HttpFile } from '../http-file.js';
 import type { RemoteFile } from '../remote-file.js';
 
 /** Bytes of a remote file, from `begin` to `end`. */
@@ -35,6 +36,8 @@ export interface WantedFacts {
 export interface WholeFile extends WantedFacts {
   /** All of its bytes, in order. */
   readonly segments: Iterable<Segment>;
+  /** The remote file that has exactly these bytes; undefined for a file of other parts. */
+  readonly whole?: HttpFile | undefined;
 }
 
 /** Bytes of a file, received and reused. */

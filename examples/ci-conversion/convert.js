@@ -1,11 +1,11 @@
 /**
- * Converts every checkpoint of torch in a repository to safetensors beside it, and checks the result. Pickles are read as
- * data, never run; a repository with one that asks for more than tensors is refused as a whole. A checkpoint that was
- * converted before, and is the same still, is left alone.
+ * Converts every PyTorch checkpoint of a repository to safetensors and checks the result. Pickles are read as data,
+ * never run. If any file of the repository is or contains a pickle that names more than tensors need, nothing is
+ * converted. A checkpoint that was converted before and has not changed is left alone.
  */
 import { createHash } from 'node:crypto';
 import { appendFileSync, createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openCheckpoint, verifyCheckpoint } from 'safetensors-mmap';
 import { convert, scanPickle } from 'safetensors-mmap/convert';
@@ -14,18 +14,27 @@ import { convert, scanPickle } from 'safetensors-mmap/convert';
 const SOURCE_KEY = 'converted_from_sha256';
 const CHECKPOINT = /^((?:diffusion_)?(?:pytorch_)?model)\.bin(?:\.index\.json)?$/;
 
-/** Paths of checkpoints, or of their indexes, below a folder. */
-function* findCheckpoints(folder) {
-  const entries = readdirSync(folder, { withFileTypes: true });
-  const names = new Set(entries.map(({ name }) => name));
-  for (const entry of entries) {
+/** Names of files that loaders unpickle, or read as an archive or array that may contain a pickle. */
+const LOADED = /\.(?:bin|ckpt|pth?|pt2|th|pkl|pickle|p|dill|joblib|np[yz]|pdparams|pdopt)$/i;
+
+/** Every file below a folder, but those of Git and of installed packages. */
+function* findFiles(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
-    const isSkipped = entry.name.startsWith('.') || entry.name === 'node_modules';
-    if (entry.isDirectory() && !isSkipped) yield* findCheckpoints(path);
-    // An index counts before a single file, as for other readers.
-    const isShadowed = names.has(`${entry.name}.index.json`);
-    if (entry.isFile() && CHECKPOINT.test(entry.name) && !isShadowed) yield path;
+    const isSkipped = entry.name === '.git' || entry.name === 'node_modules';
+    if (entry.isDirectory() && !isSkipped) yield* findFiles(path);
+    if (entry.isFile()) yield path;
   }
+}
+
+/** The checkpoints, or their indexes, among the files below a folder. */
+function checkpointsAmong(paths, folder) {
+  const all = new Set(paths);
+  return paths.filter((path) => {
+    const isHidden = /(?:^|[\\/])\./.test(relative(folder, path));
+    // An index takes precedence over a single file, as for other readers.
+    return CHECKPOINT.test(basename(path)) && !isHidden && !all.has(`${path}.index.json`);
+  });
 }
 
 /** The files with tensors: the path itself, or what the index names. */
@@ -46,19 +55,24 @@ async function hashOf(files) {
   return hash.digest('hex');
 }
 
-/** Why files must not be trusted; empty when every byte of them was accounted for. */
-function suspicions(files) {
-  return files.flatMap((file) => {
-    const { verdict, globals, findings, problems } = scanPickle(file);
-    if (verdict === 'safe') return [];
-    const named = globals.filter(({ kind }) => kind !== 'allowed');
-    const reasons = [
-      ...named.map(({ module, name }) => `names ${module}.${name}`),
-      ...findings.map(({ message }) => message),
-      ...problems,
-    ];
-    return [`${file} is ${verdict}: ${reasons.slice(0, 5).join('; ')}`];
-  });
+/**
+ * Why a file must not be trusted; undefined if it is safe to unpickle or has no pickle. Names don't decide: any file may
+ * be loaded as a pickle, and archives contain them.
+ */
+function suspicion(file) {
+  const { verdict, pickleCount, globals, findings, problems } = scanPickle(file);
+  if (verdict === 'safe' || verdict === 'no-pickle') return undefined;
+  const isUnread = findings.some(({ kind }) => kind.endsWith('-archive'));
+  // Pictures, programs and the like: no pickle, and no loader takes them for one.
+  if (pickleCount === 0 && globals.length === 0 && !isUnread && !LOADED.test(file))
+    return undefined;
+  const named = globals.filter(({ kind }) => kind !== 'allowed');
+  const reasons = [
+    ...named.map(({ module, name }) => `names ${module}.${name}`),
+    ...findings.map(({ message }) => message),
+    ...problems,
+  ];
+  return `${file} is ${verdict}: ${reasons.slice(0, 5).join('; ')}`;
 }
 
 /** The hash of what an earlier run converted; undefined when there is none, or when it is damaged. */
@@ -105,22 +119,32 @@ function report(rows) {
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { 'max-shard-size': { type: 'string', default: '5GB' } },
+  options: {
+    'max-shard-size': { type: 'string', default: '5GB' },
+    // A file that you have examined, such as training_args.bin; may be repeated.
+    accept: { type: 'string', multiple: true, default: [] },
+  },
 });
 const [root = '.'] = positionals;
 const cancelled = new AbortController();
 process.once('SIGTERM', () => cancelled.abort(new Error('the run was cancelled')));
 const options = { maxShardSize: values['max-shard-size'], signal: cancelled.signal };
 
-const checkpoints = Array.from(findCheckpoints(root), (path) => ({ path, files: filesOf(path) }));
-const refused = checkpoints.flatMap(({ files }) => suspicions(files));
+const all = [...findFiles(root)];
+const checkpoints = checkpointsAmong(all, root).map((path) => ({ path, files: filesOf(path) }));
+const accepted = new Set(values.accept.map((path) => resolve(root, path)));
+const scanned = new Set([...all, ...checkpoints.flatMap(({ files }) => files)]);
+const refused = Array.from(scanned)
+  .filter((path) => !accepted.has(resolve(path)))
+  .map(suspicion)
+  .filter((reason) => reason !== undefined);
 const rows = [];
-if (checkpoints.length === 0) {
-  console.log(`no checkpoints below ${root}`);
-} else if (refused.length > 0) {
-  // One bad file is enough to look at all of them first.
+if (refused.length > 0) {
+  // One bad file is reason enough to examine all of them first.
   for (const text of refused) console.error(text);
   process.exitCode = 1;
+} else if (checkpoints.length === 0) {
+  console.log(`no checkpoints below ${root}`);
 } else {
   for (const { path, files } of checkpoints) {
     const name = relative(root, path);

@@ -10,7 +10,9 @@ import { readAdapter } from './adapter.js';
 import { privateBytes } from './memory.js';
 
 const BLOCK_BYTES = 4 << 20;
-const DTYPES = ['F32', 'F16', 'BF16'];
+/** The dtypes of weights, each with the least value that rounds to infinity in it. */
+const LIMITS = { F32: 2 ** 128, F16: 65520, BF16: (2 - 2 ** -8) * 2 ** 127 };
+const DTYPES = Object.keys(LIMITS);
 
 /** Fails before anything is written. Kernels of convolutions count as rows: their products are the same. */
 function checkShapes(name, { dtype, shape }, { down, up, transposed }) {
@@ -37,8 +39,23 @@ function transpose(values, [rows, columns]) {
   return result;
 }
 
+/** Fails unless all values of some rows are finite, and stay so in the dtype. */
+function checkFinite(name, dtype, values, firstRow, width) {
+  const limit = LIMITS[dtype];
+  for (let i = 0; i < values.length; i++) {
+    if (Math.abs(values[i]) < limit) continue;
+    const row = firstRow + Math.floor(i / width);
+    const found = Number.isFinite(values[i]) ? `${values[i]}, too large for ${dtype}` : values[i];
+    throw new Error(`"${name}" would have the value ${found} in row ${row}`);
+  }
+}
+
+function checkScale(name, scale) {
+  if (!Number.isFinite(scale)) throw new Error(`"${name}": the adapter's alpha / rank is ${scale}`);
+}
+
 /** The merged weight, some rows at a time. Sums are of float64, rounded once to the dtype of the base. */
-function* mergedRows(tensor, { down, up, scale, transposed }, seen) {
+function* mergedRows(name, tensor, { down, up, scale, transposed }, seen) {
   const [height, width] = matrixOf(tensor.shape);
   const [rank] = down.shape;
   let left = up.toFloat32(); // [height, rank]
@@ -58,8 +75,20 @@ function* mergedRows(tensor, { down, up, scale, transposed }, seen) {
       }
       for (let k = 0; k < width; k++) values[i * width + k] += scale * sums[k];
     }
+    checkFinite(name, tensor.dtype, values, first, width);
     seen.privateBytes = Math.max(seen.privateBytes, privateBytes());
     yield fromFloat32(values, tensor.dtype);
+  }
+}
+
+/** A tensor that replaces one of the base, some rows at a time. */
+function* checkedRows(name, tensor) {
+  const [height, width] = matrixOf(tensor.shape);
+  const count = Math.max(1, Math.floor(BLOCK_BYTES / (4 * width)));
+  for (let first = 0; first < height; first += count) {
+    const rows = tensor.slice([first, Math.min(first + count, height)]);
+    checkFinite(name, tensor.dtype, rows.toFloat32(), first, width);
+    yield rows.bytes;
   }
 }
 
@@ -79,13 +108,16 @@ function* mergedTensors(base, { changes, replaced }, seen) {
   for (const name of base.keys()) {
     const tensor = base.getTensor(name);
     const change = changes.get(name);
-    if (change === undefined) {
-      yield [name, replaced.get(name) ?? tensor];
-      continue;
-    }
-    checkShapes(name, tensor, change);
-    const { dtype, shape } = tensor;
-    yield [name, { dtype, shape, data: () => mergedRows(tensor, change, seen) }];
+    const other = replaced.get(name);
+    if (change !== undefined) {
+      checkShapes(name, tensor, change);
+      checkScale(name, change.scale);
+      const { dtype, shape } = tensor;
+      yield [name, { dtype, shape, data: () => mergedRows(name, tensor, change, seen) }];
+    } else if (other !== undefined && other.dtype in LIMITS && other.shape.length > 0) {
+      const { dtype, shape } = other;
+      yield [name, { dtype, shape, data: () => checkedRows(name, other) }];
+    } else yield [name, other ?? tensor];
   }
 }
 

@@ -1,6 +1,15 @@
 /** The conversion of a repository: the steps of the workflow, run in a clone as the runner runs them. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -11,7 +20,7 @@ import { Example } from './example.js';
 
 const SCRIPT = fileURLToPath(new URL('torch_repository.py', import.meta.url));
 const WORKFLOW = 'examples/ci-conversion/workflow.yml';
-const python = findPython('torch', 'safetensors', 'yaml');
+const python = findPython('torch', 'numpy', 'safetensors', 'yaml');
 
 interface Step {
   readonly name?: string;
@@ -167,5 +176,40 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'the conversion of a reposi
     expect(stderr).toBe('model.bin is suspicious: names posix.system\n');
     expect(existsSync(`${repository.clone}/model.safetensors`)).toBe(false);
     expect(existsSync(`${repository.clone}/was-run`)).toBe(false);
+  });
+
+  it('rejects hostile pickles of any form, name and place', () => {
+    const seed = process.env['SAFETENSORS_SEED'] ?? '20261128';
+    const repository = new Repository();
+    for (let number = 0; number < 24; number++) {
+      const kind = runPython(python, [
+        SCRIPT,
+        repository.clone,
+        'random',
+        seed,
+        `${number}`,
+      ]).trim();
+      const [path = ''] = /\S+$/.exec(kind) ?? [];
+      const { code, stdout, stderr } = repository.run('node .github/convert/convert.js .');
+      expect([code, stdout], `${kind}, SAFETENSORS_SEED=${seed}`).toEqual([1, '']);
+      expect(stderr, kind).toMatch(/^[^\n]+ is suspicious: [^\n]+\n$/);
+      expect(stderr.split(' is ')[0], kind).toBe(path);
+      expect(existsSync(`${repository.clone}/unet/diffusion_pytorch_model.safetensors`)).toBe(
+        false,
+      );
+      rmSync(`${repository.clone}/${path}`);
+    }
+    expect(existsSync(`${repository.clone}/was-run`)).toBe(false);
+  });
+
+  it('accepts files without pickles, safe pickles, and what was examined', () => {
+    const repository = new Repository();
+    runPython(python, [SCRIPT, repository.clone, 'harmless']);
+    runPython(python, [SCRIPT, repository.clone, 'hostile']);
+    const command = 'node .github/convert/convert.js .';
+    expect(repository.run(command).stderr).toBe('model.bin is suspicious: names posix.system\n');
+    renameSync(`${repository.clone}/model.bin`, `${repository.clone}/training_args.bin`);
+    const { code, stderr } = repository.run(`${command} --accept training_args.bin`);
+    expect([code, stderr]).toEqual([0, '']);
   });
 });

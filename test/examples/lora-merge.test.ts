@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { loadFile, openCheckpoint } from '../../src/index.js';
+import { loadFile, openCheckpoint, safeOpen } from '../../src/index.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { Example } from './example.js';
 
@@ -78,5 +78,51 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'the LoRA merge'), () => {
     runPython(python, [SCRIPT, 'fan-in-fan-out', example.folder]);
     writeFileSync(config, text);
     expectRefused(/^not merged: "h\.0\.attn\.c_attn\.weight" is \[64,192\], the adapter's factors/);
+  });
+
+  it('writes no NaN, no infinity, and names the tensor', () => {
+    const example = make('peft');
+    const weight = 'model.layers.0.v_proj.weight';
+    const module = 'base_model.model.model.layers.0.v_proj';
+    const adapter = example.path('adapter/adapter_model.safetensors');
+    const config = example.path('adapter/adapter_config.json');
+    const whole = readFileSync(adapter);
+    const text = readFileSync(config, 'utf8');
+    const failing = (message: string): void => {
+      const { code, stdout, stderr } = example.run(['merge.js', 'base', 'adapter', 'merged']);
+      expect([code, stdout, stderr]).toEqual([1, '', `not merged: ${message}\n`]);
+      expect(existsSync(example.path('merged/model.safetensors'))).toBe(false);
+      writeFileSync(adapter, whole);
+      writeFileSync(config, text);
+    };
+    /** Overwrites the first value of a tensor of the adapter. */
+    const poison = (name: string, value: number): void => {
+      const file = safeOpen(adapter);
+      const begin = file.dataStart + (file.info(name).dataOffsets[0] as number);
+      file.close();
+      const bytes = Buffer.from(whole);
+      bytes.writeFloatLE(value, begin);
+      writeFileSync(adapter, bytes);
+    };
+    poison(`${module}.lora_A.weight`, Number.NaN);
+    failing(`"${weight}" would have the value NaN in row 0`);
+    poison(`${module}.lora_A.weight`, Number.POSITIVE_INFINITY);
+    const { stderr: infinite } = example.run(['merge.js', 'base', 'adapter', 'merged']);
+    expect(infinite).toMatch(
+      RegExp(`^not merged: "${weight}" would have the value -?Infinity in row 0\n$`),
+    );
+    failing(infinite.slice('not merged: '.length, -1));
+    poison('base_model.model.score.weight', Number.NEGATIVE_INFINITY);
+    failing('"score.weight" would have the value -Infinity in row 0');
+    writeFileSync(config, text.replace('"lora_alpha": 16', '"lora_alpha": "x"'));
+    failing('"model.layers.0.q_proj.weight": the adapter\'s alpha / rank is NaN');
+    poison(`${module}.lora_B.weight`, 1e8);
+    const { stderr } = example.run(['merge.js', 'base', 'adapter', 'merged']);
+    expect(stderr).toMatch(
+      RegExp(
+        `^not merged: "${weight}" would have the value -?\\d+\\S*, too large for F16 in row 0\n$`,
+      ),
+    );
+    failing(stderr.slice('not merged: '.length, -1));
   });
 });

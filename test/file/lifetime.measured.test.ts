@@ -47,3 +47,11 @@ describe('nothing is left behind', () => {
     180_000,
   );
 });
+
+test('slices over storage read are not kept by the file', async () => {
+  const { held, read } = await measureInChild<{ held: number; read: number }>(
+    'file/children/drop-slices.mjs',
+  );
+  expect(read).toBe(50 * 2 ** 20);
+  expect(held).toBeLessThan(10 * 2 ** 20);
+});

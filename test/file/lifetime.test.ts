@@ -8,14 +8,6 @@ const small = [{ name: 't', dtype: 'U8', shape: [5000] }] as const;
 /** 8 MiB: far more than one page beyond any cut. */
 const large = [{ name: 't', dtype: 'U8', shape: [2 ** 23] }] as const;
 
-test('slices over storage read are not kept by the file', async () => {
-  const { held, read } = await measureInChild<{ held: number; read: number }>(
-    'file/children/drop-slices.mjs',
-  );
-  expect(read).toBe(50 * 2 ** 20);
-  expect(held).toBeLessThan(10 * 2 ** 20);
-});
-
 test('a detaching close with buffers that are marked as untransferable', async () => {
   const close = (storage: string): Promise<readonly number[]> =>
     measureInChild('file/children/close-marked.mjs', [writeTemporary(small), storage]);

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, utimesSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
@@ -7,10 +6,10 @@ import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
 import { nightly } from '../support/nightly.js';
 import { dropFromPageCache } from '../support/page-cache.js';
-import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
-import { childPath, measureInChild, runChild } from '../support/run-child.js';
+import { findPython, isSkipped } from '../support/python.js';
+import { measureInChild, runChild } from '../support/run-child.js';
+import { large, MIB, medium, runOnOldKernel } from './prefetched-files.js';
 
-const MIB = 2 ** 20;
 const isLinux = process.platform === 'linux';
 
 const small: readonly Entry[] = [
@@ -19,59 +18,7 @@ const small: readonly Entry[] = [
   { name: 'b', dtype: 'U8', shape: [10_000] },
 ];
 
-/** Bytes that no file system compresses or leaves out. */
-const noise = randomBytes(64 * MIB);
-
-/** Four tensors. A prefetch takes windows of 4 MiB. */
-function tensorsOf(byteLength: number): readonly Entry[] {
-  return ['a', 'b', 'c', 'd'].map((name, i) => {
-    const bytes = noise.subarray(i * byteLength, (i + 1) * byteLength);
-    return { name, dtype: 'U8', shape: [bytes.length], bytes };
-  });
-}
-
-/** Sixteen windows. */
-const large = tensorsOf(16 * MIB);
-/** Four windows. */
-const medium = tensorsOf(4 * MIB);
-
-/** The output of `file/children/prefetch-faults.mjs`. */
-interface Reading {
-  readonly byteLength: number;
-  readonly residentBefore: number;
-  readonly residentAfter: number;
-  readonly anonymous: number;
-  readonly majorFaults: number;
-  readonly progress?: TransferProgress;
-  readonly sum: number;
-}
-
 describe.runIf(isLinux)('pages of a cold file', () => {
-  function readCold(how: string): Promise<Reading> {
-    const path = writeTemporary(large);
-    expect(dropFromPageCache(path), 'needs GNU dd').toBe(true);
-    return measureInChild<Reading>('file/children/prefetch-faults.mjs', [path, how]);
-  }
-
-  test('are read one by one without a prefetch', async ({ skip }) => {
-    const reading = await readCold('none');
-    skip(reading.residentBefore > MIB, 'the temporary folder cannot be dropped from the cache');
-    expect(reading.majorFaults).toBeGreaterThan(0);
-    expect(reading.residentAfter).toBe(reading.residentBefore);
-  });
-
-  test.each(['prefetch', 'twice'])('are all there after a %s', async (how) => {
-    const reading = await readCold(how);
-    console.info(how, reading);
-    expect(reading.majorFaults).toBe(0);
-    expect(reading.residentAfter).toBe(reading.byteLength);
-    // The file has 64 MiB: nothing was copied.
-    expect(reading.anonymous).toBeLessThan(16 * MIB);
-    if (how === 'prefetch') {
-      expect(reading.progress).toEqual({ bytes: 64 * MIB, totalBytes: 64 * MIB });
-    }
-  });
-
   test('are left alone when they were not named', async ({ skip }) => {
     const path = writeTemporary(large);
     dropFromPageCache(path);
@@ -87,25 +34,6 @@ describe.runIf(isLinux)('pages of a cold file', () => {
 describe.runIf(isLinux)('where the kernel is too old to populate', () => {
   const python = findPython();
 
-  function runOnOldKernel<Result>(script: string, args: readonly string[]): Result {
-    const command = [process.execPath, '--expose-gc', childPath(script), ...args];
-    return JSON.parse(
-      runPython(python, [childPath('file/children/old_kernel.py'), ...command]),
-    ) as Result;
-  }
-
-  test.skipIf(isSkipped(python))(titleWith(python, 'pages are touched'), () => {
-    const path = writeTemporary(large);
-    dropFromPageCache(path);
-    const reading = runOnOldKernel<Reading>('file/children/prefetch-faults.mjs', [
-      path,
-      'prefetch',
-    ]);
-    expect(reading.majorFaults).toBe(0);
-    expect(reading.residentAfter).toBe(reading.byteLength);
-    expect(reading.anonymous).toBeLessThan(16 * MIB);
-  });
-
   test.skipIf(isSkipped(python)).each([
     ['close', 'SAFETENSORS_FILE_CLOSED'],
     ['detach-views', 'SAFETENSORS_FILE_CLOSED'],
@@ -114,7 +42,7 @@ describe.runIf(isLinux)('where the kernel is too old to populate', () => {
     const path = writeTemporary(medium);
     dropFromPageCache(path);
     const left = { descriptors: 0, fileMappings: 0 };
-    expect(runOnOldKernel('file/children/prefetch-endings.mjs', [path, ending])).toEqual({
+    expect(runOnOldKernel(python, 'file/children/prefetch-endings.mjs', [path, ending])).toEqual({
       code,
       ok: false,
       left,

@@ -32,7 +32,10 @@ const LASTING_MESSAGE = /^(?:bad port|unknown scheme)$/;
 
 /** Codes for bytes that break the rules of HTTP or of the body's compression. A truncated answer is a broken connection. */
 const MALFORMED =
-  /^(?:HPE_(?!INVALID_EOF_STATE$)|UND_ERR_HEADERS_OVERFLOW$|Z_|ERR_(?:_ERROR|BROTLI|ZSTD|ZLIB)_)/;
+  /^(?:HPE_(?!INVALID_EOF_STATE$)|UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$|Z_|ERR_(?:_ERROR|BROTLI|ZSTD|ZLIB)_)/;
+
+/** The same without a code: `fetch` of Node 24 and newer gives it only in the message. */
+const MALFORMED_MESSAGE = /does not match the HTTP\/1\.1 protocol \((?!Invalid EOF state)/;
 
 /** The kinds of failures, which are counted separately. */
 type FailureKind = 'failed' | 'stalled' | 'malformed';
@@ -66,8 +69,8 @@ export function isPassingCause(cause: ConnectionCause): boolean {
 }
 
 /** Whether the server has sent something that is not a valid HTTP answer. */
-export function isMalformedAnswer({ code = '' }: ConnectionCause): boolean {
-  return MALFORMED.test(code);
+export function isMalformedAnswer({ code, message }: ConnectionCause): boolean {
+  return code === undefined ? MALFORMED_MESSAGE.test(message) : MALFORMED.test(code);
 }
 
 /**

@@ -44,7 +44,7 @@ it('leaves nothing open when it is aborted, but what it goes on with', async () 
   for (let round = 1; round <= 3; round++) {
     const controller = new AbortController();
     const onProgress = ({ bytes }: { bytes: number }): void => {
-      if (bytes > round * 4_000_000) controller.abort(new Error('enough'));
+      if (bytes > round * 8_000_000) controller.abort(new Error('enough'));
     };
     const { signal } = controller;
     const aborted = downloadFrom(hub(), source, folder, { signal, onProgress });

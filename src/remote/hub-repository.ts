@@ -5,6 +5,7 @@ import { type HubId, isCommit } from '../file/hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
 import { type Answer, readPieces, refused, request } from './request.js';
+import { isWithoutApi } from './response-errors.js';
 import { shownUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 import { isCalledPage, pageMessage } from './web-page.js';
@@ -68,6 +69,7 @@ export class HubRepository {
   readonly #id: HubId;
   readonly #revision: string;
   #commit: string | undefined;
+  #lacksApi = false;
 
   /** Sends no request yet. `endpoint` has no slash at its end. */
   constructor(session: Session, endpoint: string, id: HubId) {
@@ -81,6 +83,11 @@ export class HubRepository {
   /** The commit of the files, once an answer has named it. */
   get commit(): string | undefined {
     return this.#commit;
+  }
+
+  /** Whether the server has answered as one without the Hub's API: its files may still be there. */
+  get lacksApi(): boolean {
+    return this.#lacksApi;
   }
 
   /** The page of a folder, for messages. */
@@ -100,7 +107,14 @@ export class HubRepository {
       },
       url: () => at(this.#commit ?? this.#revision),
       answeredBy: (commit) => this.#pin(commit, address.path),
-      pin: (tried) => this.#askCommit(tried),
+      pin: async (tried) => {
+        try {
+          await this.#askCommit(tried);
+        } catch (error) {
+          // Without a commit, the answers pin each file by themselves.
+          if (!this.#lacksApi) throw error;
+        }
+      },
     };
     return new HttpFile(this.#session, address);
   }
@@ -161,8 +175,11 @@ export class HubRepository {
     const session = this.#session;
     const path = shownUrl(url);
     const answer = await request(session, { url, isForeign: false, path }, tried);
-    if (answer.response.status !== 200) {
-      const asked = { path, isOnHub: true, origin: url.origin };
+    const { status, headers } = answer.response;
+    if (status !== 200) {
+      const asked = { path, isOnHub: true, isForApi: true, origin: url.origin };
+      const errorCode = headers.get('x-error-code') ?? '';
+      this.#lacksApi = isWithoutApi({ ...asked, status, errorCode });
       throw await refused(session, answer, asked, tried);
     }
     const next = nextPage(answer.response.headers, url);

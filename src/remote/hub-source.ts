@@ -75,8 +75,18 @@ export async function hubSource(
       const found = name === first ? null : await open(name).catch(nullIfMissing);
       if (found !== null) return found;
     }
-    throw error;
+    throw repository.lacksApi ? noUsualFile(error as RemoteError, variant) : error;
   }
+}
+
+/** The error for a server that lists no files and has none of the usual ones. */
+function noUsualFile(cause: RemoteError, variant: string | undefined): RemoteError {
+  const { code, path, status, url } = cause;
+  const usual = quoteNames(usualFileNames(variant));
+  const message =
+    `expected one of the usual files, ${usual}, from a server without an API that lists the repository, found none; ` +
+    'name the file, as in hf://org/name/my.safetensors';
+  return new RemoteError(code, message, { path, status, url, cause });
 }
 
 /** The file with this path in the repository. Sends no request. */

@@ -6,7 +6,7 @@ import { whenAborted } from '../platform/transfer/abort-listeners.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
 import type { PlacedAnswer, PlacedRequest } from './receiver.js';
-import { passingMessage, refusalOf } from './response-errors.js';
+import { passingMessage, type RefusedRequest, refusalOf } from './response-errors.js';
 import {
   isMalformedAnswer,
   isPassingCause,
@@ -265,19 +265,23 @@ export async function awaitPlaced(
 export async function refused(
   session: Session,
   { response, url, isAuthorized }: Answer,
-  asked: { readonly path: string; readonly isOnHub: boolean; readonly origin: string },
+  asked: Pick<RefusedRequest, 'isOnHub' | 'isForApi'> & {
+    readonly path: string;
+    readonly origin: string;
+  },
   tried: Try,
 ): Promise<RemoteError> {
   await discard(response, tried);
   await connectionReturned();
   const { status, headers } = response;
-  const { path, isOnHub, origin } = asked;
+  const { path, isOnHub, isForApi, origin } = asked;
   const isRedirected = url.origin !== origin;
   const { code, message } = refusalOf({
     status,
     errorCode: headers.get('x-error-code') ?? '',
     said: headers.get('x-error-message') ?? '',
     isOnHub,
+    isForApi,
     isAuthorized,
     isRedirected,
   });

@@ -11,6 +11,8 @@ export interface RefusedRequest {
   readonly said: string;
   /** Whether the source is on the Hub, which answers 401 also for repositories that do not exist. */
   readonly isOnHub: boolean;
+  /** Whether the request was for the Hub's API, which lists repositories. */
+  readonly isForApi?: boolean | undefined;
   /** Whether the last request had an `Authorization`. */
   readonly isAuthorized: boolean;
   /** Whether another host than the source's has answered, after a redirect. */
@@ -44,6 +46,10 @@ const STATUS_ADVICE: Readonly<Record<number, string>> = {
   511: 'the network on the way wants a login: open any page in a browser',
 };
 
+const NO_API_ADVICE =
+  'the server has no API that lists the repository, or no such repository; a mirror (HF_ENDPOINT) without an API ' +
+  'serves files by their names, such as hf://org/name/model.safetensors';
+
 /** The Hub's message for an unknown token. */
 const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
 
@@ -69,8 +75,25 @@ export function passingMessage(
   return `found status 429, the rate limit of the server${note}; ${wait}; call again later${token}`;
 }
 
-function codeOf({ status, errorCode, said, isOnHub }: RefusedRequest): RemoteErrorCode {
+/** Statuses of servers that have no such addresses, or no such methods. */
+const ABSENT: readonly number[] = [404, 405, 410, 501];
+
+/**
+ * Whether an answer is that of a mirror which serves files but has no API: the Hub names its errors. It is the same as
+ * that of a mirror without the repository.
+ */
+export function isWithoutApi({
+  status,
+  errorCode,
+  isForApi,
+}: Pick<RefusedRequest, 'status' | 'errorCode' | 'isForApi'>): boolean {
+  return isForApi === true && errorCode === '' && ABSENT.includes(status);
+}
+
+function codeOf(request: RefusedRequest): RemoteErrorCode {
+  const { status, errorCode, said, isOnHub } = request;
   if (Object.hasOwn(HUB_CODES, errorCode)) return HUB_CODES[errorCode] as RemoteErrorCode;
+  if (isWithoutApi(request)) return 'SAFETENSORS_REMOTE_NOT_FOUND';
   const isBadToken = BAD_TOKEN.test(said);
   if (status === 401 && isOnHub && !isBadToken) return 'SAFETENSORS_REPOSITORY_NOT_FOUND';
   return STATUS_CODES[status] ?? 'SAFETENSORS_BAD_RESPONSE';
@@ -86,6 +109,7 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
     case 'SAFETENSORS_REVISION_NOT_FOUND':
       return 'the repository has no such branch, tag or commit; the default is main';
     case 'SAFETENSORS_REMOTE_NOT_FOUND':
+      if (isWithoutApi(request)) return NO_API_ADVICE;
       return isOnHub
         ? 'the repository has no such file; its page lists all files'
         : 'no such file; check the URL';

@@ -56,9 +56,12 @@ export class PassingFailure {
   }
 }
 
-/** Whether an answer with this status may change soon. A network that demands a login (511) won't. */
+/** Statuses of servers that lack a function (501, 505), and of a network that demands a login (511). */
+const LASTING_STATUSES: readonly number[] = [501, 505, 511];
+
+/** Whether an answer with this status may change soon. */
 export function isPassingStatus(status: number): boolean {
-  return status === 408 || status === 429 || (status >= 500 && status !== 511);
+  return status === 408 || status === 429 || (status >= 500 && !LASTING_STATUSES.includes(status));
 }
 
 /** Whether a connection that failed for this cause may work soon. */

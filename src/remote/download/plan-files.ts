@@ -69,6 +69,9 @@ async function chosenNames(
   signal: AbortSignal,
 ): Promise<string[]> {
   const { path, hub } = source;
+  if (source.unlisted !== undefined && source.name === null) {
+    return requireNoGit(namesWithoutList(patterns, source.unlisted), path);
+  }
   const entries = await source.listAll(signal);
   if (entries === null || hub === null) {
     const name = patterns.files === undefined ? 'ignore' : 'files';
@@ -83,10 +86,22 @@ async function chosenNames(
     const message = `expected files that match the patterns, found none among ${all.length}: ${shown}`;
     throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path });
   }
+  return requireNoGit(names, path);
+}
+
+function requireNoGit(names: string[], path: string): string[] {
   const unsafe = names.find((name) => GIT_FOLDER.test(name));
   if (unsafe === undefined) return names;
   const message = `expected files outside of git's own folder, found ${quoteName(unsafe)}`;
   throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+}
+
+/** The names that patterns without wildcards are; throws the error of the server without lists for others. */
+function namesWithoutList({ files = [], ignore }: FilePatterns, unlisted: Error): string[] {
+  const names = [...new Set([files].flat())].sort();
+  const isNamed = (name: string): boolean => name !== '' && !/[*?[\]]|[\\/]$/.test(name);
+  if (names.length === 0 || ignore !== undefined || !names.every(isNamed)) throw unlisted;
+  return names;
 }
 
 /** The models whose index and shards are all among the files. A file belongs to one of them. */

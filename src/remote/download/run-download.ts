@@ -127,6 +127,9 @@ export async function runDownload(
   try {
     return await withScope([options.signal], async (scope) => {
       const found = await findSourceFiles(opened, options, scope.signal);
+      const isUnlisted = found.unlisted !== undefined;
+      const needsList = target === CACHE || (found.name === null && !choosesFiles(options));
+      if (isUnlisted && needsList) throw found.unlisted;
       if (target === CACHE) return await toCache(found, options, scope);
       if (isOneFile(found) && options.maxShardSize === undefined) {
         return await toFile(found, path, options, scope);

@@ -39,6 +39,8 @@ export interface SourceFiles {
   readonly path: string;
   /** The file, or the index, that the source names; null for a folder. */
   readonly name: string | null;
+  /** The error of a server without the Hub's API: then only files are found whose names are known. */
+  readonly unlisted?: RemoteError | undefined;
   /** The caller's choice among the models of a folder. */
   readonly variant: string | undefined;
   /** The direct entries of the folder; null without a list. */
@@ -80,7 +82,13 @@ export async function findSourceFiles(
   if (address.hub === null) return urlFiles(session, address.url, identity);
   const { endpoint, id } = address.hub;
   const repository = new HubRepository(session, endpoint, id);
-  return await hubFiles(repository, address.hub, { identity, variant }, signal);
+  const choice = { identity, variant };
+  try {
+    return await hubFiles(repository, address.hub, choice, signal);
+  } catch (error) {
+    if (!repository.lacksApi) throw error;
+    return unlistedFiles(repository, address.hub, choice, error as RemoteError);
+  }
 }
 
 /** Whether a file of this name is an index. */
@@ -211,6 +219,42 @@ async function hubFiles(
         start: start?.bytes ?? null,
       };
       return wholeFile(file, { ...facts, version: hash || versionOf(file, name, identity) });
+    },
+  };
+}
+
+/** The files of a repository whose server has no API: no lists, no hashes. */
+function unlistedFiles(
+  repository: HubRepository,
+  { id, isFile }: HubAddress,
+  { identity, variant }: IdentityOptions & SourceChoice,
+  cause: RemoteError,
+): SourceFiles {
+  const [above, last] = splitPath(id.path);
+  const isNamed = id.path !== '' && (isFile || last.includes('.'));
+  if (isNamed && variant !== undefined) throw noVariant('a file', variant);
+  const prefix = isNamed || id.path === '' ? above : `${id.path}/`;
+  const path = isNamed ? repository.file(id.path).path : repository.pageOf(id.path);
+  const { status } = cause;
+  const message =
+    `found status ${status} from the API that lists the repository: the server (HF_ENDPOINT) has no such API, or no ` +
+    'such repository; without a list, download takes a file (hf://org/name/model.safetensors), an index with its ' +
+    'shards (hf://org/name/model.safetensors.index.json), or the files that `files` names without `*`';
+  const context = { path, status, url: cause.url, cause };
+  return {
+    path,
+    name: isNamed ? last : null,
+    unlisted: new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, context),
+    variant,
+    entries: null,
+    hub: null,
+    listAll: async () => null,
+    find: async (name, signal) => {
+      requireInside(name, path);
+      const file = repository.file(prefix + name);
+      const { bytes, fileByteLength } = await firstBytesOf(file, name, 0, signal);
+      const facts = { name, byteLength: fileByteLength, hash: null, isXetOnly: false };
+      return wholeFile(file, { ...facts, start: bytes, version: versionOf(file, name, identity) });
     },
   };
 }

@@ -14,11 +14,13 @@ import { nearNames } from '../errors/near-names.js';
 import { hintPythonMethods, PYTHON_METHODS } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../header/header.js';
+import { claimedSum, SUMS_KEY } from '../header/tensor-sums.js';
 import { runAsync } from '../platform/io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { FileRange } from '../tensor/pieces.js';
 import type { SliceIndices } from '../tensor/slice.js';
+import { declareDigests } from '../tensor/storage/declared-digests.js';
 import {
   requireOpen,
   type Storage,
@@ -112,6 +114,19 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     this.#storage = storage;
     this.#header = header;
     this.#begin = begin;
+    if (header.metadata?.has(SUMS_KEY) !== true) return;
+    const start = begin + header.dataStart;
+    const { path } = storage;
+    // Refers to the header, not to this file, whose tensors could be collected.
+    declareDigests(storage, (tensor, from, to) => {
+      const entry = header.find(tensor);
+      const isWhole =
+        entry !== -1 && header.begin(entry) === from - start && header.end(entry) === to - start;
+      if (!isWhole) return undefined;
+      const context = { path, tensor };
+      const sum = claimedSum(header, entry, context);
+      return sum === undefined ? undefined : { sum, context };
+    });
   }
 
   /** @internal Takes ownership of the storage, in which the file begins at `begin`. */

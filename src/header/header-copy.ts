@@ -122,6 +122,17 @@ function sortedNumbers(entries: HeaderEntries, numbers: readonly number[]): Uint
   return sorted;
 }
 
+/** Whether `layOutEntries` leaves the tensors from 0 to below `size` in this order. */
+export function areSorted(entries: HeaderEntries, size: number): boolean {
+  const rankOf = (number: number): number =>
+    entries.header(number).dtypeRank(entries.entry(number));
+  for (let number = 1; number < size; number++) {
+    const ranks = rankOf(number - 1) - rankOf(number);
+    if (ranks < 0 || (ranks === 0 && compareNames(entries, number - 1, number) > 0)) return false;
+  }
+  return true;
+}
+
 function compareNames(entries: HeaderEntries, a: number, b: number): number {
   const first = entries.header(a);
   const second = entries.header(b);

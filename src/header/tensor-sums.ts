@@ -8,6 +8,13 @@ import { type ErrorContext, FormatError } from '../errors/errors.js';
  */
 export const SUMS_KEY = 'safetensors-mmap.sha256';
 
+/** ModelSpec's hash of the bytes after the header, which `0x` precedes. */
+export const MODELSPEC_HASH = 'modelspec.hash_sha256';
+/** The same bytes, by the scripts of kohya. */
+export const MODEL_HASH = 'sshs_model_hash';
+/** A part of these bytes. */
+export const LEGACY_HASH = 'sshs_legacy_hash';
+
 /** Characters of one sum. */
 export const SUM_DIGITS = 64;
 

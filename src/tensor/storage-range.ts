@@ -5,6 +5,7 @@
 
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate, withTensor } from '../errors/out-of-memory.js';
+import { type DeclaredDigest, declaredDigest } from './storage/declared-digests.js';
 import {
   type BufferRange,
   isLending,
@@ -113,8 +114,24 @@ export class StorageRange {
    */
   get untouchedFile(): LendingStorage | undefined {
     const storage = this.#storage;
-    const isTouched = storage.zeroCopy ? this.#whole.#isHandedOut : this.isResolved;
-    return isTouched || !isLending(storage) || !storage.canLend ? undefined : storage;
+    return this.#isTouched || !isLending(storage) || !storage.canLend ? undefined : storage;
+  }
+
+  /**
+   * The digest that the file declares for these bytes; undefined for a part of a tensor.
+   *
+   * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for malformed digests
+   */
+  get declaredDigest(): DeclaredDigest | undefined {
+    if (!isLending(this.#storage)) return undefined;
+    const digest = declaredDigest(this.#storage, this.#tensor, this.#begin, this.#end);
+    return digest !== undefined && this.#isTouched
+      ? { ...digest, writableFrom: this.#begin }
+      : digest;
+  }
+
+  get #isTouched(): boolean {
+    return this.#storage.zeroCopy ? this.#whole.#isHandedOut : this.isResolved;
   }
 
   /** The storage whose mapping holds the bytes, so that changes of the file show in them. */

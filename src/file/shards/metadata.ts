@@ -1,9 +1,12 @@
 /** Where the metadata of a checkpoint stands: in its only file, or in its index. */
 
-import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { LEGACY_HASH, MODEL_HASH, MODELSPEC_HASH, SUMS_KEY } from '../../header/tensor-sums.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
 import type { IndexValue } from './checkpoint-index-writer.js';
 import type { SplitSummary } from './split.js';
+
+/** Hashes of all tensors of a file together. */
+const DATA_HASHES: readonly string[] = [MODELSPEC_HASH, MODEL_HASH, LEGACY_HASH];
 
 /** Metadata to write. */
 export interface CheckpointMetadata {
@@ -113,18 +116,34 @@ export interface MetadataSources {
   readonly given: ReadonlyMap<string, string>;
   /** Names that were dropped, and the tensors that are written in their place. */
   readonly dropped: ReadonlyMap<string, string>;
+  /** Whether all tensors in one file have the bytes of the source's only file, in the same order. */
+  readonly isSameData: () => boolean;
 }
 
 /** Metadata of the new files, and the keys that could not be kept. */
 export type RewrittenMetadata = ReshardedMetadata & Pick<CheckpointMetadata, 'unrecorded'>;
 
-/** Formats without metadata get that of `saveCheckpoint`, others keep what they have. */
+function withoutDataHashes({ files, index }: SourceMetadata): SourceMetadata {
+  const without = (metadata: FileMetadata): FileMetadata =>
+    metadata && new Map([...metadata].filter(([key]) => !DATA_HASHES.includes(key)));
+  return {
+    files: files.map(without),
+    index: index && { metadata: without(index.metadata), jsonKeys: index.jsonKeys },
+  };
+}
+
+/** Formats without metadata get that of `saveCheckpoint`; others keep theirs, without hashes of other bytes. */
 export function rewrittenMetadata(
-  { source, given, dropped }: MetadataSources,
+  { source, given, dropped, isSameData }: MetadataSources,
   split: SplitSummary,
 ): RewrittenMetadata {
   if (source === null) return { ...checkpointMetadata(split, given, dropped), conflicts: [] };
-  const { file, index, conflicts } = reshardMetadata(source.files, source.index, split);
+  const hasHashes = [...source.files, source.index?.metadata ?? null].some((metadata) =>
+    DATA_HASHES.some((key) => metadata?.has(key)),
+  );
+  const isKept = !hasHashes || (!split.isSharded && isSameData());
+  const { files, index: ofIndex } = isKept ? source : withoutDataHashes(source);
+  const { file, index, conflicts } = reshardMetadata(files, ofIndex, split);
   const kept = { file, index, conflicts, unrecorded: [] };
   if (given.size === 0) return kept;
   return split.isSharded

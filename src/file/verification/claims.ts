@@ -1,7 +1,14 @@
 /** Compares a file with the hashes that its metadata and the Hub's cache claim. */
 
 import type { Header } from '../../header/header.js';
-import { SUM_DIGITS, SUMS_KEY, sumsProblem } from '../../header/tensor-sums.js';
+import {
+  LEGACY_HASH,
+  MODEL_HASH,
+  MODELSPEC_HASH,
+  SUM_DIGITS,
+  SUMS_KEY,
+  sumsProblem,
+} from '../../header/tensor-sums.js';
 import { SHA256 } from '../cache/cache-layout.js';
 import { unverifiedFile, type VerifiedFile, verifiedFile } from '../shards/verification-report.js';
 import { AUTO_V1_BYTE_LENGTH, type FileHashes, type HashedLayout } from './hash-file.js';
@@ -21,11 +28,6 @@ export interface Claim {
   /** The tensor whose bytes are hashed; absent for hashes of the whole file or of all tensors. */
   readonly tensor?: string;
 }
-
-/** ModelSpec's hash of the bytes after the header, which `0x` precedes. */
-export const MODELSPEC_HASH = 'modelspec.hash_sha256';
-const MODEL_HASH = 'sshs_model_hash';
-export const LEGACY_HASH = 'sshs_legacy_hash';
 
 /** Whether a file has claimed hashes. `cached` is the name of its blob in the cache, if that is a SHA-256. */
 export function hasClaim(cached: string | null, metadata: ReadonlyMap<string, string>): boolean {

@@ -21,6 +21,7 @@ import { inTurn, waitForLock } from '../../write/replacement/locks.js';
 import { makeFolder } from '../../write/replacement/made-folders.js';
 import { Replacement } from '../../write/replacement/replacement.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
+import { isAlreadyThere } from './partial-files.js';
 import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
@@ -44,6 +45,8 @@ export class CacheFolder {
   readonly snapshot: string;
   readonly #ref: string | undefined;
   readonly #commit: string;
+  /** Whether the bytes at a path have their hash, as far as they were compared. */
+  readonly #compared = new Map<string, boolean>();
 
   /**
    * Of a source on the Hub.
@@ -79,6 +82,7 @@ export class CacheFolder {
   ): Promise<ReceivedBytes> {
     const files = allFiles(plan);
     const blobs = join(this.#repository, 'blobs');
+    for (const file of files) await this.#compare(file, scope.signal);
     // Touch nothing then: the cache may be read-only and filled by others.
     if (files.every((file) => this.#isLinked(file))) {
       scope.transfer.finish();
@@ -122,10 +126,26 @@ export class CacheFolder {
     return `${this.#blobOf(file)}.incomplete`;
   }
 
-  /** Whether the cache has a file. A blob's name is the hash of its contents. */
+  /** Whether the cache has a file, whose bytes are not known to be wrong. */
   #isThere(file: WantedFile): boolean {
-    const blob = runSync(ownByteLength(this.#blobOf(file), this.#repository));
-    return blob === file.byteLength || this.#isInSnapshot(file);
+    return this.#hasBlob(file) || this.#isInSnapshot(file);
+  }
+
+  #hasBlob(file: WantedFile): boolean {
+    const blob = this.#blobOf(file);
+    if (this.#compared.get(blob) === false) return false;
+    return runSync(ownByteLength(blob, this.#repository)) === file.byteLength;
+  }
+
+  /**
+   * Compares a file that is there with its hash, which names it: a disk may have damaged it, and other programs create
+   * blobs before they are complete. Reads the whole file.
+   */
+  async #compare(file: WantedFile, signal: AbortSignal): Promise<void> {
+    const [blob, copy] = [this.#blobOf(file), this.pathOf(file)];
+    for (const path of [blob, copy]) this.#compared.delete(path);
+    const places = [this.#hasBlob(file) ? blob : [], this.#isInSnapshot(file) ? copy : []].flat();
+    for (const path of places) this.#compared.set(path, await isAlreadyThere(path, file, signal));
   }
 
   /** Whether a file is in its place, without leftovers. */
@@ -144,7 +164,9 @@ export class CacheFolder {
 
   /** Whether the snapshot has the file itself, as on systems without links. */
   #isInSnapshot(file: WantedFile): boolean {
-    const stats = lstatSync(this.pathOf(file), { throwIfNoEntry: false });
+    const path = this.pathOf(file);
+    if (this.#compared.get(path) === false) return false;
+    const stats = lstatSync(path, { throwIfNoEntry: false });
     return stats?.isFile() === true && stats.size === file.byteLength;
   }
 
@@ -159,6 +181,9 @@ export class CacheFolder {
       const lock = openSync(join(this.#locks, `${file.hash}.lock`), 'a', LOCK_MODE);
       try {
         await waitForLock(lock, blob, { lockTimeout, signal });
+        // Another process may have received it meanwhile.
+        const isRight = [blob, this.pathOf(file)].some((path) => this.#compared.get(path) === true);
+        if (!isRight) await this.#compare(file, signal);
         if (this.#isThere(file)) {
           // Other programs, such as the Python library, don't continue our partial files.
           await rm(this.#partialOf(file), { force: true });
@@ -175,6 +200,7 @@ export class CacheFolder {
         try {
           const { hash, ...received } = await file.receive(replacement, blob, scope);
           await replacement.commit(signal);
+          this.#compared.set(blob, true);
           return received;
         } finally {
           replacement.discard();

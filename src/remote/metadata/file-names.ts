@@ -69,11 +69,8 @@ export function parseSafetensorsShardFilename(filename: string): SafetensorsShar
  *
  * @example
  * ```ts
- * try {
- *   assertSafeShardFilename('%2e%2e/model.safetensors');
- * } catch (error) {
- *   console.log(error instanceof FormatError && error.code); // → SAFETENSORS_UNSAFE_SHARD_NAME
- * }
+ * assertSafeShardFilename('model-00001-of-00002.safetensors');
+ * // assertSafeShardFilename('%2e%2e/model.safetensors') throws
  * ```
  */
 export function assertSafeShardFilename(filename: string): void {

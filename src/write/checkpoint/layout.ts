@@ -71,6 +71,8 @@ export interface TensorTable<Layout = WritableLayout> {
   name(number: number): string | JsonString;
   /** Lays out a file of these tensors, with `hasSums` for the sums of all of them. Throws as `layOut`. */
   layOut(numbers: readonly number[], metadata: MetadataInput | null, hasSums: boolean): Layout;
+  /** Whether a file of all tensors has them in the order of the source. */
+  isInOrder?(): boolean;
   /** All tensors, or at least one from every source file. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
 }

@@ -138,7 +138,7 @@ export async function reshard(
   const selection = readSelection(options);
   const { signal } = options;
   const open = (): Promise<CheckpointSource<TensorInfo>> =>
-    openSafetensorsSource(source, { isVerified: false, dequantize: selection.dequantize, signal });
+    openSafetensorsSource(source, { comparison: 'sums', dequantize: selection.dequantize, signal });
   const choices = { selection, shared: 'copy', metadata: new Map(), verify: false } as const;
   const result = await rewriteFolder(target, open, { ...options, ...choices });
   const { dropped, unrecorded, overlaps, ...resharded } = result;

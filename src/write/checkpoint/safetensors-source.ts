@@ -12,11 +12,12 @@ import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
 import { CACHED_BYTE_LENGTH, cut, limit, Slots } from '../../tensor/pieces.js';
-import type { FilePayload, MadePayload } from '../input/tensor-input.js';
+import type { FilePayload } from '../input/tensor-input.js';
+import { filePayloadFill } from '../save/summed-fill.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
-import { SourceTensors } from './source-tensors.js';
+import { type Comparison, SourceTensors } from './source-tensors.js';
 import type { StoredBytes } from './stored-reads.js';
 
 /** Codes to read at once, and as many ahead: those of some pieces of the new file. */
@@ -30,8 +31,8 @@ interface SafetensorsSourceOptions {
   readonly maxIndexByteLength?: number | undefined;
   /** The files of a variant in a folder. */
   readonly variant?: string | undefined;
-  /** Compares tensors with their file's sums, and writes them one by one, so that errors name them. */
-  readonly isVerified: boolean;
+  /** Whether to compare tensors with the sums of their files. */
+  readonly comparison: Comparison;
   /** The dtype of dequantized weights; quantized tensors stay as they are by default. */
   readonly dequantize?: Dtype | undefined;
   readonly signal: AbortSignal | undefined;
@@ -45,12 +46,12 @@ interface SafetensorsSourceOptions {
  */
 export async function openSafetensorsSource(
   path: string | URL,
-  { maxIndexByteLength, variant, isVerified, dequantize, signal }: SafetensorsSourceOptions,
+  { maxIndexByteLength, variant, comparison, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   // Read, not mapped: mapped pages of copied files would count as memory of the process.
   const options = { maxIndexByteLength, variant, storage: 'read' } as const;
   const shards = await runAsync(openShards(path, options), signal);
-  return await safetensorsSource(shards, { isVerified, dequantize, signal });
+  return await safetensorsSource(shards, { comparison, dequantize, signal });
 }
 
 /**
@@ -60,10 +61,10 @@ export async function openSafetensorsSource(
  */
 export async function safetensorsSource(
   shards: LazyShards,
-  { isVerified, dequantize, signal }: SafetensorsSourceOptions,
+  { comparison, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   try {
-    const table = new SourceTensors(shards, isVerified);
+    const table = new SourceTensors(shards, comparison);
     const { index, path: label, readBeside: readInArchive } = shards.files;
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
     const source: CheckpointSource<TensorInfo> = {
@@ -77,7 +78,7 @@ export async function safetensorsSource(
     if (dequantize === undefined) return source;
     const { tensors } = await runAsync(source.list(), signal);
     const stored = storedBytes(shards.files, tensors);
-    const compare = isVerified ? compareStored : undefined;
+    const compare = comparison === 'none' ? undefined : compareStored;
     return await dequantizedSource(source, { stored, dtype: dequantize, compare, signal });
   } catch (error) {
     shards.close({});
@@ -94,13 +95,13 @@ async function compareStored(
   { payload, memory }: SourceTensor,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  // Tensors without a sum are places of a file.
-  if (payload.kind !== 'made') return;
+  if (payload.kind !== 'file' || payload.digest === undefined) return;
+  const fill = filePayloadFill(payload, memory.storageByteLength);
   const pieces = cut(0, memory.storageByteLength, CACHED_BYTE_LENGTH);
   const buffer = new Uint8Array(Math.min(CACHED_BYTE_LENGTH, memory.storageByteLength));
   for (const { begin, end } of pieces) {
     signal?.throwIfAborted();
-    await payload.fill(buffer.subarray(0, end - begin), begin);
+    await fill(buffer.subarray(0, end - begin), begin);
   }
 }
 
@@ -116,7 +117,7 @@ function storedBytes(
     read: async (parts) => {
       const pieces = parts.map(({ tensor, begin, byteLength }) => {
         const { name } = tensor;
-        const { storage, position } = (tensor as HeaderTensor).place;
+        const { storage, position } = (tensor as HeaderTensor).payload;
         const bytes = allocate(Uint8Array, byteLength, { path: storage.path, tensor: name });
         return { bytes, begin, fill: storageFill(storage, position) };
       });
@@ -167,12 +168,7 @@ class HeaderTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  /** Where its bytes are. */
-  get place(): FilePayload {
-    return this.#table.place(this.#number);
-  }
-
-  get payload(): FilePayload | MadePayload {
+  get payload(): FilePayload {
     return this.#table.payload(this.#number);
   }
 }

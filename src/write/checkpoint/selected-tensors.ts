@@ -20,8 +20,8 @@ import {
 } from '../../header/json/slices.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { Steps } from '../../platform/io/steps.js';
-import { storageFill } from '../../platform/storage/storage-fill.js';
 import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
+import { filePayloadFill } from '../save/summed-fill.js';
 import { CastMemory, castFill } from '../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../selection/options.js';
 import { type Selected, Selection } from '../selection/select.js';
@@ -70,8 +70,9 @@ export function* selectTensors<Info extends SelectableInfo>(
     // Tensors of such a source share no bytes.
     const { dropped, overlaps } = yield* planSharing([], shared);
     const metadata = source.metadataOf();
+    const isSameData = (): boolean => metadata?.files.length === 1 && table.isInOrder?.() === true;
     const metadataOf = (split: SplitSummary): RewrittenMetadata =>
-      rewrittenMetadata({ source: metadata, given, dropped }, split);
+      rewrittenMetadata({ source: metadata, given, dropped, isSameData }, split);
     return { table, tensors: [], dropped, overlaps, report: emptyReport(), metadataOf };
   }
   const listed = yield* source.list();
@@ -98,7 +99,8 @@ export function* selectTensors<Info extends SelectableInfo>(
     dropped,
     overlaps,
     report: yield* reportOf(kept, leftOut, overflowed),
-    metadataOf: (split) => rewrittenMetadata({ source: metadata, given, dropped }, split),
+    metadataOf: (split) =>
+      rewrittenMetadata({ source: metadata, given, dropped, isSameData: () => false }, split),
   };
 }
 
@@ -113,7 +115,7 @@ function* selectedEntries(
     const byteLength = tensorByteLength({ dtype, shape });
     const payload = tensor.payload;
     if (cast === null) return { name, dtype, shape, byteLength, payload };
-    const made = madeOf(payload);
+    const made = madeOf(payload, tensor.memory.storageByteLength);
     const fill = castFill(made.fill, cast, memory, counterOf(overflowed, name));
     return { name, dtype, shape, byteLength, payload: { ...made, fill } };
   };
@@ -121,10 +123,9 @@ function* selectedEntries(
 }
 
 /** Turns bytes of a file into a payload that fills buffers. */
-function madeOf(payload: FilePayload | MadePayload): MadePayload {
+function madeOf(payload: FilePayload | MadePayload, byteLength: number): MadePayload {
   if (payload.kind === 'made') return payload;
-  const { storage, position } = payload;
-  return madePayload(storage, storageFill(storage, position));
+  return madePayload(payload.storage, filePayloadFill(payload, byteLength));
 }
 
 /** Cast tensors share bytes only with tensors cast to the same dtype. */

@@ -9,13 +9,11 @@ import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import type { JsonString } from '../../file/shards/checkpoint-index-writer.js';
 import { missingTensor } from '../../file/shards/contents.js';
 import type { Header } from '../../header/header.js';
-import { type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
+import { areSorted, type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
 import type { MetadataInput } from '../../header/header-writer.js';
-import { claimedSum, sumsPlace } from '../../header/tensor-sums.js';
-import { storageFill } from '../../platform/storage/storage-fill.js';
+import { claimedSum, SUMS_KEY, sumsPlace } from '../../header/tensor-sums.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
-import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
-import { summedFill } from '../save/summed-fill.js';
+import type { FilePayload } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { TensorTable } from './layout.js';
 
@@ -25,14 +23,22 @@ interface SourceShard {
   readonly storage: LendingStorage;
   /** Position of its tensors' bytes in the storage. */
   readonly dataStart: number;
+  /** Whether its tensors are compared with its sums. */
+  readonly isCompared: boolean;
 }
+
+/**
+ * Whether tensors are compared with the sums of their files. With `each`, also tensors of other files are written one
+ * by one.
+ */
+export type Comparison = 'none' | 'sums' | 'each';
 
 /** Bytes of neighbouring tensors, and their place in the data of the new file. */
 interface PlacedRun {
   readonly begin: number;
   readonly spec: {
     readonly byteLength: number;
-    readonly payload: FilePayload | MadePayload;
+    readonly payload: FilePayload;
     /** The name, for a run of one tensor. */
     readonly name?: string;
   };
@@ -50,20 +56,23 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   /** Its entry in the shard's header. */
   readonly #entryOf: Uint32Array;
 
-  readonly #isVerified: boolean;
+  /** Whether each tensor is a run of its own, so that errors of reading it back name it. */
+  readonly #isEach: boolean;
 
   /**
-   * Opens all shards, which must stay open. Verified ones are compared with their file's sums, and each
-   * is a run of its own, so that errors name it.
+   * Opens all shards, which must stay open. Tensors of shards with sums are compared with these, unless `comparison` is
+   * `none`; each is then a run of its own, as are all with `each`.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */
-  constructor(shards: LazyShards, isVerified: boolean) {
-    this.#isVerified = isVerified;
+  constructor(shards: LazyShards, comparison: Comparison) {
+    this.#isEach = comparison === 'each';
     this.#shards = Array.from(shards, (file) => {
       const { header, storage, begin } = SafetensorsFile.contentOf(file);
+      const isCompared = comparison !== 'none' && header.metadata?.has(SUMS_KEY) === true;
+      const dataStart = begin + header.dataStart;
       // A shard is opened by path, so it lends its descriptor.
-      return { header, storage: storage as LendingStorage, dataStart: begin + header.dataStart };
+      return { header, storage: storage as LendingStorage, dataStart, isCompared };
     });
     const isTaken = takenEntries(this.#shards, shards);
     const capacity = this.#shards.reduce((sum, { header }) => sum + header.size, 0);
@@ -97,27 +106,15 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { text: header.source, start: header.nameAt(this.entry(number)) };
   }
 
-  /** Returns where a tensor's bytes are. */
-  place(number: number): FilePayload {
-    const { header, storage, dataStart } = this.#shard(number);
-    const position = dataStart + header.begin(this.entry(number));
-    return { kind: 'file', storage, position };
-  }
-
-  /** Returns the source of a tensor's bytes. Verified ones are compared with the sum that their file has for them. */
-  payload(number: number): FilePayload | MadePayload {
-    const place = this.place(number);
-    if (!this.#isVerified) return place;
-    const { storage, position } = place;
-    const [header, entry] = [this.header(number), this.entry(number)];
+  /** Returns where a tensor's bytes are, and the sum of its file to compare them with. */
+  payload(number: number): FilePayload {
+    const { header, storage, dataStart, isCompared } = this.#shard(number);
+    const entry = this.entry(number);
+    const position = dataStart + header.begin(entry);
+    if (!isCompared) return { kind: 'file', storage, position };
     const context = { path: storage.path, tensor: header.name(entry) };
-    const sum = claimedSum(header, entry, context);
-    if (sum === undefined) return place;
-    const byteLength = this.byteLengths[number] as number;
-    return madePayload(
-      storage,
-      summedFill(storageFill(storage, position), { byteLength, sum, context }),
-    );
+    const sum = claimedSum(header, entry, context) as string;
+    return { kind: 'file', storage, position, digest: { sum, context } };
   }
 
   /** Keeps four bytes per tensor; with sums also its name and range. */
@@ -137,6 +134,10 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { header, byteLength, placed, sums: sumsPlace(header, tensors) };
   }
 
+  isInOrder(): boolean {
+    return areSorted(this, this.byteLengths.length);
+  }
+
   get samples(): { readonly payload: FilePayload }[] {
     const used = this.#shards.filter(({ header }) => header.size > 0);
     return used.map(({ storage, dataStart }) => ({
@@ -144,7 +145,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     }));
   }
 
-  /** Unless they are verified, tensors with contiguous bytes in a shard are one run. */
+  /** Unless they are compared, tensors with contiguous bytes in a shard are one run. */
   *#runs(numbers: Uint32Array): Generator<PlacedRun, void, void> {
     let begin = 0;
     for (let i = 0; i < numbers.length; ) {
@@ -156,7 +157,9 @@ export class SourceTensors implements TensorTable, HeaderEntries {
         i++;
       } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
       const payload = this.payload(first);
-      const name = this.#isVerified ? { name: this.header(first).name(this.entry(first)) } : {};
+      const name = this.#isSingle(first)
+        ? { name: this.header(first).name(this.entry(first)) }
+        : {};
       yield { begin, spec: { byteLength: end - start, payload, ...name } };
       begin += end - start;
     }
@@ -164,8 +167,12 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
   /** Whether a tensor lies in the same shard as another and begins at this offset. */
   #continues(number: number, other: number, offset: number): boolean {
-    if (this.#isVerified || this.#shardOf[number] !== this.#shardOf[other]) return false;
+    if (this.#isSingle(number) || this.#shardOf[number] !== this.#shardOf[other]) return false;
     return this.header(number).begin(this.entry(number)) === offset;
+  }
+
+  #isSingle(number: number): boolean {
+    return this.#isEach || this.#shard(number).isCompared;
   }
 
   #shard(number: number): SourceShard {

@@ -62,7 +62,12 @@ export async function openConversionSource(
   if (format !== null) requireUsed({ ...options, dequantize }, format);
   if (format === 'safetensors') {
     const { maxIndexByteLength } = limits;
-    const chosen = { maxIndexByteLength, isVerified: verify, dequantize, signal };
+    const chosen = {
+      maxIndexByteLength,
+      comparison: verify ? ('each' as const) : ('none' as const),
+      dequantize,
+      signal,
+    };
     return await openSafetensorsSource(path, chosen);
   }
   if (format === 'torch') {

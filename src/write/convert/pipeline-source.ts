@@ -150,7 +150,7 @@ async function openFolder(
       openShards(path, { maxIndexByteLength, variant, storage: 'read' }),
     );
     return await safetensorsSource(await runAsync(open, signal), {
-      isVerified: verify,
+      comparison: verify ? 'each' : 'none',
       dequantize,
       signal,
     });
@@ -221,7 +221,11 @@ async function openArchived(
     const shards = openArchivedModel(archive, name, indexes.get(name), { storage: 'read' });
     for (const shard of shards.files.shards) taken.add(shard.path.slice(path.length + 1));
     taken.add(name);
-    return await safetensorsSource(shards, { isVerified: verify, dequantize, signal });
+    return await safetensorsSource(shards, {
+      comparison: verify ? 'each' : 'none',
+      dequantize,
+      signal,
+    });
   };
   const models = await openEach(archive.chosen, open).catch((error: unknown) => {
     storage.close(false);

@@ -32,10 +32,14 @@ export const STREAM_OPTIONS: OptionNames<SerializeStreamOptions> = {
 /** All bytes are in memory. */
 const NO_FILES: Lenders<(target: Uint8Array, begin?: number) => void> = {
   fill:
-    ({ storage, position }) =>
+    (payload) =>
     (target, begin = 0) => {
-      const from = position + begin;
-      target.set(storage.window(from, from + target.length));
+      if (payload.kind === 'memory') {
+        target.set(payload.window(begin, begin + target.length));
+        return;
+      }
+      const from = payload.position + begin;
+      target.set(payload.storage.window(from, from + target.length));
     },
   verify() {},
   end() {},

@@ -18,7 +18,8 @@ const PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** Files that lend their bytes while a result is made. */
 export interface Lenders<Fill> {
-  fill(payload: FilePayload): Fill;
+  /** Bytes of a file, and bytes in memory that have a digest to compare. */
+  fill(payload: FilePayload | MemoryPayload, byteLength: number): Fill;
   /** Throws when a file or memory has changed meanwhile. */
   verify(): void;
   end(): void;
@@ -47,8 +48,9 @@ export function serializeEntries(
     const data = result.subarray(header.byteLength);
     for (const { spec, begin, end } of placed) {
       const { payload } = spec;
-      if (payload.kind === 'memory') data.set(payload.window(0, spec.byteLength), begin);
-      else lenders.fill(payload)(data.subarray(begin, end));
+      const isPlain = payload.kind === 'memory' && payload.digest === undefined;
+      if (isPlain) data.set(payload.window(0, spec.byteLength), begin);
+      else lenders.fill(payload, spec.byteLength)(data.subarray(begin, end));
     }
     lenders.verify();
     return result;
@@ -124,7 +126,7 @@ export async function* serializedPieces(
     for (const { spec } of placed) {
       const { payload, byteLength, name } = spec;
       if (payload.kind !== 'stream') {
-        yield* filled(byteLength, fillOf(payload, lenders), name);
+        yield* filled(byteLength, fillOf(payload, byteLength, lenders), name);
         continue;
       }
       for await (const piece of payload.open(signal)) {
@@ -138,9 +140,14 @@ export async function* serializedPieces(
   }
 }
 
-function fillOf(payload: Exclude<Payload, StreamPayload>, lenders: Lenders<AsyncFill>): AsyncFill {
-  if (payload.kind === 'file') return lenders.fill(payload);
-  return payload.kind === 'made' ? payload.fill : fillFrom(payload);
+function fillOf(
+  payload: Exclude<Payload, StreamPayload>,
+  byteLength: number,
+  lenders: Lenders<AsyncFill>,
+): AsyncFill {
+  if (payload.kind === 'made') return payload.fill;
+  const isPlain = payload.kind === 'memory' && payload.digest === undefined;
+  return isPlain ? fillFrom(payload) : lenders.fill(payload, byteLength);
 }
 
 function fillFrom({ window }: MemoryPayload): AsyncFill {

@@ -8,6 +8,7 @@ import { FileClosedError, quoteName, refuseTensor } from '../../errors/errors.js
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
+import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import { type AsyncFill, MadeStorage } from '../../tensor/storage/made.js';
 import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
@@ -74,6 +75,8 @@ export interface MemoryPayload {
   verify(): void;
   /** The file mapped at this memory, even after its close; undefined for other memory. */
   readonly storage: LendingStorage | undefined;
+  /** The digest that the bytes must have. */
+  readonly digest?: DeclaredDigest | undefined;
 }
 
 /** Bytes in a file that were never handed out, so that they cannot have been changed in memory. */
@@ -82,6 +85,8 @@ export interface FilePayload {
   readonly storage: LendingStorage;
   /** Position of the first byte in the file. */
   readonly position: number;
+  /** The digest that the bytes must have. */
+  readonly digest?: DeclaredDigest | undefined;
 }
 
 /** Bytes computed from those of a file, into memory of the writer. */
@@ -220,7 +225,11 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   const { byteLength } = tensor;
   if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
   const storage = source.untouchedFile;
-  if (storage !== undefined) return { kind: 'file', storage, position: source.position + offset };
+  const isPart = byteLength !== source.byteLength;
+  const digest = isPart ? undefined : source.declaredDigest;
+  if (storage !== undefined) {
+    return { kind: 'file', storage, position: source.position + offset, digest };
+  }
   // Otherwise it is too long for one buffer, or has to be computed: piece by piece.
   const isWhole = source.isShareable;
   const window = (begin: number, end: number): Uint8Array => {
@@ -232,7 +241,8 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
     return new Uint8Array(buffer, start + begin, end - begin);
   };
   window(0, Math.min(byteLength, 1));
-  return { kind: 'memory', window, verify: () => source.verify(), storage: source.mappedFile };
+  const verify = (): void => source.verify();
+  return { kind: 'memory', window, verify, storage: source.mappedFile, digest };
 }
 
 function failDetached(name: string, byteLength: number): never {

@@ -4,6 +4,7 @@ import { type BigIntStats, constants, statSync } from 'node:fs';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { pairsOf } from '../../errors/named-values.js';
+import { checkHashes } from '../../file/hash-check.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireModelFile } from '../../file/require-model.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
@@ -126,8 +127,10 @@ interface Edit {
  * back; then delete the backup. For a name of more than 241 bytes the backup gets a short name, which the error gives.
  * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
  *
- * @throws FormatError for a file that is not valid safetensors; `SAFETENSORS_CHECKSUM_MISMATCH` with `checksums` when
- *   sums that the file has are wrong
+ * A file with sums of its tensors is compared with these before it is copied, unless the edit deletes or changes them.
+ *
+ * @throws FormatError for a file that is not valid safetensors; `SAFETENSORS_CHECKSUM_MISMATCH` when sums that the file
+ *   has are wrong
  * @throws InvalidTensorError for a key given twice or a lone surrogate, and
  *   `SAFETENSORS_HEADER_TOO_LARGE`
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when the header does not fit in place, with the
@@ -167,7 +170,16 @@ export async function editMetadata(
     const metadata = await changedMetadata(file, header, changes, flags, options);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
-    const progress = flags.checksums || flags.modelspecHash ? behind(file, options) : options;
+    const isHashed = flags.checksums || flags.modelspecHash;
+    // Sums that stay are those of the copied bytes. In place, no bytes are copied.
+    const sums = header.metadata?.get(SUMS_KEY);
+    const isCopied = !isHashed && !inPlace && !flags.dryRun;
+    if (isCopied && sums !== undefined && metadata.get(SUMS_KEY) === sums) {
+      // What does not fit is found before the file is read.
+      newStartLength(header, json, flags, label);
+      await runAsync(checkHashes(file, header, { checksums: true }), options.signal);
+    }
+    const progress = isHashed ? behind(file, options) : options;
     const ready: Edit = { target, file, close, header, json, flags, options: progress, check };
     return await (inPlace ? overwrite(ready) : rewrite(ready));
   };
@@ -206,9 +218,9 @@ async function changedMetadata(
   const { changesWithRoom, hashedChanges } = await import('./hashed-changes.js');
   let isNew = false;
   const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
-    const isOld = key === SUMS_KEY && value === null && flags.checksums;
+    const isOld = key === SUMS_KEY && value === null;
     isNew ||= isOld;
-    return !isOld;
+    return !isOld || !flags.checksums;
   });
   // What does not fit is found before the file is read.
   const sized = changeMetadata(metadata, [...others, ...changesWithRoom(header, flags)]);

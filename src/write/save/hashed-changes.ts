@@ -1,10 +1,10 @@
 /** Hashes of a file's tensors as changes of its metadata. */
 
-import { MODELSPEC_HASH, sumClaims } from '../../file/verification/claims.js';
+import { sumClaims } from '../../file/verification/claims.js';
 import { type FileHashes, hashOpened } from '../../file/verification/hash-file.js';
 import { tensorsLayout } from '../../file/verification/legacy-place.js';
 import type { Header } from '../../header/header.js';
-import { roomForSums, SUMS_KEY, sumMismatch } from '../../header/tensor-sums.js';
+import { MODELSPEC_HASH, roomForSums, SUMS_KEY, sumMismatch } from '../../header/tensor-sums.js';
 import type { OpenedFile } from '../../platform/io/opened-file.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
 
@@ -47,8 +47,8 @@ export async function hashedChanges(
   const hashing = { signal: transfer.signal, onBytes };
   const hashes = await hashOpened(file, tensorsLayout(header), hashing);
   const changes = new Map<string, string>();
+  if (!isNew) requireRightSums(header, hashes, file.path);
   if (checksums) {
-    if (!isNew) requireRightSums(header, hashes, file.path);
     changes.set(SUMS_KEY, [...hashes.ranges.values()].join(''));
   }
   if (modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(hashes.dataSha256));

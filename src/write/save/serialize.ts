@@ -25,6 +25,7 @@ import {
 } from '../input/serialized.js';
 import {
   type FilePayload,
+  type MemoryPayload,
   memoryEntries,
   type NamedTensors,
   type NamedTensorsInMemory,
@@ -33,7 +34,7 @@ import {
   type WriteEntry,
 } from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
-import { fillOf } from './tensor-writes.js';
+import { compareSync, fillOf } from './tensor-writes.js';
 
 /**
  * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are
@@ -66,10 +67,17 @@ export function serialize<
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
   return serializeEntries(entries, options, constants.MAX_LENGTH, (lending) => {
     const sources = new BorrowedFiles(lending);
-    const fill = (payload: FilePayload) => (target: Uint8Array) => {
-      const file = sources.fileOf(payload);
-      runSync(readFully(readBytesOf(file), target, payload.position, file.path));
-    };
+    const fill =
+      (payload: FilePayload | MemoryPayload, byteLength: number) =>
+      (target: Uint8Array): void => {
+        compareSync([{ byteLength, payload }], sources);
+        if (payload.kind === 'memory') {
+          target.set(payload.window(0, byteLength));
+          return;
+        }
+        const file = sources.fileOf(payload);
+        runSync(readFully(readBytesOf(file), target, payload.position, file.path));
+      };
     return { fill, verify: () => sources.verify(), end: () => sources.end() };
   });
 }
@@ -169,7 +177,7 @@ async function* summedPieces(
 export function lendersOf(tensors: Iterable<{ readonly payload: Payload }>): Lenders<AsyncFill> {
   const sources = new BorrowedFiles(tensors);
   return {
-    fill: (payload) => fillOf(payload, sources),
+    fill: (payload, byteLength) => fillOf(payload, byteLength, sources),
     verify: () => sources.verify(),
     end: () => sources.end(),
   };

@@ -1,10 +1,14 @@
 /** Writes tensors to a file, from memory, from another file, from a stream, or computed piece by piece. */
 
+import { createHash } from 'node:crypto';
 import type { Layout, Placed } from '../../header/header-writer.js';
+import { sumMismatch } from '../../header/tensor-sums.js';
+import { closeFile } from '../../platform/io/file-calls.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
-import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import { runAsync, runSync } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
 import {
   type Write,
   writeFrom,
@@ -17,6 +21,7 @@ import type { AsyncFill } from '../../tensor/storage/made.js';
 import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { BorrowedFiles } from './source-files.js';
+import { summedFill } from './summed-fill.js';
 
 /**
  * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
@@ -66,9 +71,21 @@ interface Step<Bytes = Payload> {
   readonly position: number;
 }
 
-/** Returns the function that fills buffers with a tensor's bytes. */
-export function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
+/** Returns the function that fills buffers with a tensor's bytes, and compares these with the digest of its file. */
+export function fillOf(
+  payload: FillingPayload,
+  byteLength: number,
+  sources: BorrowedFiles,
+): AsyncFill {
   if (payload.kind === 'made') return payload.fill;
+  const { digest } = payload;
+  const fill = plainFillOf(payload, sources);
+  if (digest === undefined) return fill;
+  const isChanged = (): boolean => isChangedByCaller(payload, byteLength);
+  return summedFill(fill, { ...digest, byteLength, isChanged });
+}
+
+function plainFillOf(payload: ReadyPayload, sources: BorrowedFiles): AsyncFill {
   if (payload.kind === 'memory') {
     return (target, begin) => target.set(payload.window(begin, begin + target.length));
   }
@@ -150,7 +167,8 @@ class TensorWriter {
 
   #wayOf({ spec: { payload } }: Step): Way {
     if (payload.kind === 'stream') return 'stream';
-    return payload.kind === 'made' || this.#isFilled ? 'filled' : 'ready';
+    const isCompared = payload.kind === 'made' || payload.digest !== undefined;
+    return isCompared || this.#isFilled ? 'filled' : 'ready';
   }
 
   async #writeReady(steps: Iterable<Step<ReadyPayload>>): Promise<void> {
@@ -166,7 +184,12 @@ class TensorWriter {
   *#filledWrites(steps: Iterable<Step<FillingPayload>>): Generator<FilledWrite, void, void> {
     for (const { spec, position } of steps) {
       const { byteLength, payload, name } = spec;
-      yield { position, byteLength, tensor: name, fill: fillOf(payload, this.#sources) };
+      yield {
+        position,
+        byteLength,
+        tensor: name,
+        fill: fillOf(payload, byteLength, this.#sources),
+      };
     }
   }
 
@@ -284,6 +307,10 @@ export function writeLayoutSync(
     writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),
   );
   try {
+    compareSync(
+      placed.map(({ spec }) => spec),
+      sources,
+    );
     if (sums !== undefined) header.set(sumsTextSync(placed, sources), sums.position);
     writePiecesSync(target, [writeFrom(header, 0), ...writes]);
   } catch (error) {
@@ -299,8 +326,21 @@ function sumsTextSync(
   const hashes = new RangeHashes(
     placed.map(({ spec: { name }, ...range }) => ({ name, ...range })),
   );
+  const bytesOf = syncReader(sources);
+  for (const { spec } of placed) {
+    for (const { begin, end } of cut(0, spec.byteLength, CACHED_BYTE_LENGTH)) {
+      hashes.add(bytesOf(spec.payload, begin, end));
+    }
+  }
+  return hashes.text();
+}
+
+/** Returns a function that returns bytes of a tensor, valid until its next call. */
+function syncReader(
+  sources: BorrowedFiles,
+): (payload: ReadyPayload, begin: number, end: number) => Uint8Array {
   let buffer: Uint8Array | undefined;
-  const bytesOf = (payload: ReadyPayload, begin: number, end: number): Uint8Array => {
+  return (payload, begin, end) => {
     if (payload.kind === 'memory') return payload.window(begin, end);
     buffer ??= new Uint8Array(CACHED_BYTE_LENGTH);
     const bytes = buffer.subarray(0, end - begin);
@@ -308,10 +348,57 @@ function sumsTextSync(
     runSync(readFully(readBytesOf(file), bytes, payload.position + begin, file.path));
     return bytes;
   };
-  for (const { spec } of placed) {
-    for (const { begin, end } of cut(0, spec.byteLength, CACHED_BYTE_LENGTH)) {
-      hashes.add(bytesOf(spec.payload, begin, end));
+}
+
+/**
+ * Compares tensors with the digests of their files, on this thread.
+ *
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`
+ */
+export function compareSync(
+  entries: readonly Pick<WriteEntry, 'byteLength' | 'payload'>[],
+  sources: BorrowedFiles,
+): void {
+  const bytesOf = syncReader(sources);
+  for (const { byteLength, payload } of entries) {
+    const { digest } = payload;
+    if (digest === undefined) continue;
+    const hash = createHash('sha256');
+    for (const { begin, end } of cut(0, byteLength, CACHED_BYTE_LENGTH)) {
+      hash.update(bytesOf(payload, begin, end));
+    }
+    const found = hash.digest('hex');
+    if (found !== digest.sum && !isChangedByCaller(payload, byteLength)) {
+      throw sumMismatch(digest.sum, found, digest.context);
     }
   }
-  return hashes.text();
+}
+
+/**
+ * Whether memory that the caller can write to has other bytes than its file. Without the file, no one can tell damage
+ * from a change.
+ */
+function isChangedByCaller(payload: ReadyPayload, byteLength: number): boolean {
+  const { digest } = payload;
+  const position = digest?.writableFrom;
+  const path = digest?.context.path;
+  if (payload.kind !== 'memory' || position === undefined || path === undefined) return false;
+  try {
+    const file = runSync(openRegularFile(path, path));
+    try {
+      const read = readBytesOf(file);
+      const buffer = new Uint8Array(Math.min(byteLength, CACHED_BYTE_LENGTH));
+      for (const { begin, end } of cut(0, byteLength, CACHED_BYTE_LENGTH)) {
+        const bytes = buffer.subarray(0, end - begin);
+        runSync(readFully(read, bytes, position + begin, path));
+        if (Buffer.compare(bytes, payload.window(begin, end)) !== 0) return true;
+      }
+      return false;
+    } finally {
+      runSync(closeFile(file.fd));
+    }
+  } catch (error) {
+    if (hasCode(error, ['EMFILE', 'ENFILE', 'ENOMEM'])) throw error;
+    return true;
+  }
 }

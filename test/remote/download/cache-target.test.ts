@@ -51,6 +51,35 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllEnvs());
 
+it.each([
+  ['a shard', 'model-00001-of-00002.safetensors'],
+  ['a small file', 'config.json'],
+])('receives %s again whose bytes are wrong, and no other', async (_, name) => {
+  const { path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  const right = readFileSync(join(path, name));
+  const link = readlinkSync(join(path, name));
+  const wrong = Buffer.from(right);
+  wrong[wrong.length - 1] = (wrong[wrong.length - 1] as number) ^ 1;
+  writeFileSync(join(path, name), wrong);
+  const again = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect(again.receivedByteLength).toBe(right.length);
+  expect(readFileSync(join(path, name)).equals(right)).toBe(true);
+  expect(readlinkSync(join(path, name))).toBe(link);
+  // A copy in the snapshot, as systems without links have it.
+  rmSync(join(path, name));
+  writeFileSync(join(path, name), wrong);
+  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(0);
+  expect(readFileSync(join(path, name)).equals(right)).toBe(true);
+  rmSync(join(path, name));
+  writeFileSync(join(path, name), wrong);
+  rmSync(join(path, link), { force: true });
+  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(
+    right.length,
+  );
+  expect(readFileSync(join(path, name)).equals(right)).toBe(true);
+  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(0);
+});
+
 it('fills the cache, in which openCheckpoint finds the model', async () => {
   const { path, commit } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
   const repository = join(cache, 'models--org--sharded');

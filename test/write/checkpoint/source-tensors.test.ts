@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { openShards } from '../../../src/file/checkpoint/open.js';
 import { saveCheckpoint } from '../../../src/index.js';
 import { runSync } from '../../../src/platform/io/steps.js';
-import { SourceTensors } from '../../../src/write/checkpoint/source-tensors.js';
+import { type Comparison, SourceTensors } from '../../../src/write/checkpoint/source-tensors.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { equalTensors } from '../../support/saved-tensors.js';
 
@@ -13,30 +13,34 @@ afterEach(() => {
 });
 
 /** Names and lengths of consecutive writes, of all tensors in one file. */
-async function runsOf(isVerified: boolean): Promise<unknown[]> {
+async function runsOf(comparison: Comparison, checksums = false): Promise<unknown[]> {
   const source = temporaryPath('source');
   const tensors = equalTensors(8, 'a', 'b', 'c');
-  await saveCheckpoint(source, tensors, { durable: false, maxShardSize: 16 });
+  await saveCheckpoint(source, tensors, { durable: false, checksums, maxShardSize: 16 });
   const shards = runSync(openShards(source, { storage: 'read' }));
   opened.push(shards);
-  const table = new SourceTensors(shards, isVerified);
+  const table = new SourceTensors(shards, comparison);
   const { placed } = table.layOut([...table.byteLengths.keys()], null);
   return Array.from(placed, ({ begin, spec }) => {
     return [begin, spec.byteLength, 'name' in spec ? spec.name : undefined];
   });
 }
 
+const EACH = [
+  [0, 8, 'a'],
+  [8, 8, 'b'],
+  [16, 8, 'c'],
+];
+
 it('joins neighbours of one shard', async () => {
-  expect(await runsOf(false)).toEqual([
+  expect(await runsOf('sums')).toEqual([
     [0, 16, undefined],
     [16, 8, undefined],
   ]);
 });
 
 it('keeps tensors apart that errors are to name', async () => {
-  expect(await runsOf(true)).toEqual([
-    [0, 8, 'a'],
-    [8, 8, 'b'],
-    [16, 8, 'c'],
-  ]);
+  expect(await runsOf('each')).toEqual(EACH);
+  expect(await runsOf('sums', true)).toEqual(EACH);
+  expect(await runsOf('none', true)).toHaveLength(2);
 });

@@ -67,7 +67,8 @@ describe('convert', () => {
       'odd.safetensors',
     );
     await expect(convert(path, temporaryPath('none'))).rejects.toMatchObject({ code });
-    await reshard(path, temporaryPath('resharded'), { durable: false });
+    const resharded = reshard(path, temporaryPath('resharded'), { durable: false });
+    await expect(resharded).rejects.toMatchObject({ code });
   });
 });
 

@@ -1,0 +1,251 @@
+/** Every way to write from a file with digests compares them, before anything takes the place of the target. */
+
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import process from 'node:process';
+import { afterEach, describe, expect, it } from 'vitest';
+import { convert, convertStream } from '../../../src/convert.js';
+import {
+  createWriter,
+  editMetadata,
+  loadFile,
+  type NamedTensors,
+  openCheckpoint,
+  reshard,
+  safeOpen,
+  saveCheckpoint,
+  saveFile,
+  saveFileSync,
+  serialize,
+  serializeStream,
+  verifyCheckpoint,
+} from '../../../src/index.js';
+import { call } from '../../cli/call.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { Random } from '../../support/random.js';
+
+const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);
+const KEY = 'safetensors-mmap.sha256';
+const MISMATCH = 'SAFETENSORS_CHECKSUM_MISMATCH';
+const OLD = 'the old file';
+
+const closing: { close(): void }[] = [];
+afterEach(() => {
+  for (const one of closing.splice(0)) one.close();
+});
+
+/** Opens a source until the end of the test. */
+function open(path: string, storage: 'mmap' | 'read' = 'mmap'): ReturnType<typeof openCheckpoint> {
+  const checkpoint = openCheckpoint(path, { storage });
+  closing.push(checkpoint);
+  return checkpoint;
+}
+
+/** Reads a stream to its end. */
+async function readAll(stream: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const _ of stream);
+}
+
+type Way = (source: string, target: string) => Promise<unknown>;
+
+/** Ways that the functions have; `target` is a file. */
+const WAYS: Readonly<Record<string, Way>> = {
+  saveFile: (source, target) => saveFile(target, open(source)),
+  'saveFile with checksums': (source, target) =>
+    saveFile(target, open(source), { checksums: true }),
+  'saveFile of a file that is read': (source, target) => saveFile(target, open(source, 'read')),
+  'saveFile of a closed file': async (source, target) => {
+    const file = safeOpen(source);
+    const tensors = file.getTensors();
+    file.close();
+    await saveFile(target, tensors);
+  },
+  'saveFile under other names': (source, target) =>
+    saveFile(target, new Map([...loadFile(source)].map(([name, one]) => [`x.${name}`, one]))),
+  saveFileSync: async (source, target) => saveFileSync(target, open(source)),
+  'saveFileSync with checksums': async (source, target) =>
+    saveFileSync(target, open(source), { checksums: true }),
+  saveCheckpoint: (source, target) => saveCheckpoint(`${target}.d`, open(source)),
+  'saveCheckpoint with checksums': (source, target) =>
+    saveCheckpoint(`${target}.d`, open(source), { checksums: true, maxShardSize: 500 }),
+  serialize: async (source) => serialize(open(source) as NamedTensors as never),
+  serializeStream: (source) => readAll(serializeStream(open(source))),
+  'serializeStream with checksums': (source) =>
+    readAll(serializeStream(open(source), { checksums: true })),
+  createWriter: async (source, target) => {
+    const checkpoint = open(source);
+    await using writer = await createWriter(target, checkpoint);
+    for (const [name, tensor] of checkpoint) await writer.write(name, tensor);
+    await writer.close();
+  },
+  reshard: (source, target) => reshard(source, `${target}.d`, { maxShardSize: 500 }),
+  'reshard with checksums': (source, target) => reshard(source, `${target}.d`, { checksums: true }),
+  'reshard with a cast': (source, target) => reshard(source, `${target}.d`, { dtype: 'F32' }),
+  'reshard with other names': (source, target) =>
+    reshard(source, `${target}.d`, { rename: (name) => `x.${name}` }),
+  convert: (source, target) => convert(source, target),
+  'convert with a cast': (source, target) => convert(source, target, { dtype: 'BF16' }),
+  convertStream: async (source) => {
+    const { stream } = await convertStream(source);
+    await readAll(stream);
+  },
+  editMetadata: (source) => editMetadata(source, { a: 'b' }),
+  'editMetadata with checksums': (source) => editMetadata(source, {}, { checksums: true }),
+  'editMetadata with modelspecHash': (source) => editMetadata(source, {}, { modelspecHash: true }),
+};
+
+/** Commands; the source and the target follow. */
+const COMMANDS: Readonly<Record<string, (source: string, target: string) => readonly string[]>> = {
+  split: (source, target) => ['split', source, `${target}.d`],
+  'split into several': (source, target) => [
+    ...['split', source, `${target}.d`, '--max-shard-size', '500B'],
+  ],
+  convert: (source, target) => ['convert', source, target],
+  'convert with a cast': (source, target) => ['convert', source, target, '--dtype', 'BF16'],
+  'hash --write': (source) => ['hash', source, '--write'],
+  'metadata set': (source) => ['metadata', 'set', source, 'a=b'],
+};
+
+/** A file of random tensors with digests. */
+async function writeSource(random: Random, checksums: boolean): Promise<string> {
+  const path = temporaryPath('source.safetensors');
+  const tensors = new Map(
+    Array.from({ length: random.from(2, 6) }, (_, i) => {
+      const length = random.from(1, 200);
+      const data = Float32Array.from({ length }, () => random.from(-100, 100));
+      return [`t${i}`, { dtype: 'F32', shape: [length], data }] as const;
+    }),
+  );
+  await saveFile(path, tensors, { checksums, durable: false });
+  return path;
+}
+
+/** Changes a bit of one tensor, whose name it returns. */
+function damage(path: string, random: Random): string {
+  using file = safeOpen(path, { storage: 'read' });
+  const name = random.pick(file.keys());
+  const { dataOffsets } = file.info(name);
+  const bytes = readFileSync(path);
+  const [begin, end] = dataOffsets;
+  const at = file.dataStart + random.from(begin, end - 1);
+  bytes[at] = (bytes[at] as number) ^ (1 << random.below(7));
+  writeFileSync(path, bytes);
+  return name;
+}
+
+/** The target and its folder are as before. */
+function expectNothing(target: string): void {
+  expect(readFileSync(target, 'utf8')).toBe(OLD);
+  const folder = `${target}.d`;
+  const weights = existsSync(folder)
+    ? readdirSync(folder).filter((name) => /safetensors/.test(name))
+    : [];
+  expect(weights).toEqual([]);
+}
+
+let number = 0;
+
+describe.each(Object.entries(WAYS))('%s', (_, write) => {
+  it('rejects damaged tensors that have a digest', async () => {
+    const random = new Random(SEED, number++);
+    const source = await writeSource(random, true);
+    const target = temporaryPath('target.safetensors');
+    writeFileSync(target, OLD);
+    const tensor = damage(source, random);
+    const before = readFileSync(source);
+    const error = await write(source, target).then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    expect(error).toMatchObject({ code: MISMATCH, tensor });
+    expectNothing(target);
+    expect(readFileSync(source).equals(before)).toBe(true);
+  });
+
+  it('writes right ones, and tensors without digests', async () => {
+    for (const checksums of [true, false]) {
+      const source = await writeSource(new Random(SEED, number++), checksums);
+      const target = join(
+        temporaryPath(`folder-${checksums}`),
+        '..',
+        `target-${number}.safetensors`,
+      );
+      await write(source, target);
+      for (const written of [target, `${target}.d`]) {
+        if (existsSync(written)) expect((await verifyCheckpoint(written)).ok).toBe(true);
+      }
+    }
+  });
+});
+
+describe.each(Object.entries(COMMANDS))('the command %s', (_, argsOf) => {
+  it('rejects damaged tensors that have a digest', async () => {
+    const random = new Random(SEED, number++);
+    const source = await writeSource(random, true);
+    const target = temporaryPath('target.safetensors');
+    const tensor = damage(source, random);
+    const before = readFileSync(source);
+    const { code, stderr } = await call(argsOf(source, target));
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`${MISMATCH}: `)]);
+    expect(stderr).toContain(`"${tensor}"`);
+    expect(existsSync(target)).toBe(false);
+    expect(readFileSync(source).equals(before)).toBe(true);
+  });
+});
+
+it('is not asked of tensors that the caller has changed', async () => {
+  const random = new Random(SEED, number++);
+  const source = await writeSource(random, true);
+  const checkpoint = open(source);
+  for (const [, tensor] of checkpoint) tensor.view(Float32Array).fill(1);
+  const target = temporaryPath('changed.safetensors');
+  await saveFile(target, checkpoint, { checksums: true });
+  expect((await verifyCheckpoint(target)).ok).toBe(true);
+  expect(loadFile(target).get('t0')?.data[0]).toBe(1);
+  saveFileSync(target, checkpoint);
+  damage(source, random);
+  await expect(saveFile(target, loadFile(source))).rejects.toMatchObject({ code: MISMATCH });
+});
+
+it('an edit that removes the digests, or stays in place, compares nothing', async () => {
+  const random = new Random(SEED, number++);
+  const source = await writeSource(random, true);
+  damage(source, random);
+  await editMetadata(source, { format: null }, { inPlace: true });
+  expect((await verifyCheckpoint(source)).ok).toBe(false);
+  await editMetadata(source, { [KEY]: null });
+  const { checks, files } = await verifyCheckpoint(source);
+  expect(checks).toEqual(['headers']);
+  expect(files).toMatchObject([{ file: basename(source), reason: 'no-digests' }]);
+});
+
+it('is left out by convert with verify: false', async () => {
+  const random = new Random(SEED, number++);
+  const source = await writeSource(random, true);
+  damage(source, random);
+  const target = temporaryPath('unverified.safetensors');
+  await convert(source, target, { verify: false });
+  expect((await verifyCheckpoint(target)).checks).toEqual(['headers']);
+});
+
+it('hashes of all tensors stay only with the same bytes', async () => {
+  const source = temporaryPath('hashed.safetensors');
+  await writeSource(new Random(SEED, number++), false).then((path) =>
+    saveFile(source, loadFile(path), { durable: false }),
+  );
+  await editMetadata(source, {}, { modelspecHash: true });
+  const hash = 'modelspec.hash_sha256';
+  const ways: readonly [string, boolean, object][] = [
+    ['same', true, {}],
+    ['cast', false, { dtype: 'BF16' }],
+    ['renamed', false, { rename: (name: string) => `x.${name}` }],
+    ['some', false, { names: ['t0'] }],
+    ['split', false, { maxShardSize: 100 }],
+  ];
+  for (const [name, isKept, options] of ways) {
+    const target = temporaryPath(`${name}-hashes`);
+    await reshard(source, target, options);
+    expect(open(target).metadata?.has(hash), name).toBe(isKept);
+    expect((await verifyCheckpoint(target)).ok, name).toBe(true);
+  }
+});

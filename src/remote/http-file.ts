@@ -27,6 +27,9 @@ import { PassingFailure } from './retries.js';
 import type { FailureContext, Session, Try } from './session.js';
 import { beginsAsPage, isCalledPage, pageMessage } from './web-page.js';
 
+/** Statuses by which servers also reject the header `Range`: the same request without it may succeed. */
+const RANGE_REFUSALS: readonly number[] = [400, 501];
+
 /** The address of a file. */
 export interface FileAddress {
   /** For messages: without credentials, query and fragment. */
@@ -389,7 +392,10 @@ export class HttpFile implements RemoteFile {
     const { path } = this;
     const pageError = this.#pageError(answer);
     const { origin } = this.#address.url();
-    if (status >= 400 && status !== 416) throw await this.#refused(answer, tried);
+    if (status >= 400 && status !== 416) {
+      this.#lacksRanges ||= RANGE_REFUSALS.includes(status);
+      throw await this.#refused(answer, tried);
+    }
     try {
       const head = readRangeHead(status, headers, asked, target === undefined);
       const isPage = isCalledPage(headers, path);
@@ -407,8 +413,8 @@ export class HttpFile implements RemoteFile {
           this.#requireSame(pinned, { ...pinned, total: head.total });
         }
         this.#lacksRanges = true;
-        const isUnsupported = head.code === 'SAFETENSORS_RANGES_UNSUPPORTED';
-        const advice = isUnsupported ? '; `download` receives the whole file' : '';
+        const isWhole = status === 200 && wholeLengthOf(headers) !== undefined;
+        const advice = isWhole ? '; `download` receives the whole file' : '';
         const message = `expected ${head.expected}, found ${head.found}${advice}`;
         throw this.#error(head.code, message, { url, status });
       }

@@ -95,6 +95,24 @@ it('starts over, too, with bytes of an earlier download by ranges', async () => 
   expect(namesIn(join(path, '..'))).toEqual(['my.safetensors']);
 });
 
+it.each([400, 501, 416])('is asked for without a range after status %i', async (status) => {
+  answer = (response, { headers }) => {
+    if (headers.range === undefined) sendWhole(response);
+    else response.writeHead(status).end();
+  };
+  for (const source of [hubFile(), `${endpoint}/model.safetensors`]) {
+    newTarget();
+    expect(await download(source)).toBe(FILE.length);
+    expect(readFileSync(path).equals(FILE)).toBe(true);
+  }
+  answer = (response) => response.writeHead(status).end();
+  newTarget();
+  await expect(download(hubFile())).rejects.toMatchObject({
+    code: 'SAFETENSORS_BAD_RESPONSE',
+    status,
+  });
+});
+
 it('receives bytes with another hash once more', async () => {
   const changed = FILE.with(2_500_000, 255 - Number(FILE[2_500_000]));
   answer = (response) => {

@@ -235,7 +235,9 @@ napi_value Detach(const Napi::CallbackInfo& info) {
 
 // An environment ends; buffers of it may still be finalized after this.
 void FinalizeEnvironment(napi_env env, void* data, void*) {
-  Ref<Environment>::Adopt(static_cast<Environment*>(data))->accounting.End(env);
+  const auto environment = Ref<Environment>::Adopt(static_cast<Environment*>(data));
+  Handle::EndAll(environment.get());
+  environment->accounting.End(env);
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {

@@ -41,20 +41,18 @@ napi_value Handle::Create(napi_env env, MappingRef mapping) {
   auto* handle = new (std::nothrow) Handle(environment, std::move(mapping));
   if (handle == nullptr) return nullptr;
   // Elsewhere than in Node, finalizers may run on any thread.
-  const bool is_listed = environment->accounting.enabled();
+  const bool is_costed = environment->accounting.enabled();
   napi_value object;
   if (napi_create_object(env, &object) != napi_ok ||
-      napi_wrap(env, object, handle, Finalize, nullptr, is_listed ? &handle->object_ : nullptr) !=
+      napi_wrap(env, object, handle, Finalize, nullptr, is_costed ? &handle->object_ : nullptr) !=
           napi_ok) {
     delete handle;
     return nullptr;
   }
   // Now the object owns the handle.
-  if (is_listed) {
-    OpenHandles& handles = environment->open_handles;
-    handle->next_ = handles.first;
-    if (handle->next_ != nullptr) handle->next_->previous_ = handle;
-    handles.first = handle;
+  handle->Link();
+  if (is_costed) {
+    const OpenHandles& handles = environment->open_handles;
     handle->SetCost(kOpenCost);
     if (handles.cost > LimitAbove(handles.cost_after_search)) EndDropped(env);
   }
@@ -88,6 +86,40 @@ void Handle::EndDropped(napi_env env) {
   handles.cost_after_search = handles.cost;
 }
 
+void Handle::EndAll(Environment* environment) {
+  OpenHandles& handles = environment->open_handles;
+  for (;;) {
+    MappingRef mapping;
+    {
+      const MutexLock lock(handles.mutex);
+      Handle* handle = handles.first;
+      if (handle == nullptr) return;
+      handle->Unlink();
+      mapping = std::move(handle->mapping_);
+    }
+    if (mapping) mapping->CloseFile();
+  }
+}
+
+// The caller holds the mutex.
+void Handle::Unlink() {
+  if (!is_linked_) return;
+  OpenHandles& handles = environment_->open_handles;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  (previous_ != nullptr ? previous_->next_ : handles.first) = next_;
+  next_ = previous_ = nullptr;
+  is_linked_ = false;
+}
+
+void Handle::Link() {
+  OpenHandles& handles = environment_->open_handles;
+  const MutexLock lock(handles.mutex);
+  next_ = handles.first;
+  if (next_ != nullptr) next_->previous_ = this;
+  handles.first = this;
+  is_linked_ = true;
+}
+
 void Handle::SetCost(uint64_t cost) {
   OpenHandles& handles = environment_->open_handles;
   handles.cost += cost - cost_;
@@ -102,13 +134,15 @@ void Handle::CloseFile() {
 }
 
 MappingRef Handle::End() {
-  if (!mapping_) return {};
-  if (object_ != nullptr) {
-    OpenHandles& handles = environment_->open_handles;
-    if (next_ != nullptr) next_->previous_ = previous_;
-    (previous_ != nullptr ? previous_->next_ : handles.first) = next_;
-    SetCost(0);
+  MappingRef mapping;
+  {
+    // The list has the handles of other objects, which may be finalized at the same time.
+    const MutexLock lock(environment_->open_handles.mutex);
+    Unlink();
+    mapping = std::move(mapping_);
   }
-  mapping_->CloseFile();
-  return std::move(mapping_);
+  if (!mapping) return mapping;
+  if (object_ != nullptr) SetCost(0);
+  mapping->CloseFile();
+  return mapping;
 }

@@ -9,6 +9,7 @@
 
 #include "counted.h"
 #include "mapping.h"
+#include "mutex.h"
 
 struct Environment;
 class Handle;
@@ -20,6 +21,8 @@ struct OpenHandles {
   uint64_t cost = 0;
   // Their cost at the last search for dropped ones, or less since.
   uint64_t cost_after_search = 0;
+  // Guards the list where finalizers may run on any thread.
+  Mutex mutex;
 };
 
 // Owned by the JavaScript object `Mapping`: a reference on the mapping until the handle is ended,
@@ -31,7 +34,7 @@ struct OpenHandles {
 // dropped handles ourselves, once there are so many that the process could soon lack one or the
 // other.
 //
-// Only on the JavaScript thread.
+// Only on the JavaScript thread, but for finalizers outside of Node.
 class Handle {
  public:
   // Makes the object. Null, without owning anything, when the engine refuses.
@@ -43,6 +46,10 @@ class Handle {
   // Collects garbage, and ends the handles whose objects are garbage. Does nothing where the
   // accounting is off.
   static void EndDropped(napi_env env);
+
+  // Ends the handles that are left when the environment ends: Deno finalizes no objects of a worker
+  // that is terminated, but ends the environment's data.
+  static void EndAll(Environment* environment);
 
   // Stays the handle's; null when it has ended.
   Mapping* mapping() const { return mapping_.get(); }
@@ -62,12 +69,16 @@ class Handle {
   ~Handle();
   static void Finalize(napi_env env, void* data, void*);
   void SetCost(uint64_t cost);
+  void Link();
+  void Unlink();
 
   Ref<Environment> environment_;
   MappingRef mapping_;
   // A weak reference on the object.
   napi_ref object_ = nullptr;
   uint64_t cost_ = 0;
+  // Whether it is in the environment's list.
+  bool is_linked_ = false;
   Handle* previous_ = nullptr;
   Handle* next_ = nullptr;
 };

@@ -430,7 +430,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** @internal The safetensors files, all of which are open. */
   claimingFiles(): readonly ClaimingFile[] {
-    return claimingFiles(this.#shards as LazyShards);
+    return claimingFiles(this.#shards);
   }
 
   /**

@@ -104,13 +104,15 @@ function headersOf(shards: LazyShards<Shard>): (shard: number) => Steps<Header> 
 }
 
 /** The open safetensors files of a checkpoint that have not changed, with the names that the index has for them. */
-export function claimingFiles(shards: LazyShards): (ClaimingFile & { readonly shard: number })[] {
-  const open = [...shards.opened].filter(([, { ok }]) => ok);
-  return open.map(([shard, file]) => {
+export function claimingFiles(
+  shards: LazyShards<Shard>,
+): (ClaimingFile & { readonly shard: number })[] {
+  return [...shards.opened].flatMap(([shard, file]) => {
+    if (isOther(file) || !file.ok) return [];
     const { name, path } = shards.files.shards[shard] as ShardFile;
     const place = SafetensorsFile.placeOf(file);
     const header = SafetensorsFile.headerOf(file);
-    return { name, path, place, header, byteLength: file.byteLength, shard };
+    return [{ name, path, place, header, byteLength: file.byteLength, shard }];
   });
 }
 

@@ -19,7 +19,7 @@ import { recordOf, type SafetensorsFileHeader, type SafetensorsTensorInfo } from
  * @example
  * ```ts
  * const { sharded, ...rest } = await parseSafetensorsMetadata({ source: 'model.safetensors' });
- * if ('header' in rest) console.log({ ...computeNumOfParamsByDtypeSingleFile(rest.header) }); // → { BF16: 16, F32: 4 }
+ * if ('header' in rest) console.log({ ...computeNumOfParamsByDtypeSingleFile(rest.header) }); // → { F32: 4, BF16: 32 }
  * ```
  */
 export function computeNumOfParamsByDtypeSingleFile(

@@ -69,8 +69,11 @@ export function parseSafetensorsShardFilename(filename: string): SafetensorsShar
  *
  * @example
  * ```ts
- * assertSafeShardFilename('model-00001-of-00002.safetensors');
- * // assertSafeShardFilename('%2e%2e/model.safetensors') throws
+ * try {
+ *   assertSafeShardFilename('%2e%2e/model.safetensors');
+ * } catch (error) {
+ *   console.log(error instanceof FormatError && error.code); // → SAFETENSORS_UNSAFE_SHARD_NAME
+ * }
  * ```
  */
 export function assertSafeShardFilename(filename: string): void {

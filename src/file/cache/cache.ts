@@ -82,8 +82,10 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
   const repository = repositoryOf(id);
   // Most likely a mistyped path, so the message leaves out the layout of the cache.
   if (!isHubUri(label) && !(yield* isCached(id))) {
-    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${hubCacheFolder()}`;
-    fail(named, label, message);
+    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${hubCacheFolder()}; check the path`;
+    const advice = isLikeHubId(label) ? `; if it is a repository, ${fetchAdvice(named)}` : '';
+    const context = { path: label };
+    throw new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', message + advice, context);
   }
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
   const snapshot = join(repository, 'snapshots', commit);
@@ -127,6 +129,11 @@ function* readRef(repository: string, named: NamedRevision, label: string): Step
   return commit;
 }
 
+/** Whether a text is more likely `org/name` than the path of a file or folder. */
+function isLikeHubId(label: string): boolean {
+  return label.includes('/') && !/\.(?:bin|ckpt|gguf|json|np[yz]|pkl|pth?)$/i.test(label);
+}
+
 /** Returns the error for a checkpoint that should be in the cache. */
 export function notInCache(
   id: HubId,
@@ -134,9 +141,13 @@ export function notInCache(
   message: string,
   cause?: unknown,
 ): SafetensorsError {
-  const advice = `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}`;
   const context = { path: label, cause };
-  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', `${message}; ${advice}`, context);
+  const advised = `${message}; ${fetchAdvice(id)}`;
+  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', advised, context);
+}
+
+function fetchAdvice(id: HubId): string {
+  return `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}`;
 }
 
 function fail(id: HubId, label: string, message: string): never {

@@ -121,7 +121,7 @@ describe('a repository in the cache', () => {
       'a repository that has no hf:// id',
       'gpt2',
       {},
-      /no such file or folder, nor a repository of that name in the Hub's cache .*; `hf download gpt2` fetches it$/,
+      /no such file or folder, nor a repository of that name in the Hub's cache .*; check the path$/,
     ],
     [
       'a cut commit',
@@ -164,16 +164,24 @@ describe('a repository in the cache', () => {
     );
   });
 
-  it.each(['modle', 'dir/modle', 'model.bin', 'dir/modle.pt', 'name@main'])(
-    'of a mistyped path is not spoken of at length: %s',
-    async (path) => {
-      const { message } = await openCheckpointBoth(path).catch((error) => error);
-      expect(message).toMatch(
-        /^[^ ]+: no such file or folder, nor a repository of that name in the Hub's cache \S+; `hf download/,
-      );
-      expect(message).not.toMatch(/refs|snapshots|models--/);
-    },
-  );
+  it.each([
+    ['modle', false],
+    ['dir/modle', true],
+    ['model.bin', false],
+    ['dir/modle.pt', false],
+    ['org/modle-2.5', true],
+    ['name@main', false],
+  ])('of a mistyped path advises to check it first: %s', async (path, isLikeHubId) => {
+    const { message } = await openCheckpointBoth(path).catch((error) => error);
+    const start =
+      /^[^ ]+: no such file or folder, nor a repository of that name in the Hub's cache [^\s;]+; check the path/;
+    expect(message).toMatch(start);
+    const advice = message.replace(start, '');
+    if (isLikeHubId)
+      expect(advice).toMatch(/^; if it is a repository, `hf download \S+` fetches it/);
+    else expect(advice).toBe('');
+    expect(message).not.toMatch(/refs|snapshots|models--/);
+  });
 
   it.each(['modle.safetensors', './modle', '../dir/modle', 'a/b/modle', 'dir/modle.safetensors'])(
     'is not looked for by what can only be a path: %s',

@@ -5,7 +5,6 @@ import {
   fstatSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readSync,
   renameSync,
   unlinkSync,
@@ -22,9 +21,9 @@ import {
   temporaryPath,
   writeTemporary,
 } from '../support/make-file.js';
+import { openDescriptors } from '../support/open-descriptors.js';
 
 const entries = [{ name: 'a', dtype: 'U8', shape: [5000] }] as const;
-const descriptors = (): string[] => readdirSync('/proc/self/fd');
 
 /** A file beside that of `writeTemporary`. */
 function writeOther(tensors: readonly Entry[]): string {
@@ -58,12 +57,12 @@ test.each(['mmap', 'read'] as const)(
     const path = writeTemporary(entries);
     using source = opened(path);
     readSync(source.fd, new Uint8Array(7));
-    const before = descriptors();
+    const before = openDescriptors();
     const file = safeOpen(source.fd, { storage });
     unlinkSync(path);
     expect(file.getTensor('a').bytes).toEqual(countedBytes(5000));
     file.close({ detach: true });
-    expect(descriptors()).toEqual(before);
+    expect(openDescriptors()).toEqual(before);
     const next = new Uint8Array(1);
     readSync(source.fd, next);
     const again = new Uint8Array(1);
@@ -144,11 +143,11 @@ describe('what cannot be opened', () => {
     const folder = temporaryPath('folder');
     mkdirSync(folder);
     using source = opened(folder);
-    const before = descriptors();
+    const before = openDescriptors();
     await expect(openBoth(source.fd)).rejects.toThrow(
       `descriptor ${source.fd}: expected a regular file, found a directory`,
     );
-    expect(descriptors()).toEqual(before);
+    expect(openDescriptors()).toEqual(before);
   });
 
   test('a descriptor for writing only', async () => {

@@ -2,7 +2,6 @@ import {
   appendFileSync,
   closeSync,
   openSync,
-  readdirSync,
   readFileSync,
   renameSync,
   truncateSync,
@@ -14,6 +13,7 @@ import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type OpenOptions, safeOpen } from '../../src/index.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+import { openDescriptors } from '../support/open-descriptors.js';
 
 const entries = [
   { name: 'b', dtype: 'F32', shape: [2, 2] },
@@ -133,13 +133,12 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
   });
 
   test('using closes at the end of the block', () => {
-    const before = readdirSync('/proc/self/fd').length;
     {
       using file = safeOpen(writeTemporary(entries), options);
       expect(file.ok).toBe(true);
-      expect(readdirSync('/proc/self/fd').length).toBe(before + 1);
+      expect(openDescriptors()).toHaveLength(1);
     }
-    expect(readdirSync('/proc/self/fd').length).toBe(before);
+    expect(openDescriptors()).toEqual([]);
   });
 
   test('close({ detach: true }) empties every buffer that was handed out', () => {

@@ -1,11 +1,12 @@
 /** Opening without stalling: same outcomes, aborts, calls of the system. */
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openCheckpointAsync, safeOpenAsync } from '../../src/index.js';
 import { cases } from '../header/header-cases.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
+import { openDescriptors } from '../support/open-descriptors.js';
 import { foreignAbort } from '../support/other-realm.js';
 import { measureInChild } from '../support/run-child.js';
 import { expectOutcomes, LONGEST } from './recorded-outcomes.js';
@@ -13,11 +14,11 @@ import { expectOutcomes, LONGEST } from './recorded-outcomes.js';
 const INDEX = 'model.safetensors.index.json';
 const reason = new Error('enough');
 
-/** Descriptors of this process, and mappings of files below the temporary folder. */
+/** Descriptors and mappings of files below the temporary folder. */
 function held(): unknown {
   const maps = readFileSync('/proc/self/maps', 'utf8').split('\n');
   return {
-    descriptors: readdirSync('/proc/self/fd').length,
+    descriptors: openDescriptors(),
     mappings: maps.filter((line) => line.includes(temporaryPath(''))),
   };
 }

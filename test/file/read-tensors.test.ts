@@ -1,20 +1,11 @@
 import { constants } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  openSync,
-  readdirSync,
-  readlinkSync,
-  rmSync,
-  truncateSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
-import process from 'node:process';
+import { closeSync, openSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { nightly } from '../support/nightly.js';
+import { openDescriptors } from '../support/open-descriptors.js';
 import { measureInChild, runChild } from '../support/run-child.js';
 
 const MIB = 2 ** 20;
@@ -91,7 +82,7 @@ describe.each(['mmap', 'read'] as const)('over storage %s', (storage) => {
       const loaded = await running;
       for (const fd of others) closeSync(fd);
       expect(Buffer.compare(loaded.get('large')?.bytes ?? Buffer.of(), expected)).toBe(0);
-      expect(countDescriptors(path)).toBe(0);
+      expect(openDescriptors(path)).toEqual([]);
     },
   );
 
@@ -119,7 +110,7 @@ describe.each(['mmap', 'read'] as const)('over storage %s', (storage) => {
     controller.abort();
     await expect(running).rejects.toMatchObject({ name: 'AbortError' });
     await expect(file.readTensors([], { signal: AbortSignal.abort('why') })).rejects.toBe('why');
-    expect(countDescriptors(path)).toBe(1);
+    expect(openDescriptors(path)).toHaveLength(1);
   });
 
   test('refuses names that are not there, and a closed file', async () => {
@@ -177,17 +168,3 @@ test('of parsed bytes gives copies that outlive the handle', async () => {
   expect(loaded.get('z')?.bytes[1]).toBe(2);
   expect(loaded.get('empty')?.bytes.length).toBe(0);
 });
-
-/** Descriptors of this process on the file; 0 where there is no `/proc`. */
-function countDescriptors(path: string): number {
-  if (process.platform !== 'linux') return 0;
-  const targets = readdirSync('/proc/self/fd').map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`);
-    } catch {
-      // The descriptor by which the folder was read.
-      return '';
-    }
-  });
-  return targets.filter((target) => target === path).length;
-}

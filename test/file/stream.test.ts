@@ -1,10 +1,11 @@
-import { readdirSync, truncateSync } from 'node:fs';
+import { truncateSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { type StreamSource, streamTensors } from '../../src/file/stream.js';
 import { openCheckpoint, parse, safeOpen, type Tensor } from '../../src/index.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
+import { openDescriptors } from '../support/open-descriptors.js';
 import { dropFromPageCache } from '../support/page-cache.js';
 
 const MIB = 2 ** 20;
@@ -269,12 +270,12 @@ describe('with reuse', () => {
   test('leaving the loop gives back every descriptor', async () => {
     const path = writeTemporary(large);
     using file = safeOpen(path);
-    const before = readdirSync('/proc/self/fd').length;
+    const before = openDescriptors();
     for (const last of ['first', '8']) {
       dropFromPageCache(path);
       for await (const [name] of file.stream({ reuse: true })) if (name === last) break;
       await nextTurn();
-      expect(readdirSync('/proc/self/fd').length).toBe(before);
+      expect(openDescriptors()).toEqual(before);
     }
   });
 });

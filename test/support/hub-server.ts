@@ -8,6 +8,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
 
 /** A large file of which only the start matters: zeros follow, which take no memory. */
 export interface SparseContent {
@@ -182,6 +183,15 @@ export class HubServer {
   /** The Hub's address, for `HF_ENDPOINT`. */
   get url(): string {
     return this.#url;
+  }
+
+  /** The number of open connections to both servers. */
+  async connections(): Promise<number> {
+    const counts = [this.#hub, this.#network].map((server) => {
+      return promisify(server.getConnections.bind(server))();
+    });
+    const [hub = 0, network = 0] = await Promise.all(counts);
+    return hub + network;
   }
 
   /** Adds a repository, or replaces it: its branches have other commits then. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, truncateSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { loadAddon } from '../../../src/platform/addon/load.js';
 import {
@@ -9,6 +9,7 @@ import {
   PASSING_READ_BYTE_LENGTH as READ,
 } from '../../../src/platform/io/passing-file.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { openDescriptors } from '../../support/open-descriptors.js';
 import { dropFromPageCache } from '../../support/page-cache.js';
 
 const opened: number[] = [];
@@ -82,12 +83,13 @@ describe.each([
 
   test('gives back its descriptors, also after an error', async () => {
     const file = fileOf(randomBytes(3 * READ), isCold);
-    const before = readdirSync('/proc/self/fd').length;
+    const before = openDescriptors();
+    expect(before).toHaveLength(1);
     const memory = passingMemory(2 * READ, file.path);
     await passed(file, memory);
     const used = passOver(file, memory, () => Promise.reject(new Error('enough')));
     await expect(used).rejects.toThrow('enough');
-    expect(readdirSync('/proc/self/fd').length).toBe(before);
+    expect(openDescriptors()).toEqual(before);
   });
 });
 

@@ -1,7 +1,6 @@
 /** Resources of a closed file: none, or those of its tensors. */
 import {
   appendFileSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -14,12 +13,12 @@ import { describe, expect, test } from 'vitest';
 import { loadFile, safeOpen } from '../../../src/index.js';
 import { giveUpSpares } from '../../../src/platform/io/spare-descriptors.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { openDescriptors } from '../../support/open-descriptors.js';
 
 const entries = [{ name: 't', dtype: 'U8', shape: [2 ** 16] }] as const;
 const bytes = countedBytes(2 ** 16);
 const changed = expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' });
 
-const descriptors = (): number => readdirSync('/proc/self/fd').length;
 const mapped = (path: string): boolean => readFileSync('/proc/self/maps', 'utf8').includes(path);
 
 function replace(path: string, name: string): void {
@@ -32,45 +31,41 @@ describe.runIf(process.platform === 'linux')('closing', () => {
   test.each(['mmap', 'read'] as const)(
     'without tensors frees all at once (%s)',
     async (storage) => {
-      const before = descriptors();
       const path = writeTemporary(entries);
       const file = safeOpen(path, { storage });
       file.info('t');
       await file.prefetch();
       await file.readTensors();
       file.close();
-      expect([descriptors(), mapped(path)]).toEqual([before, false]);
+      expect([openDescriptors(), mapped(path)]).toEqual([[], false]);
     },
   );
 
   test('a mapped file keeps the mapping and not the descriptor', () => {
-    const before = descriptors();
     const path = writeTemporary(entries);
     const file = safeOpen(path, { storage: 'mmap' });
     const tensor = file.getTensor('t');
     file.close();
-    expect([descriptors(), mapped(path)]).toEqual([before, true]);
+    expect([openDescriptors(), mapped(path)]).toEqual([[], true]);
     expect(tensor.bytes).toEqual(bytes);
   });
 
   test('a file that is read keeps the descriptor until the last tensor has its bytes', () => {
-    const before = descriptors();
     const file = safeOpen(writeTemporary(entries), { storage: 'read' });
     const tensor = file.getTensor('t');
     const row = tensor.slice([1, 3]);
     file.close();
-    expect(descriptors()).toBe(before + 1);
+    expect(openDescriptors()).toHaveLength(1);
     expect(tensor.bytes).toEqual(bytes);
-    expect(descriptors()).toBe(before + 1);
+    expect(openDescriptors()).toHaveLength(1);
     expect(row.bytes).toEqual(bytes.subarray(1, 3));
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
     expect(tensor.toFloat32()[2]).toBe(3);
   });
 
   test('loadFile leaves no descriptor', () => {
-    const before = descriptors();
     const tensors = loadFile(writeTemporary(entries), { storage: 'read' });
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
     expect(tensors.get('t')?.bytes).toEqual(bytes);
   });
 });
@@ -127,15 +122,14 @@ describe('a descriptor that was given up', () => {
   };
 
   test.runIf(process.platform === 'linux')('is opened again by the path', () => {
-    const before = descriptors();
     const { tensor } = opened();
-    expect(descriptors()).toBe(before + 1);
+    expect(openDescriptors()).toHaveLength(1);
     giveUpSpares();
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
     expect(tensor.slice([5, 7]).bytes).toEqual(bytes.subarray(5, 7));
-    expect(descriptors()).toBe(before + 1);
+    expect(openDescriptors()).toHaveLength(1);
     expect(tensor.bytes).toEqual(bytes);
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
   });
 
   test('of a file that was replaced or changed since is an error', () => {

@@ -1,6 +1,6 @@
 /** The files that `convert` opens in a folder, which parts it reads, within which limits; and that it closes them. */
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { safeOpen, saveCheckpoint, saveFile } from '../../../src/index.js';
 import { type ConversionOptions, convert } from '../../../src/write/convert/convert.js';
@@ -10,6 +10,7 @@ import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { openDescriptors } from '../../support/open-descriptors.js';
 import { Random } from '../../support/random.js';
 import { equalTensors, filled } from '../../support/saved-tensors.js';
 
@@ -32,6 +33,13 @@ function folderOf(files: Readonly<Record<string, string>>): string {
   mkdirSync(folder);
   for (const [name, from] of Object.entries(files)) cpSync(from, join(folder, name));
   return folder;
+}
+
+/** A copy in the temporary folder; gives its path. */
+function copied(path: string): string {
+  const copy = temporaryPath(basename(path));
+  cpSync(path, copy);
+  return copy;
 }
 
 /** Adds an index to a folder; gives its path. */
@@ -207,32 +215,30 @@ describe('limits', () => {
 });
 
 describe('the source is closed', () => {
-  const descriptors = (): number => readdirSync('/proc/self/fd').length;
   const shards = (): Record<string, string> => ({
     '1.bin': torchFile({ a: 1 }),
     '2.bin': torchFile({ b: 2 }),
   });
   const sources: Record<string, () => string> = {
-    torch: () => torchFile({ a: 1 }),
+    torch: () => copied(torchFile({ a: 1 })),
     'torch in two files': () => withIndex(folderOf(shards()), { a: '1.bin', b: '2.bin' }),
-    NumPy: () => fixturePath('np-savez.npz'),
-    safetensors: () => fixturePath('safetensors-as-bin.bin'),
+    NumPy: () => copied(fixturePath('np-savez.npz')),
+    safetensors: () => copied(fixturePath('safetensors-as-bin.bin')),
   };
 
   it.each(Object.keys(sources))('at the end and after an error: %s', async (name) => {
     const source = sources[name]?.() as string;
-    const before = descriptors();
     await converted(source);
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
     await expect(converted(source, { names: ['none'] })).rejects.toThrow('none');
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
     const below = join(source, 'model.safetensors');
     await expect(convert(source, below, fast)).rejects.toMatchObject({ code: 'EEXIST' });
-    expect(descriptors()).toBe(before);
+    expect(openDescriptors()).toEqual([]);
   });
 
   it('when what it holds is damaged', async () => {
-    const damaged = legacyFile(dict([unicode('out'), tensor('0', [2], [9])]), { 0: 2 });
+    const damaged = copied(legacyFile(dict([unicode('out'), tensor('0', [2], [9])]), { 0: 2 }));
     const lacking = withIndex(folderOf(shards()), { a: '1.bin', c: '2.bin' });
     const folder = temporaryPath('sharded');
     const { path, files } = await saveCheckpoint(folder, equalTensors(16, 'a', 'b'), {
@@ -242,12 +248,11 @@ describe('the source is closed', () => {
     const index = readFileSync(path, 'utf8').replace('"b":', '"c":');
     writeFileSync(path, index);
     expect(files).toHaveLength(2);
-    const before = descriptors();
     for (const source of [damaged, lacking, path]) {
       await expect(converted(source)).rejects.toMatchObject({
         code: expect.stringMatching(/^SAFETENSORS_IN/),
       });
-      expect(descriptors()).toBe(before);
+      expect(openDescriptors()).toEqual([]);
     }
   });
 });

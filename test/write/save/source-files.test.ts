@@ -27,6 +27,7 @@ import {
 import { memoryEntries } from '../../../src/write/input/tensor-input.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { openDescriptors } from '../../support/open-descriptors.js';
 import { measureInChild } from '../../support/run-child.js';
 
 const COUNT = 20_000;
@@ -317,25 +318,29 @@ test.runIf(process.platform === 'linux')(
   () => {
     const other = `${source}.2`;
     saveFileSync(other, tensors, { durable: false });
-    const [x, y] = [safeOpen(source).getTensor('x'), safeOpen(other).getTensor('y')];
+    // Keeps both files open: the garbage collector closes a dropped file at any time.
+    using one = safeOpen(source);
+    using two = safeOpen(other);
+    const [x, y] = [one.getTensor('x'), two.getTensor('y')];
     appendFileSync(other, 'x');
-    const before = readdirSync('/proc/self/fd').length;
+    const before = openDescriptors();
+    expect(before).toHaveLength(2);
     expect(() => new BorrowedFiles(memoryEntries({ x, y }))).toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED', path: other }),
     );
-    expect(readdirSync('/proc/self/fd').length).toBe(before);
+    expect(openDescriptors()).toEqual(before);
   },
 );
 
 test.runIf(process.platform === 'linux')(
   'descriptors are lent once per file, and given back',
   () => {
-    const file = safeOpen(source);
-    const before = readdirSync('/proc/self/fd').length;
+    using file = safeOpen(source);
+    expect(openDescriptors()).toHaveLength(1);
     const sources = new BorrowedFiles(memoryEntries(file));
-    expect(readdirSync('/proc/self/fd').length).toBe(before + 1);
+    expect(openDescriptors()).toHaveLength(2);
     sources.verify();
     sources.end();
-    expect(readdirSync('/proc/self/fd').length).toBe(before);
+    expect(openDescriptors()).toHaveLength(1);
   },
 );

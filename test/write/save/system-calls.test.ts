@@ -19,6 +19,7 @@ import { MAX_LOCK_TRIES } from '../../../src/write/replacement/locks.js';
 import { replaceFile } from '../../../src/write/save/replace-file.js';
 import { type Call, intercept, systemError } from '../../support/intercept.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
+import { type OpenDescriptor, openDescriptors } from '../../support/open-descriptors.js';
 
 const A = { dtype: 'U8', shape: [3], data: countedBytes(3) } as const;
 const isLinux = process.platform === 'linux';
@@ -42,17 +43,6 @@ function count(...names: string[]): () => number {
 }
 
 const names = (): string[] => fs.readdirSync(dirname(path)).sort();
-
-/** How many descriptors are open on a file. */
-function descriptorsOf(file: string): number {
-  return fs.readdirSync('/proc/self/fd').filter((fd) => {
-    try {
-      return fs.readlinkSync(`/proc/self/fd/${fd}`) === file;
-    } catch {
-      return false;
-    }
-  }).length;
-}
 
 type Options = { durable?: boolean };
 
@@ -134,18 +124,21 @@ describe('a stream', () => {
 describe.runIf(isLinux)('descriptors of a source', () => {
   const source = (): string => temporaryPath('source');
   let tensor: Tensor;
-  let before: number;
+  let before: readonly OpenDescriptor[];
 
   beforeEach(() => {
     saveFileSync(source(), { A });
-    tensor = safeOpen(source()).getTensor('A');
-    before = descriptorsOf(source());
+    const file = safeOpen(source());
+    onTestFinished(() => file.close());
+    tensor = file.getTensor('A');
+    before = openDescriptors(source());
+    expect(before).toHaveLength(1);
   });
 
   test('are given back before the new file takes its place: Windows replaces no open file', async () => {
     const seen: unknown[] = [];
     intercept('rename', (own, args) => {
-      seen.push(descriptorsOf(source()));
+      seen.push(openDescriptors(source()));
       return own(...args);
     });
     const layout = layOut(readTensorsAndStreams({ tensor }), {});
@@ -161,9 +154,9 @@ describe.runIf(isLinux)('descriptors of a source', () => {
     };
     const last = { dtype: 'U8', shape: [1], data } as const;
     await expect(saveFile(path, { tensor, last })).rejects.toThrow('no more');
-    expect(descriptorsOf(source())).toBe(before);
+    expect(openDescriptors(source())).toEqual(before);
     saveFileSync(path, { tensor });
-    expect(descriptorsOf(source())).toBe(before);
+    expect(openDescriptors(source())).toEqual(before);
   });
 
   test('a source that changes while saveFileSync writes ends it, and the old file stays', () => {

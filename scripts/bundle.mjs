@@ -217,9 +217,9 @@ function begins(pattern) {
 const inCore = (id) =>
   id === join(root, 'src/index.ts') ||
   // What remote reading shares with files that load late, and with the command line, stays out of those.
-  begins('platform/storage/|platform/io/threads|file/shards/pipeline-files|file/cache/environment')(
-    id,
-  ) ||
+  begins(
+    'platform/storage/|platform/io/threads|file/shards/pipeline-files|file/cache/environment|inspect/number-texts',
+  )(id) ||
   /^\0(?!late-function)/.test(id);
 
 /** Whether the command line gets a copy of a module. What opens addresses is a large part of its chunk. */

@@ -84,6 +84,7 @@ export type { StorageKind } from './tensor/storage/storage.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { ConfigMismatch } from './write/checkpoint/cast-config.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './write/checkpoint/execute-plan.js';
 export type { CheckpointLayoutOptions } from './write/checkpoint/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './write/checkpoint/other-files.js';
@@ -110,6 +111,7 @@ export { type DetectedFormat, detectFormat } from './write/convert/detect-format
 export type { SourceTensorInfo } from './write/convert/source.js';
 export type { SerializedStream } from './write/input/serialized.js';
 export type { LockOptions } from './write/replacement/locks.js';
+export type { OverwriteOptions, ReplacedFile } from './write/replacement/replaced-files.js';
 export type { SaveSyncOptions } from './write/save/save.js';
 export type {
   SelectableInfo,

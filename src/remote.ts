@@ -70,6 +70,7 @@ export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { ConfigMismatch } from './write/checkpoint/cast-config.js';
 export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
 export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
 export type { SerializedStream } from './write/input/serialized.js';
@@ -84,6 +85,7 @@ export type {
 } from './write/input/tensor-input.js';
 export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
 export type { LockOptions } from './write/replacement/locks.js';
+export type { OverwriteOptions, ReplacedFile } from './write/replacement/replaced-files.js';
 export { type SummedStreamOptions, serialize, serializeStream } from './write/save/serialize.js';
 export type {
   SelectableInfo,

@@ -15,7 +15,7 @@ import { pageCommand } from './commands/page.js';
 import { scanCommand } from './commands/scan.js';
 import { serveCommand } from './commands/serve.js';
 import { showCommand } from './commands/show.js';
-import { mergeCommand, splitCommand } from './commands/split.js';
+import { joinCommand, splitCommand } from './commands/split.js';
 import { verifyCommand } from './commands/verify.js';
 
 export const COMMANDS: Readonly<Record<string, Command>> = {
@@ -28,7 +28,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   hash: hashCommand,
   convert: convertCommand,
   split: splitCommand,
-  merge: mergeCommand,
+  join: joinCommand,
   download: downloadCommand,
   scan: scanCommand,
   serve: serveCommand,

@@ -62,3 +62,8 @@ export async function printed(args: readonly string[], terminal?: Terminal): Pro
 export function golden(name: string): string {
   return `../../fixtures/cli/${name}.txt`;
 }
+
+/** The arguments for the target of a command that writes: an option of `join`, which takes any number of sources. */
+export function toTarget(command: string, target: string): string[] {
+  return command === 'join' ? ['-o', target] : [target];
+}

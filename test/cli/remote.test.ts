@@ -182,7 +182,7 @@ describe('of a server', () => {
     const folder = temporaryPath('folder');
     mkdirSync(folder, { recursive: true });
     const path = join(folder, 'one.safetensors');
-    const args = ['download', server.url('one.safetensors?query=1'), folder, '--json'];
+    const args = ['download', server.url('one.safetensors?query=1'), folder, '--force', '--json'];
     for (const more of [['--dry-run'], [], ['--filter', 'model.layers.0.*']]) {
       expect(JSON.parse(await printed([...args, ...more])).path).toBe(path);
     }
@@ -193,9 +193,8 @@ describe('of a server', () => {
       const { path: found } = JSON.parse(await printed([...more, ...options]));
       expect(found).toBe(join(folder, 'one more.safetensors'));
     }
-    const missing = join(folder, 'missing', '/');
-    const { code } = await call(['download', server.url('one.safetensors'), missing]);
-    expect(code).toBe(2);
+    const named = await call(['download', server.url('one.safetensors'), join(folder, 'x.gguf')]);
+    expect([named.code, named.stderr]).toEqual([2, expect.stringContaining('.gguf files are not')]);
   });
 
   it.each([
@@ -221,9 +220,9 @@ describe('of a server', () => {
       tag: '',
     };
     server.files.set('get', { bytes, tag });
-    const args = ['download', server.url('get?file=a'), temporaryPath('x.bin'), '--json'];
+    const args = ['download', server.url('get?file=a'), temporaryPath('x.safetensors'), '--json'];
     const { files } = JSON.parse(await printed(args));
-    expect(files).toEqual([{ name: 'x.bin', byteLength: bytes.length }]);
+    expect(files).toEqual([{ name: 'x.safetensors', byteLength: bytes.length }]);
   });
 
   it('download is for what is somewhere else', async () => {
@@ -242,7 +241,7 @@ describe('of a server', () => {
 
   it.each([
     ['split', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
-    ['merge', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
+    ['join', ['-o', 'folder'], 'safetensors-mmap download SOURCE TARGET'],
     ['convert', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
     ['scan', [], 'download it first'],
   ])('%s needs local files, and says what to do', async (name, args, advice) => {

@@ -14,7 +14,7 @@ import {
   writeCheckpoint,
 } from '../support/make-checkpoint.js';
 import { temporaryPath } from '../support/make-file.js';
-import { call, printed } from './call.js';
+import { call, printed, toTarget } from './call.js';
 
 const INDEX = 'model.safetensors.index.json';
 const ID = 'org/name';
@@ -116,11 +116,11 @@ describe.each(Object.entries(PLACES))('%s', (place, sourceOf) => {
 });
 
 describe('what is in the cache of the Hub', () => {
-  it('can be split, merged and converted, and its hashes are compared', async () => {
+  it('can be split, joined and converted, and its hashes are compared', async () => {
     await printed(['download', `hf://${ID}`, 'cache']);
-    for (const command of ['split', 'merge', 'convert']) {
+    for (const command of ['split', 'join', 'convert']) {
       const target = temporaryPath(command);
-      await printed([command, ID, target]);
+      await printed([command, ID, ...toTarget(command, target)]);
       expect((await call(['diff', ID, target])).code).toBe(0);
     }
     const [{ claims }] = JSON.parse(await printed(['hash', ID, '--json'])).files;

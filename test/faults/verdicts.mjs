@@ -5,6 +5,13 @@ import { differences } from './states.mjs';
 /** Leftovers of a checkpoint's save whose error came after the switch; the next save removes them. */
 const INTERIM = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.(?:tmp|safetensors)$/;
 
+/** The record of a save whose error came after the switch, or that could not delete a file. */
+const RECORD = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{8}\.replacing$/;
+
+/** The record of a folder's repository, and the calls that write it. */
+const REPOSITORY = /(?:^|\/)\.safetensors-mmap-repository\.json$/;
+const RECORDING = /\/\.safetensors-mmap-(?:repository\.json|[0-9a-f]{16}\.tmp)$/;
+
 /** Files of a checkpoint. */
 const WEIGHTS = /^model\/(?:(?:part|unet)\/)?model(?:-\d+-of-\d+)?\.safetensors(?:\.index\.json)?$/;
 
@@ -44,7 +51,7 @@ function isDocumented({ operation, fault, outcome, state, before, after, content
   if (isFolder && isSame(without(state, ...notes), without(after, ...notes))) return true;
   if (operation.isCheckpoint && contents.now === contents.after) {
     // Files beside the weights follow one by one.
-    const others = [...without(state, INTERIM, WEIGHTS, KEPT)];
+    const others = [...without(state, INTERIM, RECORD, WEIGHTS, KEPT)];
     return others.every((entry) => {
       const other = new Map([entry]);
       return [before, after].some((whole) => {
@@ -77,6 +84,10 @@ export function objections(end) {
   if (error === undefined) {
     if (value !== whole.value && !isUndeleted(value, hit)) found.push('the result is another one');
     const ignored = operation.group === 'download' ? [INTERIM, KEPT] : [INTERIM];
+    // The next save deletes the file.
+    if (isUndeleted(value, hit) || RECORD.test(hit)) ignored.push(RECORD);
+    // Without its record, a folder needs `overwrite` for the next version.
+    if (operation.group === 'download' && RECORDING.test(hit)) ignored.push(REPOSITORY);
     const isLeft = (path) => hit === join(root, path);
     const left = differences(without(state, ...ignored), without(after, ...ignored)).filter(
       (text) => !(text.endsWith(' is left') && isLeft(text.slice(0, -8))),
@@ -115,12 +126,13 @@ export function objectionsAfter({ operation, fault, outcome, after, root }, agai
 
 /** Whether a result says that a file of the old checkpoint could not be deleted, and which. */
 function isUndeleted(value, hit) {
-  const { undeleted = [] } = JSON.parse(value) ?? {};
+  const { undeleted = [] } = value?.startsWith('{') ? JSON.parse(value) : {};
   return undeleted.some((name) => hit.endsWith(`/${name}`));
 }
 
 /** Names of files that a killed process may leave. */
 export function isLeftOver(path) {
   const isTemporary = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{16}\.tmp$/.test(path);
-  return isTemporary || INTERIM.test(path) || KEPT.test(path) || path.endsWith('.header-backup');
+  const isOther = KEPT.test(path) || path.endsWith('.header-backup');
+  return isTemporary || INTERIM.test(path) || RECORD.test(path) || isOther;
 }

@@ -147,6 +147,7 @@ export const resharding = [
       reshard(join(root, 'source'), join(root, 'model'), {
         copyOtherFiles: true,
         maxShardSize: 2.25 * BYTE_LENGTH,
+        overwrite: true,
       }),
   ],
   [
@@ -177,12 +178,16 @@ export const converting = [
   [
     'convert to a file, verified',
     both(copied('zip-all-dtypes.pt'), file),
-    (root) => convert(join(root, 'zip-all-dtypes.pt'), pathIn(root), { verify: true }),
+    (root) => convert(join(root, 'zip-all-dtypes.pt'), pathIn(root), { overwrite: true }),
   ],
   [
     'convert to a folder',
     both(copied('np-savez.npz'), checkpoint('model', SHARD)),
-    (root) => convert(join(root, 'np-savez.npz'), join(root, 'model'), { maxShardSize: 100 }),
+    (root) =>
+      convert(join(root, 'np-savez.npz'), join(root, 'model'), {
+        maxShardSize: 100,
+        overwrite: true,
+      }),
   ],
   [
     'convert of a pipeline in an archive',
@@ -191,7 +196,8 @@ export const converting = [
       checkpoint('model/unet', SMALL_SHARD),
       put('model/model_index.json', '{"old":1}'),
     ),
-    (root) => convert(join(root, 'source.dduf'), join(root, 'model'), SHARD),
+    (root) =>
+      convert(join(root, 'source.dduf'), join(root, 'model'), { ...SHARD, overwrite: true }),
   ],
 ];
 
@@ -199,7 +205,11 @@ export const downloading = [
   [
     'download of a file',
     file,
-    (root) => download('https://models.example/new.safetensors', pathIn(root), { fetch: fetchNew }),
+    (root) =>
+      download('https://models.example/new.safetensors', pathIn(root), {
+        fetch: fetchNew,
+        overwrite: true,
+      }),
   ],
   [
     'download of tensors',
@@ -207,13 +217,15 @@ export const downloading = [
     (root) =>
       download('https://models.example/new.safetensors', pathIn(root), {
         fetch: fetchNew,
+        overwrite: true,
         names: ['b', 'd'],
       }),
   ],
   [
     'download of a folder',
     checkpoint('model', SMALL_SHARD),
-    (root) => download(`hf://${REPOSITORY}`, join(root, 'model'), { fetch: fetchOnce }),
+    (root) =>
+      download(`hf://${REPOSITORY}`, join(root, 'model'), { fetch: fetchOnce, overwrite: true }),
     'hub',
   ],
   [

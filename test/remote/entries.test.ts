@@ -11,6 +11,7 @@ const CALLS = ['SelectionError', 'download'];
 const TYPES = [
   'SelectionReport',
   'CastTarget',
+  'ConfigMismatch',
   'DownloadOptions',
   'DownloadPlan',
   'DownloadResult',
@@ -18,6 +19,8 @@ const TYPES = [
   'DryRun',
   'MaybeDryRun',
   'LockOptions',
+  'OverwriteOptions',
+  'ReplacedFile',
   'PlannedDownload',
   'PlannedFile',
   'RequestEvent',

@@ -209,7 +209,8 @@ async function downloadFile(lane) {
   const ms = lane.random.from(5, 50, 60_000, 60_000);
   const isEnded = await aborted(
     ms,
-    (signal) => download(lane.url(name), path, { signal, durable: lane.random.chance(0.1) }),
+    (signal) =>
+      download(lane.url(name), path, { signal, overwrite: true, durable: lane.random.chance(0.1) }),
     codes,
   );
   if (isEnded) return;

@@ -135,7 +135,7 @@ async function checkpoint(lane) {
   await checkTensors(opened, { version, rows });
   const target = join(lane.folder, 'resharded');
   const isEnded = await aborted(lane.random.from(2, 20, 60_000), (signal) =>
-    reshard(folder, target, { maxShardSize: '200KB', durable: false, signal }),
+    reshard(folder, target, { maxShardSize: '200KB', durable: false, overwrite: true, signal }),
   );
   if (!isEnded) {
     const resharded = await openFolder(lane, target);
@@ -153,7 +153,7 @@ async function convertTorch(lane) {
   await putFile(source, torchFile(await makeTensors(version, rows)));
   const options = { ...saveOptions(lane, version, rows), dtype: lane.random.from('F16', 'F32') };
   const isAborted = await aborted(lane.random.from(1, 10, 60_000, 60_000), (signal) =>
-    convert(source, target, { ...options, signal }),
+    convert(source, target, { ...options, overwrite: true, signal }),
   );
   if (!isAborted) {
     const file = await openAnyhow(lane, target);

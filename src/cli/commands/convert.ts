@@ -8,6 +8,7 @@ import { OTHER_FILES, requireHere } from './split.js';
 import {
   convertLocal,
   DRY_RUN,
+  FORCE,
   isDryRun,
   SELECTION,
   SHARD_SIZE,
@@ -21,6 +22,12 @@ const STANDARD_OUTPUT = '-';
 /** Options of a target that is a folder. */
 const OF_FOLDERS = ['max-shard-size', 'copy-other-files'];
 
+/** Options of a target that is a path. */
+const OF_PATHS = ['force'];
+
+/** What the standard output replaces. */
+const NOTHING_OLD = { deleted: [], replaced: [] };
+
 /** Writes one file to the standard output, and its report to the other one. */
 async function convertToOutput(
   context: CommandContext,
@@ -30,6 +37,9 @@ async function convertToOutput(
   const { stdout, stderr } = context;
   const given = OF_FOLDERS.find((name) => options[name] !== undefined);
   if (given !== undefined) throw new UsageError(`--${given} is for folders; - is one file`);
+  const needless = OF_PATHS.find((name) => options[name] !== undefined);
+  if (needless !== undefined)
+    throw new UsageError(`--${needless} is for paths; - replaces nothing`);
   const isDry = isDryRun(options);
   if (stdout.isTerminal && !isDry) {
     throw new UsageError('expected the standard output to be a file or a pipe, found a terminal');
@@ -37,23 +47,34 @@ async function convertToOutput(
   const { convertStream } = await import('../../convert.js');
   const reporting = isDry ? context : { ...context, stdout: stderr };
   const target = { source, target: STANDARD_OUTPUT, label: 'converting' };
-  await write(reporting, options, target, async ({ dryRun, onProgress, ...selected }) => {
-    const { path } = chosenAt(source, repositoryChoice(options));
-    const made = await convertStream(path, { ...foreignChoices(options), ...selected });
-    const { stream, close, overflowed, ...facts } = made;
-    const outcome = { ...facts, files: [STANDARD_OUTPUT], index: null, deleted: [], copied: [] };
-    if (dryRun) {
-      close();
-      return outcome;
-    }
-    let bytes = 0;
-    for await (const piece of stream) {
-      await context.writeBytes(piece);
-      bytes += piece.length;
-      onProgress({ bytes, totalBytes: stream.byteLength });
-    }
-    return { ...outcome, overflowed };
-  });
+  await write(
+    reporting,
+    options,
+    target,
+    async ({ dryRun, overwrite, onProgress, ...selected }) => {
+      const { path } = chosenAt(source, repositoryChoice(options));
+      const made = await convertStream(path, { ...foreignChoices(options), ...selected });
+      const { stream, close, overflowed, ...facts } = made;
+      const outcome = {
+        ...facts,
+        files: [STANDARD_OUTPUT],
+        index: null,
+        ...NOTHING_OLD,
+        copied: [],
+      };
+      if (dryRun) {
+        close();
+        return outcome;
+      }
+      let bytes = 0;
+      for await (const piece of stream) {
+        await context.writeBytes(piece);
+        bytes += piece.length;
+        onProgress({ bytes, totalBytes: stream.byteLength });
+      }
+      return { ...outcome, overflowed };
+    },
+  );
 }
 
 export const convertCommand: Command = {
@@ -63,13 +84,15 @@ export const convertCommand: Command = {
   description:
     'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
     '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
-    'output. A pipeline of diffusers, a folder or a DDUF archive, becomes a folder with all of its files. Never runs code from the source, and compares the written files with it.',
+    'output. A pipeline of diffusers, a folder or a DDUF archive, becomes a folder with all of its files. Never runs code from the source, and compares the written files with it. ' +
+    'Weight files that TARGET holds are replaced only with --force.',
   options: {
     ...SELECTION,
     ...SHARD_SIZE,
     ...OTHER_FILES,
     ...REPOSITORY,
     ...FOREIGN_OPTIONS,
+    ...FORCE,
     ...DRY_RUN,
   },
   positionals: [2, 2],

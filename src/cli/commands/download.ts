@@ -2,6 +2,7 @@
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import type { ReplacedFile } from '../../index.js';
 import { bytesText, plural } from '../../inspect/number-texts.js';
 import type { DownloadOptions } from '../../remote.js';
 import { progressOn } from '../output/progress.js';
@@ -24,8 +25,11 @@ import {
   castResult,
   DRY_RUN,
   deletedLines,
+  FORCE,
   isDryRun,
+  isForced,
   leftOutLines,
+  replacedLines,
   requireCast,
   SELECTION,
   SHARD_SIZE,
@@ -46,6 +50,8 @@ interface DownloadCommandResult extends CastResult {
   readonly presentByteLength: number;
   /** Names of an earlier checkpoint's files to delete, or deleted. */
   readonly deleted: readonly string[];
+  /** Existing files that were replaced or deleted, or would be. */
+  readonly replaced: readonly ReplacedFile[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
 }
@@ -78,7 +84,7 @@ const NOTHING_RECEIVED = { receivedByteLength: 0, presentByteLength: 0 };
 
 function downloadLines(result: DownloadCommandResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
-  const { receivedByteLength, presentByteLength, deleted, leftOut } = result;
+  const { receivedByteLength, presentByteLength, deleted, replaced, leftOut } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
     : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} already there`;
@@ -90,6 +96,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
     ),
     ...leftOutLines(leftOut, dryRun),
     ...castLines(result, style),
+    ...replacedLines(replaced, deleted, dryRun),
     ...deletedLines(deleted, dryRun),
   ];
 }
@@ -130,12 +137,13 @@ export const downloadCommand: Command = {
   summary: 'downloads remote files',
   usage: 'download SOURCE TARGET',
   description:
-    'Downloads a model or a pipeline of diffusers from the Hub, or a model from any server, with the files beside it, to a path, into a folder, or into ' +
-    "the Hub's cache (with the word cache as TARGET), and checks hashes. In an existing folder, such as `.`, a " +
-    'single file keeps its name. Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
+    'Downloads a model or a pipeline of diffusers from the Hub, or a model from any server, with the files beside it, and checks hashes. ' +
+    "TARGET is a path that ends in .safetensors, for one file, or a folder, such as `.`, or the word cache for the Hub's " +
+    'cache. Weight files that TARGET holds are replaced only with --force, or if they came from the same repository. ' +
+    'Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
     'or --dequantize it fetches only these tensors and writes new files. With --files and --ignore it takes any files ' +
     'of a repository, of a dataset (hf://datasets/org/name) or of a Space.',
-  options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...REPOSITORY, ...DRY_RUN },
+  options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
     if (!isRemote(source)) {
@@ -148,7 +156,7 @@ export const downloadCommand: Command = {
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
     const chosen = { ...patternsOf(options), ...repositoryChoice(options), maxShardSize };
-    const choices = { ...chosen, signal, onProgress, dryRun };
+    const choices = { ...chosen, signal, onProgress, dryRun, overwrite: isForced(options) };
     await requireCast(context, options, source, () =>
       selecting(options, (selection) =>
         remote.download(source, target, { ...selection, ...choices, dryRun: true }),
@@ -161,7 +169,7 @@ export const downloadCommand: Command = {
         throw signal.aborted ? interruptedDownload(target) : error;
       })
       .finally(() => progress.end());
-    const { path, commit, files, byteLength, deleted, leftOut } = downloaded;
+    const { path, commit, files, byteLength, deleted, replaced, leftOut } = downloaded;
     const received = 'receivedByteLength' in downloaded ? downloaded : NOTHING_RECEIVED;
     const { receivedByteLength, presentByteLength } = received;
     printResult<DownloadCommandResult>(
@@ -169,7 +177,7 @@ export const downloadCommand: Command = {
       options,
       {
         ...{ source, path, dryRun, commit, byteLength },
-        ...{ receivedByteLength, presentByteLength, deleted, leftOut },
+        ...{ receivedByteLength, presentByteLength, deleted, replaced, leftOut },
         ...castResult(downloaded),
         // A single file is listed by its name in the target.
         files: files.map(({ name, path: at, byteLength: length }) => {

@@ -40,6 +40,11 @@ const ADVICE: readonly Advice[] = [
     said: 'leave `inPlace` out, or save with `reserve` to leave room',
     elsewhere: 'without --in-place the file is written anew',
   },
+  {
+    said: 'pass overwrite: true to replace them',
+    here: ['force', 'pass --force to replace them'],
+    elsewhere: 'choose another target',
+  },
   { said: ', or wait longer with `lockTimeout`', elsewhere: '' },
   {
     said: 'the file system cannot sync files: pass { durable: false }',

@@ -1,12 +1,20 @@
-/** `split` and `merge`: write a checkpoint with another size of files. */
+/** `split` and `join`: write a checkpoint with another size of files. */
 
 import { reshard } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
-import { DUPLICATES, mergeSeveral } from './merge-several.js';
+import { DUPLICATES, joinSeveral } from './join-several.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
-import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
+import {
+  convertLocal,
+  DRY_RUN,
+  FORCE,
+  SELECTION,
+  SHARD_SIZE,
+  shardSizeOf,
+  write,
+} from './written.js';
 
 /** Files beside the weights. */
 export const OTHER_FILES: CommandOptions = {
@@ -27,8 +35,8 @@ export const splitCommand: Command = {
   usage: 'split SOURCE FOLDER [--max-shard-size SIZE]',
   description:
     "Writes the tensors into a folder, in files of limited size and an index, as the Hub's libraries do. The " +
-    "folder may be the source's: the new files replace the old ones.",
-  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...DRY_RUN },
+    "folder may be the source's: the new files replace the old ones. Other weight files in it are replaced only with --force.",
+  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
@@ -42,20 +50,32 @@ export const splitCommand: Command = {
   },
 };
 
-export const mergeCommand: Command = {
-  summary: 'writes checkpoints in one file',
-  usage: 'merge SOURCE TARGET',
+export const joinCommand: Command = {
+  summary: 'writes the tensors of shards or several files into one file',
+  usage: 'join SHARDS… -o TARGET',
   description:
-    'Writes all tensors of a checkpoint, or of several (merge A B C TARGET), into one file: TARGET is a path that ' +
-    'ends in .safetensors, or a folder, which gets model.safetensors.',
-  options: { ...SELECTION, ...DUPLICATES, ...OTHER_FILES, ...REPOSITORY, ...DRY_RUN },
-  positionals: [2, Number.POSITIVE_INFINITY],
+    'Writes all tensors of a sharded checkpoint, or of several files (join A B C -o TARGET), into one file: TARGET is a ' +
+    'path that ends in .safetensors, or a folder, which gets model.safetensors. Weight files that TARGET holds are ' +
+    'replaced only with --force.',
+  options: {
+    output: { type: 'string', short: 'o', value: 'TARGET', help: 'the new file, or its folder' },
+    ...SELECTION,
+    ...DUPLICATES,
+    ...OTHER_FILES,
+    ...REPOSITORY,
+    ...FORCE,
+    ...DRY_RUN,
+  },
+  positionals: [1, Number.POSITIVE_INFINITY],
   async run(context, arguments_, options) {
-    const sources = arguments_.slice(0, -1).map(requireHere);
-    const target = arguments_.at(-1) ?? '';
+    const { output: target } = options;
+    if (typeof target !== 'string') {
+      throw new UsageError('-o TARGET is missing: the new file, or its folder');
+    }
+    const sources = arguments_.map(requireHere);
     const [source = ''] = sources;
     if (sources.length > 1) {
-      await mergeSeveral(context, sources, target, options);
+      await joinSeveral(context, sources, target, options);
       return 'done';
     }
     const isFile = target.endsWith('.safetensors');

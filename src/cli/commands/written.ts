@@ -6,7 +6,12 @@ import type {
   ConvertedCheckpoint,
   MaybeDryRun,
 } from '../../convert.js';
-import { type PlannedFile, splitStateDictIntoShards } from '../../index.js';
+import {
+  type ConfigMismatch,
+  type PlannedFile,
+  type ReplacedFile,
+  splitStateDictIntoShards,
+} from '../../index.js';
 import { bytesText, plural } from '../../inspect/number-texts.js';
 import { CAST_TARGETS, type CastTarget } from '../../tensor/float32/cast.js';
 import { progressOn } from '../output/progress.js';
@@ -97,8 +102,20 @@ export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | 
 }
 
 export const DRY_RUN: CommandOptions = {
-  'dry-run': { type: 'boolean', help: 'only says what would be written' },
+  'dry-run': {
+    type: 'boolean',
+    help: 'lists what would be written, replaced and deleted, and writes nothing',
+  },
 };
+
+export const FORCE: CommandOptions = {
+  force: { type: 'boolean', help: 'replaces weight files that TARGET holds' },
+};
+
+/** Whether a command may replace weights. */
+export function isForced(options: OptionValues): boolean {
+  return options['force'] === true;
+}
 
 /** Whether a command only plans. */
 export function isDryRun(options: OptionValues): boolean {
@@ -132,6 +149,8 @@ export interface CastResult {
   readonly uncast: readonly string[];
   /** Number of elements too large for the new dtype, by tensor; null in a plan, which cannot know it. */
   readonly overflowed: Readonly<Record<string, number>> | null;
+  /** Configurations that list a dtype which the tensors do not have; absent without such files. */
+  readonly configMismatches?: readonly ConfigMismatch[];
 }
 
 /** The part of the library's report for `--json`. */
@@ -140,8 +159,13 @@ export function castResult({
   dequantized,
   uncast,
   overflowed,
-}: Pick<WrittenOutcome, 'cast' | 'dequantized' | 'uncast' | 'overflowed'>): CastResult {
+  configMismatches = [],
+}: Pick<
+  WrittenOutcome,
+  'cast' | 'dequantized' | 'uncast' | 'overflowed' | 'configMismatches'
+>): CastResult {
   return {
+    ...(configMismatches.length === 0 ? {} : { configMismatches }),
     castCount: cast.length,
     dequantizedCount: dequantized.length,
     uncast,
@@ -151,7 +175,7 @@ export function castResult({
 
 /** Reports the effects of `--dtype` and `--dequantize`, and the tensors left unchanged. */
 export function castLines(
-  { castCount, dequantizedCount, uncast, overflowed }: CastResult,
+  { castCount, dequantizedCount, uncast, overflowed, configMismatches = [] }: CastResult,
   style: Style,
 ): string[] {
   const left = `${plural(uncast.length, 'tensor')} not cast, as parts of quantized weights`;
@@ -164,6 +188,11 @@ export function castLines(
         `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
       ),
     ),
+    ...configMismatches.map(({ name, declared, dtypes }) => {
+      const found = declared === null ? 'is not valid JSON' : `lists ${declared}`;
+      const text = `warning: ${name} ${found}, but the tensors are ${dtypes.join(' and ')}`;
+      return style.warning(visible(text, SHOWN_NAME_LENGTH));
+    }),
   ];
 }
 
@@ -182,6 +211,20 @@ export function deletedLines(names: readonly string[], isDry: boolean): string[]
   if (names.length === 0) return [];
   const what = isDry ? 'would delete' : 'deleted';
   return [`${what}, of an earlier checkpoint: ${namesText(names)}`];
+}
+
+/** Reports files that are gone: replaced by new ones, or deleted. */
+export function replacedLines(
+  replaced: readonly ReplacedFile[],
+  deleted: readonly string[],
+  isDry: boolean,
+): string[] {
+  const overwritten = replaced.filter(({ name }) => !deleted.includes(name));
+  if (overwritten.length === 0) return [];
+  const shown = overwritten.map(
+    ({ name, byteLength }) => `${visible(name, SHOWN_NAME_LENGTH)} (${bytesText(byteLength)})`,
+  );
+  return [`${isDry ? 'would replace' : 'replaced'}: ${shown.join(', ')}`];
 }
 
 /** The chosen tensors and their new dtypes. */
@@ -308,9 +351,11 @@ export interface WrittenResult extends CastResult {
   readonly skipped?: readonly string[];
   /** Names of an earlier checkpoint's deleted files. */
   readonly deleted: readonly string[];
+  /** Existing files that were replaced or deleted, without those of the source. */
+  readonly replaced: readonly ReplacedFile[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
-  /** The keys that led to the state dict; for `convert`, and `merge` into a file. */
+  /** The keys that led to the state dict; for `convert`, and `join` into a file. */
   readonly root?: readonly (string | number)[];
   /** The written name of each tensor by its dropped name; for the same commands. */
   readonly dropped?: Readonly<Record<string, string>>;
@@ -331,10 +376,12 @@ interface WrittenOutcome extends Converted {
   readonly copied?: readonly string[];
   readonly skipped?: readonly string[];
   readonly deleted: readonly string[];
+  readonly replaced: readonly ReplacedFile[];
   readonly leftOut: readonly string[];
   readonly cast: readonly string[];
   readonly dequantized: readonly string[];
   readonly uncast: readonly string[];
+  readonly configMismatches?: readonly ConfigMismatch[];
   /** Missing in a plan. */
   readonly overflowed?: ReadonlyMap<string, number>;
 }
@@ -349,19 +396,22 @@ export async function write(
       signal: AbortSignal;
       onProgress: ReturnType<typeof progressOn>['onProgress'];
       dryRun: boolean;
+      overwrite: boolean;
     },
   ) => Promise<WrittenOutcome>,
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
   const dryRun = isDryRun(options);
-  const choices = { signal: context.signal, onProgress: progress.onProgress, dryRun };
+  const overwrite = isForced(options);
+  const choices = { signal: context.signal, onProgress: progress.onProgress, dryRun, overwrite };
   const run = (isPlan: boolean): Promise<WrittenOutcome> =>
     selecting(options, (selection) => work({ ...selection, ...choices, dryRun: isPlan }));
   await requireCast(context, options, source, () => run(true));
   const outcome = await run(dryRun).finally(() => progress.end());
-  const { files, index, totalSize, deleted, leftOut, root, dropped, skipped = [] } = outcome;
+  const { files, index, totalSize, deleted, replaced, leftOut } = outcome;
+  const { root, dropped, skipped = [] } = outcome;
   printWritten(context, options, {
-    ...{ source, target, dryRun, files: tensorFiles(files), index, deleted },
+    ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
     ...{ byteLength: totalSize, copied: copiedFiles(outcome), leftOut, ...castResult(outcome) },
     ...(skipped.length === 0 ? {} : { skipped }),
     ...(root === undefined ? {} : { root }),
@@ -392,7 +442,7 @@ export function printWritten(
   result: WrittenResult,
 ): void {
   printResult(context, options, result, (written, style) => {
-    const { target, dryRun, files, byteLength, deleted } = written;
+    const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], leftOut, root = [], dropped = {} } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
@@ -404,6 +454,7 @@ export function printWritten(
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...leftOutLines(leftOut, dryRun),
       ...castLines(written, style),
+      ...replacedLines(replaced, deleted, dryRun),
       ...deletedLines(deleted, dryRun),
     ];
   });

@@ -73,23 +73,22 @@ export class FilenamePattern {
 
   /**
    * Whether a file of this name belongs to a checkpoint of this pattern, with any number of shards:
-   * it is the index, or has the prefix, perhaps a number, the suffix, and perhaps `.index.json`.
+   * it is the index in one of its spellings, or has the prefix, perhaps a number, and the suffix.
    * Prefix and suffix are taken literally; numbers have at least five ASCII digits. A backup or the
    * file of another variant does not belong to it.
    */
   owns(filename: string): boolean {
-    if (filename === this.indexFilename) return true;
-    const name = this.isIndex(filename) ? filename.slice(0, -INDEX_SUFFIX.length) : filename;
-    const numberEnd = name.length - this.#suffix.length;
+    if (this.isIndex(filename)) return true;
+    const numberEnd = filename.length - this.#suffix.length;
     if (numberEnd < this.#prefix.length) return false;
-    if (!name.startsWith(this.#prefix) || !name.endsWith(this.#suffix)) return false;
-    const place = name.slice(this.#prefix.length, numberEnd);
+    if (!filename.startsWith(this.#prefix) || !filename.endsWith(this.#suffix)) return false;
+    const place = filename.slice(this.#prefix.length, numberEnd);
     return place === '' || NUMBERED_END.test(place);
   }
 
-  /** Whether a file that belongs to it is an index, in either spelling, and not a shard. */
+  /** Whether a file is the index of this pattern, in either spelling of a variant. */
   isIndex(filename: string): boolean {
-    return filename === this.indexFilename || filename.endsWith(INDEX_SUFFIX);
+    return filename === this.indexFilename || filename === this.filename(1, 1) + INDEX_SUFFIX;
   }
 }
 

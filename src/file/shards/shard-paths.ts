@@ -17,6 +17,14 @@ export function hasWeightsExtension(name: string): boolean {
   return WEIGHTS.test(name);
 }
 
+/** The end of the name of an index, after the extension of the weights. */
+const INDEX_END = /\.index(?:\.[^.]+)?\.json$/i;
+
+/** Whether a file of this name holds weights, in whatever format, or is an index of such files. */
+export function hasWeightsName(name: string): boolean {
+  return hasWeightsExtension(name.replace(INDEX_END, ''));
+}
+
 const TORCH_HINT =
   ', a torch file: openTorchCheckpoint of safetensors-mmap/convert opens its index';
 

@@ -15,9 +15,15 @@ const INTERIM_EXTENSION = '.safetensors';
 
 const BACKUP_EXTENSION = '.header-backup';
 
+/** Extension of the record of a replacement that is under way. */
+const REPLACING_EXTENSION = '.replacing';
+
 /** Extensions of a download's files: the bytes received so far, and the record of finished files. */
 const PARTIAL_EXTENSION = '.incomplete';
 const RECORD_EXTENSION = '.downloaded';
+
+/** Name of a folder's record of the repository that its weights come from. */
+export const REPOSITORY_RECORD: string = `${PREFIX}repository.json`;
 
 /** The longest name that Linux and macOS take. */
 const MAX_FILE_NAME_BYTE_LENGTH = 255;
@@ -112,6 +118,11 @@ export class TemporaryNames {
   constructor(pattern: string) {
     const hash = createHash('sha256').update(pattern).digest('hex').slice(0, 8);
     this.#prefix = `${PREFIX}${hash}-`;
+  }
+
+  /** Name of the record of a replacement under way. */
+  get record(): string {
+    return this.#prefix.slice(0, -1) + REPLACING_EXTENSION;
   }
 
   /** A new name, in use until `release`. */

@@ -52,9 +52,36 @@ export function plainConfig(config: Uint8Array, dtype: string | null, path: stri
     const edits = new ConfigEdits(config, dtype).find();
     return edited(config, edits);
   } catch (error) {
-    if (!(error instanceof FormatError)) throw error;
-    const { message, cause } = error;
-    throw new QuantizationError('SAFETENSORS_QUANTIZATION_INVALID', message, { path, cause });
+    throw invalidConfig(error, path);
+  }
+}
+
+function invalidConfig(error: unknown, path: string): unknown {
+  if (!(error instanceof FormatError)) return error;
+  const { message, cause } = error;
+  return new QuantizationError('SAFETENSORS_QUANTIZATION_INVALID', message, { path, cause });
+}
+
+/** A configuration with another dtype. */
+export interface CastConfiguration {
+  readonly contents: Uint8Array;
+  /** The other dtypes that it listed before, without the prefix `torch.`; empty when the contents are the same. */
+  readonly declared: readonly string[];
+}
+
+/**
+ * Returns the configuration with another dtype of all weights, torch's name for it, at all places that list one. A
+ * section about quantization stays as it is.
+ *
+ * @throws As {@link plainConfig}
+ */
+export function castConfig(config: Uint8Array, dtype: string, path: string): CastConfiguration {
+  try {
+    const found = new ConfigEdits(config, dtype, true);
+    const contents = edited(config, found.find());
+    return { contents, declared: [...found.declared] };
+  } catch (error) {
+    throw invalidConfig(error, path);
   }
 }
 
@@ -72,15 +99,20 @@ export function parsedConfig(config: Uint8Array, path: string): unknown {
 class ConfigEdits {
   readonly #reader: JsonReader;
   readonly #dtype: string | null;
+  /** Whether all weights have the dtype, and nothing but the dtype changes. */
+  readonly #isCast: boolean;
   readonly #edits: Edit[] = [];
+  /** The other dtypes that a cast replaces. */
+  readonly declared: Set<string> = new Set();
 
-  constructor(config: Uint8Array, dtype: string | null) {
+  constructor(config: Uint8Array, dtype: string | null, isCast = false) {
     const replaced = replacePythonNumbers(config, (number) => '1'.repeat(number.length));
     const standard = new TextEncoder().encode(replaced);
     // Only a text that is not UTF-8 has another length, and is refused as it stands.
     const text = standard.length === config.length ? standard : config;
     this.#reader = new JsonReader(text, {}, CONFIG_TEXT);
     this.#dtype = dtype;
+    this.#isCast = isCast;
   }
 
   find(): readonly Edit[] {
@@ -100,19 +132,32 @@ class ConfigEdits {
       reader.peek();
       const begin = reader.at;
       const key = decodeString(reader.bytes, reader.readKey());
-      const isRemoved = SECTIONS.has(key);
+      const isSection = SECTIONS.has(key);
       const isObject = reader.peek() === OPEN_BRACE;
       const valueBegin = reader.at;
-      if (!isRemoved && isObject && key.endsWith('_config')) {
-        this.#object(key === 'text_config', depth + 1);
+      if (!isSection && isObject && key.endsWith('_config')) {
+        this.#object(this.#isCast || key === 'text_config', depth + 1);
       } else skipValue(reader, depth);
       const end = reader.at;
-      if (hasWeights && this.#dtype !== null && DTYPES.has(key)) {
+      const isDtype = hasWeights && this.#dtype !== null && DTYPES.has(key);
+      if (isDtype && (!this.#isCast || this.#isOther(valueBegin, end))) {
         this.#edits.push({ begin: valueBegin, end, text: JSON.stringify(this.#dtype) });
       }
-      members.push({ begin, end, isRemoved });
+      members.push({ begin, end, isRemoved: isSection && !this.#isCast });
     } while (reader.hasNext(CLOSE_BRACE));
     this.#remove(members);
+  }
+
+  /** Whether a value is the name of another dtype; null and `auto` stay. */
+  #isOther(begin: number, end: number): boolean {
+    const value: unknown = JSON.parse(
+      new TextDecoder().decode(this.#reader.bytes.subarray(begin, end)),
+    );
+    if (typeof value !== 'string' || value === 'auto') return false;
+    const name = value.replace(/^torch\./, '');
+    if (name === this.#dtype) return false;
+    this.declared.add(name);
+    return true;
   }
 
   /** Removes members with the commas behind them, those at the end with the comma before them. */

@@ -20,6 +20,7 @@ import {
   type LockOptions,
   requireLockTimeout,
 } from '../../write/replacement/locks.js';
+import type { OverwriteOptions } from '../../write/replacement/replaced-files.js';
 import {
   readSelection,
   SELECTION_OPTIONS,
@@ -34,6 +35,7 @@ import { type DownloadPlan, type DownloadResult, runDownload } from './run-downl
 export interface DownloadOptions
   extends TransferOptions,
     LockOptions,
+    OverwriteOptions,
     SelectionOptions,
     SourceChoice {
   /**
@@ -83,6 +85,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   maxShardSize: true,
   files: true,
   ignore: true,
+  overwrite: true,
   durable: true,
   dryRun: true,
   variant: true,
@@ -95,13 +98,14 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * README …), or the pipeline of diffusers that `openRemotePipeline` would open, with its folders; for the URL or id of an
  * index the index and its shards; for any other URL or id one file. `source` is as for `openRemote`.
  *
- * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything else goes
- * into the folder `target`, which is created if missing. `'cache'` is the Hub's cache on this machine, as the Hub's
+ * One file goes to the path `target` if that ends in `.safetensors`. Any other `target` is a folder, which is created
+ * if missing: files get their names there. `'cache'` is the Hub's cache on this machine, as the Hub's
  * Python library lays it out: `openCheckpoint('org/name')`, transformers and others find the model there.
  *
  * Compares every file with its hash on the Hub. Elsewhere its length and strong ETag must stay the same from the
  * first byte to the last. Replaces the target once all files are complete, as `saveFile` and `saveCheckpoint` do;
- * other files in the folder stay.
+ * other files in the folder stay. Stops before the first byte when weight files of another origin would be replaced,
+ * unless `overwrite` is true.
  *
  * Call it again to continue a broken download: received bytes stay beside the target, in files
  * `.safetensors-mmap-….incomplete`. They are used again for the same contents only: those with the Hub's hash, where
@@ -130,6 +134,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * @throws FileChangedError when a file changes on the server meanwhile
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
  *   without a checkpoint, and for tensors chosen in one with several; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`
+ * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`
  * @throws Error Node's own `ENOSPC`, before anything is fetched, `EACCES` and the like; `signal.reason`
  *
  * @example
@@ -190,6 +195,7 @@ export async function download(
   const { durable = true, dryRun = false, identity } = options;
   requireBoolean('durable', durable);
   requireBoolean('dryRun', dryRun);
+  requireBoolean('overwrite', options.overwrite ?? false);
   if (identity !== undefined) requireString('identity', identity);
   if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
   requireLockTimeout(options);

@@ -5,13 +5,34 @@ import { statsOf } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isOpenedAt } from '../../write/replacement/exchange.js';
 import { inTurn, waitForLock } from '../../write/replacement/locks.js';
+import {
+  type ReplacedFile,
+  replacedAmong,
+  requireOverwrite,
+} from '../../write/replacement/replaced-files.js';
 import { Replacement } from '../../write/replacement/replacement.js';
 import { resolveTarget } from '../../write/replacement/target.js';
 import { requireFreeSpace } from './free-space.js';
 import { deleteOtherPartials, isAlreadyThere, note, partialNameOf } from './partial-files.js';
 import type { ReceivedBytes } from './receive-all.js';
+import { unrecordedAmong } from './repository-record.js';
 import type { TargetOptions } from './target-options.js';
 import type { DownloadScope, WantedFile } from './wanted-file.js';
+
+/** A received file, and the one that it replaced, if there was one. */
+export interface DownloadedToFile extends ReceivedBytes {
+  readonly replaced: readonly ReplacedFile[];
+}
+
+/** Lists the file that a download to a path would replace: none where the right one is. */
+export async function replacedAt(
+  planned: WantedFile,
+  path: string,
+  signal: AbortSignal,
+): Promise<ReplacedFile[]> {
+  const isThere = await isAlreadyThere(path, planned, signal);
+  return isThere ? [] : replacedAmong(dirname(path), [basename(path)]);
+}
 
 /**
  * Downloads a file to a path and replaces the old file. Locks the temporary file: another process that downloads the
@@ -24,7 +45,7 @@ export async function downloadToFile(
   path: string,
   options: TargetOptions,
   scope: DownloadScope,
-): Promise<ReceivedBytes> {
+): Promise<DownloadedToFile> {
   const { path: real } = resolveTarget(path, path);
   const realPath = real.toString();
   return await inTurn(realPath, scope.signal, async () => {
@@ -42,15 +63,18 @@ async function tryToReceive(
   realPath: string,
   options: TargetOptions,
   scope: DownloadScope,
-): Promise<ReceivedBytes | undefined> {
+): Promise<DownloadedToFile | undefined> {
   const { transfer, signal } = scope;
   const { byteLength } = planned;
   if (await isAlreadyThere(realPath, planned, signal)) {
     transfer.finish();
-    return { receivedByteLength: 0, presentByteLength: byteLength };
+    return { receivedByteLength: 0, presentByteLength: byteLength, replaced: [] };
   }
-  const { durable, lockTimeout } = options;
+  const replaced = replacedAmong(dirname(path), [basename(path)]);
+  const { durable, lockTimeout, repository } = options;
   const [folder, name] = [dirname(realPath), basename(realPath)];
+  const foreign = await unrecordedAmong(replaced, dirname(path), repository, signal);
+  requireOverwrite(foreign, path, options);
   await deleteOtherPartials(folder, name, planned);
   const temporaryName = partialNameOf(name, planned);
   const isKept = temporaryName !== undefined;
@@ -71,7 +95,7 @@ async function tryToReceive(
     await note(realPath, planned, hash);
     transfer.finish();
     await replacement.commit(signal);
-    return received;
+    return { ...received, replaced };
   } catch (error) {
     // The lock ends before the rename: another process took the file and renamed it.
     if (!isKept || !hasCode(error, ['ENOENT'])) throw error;

@@ -16,9 +16,10 @@ import {
   type StaleFiles,
 } from '../../write/checkpoint/folder-replacement.js';
 import { inLockedSubfolders } from '../../write/checkpoint/locked-folder.js';
-import { wouldDelete } from '../../write/checkpoint/old-files.js';
+import { oldFilesOf, staleAmong } from '../../write/checkpoint/old-files.js';
 import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths.js';
 import { waitForLock } from '../../write/replacement/locks.js';
+import { type ReplacedFile, requireOverwrite } from '../../write/replacement/replaced-files.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
 import {
@@ -29,6 +30,7 @@ import {
   partialNameOf,
 } from './partial-files.js';
 import { type ReceivedBytes, receiveAll } from './receive-all.js';
+import { recordRepository, unrecordedAmong } from './repository-record.js';
 import type { TargetOptions } from './target-options.js';
 import {
   allFiles,
@@ -41,7 +43,10 @@ import {
 } from './wanted-file.js';
 
 /** Received and deleted files. */
-export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
+export interface DownloadedFolder extends ReceivedBytes, StaleFiles {
+  /** Files that existed before and were replaced or deleted. */
+  readonly replaced: readonly ReplacedFile[];
+}
 
 /** Files of one folder that get their places together: those of a model, and files beside it. */
 export interface FileGroup {
@@ -90,17 +95,49 @@ export function groupsOf(
   return groups.sort((a, b) => b.prefix.length - a.prefix.length || (a.prefix < b.prefix ? -1 : 1));
 }
 
+/** Files of a folder before a download: those of its plan that are right, and what happens to others. */
+interface FoundFiles {
+  /** Files that are there with the right bytes. */
+  readonly present: ReadonlySet<WantedFile>;
+  /** Names of files of earlier models that would be deleted, below the target's folder. */
+  readonly deleted: readonly string[];
+  /** Existing files that would be replaced or deleted, by their names below the target's folder. */
+  readonly replaced: readonly ReplacedFile[];
+}
+
 /**
- * Names of files of earlier models that the files of a group would delete, below the target's folder. Deletes nothing.
+ * Compares the files of a folder, which need not exist, with those of a plan. Changes nothing.
  *
  * @throws As `downloadToFolder` for files that must not be replaced
  */
-export function wouldDeleteIn(group: FileGroup): string[] {
-  const { folder, prefix, pattern, weights, index, others, obsolete, isAddition } = group;
-  const files = [...weights, ...others, ...(index === null ? [] : [index])];
-  const names = files.map((file) => nameIn(group, file));
-  const deleted = wouldDelete(folder, pattern, names, obsolete);
-  return isAddition ? [] : deleted.map((name) => prefix + name);
+export async function findIn(
+  groups: readonly FileGroup[],
+  folder: string,
+  signal: AbortSignal,
+): Promise<FoundFiles> {
+  const present = new Set<WantedFile>();
+  const deleted: string[] = [];
+  const replaced: ReplacedFile[] = [];
+  for (const group of groups) {
+    const { prefix, pattern, weights, index, others, obsolete, isAddition } = group;
+    const unchanged = new Set<string>();
+    for (const file of [...weights, ...others]) {
+      const path = innerPath(folder, file.name);
+      if ((await isLink(path)) || !(await isAlreadyThere(path, file, signal))) continue;
+      present.add(file);
+      unchanged.add(nameIn(group, file));
+    }
+    if (index !== null && (await hasIndex(group, index))) unchanged.add(nameIn(group, index));
+    const files = [...weights, ...others, ...(index === null ? [] : [index])];
+    const names = files.map((file) => nameIn(group, file));
+    const old = oldFilesOf(group.folder, pattern, names, { obsolete, unchanged });
+    const isReplaced = ({ name }: ReplacedFile): boolean => !isAddition || names.includes(name);
+    if (!isAddition) deleted.push(...old.deleted.map((name) => prefix + name));
+    for (const file of old.replaced.filter(isReplaced)) {
+      replaced.push({ ...file, name: prefix + file.name });
+    }
+  }
+  return { present, deleted, replaced };
 }
 
 /**
@@ -134,14 +171,27 @@ async function fillFolder(
   made: string[],
 ): Promise<DownloadedFolder> {
   const { signal, transfer } = scope;
+  const { repository } = options;
+  const found = await findIn(groups, folder, signal);
+  const { present, replaced } = found;
+  requireOverwrite(await unrecordedAmong(replaced, folder, repository, signal), folder, options);
   const missing = new Map<WantedFile, FileGroup>();
   const unfinished: FileGroup[] = [];
   let presentByteLength = 0;
+  const recordAll = async (): Promise<void> => {
+    if (repository === undefined) return;
+    const files = groups.flatMap(({ weights, index, others }) => [
+      ...weights,
+      ...others,
+      ...(index === null ? [] : [index]),
+    ]);
+    const names = files.map(({ name }) => name);
+    await recordRepository(folder, repository, names);
+  };
   for (const group of groups) {
     const before = missing.size;
     for (const file of [...group.weights, ...group.others]) {
-      const path = innerPath(folder, file.name);
-      if (!(await isLink(path)) && (await isAlreadyThere(path, file, signal))) {
+      if (present.has(file)) {
         presentByteLength += file.byteLength;
         transfer.advance(file.byteLength);
       } else {
@@ -154,7 +204,8 @@ async function fillFolder(
   }
   if (unfinished.length === 0) {
     transfer.finish();
-    return { receivedByteLength: 0, presentByteLength, deleted: [], undeleted: [] };
+    await recordAll();
+    return { receivedByteLength: 0, presentByteLength, deleted: [], undeleted: [], replaced: [] };
   }
   await requireFreeSpace(folder, bytesToReceive(missing), folder);
   const replacements = new Map<FileGroup, ModelReplacement>();
@@ -176,7 +227,9 @@ async function fillFolder(
       stale.undeleted.push(...undeleted);
     }
     received.presentByteLength += presentByteLength;
-    return { ...received, ...stale };
+    await recordAll();
+    const gone = replaced.filter(({ name }) => !stale.undeleted.includes(name));
+    return { ...received, ...stale, replaced: gone };
   } finally {
     for (const replacement of replacements.values()) await replacement.discard();
   }
@@ -309,21 +362,26 @@ function patternOf({ prefix, index, weights }: WantedModel): FilenamePattern {
 async function isFinished(group: FileGroup): Promise<boolean> {
   const { folder, pattern, weights, index, obsolete, isAddition } = group;
   const names = await readdir(folder);
-  const temporaryNames = new TemporaryNames(pattern.text);
-  const planned = new Set(
-    [...weights, ...(index === null ? [] : [index])].map((file) => nameIn(group, file)),
+  const temporary = new TemporaryNames(pattern.text);
+  const planned = [...weights, ...(index === null ? [] : [index])].map((file) =>
+    nameIn(group, file),
   );
-  const isStale = (name: string): boolean =>
-    (!isAddition && pattern.owns(name) && !planned.has(name)) ||
-    temporaryNames.isLeftOver(name) ||
-    obsolete.includes(name);
-  if (names.some(isStale)) return false;
-  if (index === null) return true;
-  const name = nameIn(group, index);
-  if (!names.includes(name)) return false;
-  const path = join(folder, name);
-  const stats = await lstat(path);
-  if (!stats.isFile() || stats.size !== index.byteLength) return false;
+  const kept = new Set(isAddition ? names.filter((name) => pattern.owns(name)) : planned);
+  const { stale } = staleAmong({ folder, names, pattern, temporary }, kept);
+  // A killed download leaves its record last.
+  const gone = [...stale, ...obsolete, temporary.record];
+  if (gone.some((name) => names.includes(name))) return false;
+  return index === null || (await hasIndex(group, index));
+}
+
+/** Whether the folder has the index of a group, byte for byte. */
+async function hasIndex(group: FileGroup, index: WantedIndex): Promise<boolean> {
+  const path = join(group.folder, nameIn(group, index));
+  const stats = await lstat(path).catch((error: unknown) => {
+    if (hasCode(error, ['ENOENT', 'ENOTDIR'])) return undefined;
+    throw error;
+  });
+  if (stats?.isFile() !== true || stats.size !== index.byteLength) return false;
   return Buffer.from(index.bytes).equals(await runAsync(readSmallFile(path), undefined));
 }
 

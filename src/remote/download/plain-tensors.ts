@@ -4,6 +4,12 @@ import { createHash } from 'node:crypto';
 import type { FileBeside, TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { runAsync } from '../../platform/io/steps.js';
+import {
+  type CastWeights,
+  CONFIG_FILE,
+  type ConfigMismatch,
+  changedDtype,
+} from '../../write/checkpoint/cast-config.js';
 import { dequantizedSource } from '../../write/checkpoint/dequantized-source.js';
 import {
   changedConfig,
@@ -93,6 +99,24 @@ export class PlainTensors {
     }
     return found;
   }
+}
+
+/** Requests the configuration of a model whose tensors are cast, and returns it with the new dtype where it differs. */
+export async function castConfigOf(
+  files: SourceFiles,
+  weights: CastWeights,
+  signal: AbortSignal,
+): Promise<{
+  readonly configs: readonly WantedFile[];
+  readonly mismatches: readonly ConfigMismatch[];
+}> {
+  const config = await fetchConfig(files, CONFIG_FILE, signal);
+  if (config === undefined) return { configs: [], mismatches: [] };
+  const { contents, mismatches } = changedDtype(config.bytes, config.path, weights);
+  if (contents === null) return { configs: [], mismatches };
+  const version = createHash('sha256').update(contents).digest('hex');
+  const facts = { name: CONFIG_FILE, hash: null, version };
+  return { configs: [knownFile(facts, Uint8Array.from(contents))], mismatches };
 }
 
 /** Fetches bytes of tensors; those that are asked for in one turn share requests. */

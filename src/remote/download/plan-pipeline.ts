@@ -47,6 +47,7 @@ export async function planPipeline(
     models,
     others: [...others, file],
     isAddition: false,
+    configMismatches: [],
     skipped,
     report: emptyReport(),
     tensorsIn: tensorsAmong(weights, placeOf),

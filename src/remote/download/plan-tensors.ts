@@ -1,7 +1,9 @@
 /** Plans new files for chosen tensors of a remote checkpoint, through the writer of checkpoints. */
 
 import { createHash } from 'node:crypto';
+import { dirname } from 'node:path';
 import { runAsync } from '../../platform/io/steps.js';
+import { CONFIG_FILE, isCast, mismatchesIn } from '../../write/checkpoint/cast-config.js';
 import type { DequantizedTensor } from '../../write/checkpoint/dequantized-source.js';
 import { type CheckpointLayout, layOutCheckpoint } from '../../write/checkpoint/layout.js';
 import { obsoleteNames } from '../../write/checkpoint/plain-files.js';
@@ -10,7 +12,7 @@ import type { WritableLayout } from '../../write/save/tensor-writes.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
-import { PlainTensors } from './plain-tensors.js';
+import { castConfigOf, PlainTensors } from './plain-tensors.js';
 import { knownFile } from './receive.js';
 import { receiveLayout } from './receive-layout.js';
 import { RemoteTensor, readRemoteTensors } from './remote-tensors.js';
@@ -57,17 +59,29 @@ export async function planTensors(
     const own = names.map((each) => byName.get(each) as RemoteTensor | DequantizedTensor);
     return fileOf(name, layout, own, plain?.version ?? '');
   });
-  const { report } = selected;
+  const { report, floatDtypes } = selected;
+  const castWeights = { selection, report, floatDtypes };
   const isAll =
     plain === null ? remote.isAll(tensors as readonly RemoteTensor[]) : report.leftOut.length === 0;
   const beside = isAll ? await otherFiles(source, placeOf, signal) : { others: [], skipped: [] };
-  const configs = (await plain?.configs(model.file.name, { selection, report }, signal)) ?? [];
+  const isCopied = beside.others.some(({ name }) => name === CONFIG_FILE);
+  const cast =
+    plain === null && isCopied && isCast(castWeights)
+      ? await castConfigOf(source, castWeights, signal)
+      : { configs: [], mismatches: [] };
+  const configs =
+    (await plain?.configs(model.file.name, { selection, report }, signal)) ?? cast.configs;
+  const configMismatches =
+    plain === null && !isCopied
+      ? mismatchesIn(dirname(placeOf({ name: CONFIG_FILE })), castWeights)
+      : cast.mismatches;
   const obsolete = obsoleteNames({ selection });
   const replaced = new Set([...configs.map(({ name }) => name), ...obsolete]);
   return {
     others: [...beside.others.filter(({ name }) => !replaced.has(name)), ...configs],
     skipped: beside.skipped,
     isAddition: false,
+    configMismatches,
     commit: source.hub?.commit ?? null,
     report,
     models: [{ prefix: '', weights, index: plannedIndex(checkpoint), obsolete }],

@@ -31,7 +31,7 @@ export async function planWhole(
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const models = [{ prefix: '', weights, index: indexOf(model), obsolete: [] }];
-  const plan = { commit, models, others, isAddition: false, skipped };
+  const plan = { commit, models, others, isAddition: false, configMismatches: [], skipped };
   return { ...plan, tensorsIn: tensorsAmong(weights, placeOf), report: emptyReport() };
 }
 

@@ -110,6 +110,7 @@ export async function readRemoteTensors(
   const tensors = await chosenTensorsIn(shards, contents, selection, signal);
   return {
     path,
+    files: [],
     table: null,
     list: () => here(() => ({ ...names, tensors, unselectable: [] })),
     metadataOf: (some = tensors) => {

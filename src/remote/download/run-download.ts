@@ -1,16 +1,25 @@
 /** Runs one download, from finding the source to the files of the target. */
 
 import { lstatSync } from 'node:fs';
-import { dirname, join, sep } from 'node:path';
+import { basename, dirname, extname, join } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import type { FilePatterns } from '../../file/hub/file-patterns.js';
-import { pathObjection } from '../../file/shards/shard-paths.js';
+import { usualFileNames } from '../../file/shards/file-choice.js';
+import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
-import { inLockedFolder, inMadeFolder } from '../../write/checkpoint/locked-folder.js';
+import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
+import {
+  inLockedFolder,
+  inMadeFolder,
+  requireFolderName,
+  requireLocalTarget,
+} from '../../write/checkpoint/locked-folder.js';
+import type { OldFiles } from '../../write/checkpoint/old-files.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
 import { isFolderAt, requireMakeableFolder } from '../../write/replacement/made-folders.js';
+import type { ReplacedFile } from '../../write/replacement/replaced-files.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
@@ -18,8 +27,8 @@ import type { RemoteSettings } from '../receiver.js';
 import { ofEach, withScope } from '../scope.js';
 import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
-import { downloadToFile } from './file-target.js';
-import { downloadToFolder, groupsOf, wouldDeleteIn } from './folder-target.js';
+import { downloadToFile, replacedAt } from './file-target.js';
+import { downloadToFolder, findIn, groupsOf } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
 import { planFiles } from './plan-files.js';
@@ -27,6 +36,7 @@ import { planPipeline } from './plan-pipeline.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { ReceivedBytes } from './receive-all.js';
+import { isRecorded, recordRepository } from './repository-record.js';
 import {
   findSourceFiles,
   type IdentityOptions,
@@ -34,7 +44,7 @@ import {
   QUESTIONS_AT_ONCE,
   type SourceFiles,
 } from './source-files.js';
-import type { TargetOptions } from './target-options.js';
+import type { Repository, TargetOptions } from './target-options.js';
 import {
   allFiles,
   type DownloadScope,
@@ -72,7 +82,7 @@ export interface PlannedDownload extends DownloadedFile, PlannedFile {}
 /** The plan of `download`, returned with `dryRun: true`. */
 export interface DownloadPlan
   extends WritePlan,
-    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped'>,
+    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped' | 'configMismatches'>,
     Omit<SelectionReport, 'overflowed'> {
   /** All files, also those that are already there: files with tensors, their index, and others. */
   readonly files: readonly PlannedDownload[];
@@ -96,8 +106,12 @@ export interface DownloadResult extends SelectionReport {
   readonly deleted: readonly string[];
   /** Names of files of an earlier checkpoint that could not be deleted. */
   readonly undeleted: readonly string[];
+  /** Files that existed before and were replaced or deleted, with their lengths; none in the Hub's cache. */
+  readonly replaced: readonly ReplacedFile[];
   /** Names of files beside the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
   readonly skipped: readonly string[];
+  /** After a cast: configurations in the target that list a dtype which the tensors do not have. */
+  readonly configMismatches: readonly ConfigMismatch[];
 }
 
 /** The name of the target that is the Hub's cache. */
@@ -123,6 +137,8 @@ export async function runDownload(
   settings: RemoteSettings,
 ): Promise<DownloadResult | DownloadPlan> {
   const path = pathText('target', target);
+  if (path.endsWith(SHARD_EXTENSION)) requireLocalTarget('target', path);
+  else if (target !== CACHE) requireFolderName('target', path);
   const opened = sourceSession(source, options, settings);
   try {
     return await withScope([options.signal], async (scope) => {
@@ -131,9 +147,7 @@ export async function runDownload(
       const needsList = target === CACHE || (found.name === null && !choosesFiles(options));
       if (isUnlisted && needsList) throw found.unlisted;
       if (target === CACHE) return await toCache(found, options, scope);
-      if (isOneFile(found) && options.maxShardSize === undefined) {
-        return await toFile(found, path, options, scope);
-      }
+      if (isForFile(path, found, options)) return await toFile(found, path, options, scope);
       return await inLockedFolder(path, { ...options, signal: scope.signal }, (folder) =>
         toFolder(found, folder, options, scope),
       );
@@ -162,7 +176,7 @@ async function toCache(
   const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
   const path = isOneFile(source) ? placeOf({ name: source.name }) : cache.snapshot;
-  if (options.dryRun === true) return await planOf(plan, path, placeOf, [], scope.signal);
+  if (options.dryRun === true) return await planOf(plan, path, placeOf, NOTHING_OLD, scope.signal);
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   return resultOf(plan, path, placeOf, received);
 }
@@ -170,6 +184,22 @@ async function toCache(
 /** Whether a source is one file, which is no index. */
 function isOneFile(source: SourceFiles): source is SourceFiles & { readonly name: string } {
   return source.name !== null && !isIndexName(source.name);
+}
+
+/**
+ * Whether the target is one file: a path that ends in `.safetensors`, or any for a source that is one file, which gets
+ * its name in a folder.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for options that need a folder
+ */
+function isForFile(path: string, source: SourceFiles, options: RunOptions): boolean {
+  const isFile = path.endsWith(SHARD_EXTENSION) && isFolderAt(path) !== true;
+  for (const name of ['maxShardSize', 'files', 'ignore'] as const) {
+    if (options[name] === undefined) continue;
+    if (isFile) throw argumentRangeError('target', `a folder, since ${name} is given`, path);
+    if (name === 'maxShardSize') return false;
+  }
+  return isFile || isOneFile(source);
 }
 
 /** The plan for chosen files, for a whole model or pipeline, or for chosen tensors. */
@@ -195,22 +225,24 @@ function choosesFiles({ files, ignore }: FilePatterns): boolean {
 }
 
 /**
- * The path for one file: in an existing folder the file gets its name at the source. Refuses a link of that name:
- * writing through a link is only meant if the caller names its path.
+ * The path for one file: a path that ends in `.safetensors` is the file's; any other is the folder in which the file
+ * gets its name at the source. Refuses a link of that name: writing through a link is only meant if the caller names
+ * its path.
  */
 function filePath(target: string, { name, path: source }: SourceFiles): string {
-  const isFolder = isFolderAt(target) === true;
-  if (!isFolder) {
-    if (!target.endsWith('/') && !target.endsWith(sep)) return target;
-    const expected = 'the path of a file, or a folder that is there, since the source is one file';
+  if (target.endsWith(SHARD_EXTENSION) && isFolderAt(target) !== true) return target;
+  if (name === null || pathObjection(name) !== null) {
+    const expected = `a path that ends in ${SHARD_EXTENSION}, since the source has no name that a file can have`;
     throw argumentRangeError('target', expected, target);
   }
-  if (name === null || pathObjection(name) !== null) {
-    const expected = 'the path of a file, since the source has no name that a file can have';
+  const extension = extname(name);
+  if (isFolderAt(target) !== true && extension !== '' && target.endsWith(extension)) {
+    const expected = `a folder, in which the file gets its name ${JSON.stringify(name)}, or a path that ends in ${SHARD_EXTENSION}`;
     throw argumentRangeError('target', expected, target);
   }
   requireLocalNames([name], source);
   const path = join(target, name);
+  if (isFolderAt(target) !== true) return path;
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return path;
   const expected = 'a folder without a link of the name that the file gets, or the path of a file';
   throw argumentRangeError('target', expected, path);
@@ -223,20 +255,47 @@ async function toFile(
   scope: AbortController,
 ): Promise<DownloadResult | DownloadPlan> {
   const path = filePath(target, source);
-  const limit = isWhole(options) ? {} : { maxShardSize: Number.POSITIVE_INFINITY };
-  const planned = await planFor(source, { ...options, ...limit }, () => path, scope.signal);
+  const planned = await planOneFile(source, path, options, scope.signal);
   // The configuration of plain weights has no place beside a file that may lie in any folder.
-  const plan = { ...planned, others: [] };
+  const isOpenedByFolder = usualFileNames(undefined).includes(basename(path));
+  const configMismatches = isOpenedByFolder ? planned.configMismatches : [];
+  const plan = { ...planned, others: [], configMismatches };
+  const [file] = receivedFiles(plan) as [WantedFile];
   if (options.dryRun === true) {
     requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);
-    return await planOf(plan, path, () => path, [], scope.signal);
+    const replaced = await replacedAt(file, path, scope.signal);
+    return await planOf(plan, path, () => path, { deleted: [], replaced }, scope.signal);
   }
-  const [file] = receivedFiles(plan) as [WantedFile];
-  const received = await inMadeFolder(dirname(path), options.durable, () =>
-    downloadToFile(file, path, options, scopeOf([file], options, scope)),
+  const repository = repositoryOf(source);
+  const [folder, name] = [dirname(path), basename(path)];
+  const received = await inMadeFolder(folder, options.durable, () =>
+    downloadToFile(file, path, { ...options, repository }, scopeOf([file], options, scope)),
   );
+  if (repository !== undefined && (path !== target || (await isRecorded(folder, name)))) {
+    await recordRepository(folder, repository, [name]);
+  }
   return resultOf(plan, path, () => path, received);
+}
+
+/** The plan for one file: the source's, or a new one with the tensors of all shards. */
+async function planOneFile(
+  source: SourceFiles,
+  path: string,
+  options: RunOptions,
+  signal: AbortSignal,
+): Promise<WantedFiles> {
+  const placeOf = (): string => path;
+  const joined = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
+  if (isOneFile(source)) {
+    return await planFor(source, isWhole(options) ? options : joined, placeOf, signal);
+  }
+  if (isWhole(options)) {
+    const plan = await planWhole(source, placeOf, signal);
+    const [model] = plan.models;
+    if (model?.index === null && model.weights.length === 1) return plan;
+  }
+  return await planTensors(source, joined, placeOf, signal);
 }
 
 async function toFolder(
@@ -249,12 +308,20 @@ async function toFolder(
   const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
   if (options.dryRun === true) {
-    const deleted = groupsOf(plan, folder).flatMap(wouldDeleteIn);
-    return await planOf(plan, folder, placeOf, deleted, scope.signal);
+    const old = await findIn(groupsOf(plan, folder), folder, scope.signal);
+    return await planOf(plan, folder, placeOf, old, scope.signal);
   }
   const inTransfer = scopeOf(receivedFiles(plan), options, scope);
-  const received = await downloadToFolder(plan, folder, options, inTransfer);
+  const targetOptions = { ...options, repository: repositoryOf(source) };
+  const received = await downloadToFolder(plan, folder, targetOptions, inTransfer);
   return resultOf(plan, folder, placeOf, received);
+}
+
+/** The repository of a source; undefined for sources elsewhere. */
+function repositoryOf({ hub }: SourceFiles): Repository | undefined {
+  if (hub === null) return undefined;
+  const { cacheName: name } = hub.address.id;
+  return { name, hasCommit: (commit, signal) => hub.hasCommit(commit, signal) };
 }
 
 function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
@@ -283,15 +350,18 @@ function lengthOf(files: readonly WantedFile[]): number {
   return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
+/** For a target that holds nothing else. */
+const NOTHING_OLD: OldFiles = { deleted: [], replaced: [] };
+
 /** The plan for these files. */
 async function planOf(
   plan: WantedFiles,
   path: string,
   placeOf: PlaceOf,
-  deleted: readonly string[],
+  { deleted, replaced }: OldFiles,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
-  const { commit, models, skipped, report } = plan;
+  const { commit, models, skipped, configMismatches, report } = plan;
   const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
     const tensors = await plan.tensorsIn(file, ends);
@@ -302,17 +372,17 @@ async function planOf(
   const byteLength = lengthOf(allFiles(plan));
   const index = models.length === 1 ? (models[0]?.index?.name ?? null) : null;
   const facts = { path, commit, index, byteLength };
-  return { ...facts, files, deleted, skipped, ...known };
+  return { ...facts, files, deleted, replaced, skipped, configMismatches, ...known };
 }
 
 function resultOf(
   plan: WantedFiles,
   path: string,
   placeOf: PlaceOf,
-  received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },
+  received: ReceivedBytes & Partial<Pick<DownloadResult, 'deleted' | 'undeleted' | 'replaced'>>,
 ): DownloadResult {
   const files = allFiles(plan);
-  const { commit, skipped, report } = plan;
+  const { commit, skipped, configMismatches, report } = plan;
   return {
     path,
     files: files.map((file) => ({
@@ -324,8 +394,10 @@ function resultOf(
     byteLength: lengthOf(files),
     deleted: [],
     undeleted: [],
+    replaced: [],
     ...received,
     skipped,
+    configMismatches,
     ...report,
   };
 }

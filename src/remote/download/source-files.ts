@@ -57,6 +57,8 @@ export interface SourceFiles {
     readonly commit: string;
     /** Path of the folder in the repository, with a slash at its end; empty for all of it. */
     readonly prefix: string;
+    /** As of `Repository`. */
+    hasCommit(commit: string, signal: AbortSignal): Promise<boolean>;
   } | null;
   /**
    * A file by its path below the folder. Requests the list of its folder on the Hub, and the first bytes if that list
@@ -82,9 +84,11 @@ export async function findSourceFiles(
   if (address.hub === null) return urlFiles(session, address.url, identity);
   const { endpoint, id } = address.hub;
   const repository = new HubRepository(session, endpoint, id);
+  const at = (revision: string): HubRepository =>
+    new HubRepository(session, endpoint, { ...id, revision });
   const choice = { identity, variant };
   try {
-    return await hubFiles(repository, address.hub, choice, signal);
+    return await hubFiles(repository, at, address.hub, choice, signal);
   } catch (error) {
     if (!repository.lacksApi) throw error;
     return unlistedFiles(repository, address.hub, choice, error as RemoteError);
@@ -180,6 +184,7 @@ async function firstBytes(
 
 async function hubFiles(
   repository: HubRepository,
+  at: (revision: string) => HubRepository,
   address: HubAddress,
   { identity, variant }: IdentityOptions & SourceChoice,
   signal: AbortSignal,
@@ -198,7 +203,10 @@ async function hubFiles(
     name: isFolder ? null : last,
     variant,
     entries: isFolder ? [...(await folders.list(prefix, signal)).values()] : null,
-    hub: { address, commit, prefix },
+    hub: {
+      ...{ address, commit, prefix },
+      hasCommit: async (other, ends) => other === commit || (await isThere(at(other), ends)),
+    },
     listAll: async (signal) => (isFolder ? await folders.listAll(prefix, signal) : null),
     find: async (name, signal) => {
       requireInside(name, shown);
@@ -257,6 +265,17 @@ function unlistedFiles(
       return wholeFile(file, { ...facts, start: bytes, version: versionOf(file, name, identity) });
     },
   };
+}
+
+/** Whether the Hub lists the files of a revision. */
+async function isThere(revision: HubRepository, signal: AbortSignal): Promise<boolean> {
+  try {
+    await revision.list('', signal);
+    return true;
+  } catch (error) {
+    if (error instanceof RemoteError) return false;
+    throw error;
+  }
 }
 
 /** The direct entries of a folder, by path. */

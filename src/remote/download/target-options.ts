@@ -1,9 +1,23 @@
 /** Options of all targets. */
 
 import type { LockOptions } from '../../write/replacement/locks.js';
+import type { OverwriteOptions } from '../../write/replacement/replaced-files.js';
+
+/** A repository of the Hub. */
+export interface Repository {
+  /** Its name in a cache, such as `models--org--name`. */
+  readonly name: string;
+  /**
+   * Whether it has this commit; false when the Hub cannot answer. Sends a request unless it is the commit of the
+   * download.
+   */
+  hasCommit(commit: string, signal: AbortSignal): Promise<boolean>;
+}
 
 /** Options for putting files into place. */
-export interface TargetOptions extends LockOptions {
+export interface TargetOptions extends LockOptions, OverwriteOptions {
+  /** The repository of the source; undefined for sources elsewhere. */
+  readonly repository?: Repository | undefined;
   /** Whether files and folders are synced, which makes them survive a loss of power. */
   readonly durable: boolean;
 }

@@ -1,6 +1,7 @@
 /** A file to download: the places of its bytes, and the hash to check. */
 
 import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
 import type { HttpFile } from '../http-file.js';
@@ -97,6 +98,8 @@ export interface WantedFiles {
   readonly others: readonly WantedFile[];
   /** Whether files of earlier models in the folders of the models stay: the caller has chosen single files. */
   readonly isAddition: boolean;
+  /** Configurations in the target that list a dtype which the tensors do not have. */
+  readonly configMismatches: readonly ConfigMismatch[];
   /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
   /** Names of the tensors in a file, in the order of their bytes; null for one that is not of safetensors. */

@@ -57,6 +57,7 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   };
   return {
     path: source.path,
+    files: source.files,
     readBeside: source.readBeside,
     table: null,
     *list() {

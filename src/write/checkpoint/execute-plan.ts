@@ -10,14 +10,16 @@ import {
 } from '../../platform/transfer/transfer.js';
 import { limit, Slots } from '../../tensor/pieces.js';
 import { LOCK_OPTIONS, type LockOptions } from '../replacement/locks.js';
+import type { ReplacedFile } from '../replacement/replaced-files.js';
 import type { ReplaceOptions } from '../save/replace-file.js';
 import type { SaveSyncOptions } from '../save/save.js';
 import { BorrowedFiles } from '../save/source-files.js';
 import { writeLayout } from '../save/tensor-writes.js';
 import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replacement.js';
 import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
+import type { OldFiles } from './old-files.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
-import type { DryRun, MaybeDryRun } from './plan.js';
+import { type DryRun, type MaybeDryRun, oldFilesBefore } from './plan.js';
 
 /** Options of writing a checkpoint. */
 export interface WriteCheckpointOptions
@@ -54,6 +56,8 @@ export interface WrittenCheckpoint {
   readonly deleted: readonly string[];
   /** Names of such files that could not be deleted, such as mapped files on Windows. */
   readonly undeleted: readonly string[];
+  /** Files that existed before and were replaced or deleted, with their lengths, without those of the source. */
+  readonly replaced: readonly ReplacedFile[];
 }
 
 /** The system allows one write to a file at a time; a second file can be written or synced meanwhile. */
@@ -74,6 +78,11 @@ interface Beside {
   readonly otherFiles?: readonly OtherFile[] | undefined;
   /** Names of files to delete with the old checkpoint. */
   readonly obsolete?: readonly string[] | undefined;
+}
+
+/** Existing files that a caller has found; by default all that the new checkpoint replaces or deletes. */
+interface Found {
+  readonly old?: OldFiles;
 }
 
 /** A locked folder, and what is written into it. */
@@ -100,15 +109,25 @@ export async function writeCheckpoint(
   folder: string,
   checkpoint: CheckpointLayout,
   options: WriteOrPlanOptions,
-  { otherFiles, obsolete, ...extras }: Extras & Beside = {},
+  { otherFiles, obsolete, old, ...extras }: Extras & Beside & Found = {},
 ): Promise<WrittenCheckpoint> {
   const contents = { folder, checkpoint, otherFiles, obsolete };
+  const found = old ?? oldFilesBefore(folder, checkpoint);
   const [stale] = (await writeFolders([contents], options, extras)) as [StaleFiles];
   const { files, totalSize } = checkpoint;
   const index = indexNameOf(checkpoint);
   const names = files.map(({ name }) => name);
   const path = join(folder, index ?? (names[0] as string));
-  return { path, files: names, index, totalSize, ...stale };
+  const replaced = withoutStaying(found.replaced, stale);
+  return { path, files: names, index, totalSize, ...stale, replaced };
+}
+
+/** The replaced files without those that could not be deleted. */
+export function withoutStaying(
+  replaced: readonly ReplacedFile[],
+  { undeleted }: StaleFiles,
+): readonly ReplacedFile[] {
+  return replaced.filter(({ name }) => !undeleted.includes(name));
 }
 
 /** The name of a checkpoint's index; null for a single file. */

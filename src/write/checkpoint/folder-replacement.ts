@@ -7,6 +7,9 @@
  * first; an index with the interim names is renamed into place in that one step, and the files get their own names
  * afterwards.
  *
+ * A record lists the files that are deleted after the switch, and the new ones. After a kill the next replacement
+ * deletes those of them that are not of the folder's checkpoint.
+ *
  * Other files, such as a config, get their names before the switch if the names are free, and after it if they
  * replace a file: the old checkpoint keeps its files until then.
  */
@@ -23,7 +26,8 @@ import { innerPath } from '../replacement/inner-paths.js';
 import type { LikeFile } from '../replacement/permissions.js';
 import { Replacement } from '../replacement/replacement.js';
 import { giveSecondName } from '../replacement/second-name.js';
-import { oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
+import { type OldFolder, oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
+import { ReplacementRecord } from './replacement-record.js';
 
 /** For files beside no model: no file has such a name. */
 export const NO_MODEL: FilenamePattern = new FilenamePattern(
@@ -58,6 +62,8 @@ interface NewFile {
   readonly name: string;
   /** Its name until the old file of its final name is no longer needed. */
   readonly interim: string;
+  /** Its name while it is written. */
+  readonly written: string;
   readonly file: Replacement;
 }
 
@@ -82,6 +88,9 @@ export class FolderReplacement {
   readonly #indexes: Replacement[] = [];
   /** Names of new files that were free before. */
   readonly #placed = new Set<string>();
+  #record: ReplacementRecord | undefined;
+  /** Whether a killed replacement left a record. */
+  #isRecorded = false;
   #isSwitched = false;
 
   private constructor(folder: string, pattern: FilenamePattern, options: FolderReplacementOptions) {
@@ -116,9 +125,9 @@ export class FolderReplacement {
    */
   async create(name: string, byteLength: number, keptName?: string): Promise<Replacement> {
     const temporary = this.#names.next();
-    const { interim } = temporary;
+    const { interim, written } = temporary;
     const file = await this.#open(temporary, name, byteLength, this.#like, keptName);
-    this.#files.push({ name, interim, file });
+    this.#files.push({ name, interim, written: keptName ?? written, file });
     return file;
   }
 
@@ -138,18 +147,22 @@ export class FolderReplacement {
   }
 
   /**
-   * Makes the new files the checkpoint of the folder, and deletes files of an earlier one: those that match the
-   * pattern, and obsolete ones.
+   * Makes the new files the checkpoint of the folder, and deletes the files of the one that they replace, and obsolete
+   * ones.
    *
    * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder then has the
    *   old checkpoint or the new one, which may still have interim names
    */
   async commit(indexes: NewIndexes, obsolete: readonly string[] = []): Promise<StaleFiles> {
+    // Now, because the new index does not name them.
+    const old = await this.#findStale(indexes.index !== null);
+    if (indexes.index !== null || old.length > 0) await this.#writeRecord(old);
     await this.#placeOtherFiles(false);
     const stale: StaleFiles = { deleted: await this.#switch(indexes), undeleted: [] };
     await this.#placeOtherFiles(true);
     for (const { interim } of this.#files) await this.#remove(interim);
-    await this.#clear(indexes.index !== null, obsolete, stale);
+    await this.#clear([...old, ...obsolete], stale);
+    if (stale.undeleted.length === 0) await this.#removeRecord();
     return stale;
   }
 
@@ -160,6 +173,37 @@ export class FolderReplacement {
     this.#names.release();
     if (this.#isSwitched) return;
     for (const name of this.#placed) await this.#remove(name);
+    // Files of an earlier record may still be there.
+    if (!this.#isRecorded) await this.#removeRecord();
+  }
+
+  /** Records the files to delete after the switch, and the new ones. */
+  async #writeRecord(stale: readonly string[]): Promise<void> {
+    const record = new ReplacementRecord();
+    this.#record = record;
+    for (const name of stale) {
+      if (this.#pattern.owns(name)) record.add(name, join(this.#folder, name));
+    }
+    for (const { name, written } of this.#files) {
+      // After a switch to interim names, the old file still has this name.
+      for (const path of [name, written]) record.add(name, join(this.#folder, path));
+    }
+    await this.#saveRecord();
+    await this.#sync();
+  }
+
+  async #saveRecord(): Promise<void> {
+    const { written } = this.#names.next();
+    const durable = this.#durable;
+    await this.#record?.write(this.#recordPath, join(this.#folder, written), { durable });
+  }
+
+  async #removeRecord(): Promise<void> {
+    if (this.#record !== undefined || this.#isRecorded) await this.#remove(this.#names.record);
+  }
+
+  get #recordPath(): string {
+    return join(this.#folder, this.#names.record);
   }
 
   /** Renames other files into place: those that replace a file, or those with free names. */
@@ -228,10 +272,15 @@ export class FolderReplacement {
   /** Gives a file its final name; it keeps the interim name as a second one. */
   async #giveName({ name, interim }: NewFile): Promise<void> {
     const temporary = this.#names.next();
+    const copy = this.#names.next();
     await giveSecondName(join(this.#folder, interim), {
       path: this.#pathOf(name),
       temporaryPath: join(this.#folder, temporary.written),
-      openCopy: (byteLength) => this.#open(this.#names.next(), name, byteLength),
+      openCopy: (byteLength) => this.#open(copy, name, byteLength),
+      copied: async () => {
+        this.#record?.add(name, join(this.#folder, copy.written));
+        await this.#saveRecord();
+      },
     });
   }
 
@@ -263,17 +312,23 @@ export class FolderReplacement {
     });
   }
 
-  /** Deletes stale files. */
-  async #clear(
-    isSharded: boolean,
-    obsolete: readonly string[],
-    { deleted, undeleted }: StaleFiles,
-  ): Promise<void> {
+  /** Names of files that are not in the new checkpoint, in the order of their deletion. */
+  async #findStale(isSharded: boolean): Promise<readonly string[]> {
     const kept = new Set([...this.#kept, ...this.#files.map(({ name }) => name)]);
     if (isSharded) kept.add(this.#pattern.indexFilename);
-    const names = await readdir(this.#folder);
-    const stale = staleAmong(names, this.#pattern, this.#names, kept);
-    for (const name of [...stale, ...names.filter((name) => obsolete.includes(name))]) {
+    const contents = this.#contents(await readdir(this.#folder));
+    return staleAmong(contents, kept).stale;
+  }
+
+  #contents(names: readonly string[]): OldFolder {
+    const [folder, pattern, temporary] = [this.#folder, this.#pattern, this.#names];
+    return { folder, names, pattern, temporary };
+  }
+
+  /** Deletes those of the stale files that are there. */
+  async #clear(stale: readonly string[], { deleted, undeleted }: StaleFiles): Promise<void> {
+    const present = new Set(await readdir(this.#folder));
+    for (const name of stale.filter((name) => present.has(name))) {
       if (await this.#remove(name)) deleted.push(name);
       else undeleted.push(name);
     }
@@ -282,7 +337,8 @@ export class FolderReplacement {
   /** Refuses files that must not be replaced, and deletes abandoned temporary files. */
   async #lookAt(newNames: Iterable<string>): Promise<void> {
     const names = await readdir(this.#folder);
-    this.#like = requireReplaceable(this.#folder, names, this.#pattern, newNames);
+    this.#like = requireReplaceable(this.#contents(names), newNames);
+    this.#isRecorded = names.includes(this.#names.record);
     for (const name of names) {
       if (this.#names.isUnfinished(name)) await this.#remove(name);
     }

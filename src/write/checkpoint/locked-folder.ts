@@ -1,10 +1,10 @@
 /** Makes the target folder of a checkpoint if it is missing, and locks it for a save. */
 
-import { constants, existsSync, openSync, statSync } from 'node:fs';
+import { constants, existsSync, openSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
-import { isHubUri } from '../../file/hub/ids.js';
-import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { URL_TEXT } from '../../file/hub/ids.js';
+import { hasWeightsExtension, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { closeQuietly, systemRealpath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
@@ -20,6 +20,7 @@ import {
   waitForLock,
 } from '../replacement/locks.js';
 import {
+  isFolderAt,
   makeFolder,
   removeEmpty,
   removeMade,
@@ -27,18 +28,41 @@ import {
 } from '../replacement/made-folders.js';
 import type { WriteOrPlanOptions } from './execute-plan.js';
 
-/** Refuses a path that looks like a file name, unless a folder of that name exists. */
+/** Extensions of files that no folder is meant to have, besides those of weights. */
+const FILE_EXTENSION =
+  /\.(?:dduf|distcp|engine|gz|json|mlmodel|npy|pb|pickle|pkl|pt2|t7|tar|tgz|zip|zst)$/i;
+
+/**
+ * Throws a RangeError `ERR_OUT_OF_RANGE` for the name of a file where a folder is to be written, unless a folder of
+ * that name exists: `model.gguf` would become a folder with a safetensors file in it. `name` is the argument's.
+ */
+export function requireFolderName(name: string, target: string): void {
+  requireLocalTarget(name, target);
+  if (target !== '' && isFolderAt(target) === true) return;
+  const [extension = ''] = /\.[^.]*$/.exec(basename(target)) ?? [];
+  const file = `a path that ends in ${SHARD_EXTENSION}`;
+  const fail = (expected: string): never => {
+    throw argumentRangeError(name, expected, target);
+  };
+  if (target === '' || extension === SHARD_EXTENSION) {
+    fail('the path of a folder, in which the files get their names');
+  }
+  if (extension.toLowerCase() === SHARD_EXTENSION) fail(`${file} in lower case, or a folder`);
+  if (hasWeightsExtension(basename(target)) || FILE_EXTENSION.test(extension)) {
+    fail(`${file}, or a folder (${extension} files are not written)`);
+  }
+}
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for an address in place of a path: a folder `https:` would be created. */
+export function requireLocalTarget(name: string, target: string): void {
+  if (!URL_TEXT.test(target) || !target.includes('://')) return;
+  throw argumentRangeError(name, 'a local path: files are not uploaded', target);
+}
+
+/** Returns the path of a folder; rejects one that looks like a file name. */
 function folderOf(target: string | URL): string {
   const folder = pathText('the folder', target);
-  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (
-    folder === '' ||
-    isHubUri(folder) ||
-    (basename(folder).endsWith(SHARD_EXTENSION) && !isFolder)
-  ) {
-    const expected = 'the path of a folder, in which the files get names of their own';
-    throw argumentRangeError('the folder', expected, folder);
-  }
+  requireFolderName('the folder', folder);
   return folder;
 }
 

@@ -6,7 +6,7 @@
 import { readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
-import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
+import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { closeQuietly } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { runSync } from '../../platform/io/steps.js';
@@ -14,6 +14,7 @@ import { type Write, writePieces } from '../../platform/io/write-pieces.js';
 import type { Transfer } from '../../platform/transfer/transfer.js';
 import { type LendingStorage, verifyOpen } from '../../tensor/storage/storage.js';
 import { identityOf } from '../replacement/exchange.js';
+import type { ConfigMismatch } from './cast-config.js';
 import type { FolderReplacement } from './folder-replacement.js';
 
 /**
@@ -21,32 +22,32 @@ import type { FolderReplacement } from './folder-replacement.js';
  */
 export const MAX_OTHER_BYTE_LENGTH: number = 256 * 2 ** 20;
 
-/** The ending of the name of an index, after the extension of the weights. */
-const INDEX_END = /\.index(?:\.[^.]+)?\.json$/i;
-
 /** Whether a file name is neither of weights, nor of an index of weights, nor hidden. */
 export function isOtherName(name: string): boolean {
-  return !name.startsWith('.') && !hasWeightsExtension(name.replace(INDEX_END, ''));
+  return !name.startsWith('.') && !hasWeightsName(name);
 }
 
 /** The option that copies files beside the weights. */
 export interface OtherFilesOptions {
   /**
    * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
-   * code and all others of up to 256 MiB. Left out by default.
+   * code and all others of up to 256 MiB. Left out by default. After a cast `config.json` lists the new dtype, if all
+   * floating-point tensors have it.
    */
   readonly copyOtherFiles?: boolean | undefined;
 }
 
 /** The result for files beside the weights. */
 export interface CopiedFiles {
-  /** Names of the copied files, and with `dequantize` of configurations written anew. */
+  /** Names of the copied files, and of configurations that were rewritten for `dtype` or `dequantize`. */
   readonly copied: readonly string[];
   /**
    * Names in the source that were not copied: folders, special files and files above 256 MiB; of an archive also
    * weights that no model has.
    */
   readonly skipped: readonly string[];
+  /** After a cast: configurations in the target that list a dtype which the tensors do not have. */
+  readonly configMismatches: readonly ConfigMismatch[];
 }
 
 /** A file to copy under its name. */
@@ -100,7 +101,8 @@ export function findOtherFiles(source: string, target: string, except?: string):
   return { files, skipped, obsolete: [] };
 }
 
-function isSameFolder(source: string, target: string): boolean {
+/** Whether two paths lead to one folder. */
+export function isSameFolder(source: string, target: string): boolean {
   // A dry run does not make the folder.
   const stats = statSync(target, { bigint: true, throwIfNoEntry: false });
   return (

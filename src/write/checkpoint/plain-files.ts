@@ -13,7 +13,15 @@ import { plainConfig } from '../../quantized/plan/plain-config.js';
 import type { CastTarget } from '../../tensor/float32/cast.js';
 import type { SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
-import type { OtherFile, OtherFiles } from './other-files.js';
+import {
+  type CastWeights,
+  CONFIG_FILE,
+  type ConfigMismatch,
+  changedDtype,
+  isCast,
+  mismatchesIn,
+} from './cast-config.js';
+import { isSameFolder, type OtherFile, type OtherFiles } from './other-files.js';
 
 /** Torch's names of dtypes. */
 const TORCH_DTYPES: Readonly<Record<CastTarget, string>> = {
@@ -92,6 +100,38 @@ export function plainFiles(
   const written = new Set(changed.map(({ name }) => name));
   const kept = files.filter(({ name }) => !written.has(name) && !obsolete.includes(name));
   return { files: [...kept, ...changed], skipped, obsolete };
+}
+
+/**
+ * Returns the files to write next to cast weights: `config.json` with the new dtype, where it is copied or is in the
+ * target already because the target is the folder of the source. Of other targets only disagreements are returned.
+ *
+ * @throws As {@link plainFiles}, but for the text of a configuration
+ */
+export function castFiles(
+  found: OtherFiles,
+  source: BesidePlace,
+  target: string,
+  weights: CastWeights,
+): { readonly others: OtherFiles; readonly mismatches: readonly ConfigMismatch[] } {
+  const none = { others: found, mismatches: [] };
+  if (!isCast(weights)) return none;
+  const { readBeside: readInArchive } = source;
+  const folder = dirname(source.path);
+  const isCopied = found.files.some(({ name }) => name === CONFIG_FILE);
+  const isInPlace = readInArchive === undefined && isSameFolder(folder, target);
+  if (!isCopied && !isInPlace) return { others: found, mismatches: mismatchesIn(target, weights) };
+  const config =
+    readInArchive === undefined
+      ? configsIn(folder)(CONFIG_FILE)
+      : wholeBytes(runSync(readInArchive(CONFIG_FILE)));
+  if (config === undefined) return none;
+  const path = join(folder, CONFIG_FILE);
+  const { contents, mismatches } = changedDtype(config, path, weights);
+  if (contents === null) return { others: found, mismatches };
+  const files = found.files.filter(({ name }) => name !== CONFIG_FILE);
+  const changed = { name: CONFIG_FILE, path, byteLength: contents.byteLength, contents };
+  return { others: { ...found, files: [...files, changed] }, mismatches };
 }
 
 /** Returns a function that reads configurations in a folder; undefined for one that is not there, or too long. */

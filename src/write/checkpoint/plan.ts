@@ -3,9 +3,10 @@
 import { join } from 'node:path';
 import { parseStart } from '../../header/header.js';
 import { runSync } from '../../platform/io/steps.js';
+import type { OwnFiles, ReplacedFile } from '../replacement/replaced-files.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { CheckpointLayout } from './layout.js';
-import { wouldDelete } from './old-files.js';
+import { type OldFiles, oldFilesOf } from './old-files.js';
 import { NO_OTHER_FILES, type OtherFiles } from './other-files.js';
 
 /** Asks for the plan of a call instead of its work. */
@@ -41,6 +42,8 @@ export interface WritePlan {
   readonly index: string | null;
   /** Names of files of an earlier or an unfinished checkpoint that would be deleted. */
   readonly deleted: readonly string[];
+  /** Existing files that would be replaced or deleted, without those of the source. */
+  readonly replaced: readonly ReplacedFile[];
 }
 
 /** The plan of a call that writes all tensors anew. */
@@ -75,21 +78,39 @@ export function plannedFile(name: string, { header, byteLength }: WritableLayout
  */
 export function planCheckpoint(
   folder: string,
-  { files, pattern, index, totalSize }: CheckpointLayout,
-  { files: otherFiles, obsolete }: OtherFiles = NO_OTHER_FILES,
+  checkpoint: CheckpointLayout,
+  others: OtherFiles = NO_OTHER_FILES,
+  own?: OwnFiles,
 ): CheckpointPlan {
+  const { files, pattern, index, totalSize } = checkpoint;
+  const { files: otherFiles } = others;
   const ofIndex = index && { name: pattern.indexFilename, byteLength: index.byteLength };
   const unparsed = [...(ofIndex === null ? [] : [ofIndex]), ...otherFiles];
   const planned = [
     ...files.map(({ name, layout }) => plannedFile(name, layout)),
     ...unparsed.map(({ name, byteLength }) => ({ name, byteLength, tensors: null })),
   ];
-  const names = planned.map(({ name }) => name);
   return {
-    path: join(folder, ofIndex?.name ?? (names[0] as string)),
+    path: join(folder, ofIndex?.name ?? (planned[0]?.name as string)),
     files: planned,
     index: ofIndex?.name ?? null,
     totalSize,
-    deleted: wouldDelete(folder, pattern, names, obsolete),
+    ...oldFilesBefore(folder, checkpoint, others, own),
   };
+}
+
+/**
+ * Returns the files that a checkpoint and the files next to it would replace or delete in a folder, which need not exist.
+ *
+ * @throws As {@link planCheckpoint}
+ */
+export function oldFilesBefore(
+  folder: string,
+  { files, pattern, index }: CheckpointLayout,
+  { files: otherFiles, obsolete }: Pick<OtherFiles, 'files' | 'obsolete'> = NO_OTHER_FILES,
+  own?: OwnFiles,
+): OldFiles {
+  const names = [...files, ...otherFiles].map(({ name }) => name);
+  if (index !== null) names.push(pattern.indexFilename);
+  return oldFilesOf(folder, pattern, names, { obsolete, own });
 }

@@ -3,6 +3,7 @@
 import { type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
+import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import {
@@ -22,13 +23,15 @@ export interface ReshardOptions
   extends CheckpointLayoutOptions,
     WriteCheckpointOptions,
     SelectionOptions,
-    OtherFilesOptions {}
+    OtherFilesOptions,
+    OverwriteOptions {}
 
 const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
   ...LAYOUT_OPTIONS,
   ...WRITE_OPTIONS,
   ...SELECTION_OPTIONS,
   copyOtherFiles: true,
+  overwrite: true,
 };
 
 /** Result of {@link reshard}. */
@@ -60,8 +63,8 @@ export interface ReshardPlan
  *
  * `names`, `rename`, `dtype` and `select` take only some tensors, or give them other names or another dtype. Casts
  * run on the thread pool, a megabyte at a time, and round as torch does. They need memory for every tensor's name and
- * facts. Files beside the weights are copied unchanged: a `config.json` still names the old dtype. An alias goes with
- * its tensor.
+ * facts. Files beside the weights are copied unchanged, but `config.json` lists the new dtype when all floating-point
+ * tensors have it; otherwise `configMismatches` names the disagreement. An alias goes with its tensor.
  *
  * `dequantize` writes plain weights in place of quantized tensors, and `config.json` without quantization, also without
  * `copyOtherFiles`. What says how weights were quantized, such as `quantize_config.json`, is deleted in the target.
@@ -72,7 +75,7 @@ export interface ReshardPlan
  * the blobs. As with `cp`, a file of the same name in the target is replaced. Until the new checkpoint is in place,
  * the old one keeps its files.
  *
- * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a
+ * @throws As `openCheckpoint` and `saveCheckpoint`; SafetensorsError `SAFETENSORS_TARGET_EXISTS`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a
  *   missing tensor; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the folder among the other files,
  *   FileChangedError when one of them changes while it is copied
  * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors,

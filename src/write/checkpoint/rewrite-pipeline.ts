@@ -7,21 +7,24 @@ import { runAsync } from '../../platform/io/steps.js';
 import type { TransferOptions } from '../../platform/transfer/transfer.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
+import { OwnFiles, type ReplacedFile, requireOverwrite } from '../replacement/replaced-files.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import {
   type FolderContents,
   indexNameOf,
   NO_CHECKPOINT,
+  withoutStaying,
   writeFolders,
   writtenByteLength,
 } from './execute-plan.js';
+import type { StaleFiles } from './folder-replacement.js';
 import { layOutCheckpoint } from './layout.js';
 import { inLockedFolder, inLockedSubfolders } from './locked-folder.js';
 import type { OtherFile, OtherFiles } from './other-files.js';
-import { plainFiles } from './plain-files.js';
-import { planCheckpoint } from './plan.js';
+import { oldFilesBefore, planCheckpoint } from './plan.js';
 import {
+  filesBeside,
   type RewriteFacts,
   type RewriteOptions,
   type RewritePlan,
@@ -41,6 +44,8 @@ export interface SourceCheck {
 
 /** An open pipeline. */
 export interface PipelineSource<Info extends SelectableInfo = SelectableInfo> {
+  /** Paths of files that it reads besides those of its models. */
+  readonly files: readonly string[];
   /** Its models by their folders. */
   readonly models: ReadonlyMap<string, CheckpointSource<Info>>;
   /** The files without weights, by their paths in the pipeline; none when it is the folder `target`. */
@@ -118,20 +123,28 @@ async function rewriteOpen<Info extends SelectableInfo>(
   const totalSize = parts.reduce((sum, { checkpoint }) => sum + checkpoint.totalSize, 0);
   const copied = parts.flatMap(({ prefix, otherFiles }) => below(prefix, otherFiles));
   const result = { path, index: null, totalSize, ...factsOf(models), copied, skipped };
-  if (options.dryRun === true) return { ...result, ...planOf(parts, folder) };
+  const sources = new OwnFiles(
+    [...source.models.values()].flatMap(({ files: ofModel }) => ofModel).concat(source.files),
+  );
+  if (options.dryRun === true) return { ...result, ...planOf(parts, folder, sources) };
+  const old = parts.map((part) =>
+    oldFilesBefore(part.folder, part.checkpoint, filesOf(part), sources),
+  );
+  const replaced = old.map((files) => files.replaced);
+  requireOverwrite(belowAll(parts, replaced), folder, options);
   const checked = source.check?.byteLength ?? 0;
   const totalBytes = checked + writtenByteLength(parts);
-  const after = (before: number): TransferOptions => ({
+  const progress = (before: number): TransferOptions => ({
     signal: options.signal,
     onProgress: ({ bytes }) => options.onProgress?.({ bytes: before + bytes, totalBytes }),
   });
-  await source.check?.run(after(0));
+  await source.check?.run(progress(0));
   for (const { name } of own.otherFiles) makeInnerFolders(folder, name, made);
   const { verify } = options;
   const closeSources = (): void => source.close();
   const stale = await writeFolders(
     parts,
-    { ...options, ...after(checked) },
+    { ...options, ...progress(checked) },
     { verify, closeSources },
   );
   const overflowed = new Map(
@@ -143,7 +156,24 @@ async function rewriteOpen<Info extends SelectableInfo>(
   const [deleted, undeleted] = (['deleted', 'undeleted'] as const).map((kind) =>
     parts.flatMap(({ prefix }, i) => stale[i]?.[kind].map((name) => prefix + name) ?? []),
   ) as [string[], string[]];
-  return { ...result, files: written, deleted, undeleted, overflowed };
+  const gone = replaced.map((files, i) => withoutStaying(files, stale[i] as StaleFiles));
+  const after = { deleted, undeleted, replaced: belowAll(parts, gone) };
+  return { ...result, files: written, ...after, overflowed };
+}
+
+/** The files of a part without weights, and those to delete. */
+function filesOf({ otherFiles, obsolete }: Part): Pick<OtherFiles, 'files' | 'obsolete'> {
+  return { files: otherFiles, obsolete };
+}
+
+/** Replaced files of each part, by their paths in the pipeline. */
+function belowAll(
+  parts: readonly Part[],
+  replaced: readonly (readonly ReplacedFile[])[],
+): ReplacedFile[] {
+  return parts.flatMap(({ prefix }, i) =>
+    (replaced[i] ?? []).map((file) => ({ ...file, name: prefix + file.name })),
+  );
 }
 
 function below(prefix: string, files: readonly { readonly name: string }[]): string[] {
@@ -164,12 +194,12 @@ async function planModel<Info extends SelectableInfo>(
   const found = { files, skipped: [], obsolete: [] };
   const selected = await runAsync(selectTensors(model, options), signal);
   const { report } = selected;
-  const others =
-    selection.dequantize === undefined ? found : plainFiles(found, model, { selection, report });
+  const weights = { selection, ...selected };
+  const { others, mismatches } = filesBeside(found, model, join(folder, prefix), weights);
   const naming = { ...options, ...namingOf(basename(model.path)) };
   const layout = layOutCheckpoint(selected.table, naming, selected.metadataOf);
   const checkpoint = await runAsync(layout, signal);
-  const facts = rewriteFacts(selected, checkpoint.metadata, others);
+  const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches);
   const { files: otherFiles, obsolete } = others;
   const part = { folder: join(folder, prefix), prefix, checkpoint, otherFiles, obsolete };
   return { part, facts, report };
@@ -205,25 +235,38 @@ function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' |
     uncast: named('uncast'),
     // Tensors of safetensors share no bytes.
     ...{ dropped: new Map(), unrecorded: [], overlaps: [] },
+    configMismatches: models.flatMap(({ part, facts }) =>
+      facts.configMismatches.map((one) => ({ ...one, name: part.prefix + one.name })),
+    ),
     conflicts: [...new Set(models.flatMap(({ facts }) => facts.conflicts))],
   };
 }
 
 /** The files that would be written, and those that would be deleted, by their paths in the folder. */
-function planOf(parts: readonly Part[], folder: string): Pick<RewritePlan, 'files' | 'deleted'> {
+function planOf(
+  parts: readonly Part[],
+  folder: string,
+  own: OwnFiles,
+): Pick<RewritePlan, 'files' | 'deleted' | 'replaced'> {
   const plans = parts.map(({ prefix, checkpoint, otherFiles, obsolete, ...part }) => {
     for (const name of below(prefix, otherFiles)) innerPath(folder, name);
     innerPath(folder, `${prefix}${indexNameOf(checkpoint) ?? 'any'}`);
     requireMakeableFolder(part.folder);
     const files = { files: otherFiles, skipped: [], obsolete };
-    const { files: planned, deleted } = planCheckpoint(part.folder, checkpoint, files);
+    const {
+      files: planned,
+      deleted,
+      replaced,
+    } = planCheckpoint(part.folder, checkpoint, files, own);
     return {
       files: planned.map((file) => ({ ...file, name: prefix + file.name })),
       deleted: deleted.map((name) => prefix + name),
+      replaced: replaced.map((file) => ({ ...file, name: prefix + file.name })),
     };
   });
   return {
     files: plans.flatMap(({ files }) => files),
     deleted: plans.flatMap(({ deleted }) => deleted),
+    replaced: plans.flatMap(({ replaced }) => replaced),
   };
 }

@@ -3,15 +3,23 @@
 import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
+import { usualFileNames } from '../../file/shards/file-choice.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
 import { identityOf } from '../replacement/exchange.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
+import {
+  type OverwriteOptions,
+  OwnFiles,
+  replacedAmong,
+  requireOverwrite,
+} from '../replacement/replaced-files.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
 import { lendersOf } from '../save/serialize.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
+import { type CastWeights, type ConfigMismatch, mismatchesIn } from './cast-config.js';
 import {
   type WriteOrPlanOptions,
   type WrittenCheckpoint,
@@ -26,8 +34,14 @@ import {
   type OtherFiles,
   type OtherFilesOptions,
 } from './other-files.js';
-import { plainFiles } from './plain-files.js';
-import { type CheckpointPlan, planCheckpoint, plannedFile, type SharedTensors } from './plan.js';
+import { castFiles, type PlainWeights, plainFiles } from './plain-files.js';
+import {
+  type CheckpointPlan,
+  oldFilesBefore,
+  planCheckpoint,
+  plannedFile,
+  type SharedTensors,
+} from './plan.js';
 import { type Choices, type SelectedTensors, selectTensors } from './selected-tensors.js';
 import type { CheckpointSource } from './source.js';
 
@@ -36,6 +50,7 @@ export interface RewriteOptions<Info extends SelectableInfo>
   extends Choices<Info>,
     CheckpointLayoutOptions,
     OtherFilesOptions,
+    OverwriteOptions,
     WriteOrPlanOptions {
   /** Whether to compare the source's checksums and read the new files back. */
   readonly verify: boolean;
@@ -73,8 +88,9 @@ export async function rewriteFolder<Info extends SelectableInfo>(
   open: OpenCheckpointSource<Info>,
   options: RewriteOptions<Info>,
 ): Promise<Rewritten | RewritePlan> {
-  const { copyOtherFiles = false, verify, signal } = options;
+  const { copyOtherFiles = false, overwrite = false, verify, signal } = options;
   requireBoolean('copyOtherFiles', copyOtherFiles);
+  requireBoolean('overwrite', overwrite);
   return await inLockedFolder(target, options, (folder) =>
     withSource(open, async (source) => {
       const { path } = source;
@@ -83,20 +99,21 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         : NO_OTHER_FILES;
       const selected = await runAsync(selectTensors(source, options), signal);
       const { selection } = options;
-      const others =
-        selection.dequantize === undefined
-          ? found
-          : plainFiles(found, source, { selection, report: selected.report });
+      const { others, mismatches } = filesBeside(found, source, folder, { selection, ...selected });
       const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
       const checkpoint = await runAsync(layout, signal);
-      const facts = rewriteFacts(selected, checkpoint.metadata, others);
+      const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches);
+      const own = new OwnFiles(source.files);
       if (options.dryRun === true) {
-        return { ...planCheckpoint(folder, checkpoint, others), ...facts };
+        return { ...planCheckpoint(folder, checkpoint, others, own), ...facts };
       }
+      const old = oldFilesBefore(folder, checkpoint, others, own);
+      requireOverwrite(old.replaced, folder, { overwrite });
       await source.verify?.(selected.tensors, signal);
       const written = await writeCheckpoint(folder, checkpoint, options, {
         otherFiles: others.files,
         obsolete: others.obsolete,
+        old,
         verify,
         closeSources: () => source.close(),
       });
@@ -115,28 +132,35 @@ export async function rewriteFile<Info extends SelectableInfo>(
   open: OpenCheckpointSource<Info>,
   options: RewriteOptions<Info>,
 ): Promise<Rewritten | RewritePlan> {
-  const { durable = true, dryRun = false, signal } = options;
+  const { durable = true, dryRun = false, overwrite = false, signal } = options;
   requireBoolean('durable', durable);
   requireBoolean('dryRun', dryRun);
+  requireBoolean('overwrite', overwrite);
   return await withSource(open, async (source) => {
     if (options.selection.dequantize !== undefined) requireOtherFile(path, source);
     const selected = await runAsync(selectTensors(source, options), signal);
     const file = layOutFile(selected.table, selected.metadataOf, options.checksums);
     const { layout, totalSize } = file;
-    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES);
     const name = basename(path);
+    const isOpenedByFolder = usualFileNames(undefined).includes(name);
+    const weights = { selection: options.selection, ...selected };
+    const mismatches = isOpenedByFolder ? mismatchesIn(dirname(path), weights) : [];
+    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES, mismatches);
+    const replaced = replacedAmong(dirname(path), [name], new OwnFiles(source.files));
+    requireMakeableFolder(dirname(path));
+    requireReplaceableFile(path);
     if (dryRun) {
-      requireMakeableFolder(dirname(path));
-      requireReplaceableFile(path);
       const files = [plannedFile(name, layout)];
-      return { path, files, index: null, totalSize, deleted: [], ...facts };
+      return { path, files, index: null, totalSize, deleted: [], replaced, ...facts };
     }
+    requireOverwrite(replaced, path, { overwrite });
     await source.verify?.(selected.tensors, signal);
     const closeSources = (): void => source.close();
     await inMadeFolder(dirname(path), durable, () =>
       replaceFile(path, layout, file.samples, { ...options, durable, closeSources }),
     );
-    const written = { path, files: [name], index: null, totalSize, deleted: [], undeleted: [] };
+    const stale = { deleted: [], undeleted: [], replaced };
+    const written = { path, files: [name], index: null, totalSize, ...stale };
     return { ...written, ...facts, overflowed: selected.report.overflowed };
   });
 }
@@ -177,7 +201,7 @@ export async function rewriteStream<Info extends SelectableInfo>(
       }
     }
     const stream = SerializedStream.of(layout.byteLength, pieces);
-    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES);
+    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES, []);
     const { overflowed } = selected.report;
     return { stream, totalSize, ...facts, overflowed, close: () => source.close() };
   } catch (error) {
@@ -216,8 +240,21 @@ export function rewriteFacts<Info extends SelectableInfo>(
   { dropped, overlaps, report }: SelectedTensors<Info>,
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,
+  configMismatches: readonly ConfigMismatch[],
 ): RewriteFacts {
   const { overflowed, ...known } = report;
   const copied = files.map(({ name }) => name);
-  return { ...known, dropped, unrecorded, overlaps, conflicts, copied, skipped };
+  return { ...known, dropped, unrecorded, overlaps, conflicts, copied, skipped, configMismatches };
+}
+
+/** The files to write next to the weights: with configurations of dequantized or cast ones. */
+export function filesBeside(
+  found: OtherFiles,
+  source: CheckpointSource,
+  folder: string,
+  weights: CastWeights & PlainWeights,
+): { readonly others: OtherFiles; readonly mismatches: readonly ConfigMismatch[] } {
+  return weights.selection.dequantize === undefined
+    ? castFiles(found, source, folder, weights)
+    : { others: plainFiles(found, source, weights), mismatches: [] };
 }

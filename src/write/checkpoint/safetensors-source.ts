@@ -69,6 +69,7 @@ export async function safetensorsSource(
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
     const source: CheckpointSource<TensorInfo> = {
       path: label,
+      files: [label, ...shards.files.shards.map(({ path }) => path)],
       readBeside: readInArchive,
       table,
       list: () => listOf(table, metadata, label),

@@ -75,7 +75,8 @@ export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
  * Everything is written to temporary files first. Then the new files are renamed into place: at every moment the
  * folder has a whole checkpoint, the old one or the new one, even if their files have the same names. A save that
  * fails before that leaves the old one. A killed process leaves one of the two, and temporary files, which the next
- * save deletes. Last, files of an earlier checkpoint are deleted, but only those that match the pattern. The disk
+ * save deletes. Last, files of the checkpoint that it replaces are deleted: the index and its shards, or the single file, and
+ * only those that match the pattern. `replaced` lists every file that existed and is gone. The disk
  * needs room for both checkpoints. Links in the folder are replaced, not followed. Files that are open or mapped keep
  * their content, even when the tensors come from them.
  *

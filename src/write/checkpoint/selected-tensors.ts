@@ -34,6 +34,9 @@ import {
 import { type AnyEntry, type TensorTable, tableOf } from './layout.js';
 import type { CheckpointSource, SourceTensor } from './source.js';
 
+/** Names of floating-point dtypes. */
+const FLOAT = /^B?F\d/;
+
 /** The caller's choices for a source. */
 export interface Choices<Info extends SelectableInfo> {
   readonly selection: SelectionOptions<Info>;
@@ -52,6 +55,8 @@ export interface SelectedTensors<Info extends SelectableInfo> {
   readonly overlaps: readonly (readonly string[])[];
   /** Filled while the tensors are written. */
   readonly report: SelectionReport;
+  /** The dtypes of all floating-point tensors that are written; empty when all are taken unchanged. */
+  readonly floatDtypes: ReadonlySet<Dtype>;
   metadataOf(split: SplitSummary): RewrittenMetadata;
 }
 
@@ -73,7 +78,15 @@ export function* selectTensors<Info extends SelectableInfo>(
     const isSameData = (): boolean => metadata?.files.length === 1 && table.isInOrder?.() === true;
     const metadataOf = (split: SplitSummary): RewrittenMetadata =>
       rewrittenMetadata({ source: metadata, given, dropped, isSameData }, split);
-    return { table, tensors: [], dropped, overlaps, report: emptyReport(), metadataOf };
+    return {
+      table,
+      tensors: [],
+      dropped,
+      overlaps,
+      report: emptyReport(),
+      floatDtypes: new Set(),
+      metadataOf,
+    };
   }
   const listed = yield* source.list();
   const selection = new Selection<Info>(choices.selection, listed);
@@ -89,6 +102,10 @@ export function* selectTensors<Info extends SelectableInfo>(
   const isKept = ({ name }: { readonly name: string }): boolean => !dropped.has(name);
   const kept = yield* filterInSlices(selected, isKept);
   const tensors = yield* mapInSlices(kept, ({ tensor }) => tensor);
+  const floatDtypes = new Set<Dtype>();
+  yield* forEachInSlices(kept, ({ dtype }) => {
+    if (FLOAT.test(dtype)) floatDtypes.add(dtype);
+  });
   const metadata = selectedMetadata(
     source.metadataOf(tensors),
     yield* selection.metadataOf(selected),
@@ -99,6 +116,7 @@ export function* selectTensors<Info extends SelectableInfo>(
     dropped,
     overlaps,
     report: yield* reportOf(kept, leftOut, overflowed),
+    floatDtypes,
     metadataOf: (split) =>
       rewrittenMetadata({ source: metadata, given, dropped, isSameData: () => false }, split),
   };

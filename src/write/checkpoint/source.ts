@@ -34,6 +34,8 @@ export interface ListedTensors<Info extends SelectableInfo> extends SelectionSou
 /** An open source; `path` is that of its index or only file. */
 export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
   extends BesidePlace {
+  /** Paths of all files that it reads: of the index, too. */
+  readonly files: readonly string[];
   /** All tensors unchanged, without an object each; null when the source has no such table. */
   readonly table: TensorTable | null;
   /** Lists all tensors one by one. */

@@ -8,10 +8,11 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { requireTransferOptions } from '../../platform/transfer/transfer.js';
 import { WRITE_OPTIONS, type WriteCheckpointOptions } from '../checkpoint/execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
-import type { OtherFilesOptions } from '../checkpoint/other-files.js';
+import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
 import { rewriteStream } from '../checkpoint/rewrite.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
 import type { SerializedStream } from '../input/serialized.js';
+import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection } from '../selection/options.js';
 import {
   CONVERT_OPTIONS,
@@ -27,7 +28,10 @@ import type { SourceTensorInfo } from './source.js';
 export interface ConversionStreamOptions
   extends Omit<
     ConversionOptions,
-    keyof WriteCheckpointOptions | keyof CheckpointLayoutOptions | keyof OtherFilesOptions
+    | keyof WriteCheckpointOptions
+    | keyof CheckpointLayoutOptions
+    | keyof OtherFilesOptions
+    | keyof OverwriteOptions
   > {
   /** Ends the opening, and the stream: its next piece is `signal.reason` as an error. */
   readonly signal?: AbortSignal | undefined;
@@ -36,14 +40,17 @@ export interface ConversionStreamOptions
 const STREAM_OPTIONS: OptionNames<ConversionStreamOptions> = optionsOfStream();
 
 function optionsOfStream(): OptionNames<ConversionStreamOptions> {
-  const ofFiles = { ...WRITE_OPTIONS, ...LAYOUT_OPTIONS, copyOtherFiles: true };
+  const ofFiles = { ...WRITE_OPTIONS, ...LAYOUT_OPTIONS, copyOtherFiles: true, overwrite: true };
   const names = Object.entries(CONVERT_OPTIONS).filter(([name]) => !Object.hasOwn(ofFiles, name));
   return { ...Object.fromEntries(names), signal: true } as OptionNames<ConversionStreamOptions>;
 }
 
 /** Result of {@link convertStream}. */
 export interface StreamedConversion
-  extends Omit<ConversionPlan, 'path' | 'files' | 'index' | 'deleted' | 'copied' | 'skipped'>,
+  extends Omit<
+      ConversionPlan,
+      'path' | 'files' | 'index' | 'deleted' | 'replaced' | keyof CopiedFiles
+    >,
     Pick<ConvertedCheckpoint, 'totalSize'> {
   /** The bytes of the safetensors file; `byteLength` is its length. */
   readonly stream: SerializedStream;
@@ -89,6 +96,6 @@ export async function convertStream(
     return opened;
   };
   const made = await rewriteStream(open, { selection, shared, metadata, signal });
-  const { conflicts, copied, skipped, ...streamed } = made;
+  const { conflicts, copied, skipped, configMismatches, ...streamed } = made;
   return { ...streamed, root };
 }

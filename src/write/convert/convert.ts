@@ -31,11 +31,13 @@ import {
   type WrittenCheckpoint,
 } from '../checkpoint/execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
+import { requireFolderName, requireLocalTarget } from '../checkpoint/locked-folder.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
 import type { CheckpointPlan, DryRun, MaybeDryRun, SharedTensors } from '../checkpoint/plan.js';
 import { rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
 import { type ListedPipeline, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
+import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import { openConversionSource } from './open-source.js';
@@ -50,6 +52,7 @@ export interface ConversionOptions
     SelectionOptions<SourceTensorInfo>,
     CheckpointLayoutOptions,
     OtherFilesOptions,
+    OverwriteOptions,
     WriteCheckpointOptions {
   /** Limits of what the source may cost; those that do not concern its format count for nothing. */
   readonly limits?: TorchLimits | undefined;
@@ -84,6 +87,7 @@ export const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   ...WRITE_OPTIONS,
   limits: TORCH_LIMITS,
   copyOtherFiles: true,
+  overwrite: true,
   metadata: true,
   shared: true,
   verify: true,
@@ -110,7 +114,8 @@ export interface ConversionPlan
  * `source` is a torch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`; its index if it has several files), arrays of NumPy
  * (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes decide its format. `target` is
  * the path of a `.safetensors` file, or of a folder, which gets shards and an index when the tensors are larger than
- * `maxShardSize`. Missing folders are made.
+ * `maxShardSize`. Missing folders are made. Stops before the first byte when the target holds weight files of another
+ * source that would be replaced or deleted, unless `overwrite` is true.
  *
  * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
  * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
@@ -131,7 +136,7 @@ export interface ConversionPlan
  * @throws FormatError as `openTorchCheckpoint`, `openNumpy` and `openDduf`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
  *   the source do not match their checksum
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
- * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
+ * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
  *   `saveCheckpoint`
  *
  * @example
@@ -189,12 +194,14 @@ export async function convert(
   requireTransferOptions(options);
   requireLimits(options.limits, TORCH_LIMITS);
   const { verify = true, copyOtherFiles = false, shared = 'dedupe', signal } = options;
+  requireBoolean('overwrite', options.overwrite ?? false);
   requireBoolean('verify', verify);
   requireBoolean('copyOtherFiles', copyOtherFiles);
   const metadata = givenMetadata(options);
   const path = pathText('target', target);
   const isFile = path.endsWith(SHARD_EXTENSION);
-  if (isFile) requireFileOptions(options);
+  if (isFile) requireFileTarget(path, options);
+  else requireFolderName('target', path);
   let root: RootKeys = [];
   const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
     const { dequantize } = selection;
@@ -231,8 +238,12 @@ const FOLDER_OPTIONS = [
   'copyOtherFiles',
 ] as const;
 
-/** Throws a RangeError `ERR_OUT_OF_RANGE` for options that need a folder. */
-function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions): void {
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for options that need a folder, and for an address. */
+function requireFileTarget(
+  path: string,
+  options: CheckpointLayoutOptions & OtherFilesOptions,
+): void {
+  requireLocalTarget('target', path);
   for (const name of FOLDER_OPTIONS) {
     const value = options[name];
     if (value === undefined || value === false) continue;

@@ -98,6 +98,7 @@ function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSo
   const { path, problems } = checkpoint;
   return {
     ...{ path, problems, root },
+    files: [path, ...parts.flatMap(([shard]) => shard.path ?? [])],
     tensors: parts.flatMap(([{ contents }, names]) =>
       names.map((name) => contents.tensor(contents.find(name))),
     ),

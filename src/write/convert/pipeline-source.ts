@@ -156,6 +156,7 @@ async function openFolder(
     });
   });
   return {
+    files: [join(folder, PIPELINE_FILE)],
     models,
     otherFiles: (target) => filesIn(folder, target, listed),
     close: () => closeAll(models),
@@ -236,6 +237,7 @@ async function openArchived(
     isOtherName(name.slice(name.indexOf('/') + 1)) && byteLength <= MAX_OTHER_BYTE_LENGTH;
   const read = entries.filter((entry) => taken.has(entry.name) || isCopied(entry));
   return {
+    files: [],
     models,
     otherFiles: () => {
       const others = entries.filter(({ name }) => !taken.has(name));

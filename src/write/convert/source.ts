@@ -29,6 +29,8 @@ export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
 export interface OpenSource {
   /** As given, for messages. */
   readonly path: string;
+  /** Paths of all files. */
+  readonly files: readonly string[];
   /** In the order of their bytes, file by file; names are unique. */
   readonly tensors: readonly ForeignTensor[];
   /** An error for every tensor that cannot be read, with its name. */
@@ -47,7 +49,7 @@ interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
 
 /** Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them. */
 export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
-  const { path, root } = source;
+  const { path, files, root } = source;
   const bytes = new SourceBytes(source.archives, verify);
   const tensorOf = (memory: ForeignTensor): ConvertedTensor => {
     const { name, dtype, shape } = memory;
@@ -60,6 +62,7 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
   };
   return {
     path,
+    files,
     root,
     table: null,
     *list() {

@@ -26,6 +26,8 @@ interface SecondName {
   readonly temporaryPath: string;
   /** Makes a file of that length for a copy. */
   openCopy(byteLength: number): Promise<Replacement>;
+  /** Runs when a copy is complete, before it gets its name. */
+  copied(): Promise<void>;
 }
 
 /** Links the file where the file system can, else copies it. Syncs only the bytes of a copy. */
@@ -46,7 +48,7 @@ export async function giveSecondName(source: string, name: SecondName): Promise<
   }
 }
 
-async function copyTo(source: string, { path, openCopy }: SecondName): Promise<void> {
+async function copyTo(source: string, { path, openCopy, copied }: SecondName): Promise<void> {
   const fd = await runAsync(openPath(source, constants.O_RDONLY), undefined);
   try {
     const file = { fd, path: source };
@@ -57,6 +59,7 @@ async function copyTo(source: string, { path, openCopy }: SecondName): Promise<v
       const whole = { position: 0, byteLength, source: from };
       await writePieces(copy, [whole], new Transfer(byteLength, {}));
       await copy.finish();
+      await copied();
       await copy.moveTo(path);
     } finally {
       copy.discard();

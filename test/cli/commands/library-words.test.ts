@@ -15,7 +15,7 @@ import { call } from '../call.js';
 const TORCH = join(root, 'test/fixtures/torch');
 
 /** `--filter` takes a glob, `names` a list; no function takes several sources, as `--duplicates` is for. */
-const OWN = ['filter', 'exclude', 'duplicates'];
+const OWN = ['filter', 'exclude', 'duplicates', 'force', 'output'];
 /** Functions that read this machine take a revision in the id, as `hf://org/name@revision`. */
 const OWN_OF_LOCAL = [...OWN, 'revision'];
 
@@ -31,7 +31,7 @@ async function optionsOf(call: (options: object) => Promise<unknown>): Promise<s
 test.each<[command: string, (options: object) => Promise<unknown>, own: readonly string[]]>([
   ['convert', (options) => convert('x', 'y', options), OWN_OF_LOCAL],
   ['split', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
-  ['merge', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
+  ['join', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
   ['download', (options) => download('x', 'y', options), OWN],
 ])('%s has options of its function', async (name, work, own) => {
   const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !own.includes(one));
@@ -103,7 +103,7 @@ const OPENING = [
   'metadata get SOURCE',
   'convert SOURCE OUT',
   'split SOURCE OUT',
-  'merge SOURCE OUT',
+  'join SOURCE -o OUT',
 ];
 const SOURCES = ['zip-namespace.pt', 'zip-two-roots.pth', 'np-bf16-void.npy'];
 

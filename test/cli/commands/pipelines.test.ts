@@ -8,7 +8,7 @@ import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
-import { call, printed } from '../call.js';
+import { call, printed, toTarget } from '../call.js';
 
 it('makes a folder of an archive of a pipeline, as it said', async () => {
   const path = temporaryPath('pipeline.dduf');
@@ -71,10 +71,18 @@ describe('--variant', () => {
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('CHECKPOINT_NOT_FOUND')]);
   });
 
-  it.each(['convert', 'split', 'merge'])('chooses what %s writes', async (command) => {
+  it.each(['convert', 'split', 'join'])('chooses what %s writes', async (command) => {
     const folder = folderOf({ ...MODEL, 'config.json': '{}' });
     const target = join(dirname(folder), 'target');
-    const args = [command, folder, target, '--variant', 'fp16', '--copy-other-files', '--json'];
+    const args = [
+      command,
+      folder,
+      ...toTarget(command, target),
+      '--variant',
+      'fp16',
+      '--copy-other-files',
+      '--json',
+    ];
     const { source, files, copied } = JSON.parse(await printed(args));
     expect({ source, files, copied }).toEqual({
       source: folder,
@@ -83,20 +91,34 @@ describe('--variant', () => {
     });
     const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
     expect(tensors.map(({ name }: { name: string }) => name)).toEqual(['half']);
-    const revised = await call([command, folder, target, '--revision', 'main']);
+    const revised = await call([
+      command,
+      folder,
+      ...toTarget(command, target),
+      '--revision',
+      'main',
+    ]);
     expect([revised.code, revised.stderr]).toEqual([2, expect.stringContaining('revision')]);
   });
 
   it.each([
     ['convert', '--dtype', 'F32'],
     ['split', '--max-shard-size', '100B'],
-    ['merge', '--dtype', 'F32'],
+    ['join', '--dtype', 'F32'],
   ])(
     'leaves the files of other variants where %s writes into their folder',
     async (command, ...more) => {
       const half = ['a', 'b'].map((name) => ({ name, dtype: 'F16', shape: [40] }) as const);
       const folder = folderOf({ ...MODEL, 'model.fp16.safetensors': fileBytes(half) });
-      const args = [command, folder, folder, '--variant', 'fp16', ...more, '--json'];
+      const args = [
+        command,
+        folder,
+        ...toTarget(command, folder),
+        '--variant',
+        'fp16',
+        ...more,
+        '--json',
+      ];
       const { files, deleted } = JSON.parse(await printed(args));
       expect(files.every((name: string) => name.startsWith('model.fp16'))).toBe(true);
       expect(deleted).not.toContain('model.safetensors');
@@ -116,7 +138,7 @@ describe('--variant', () => {
     expect(parse(bytes as Buffer).keys()).toEqual(['half']);
     const other = writeTemporary([{ name: 'b', dtype: 'U8', shape: [1] }]);
     const target = join(dirname(folder), 'merged.safetensors');
-    const args = ['merge', folder, other, target];
+    const args = ['join', folder, other, '-o', target];
     // A file has no variants.
     expect((await call([...args, '--variant', 'fp16'])).stderr).toContain('variant');
     await printed(args);
@@ -186,12 +208,12 @@ describe('--revision', () => {
     vi.unstubAllEnvs();
   });
 
-  it.each(['convert', 'split', 'merge'])('chooses what %s takes of the cache', async (command) => {
+  it.each(['convert', 'split', 'join'])('chooses what %s takes of the cache', async (command) => {
     useCache();
     const target = temporaryPath('target');
-    await printed([command, 'org/model', target, '--revision', 'old']);
+    await printed([command, 'org/model', ...toTarget(command, target), '--revision', 'old']);
     expect(loadCheckpoint(target).has('old')).toBe(true);
-    await printed([command, 'org/model', target]);
+    await printed([command, 'org/model', ...toTarget(command, target), '--force']);
     expect(loadCheckpoint(target).has('main')).toBe(true);
   });
 

@@ -1,4 +1,4 @@
-/** `convert`, `split`, `merge` and `scan`. */
+/** `convert`, `split`, `join` and `scan`. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -7,7 +7,7 @@ import { dict, legacyFile, tensor as torchTensor } from '../../foreign/torch/leg
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
-import { type Called, call, printed } from '../call.js';
+import { type Called, call, printed, toTarget } from '../call.js';
 import { LAYERED } from '../models.js';
 
 const TORCH = join(root, 'test/fixtures/torch');
@@ -17,7 +17,7 @@ async function names(source: string): Promise<string[]> {
   return tensors.map(({ name }: { name: string }) => name);
 }
 
-describe('split and merge', () => {
+describe('split and join', () => {
   it('write the same tensors in other files, as they said', async () => {
     const path = writeTemporary(LAYERED);
     const folder = join(dirname(path), 'split');
@@ -28,13 +28,13 @@ describe('split and merge', () => {
     expect(done).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(readdirSync(folder).toSorted()).toEqual([...done.files, done.index].toSorted());
     expect((await call(['diff', path, folder])).code).toBe(0);
-    const merged = join(dirname(path), 'merged.safetensors');
-    await printed(['merge', folder, merged]);
-    expect((await call(['diff', path, merged])).code).toBe(0);
-    expect((await call(['merge', folder, path, '--copy-other-files'])).code).toBe(2);
+    const joined = join(dirname(path), 'joined.safetensors');
+    await printed(['join', folder, '-o', joined]);
+    expect((await call(['diff', path, joined])).code).toBe(0);
+    expect((await call(['join', folder, '-o', path, '--copy-other-files'])).code).toBe(2);
   });
 
-  it.each(['split', 'merge', 'convert'])('%s renames', async (command) => {
+  it.each(['split', 'join', 'convert'])('%s renames', async (command) => {
     const path = writeTemporary([
       { name: 'model.0.w', dtype: 'U8', shape: [2] },
       { name: 'model.1.w', dtype: 'U8', shape: [3] },
@@ -42,22 +42,35 @@ describe('split and merge', () => {
     ]);
     const target = join(dirname(path), command === 'split' ? 'parts' : 'renamed.safetensors');
     const rules = ['--rename', 'model.*.w=>layers.*.weight', '--rename', '*=>lm_*'];
-    await printed([command, path, target, '--exclude', '*.1.*', ...rules]);
+    await printed([command, path, ...toTarget(command, target), '--exclude', '*.1.*', ...rules]);
     expect(await names(target)).toEqual(['layers.0.weight', 'lm_head']);
-    const clash = await call([command, path, target, '--rename', '*=>same']);
+    const clash = await call([command, path, ...toTarget(command, target), '--rename', '*=>same']);
     expect([clash.code, clash.stderr]).toEqual([1, expect.stringContaining('same')]);
-    const wrong = await call([command, path, target, '--rename', 'a']);
+    const wrong = await call([command, path, ...toTarget(command, target), '--rename', 'a']);
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('PATTERN=>NEW')]);
   });
 
   it('select and cast, and copy other files', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     writeBelow(folder, 'config.json', '{}');
-    const target = temporaryPath('merged');
-    const merge = ['merge', folder, target, '--filter', 'b.*', '--copy-other-files', '--json'];
-    const planned = JSON.parse(await printed([...merge, '--dry-run']));
+    const target = temporaryPath('joined');
+    const joining = [
+      'join',
+      folder,
+      '-o',
+      target,
+      '--filter',
+      'b.*',
+      '--copy-other-files',
+      '--json',
+    ];
+    const planned = JSON.parse(await printed([...joining, '--dry-run']));
     expect(planned.copied).toEqual(['config.json']);
-    expect(JSON.parse(await printed(merge))).toEqual({ ...planned, dryRun: false, overflowed: {} });
+    expect(JSON.parse(await printed(joining))).toEqual({
+      ...planned,
+      dryRun: false,
+      overflowed: {},
+    });
     expect(readdirSync(target).toSorted()).toEqual(['config.json', 'model.safetensors']);
     expect(await names(target)).toEqual(['b.bias', 'b.weight']);
     const path = writeTemporary(LAYERED);
@@ -106,14 +119,15 @@ describe('convert SOURCE -', () => {
   });
 });
 
-it.each(['merge', 'convert', 'split'])('%s makes the folders it needs', async (command) => {
+it.each(['join', 'convert', 'split'])('%s makes the folders it needs', async (command) => {
   const above = temporaryPath('new');
   const name = command === 'split' ? 'parts' : 'model.safetensors';
   const path = writeTemporary(LAYERED);
-  await printed([command, path, join(above, 'folder', name)]);
+  await printed([command, path, ...toTarget(command, join(above, 'folder', name))]);
   expect((await call(['diff', path, join(above, 'folder', name)])).code).toBe(0);
   // A call that fails leaves none.
-  const failing = [command, path, join(above, 'other', 'folder', name), '--dtype', 'F8_E4M3'];
+  const failed = toTarget(command, join(above, 'other', 'folder', name));
+  const failing = [command, path, ...failed, '--dtype', 'F8_E4M3'];
   const ending = new AbortController();
   const calling = call(failing, undefined, ending.signal);
   ending.abort();
@@ -148,26 +162,33 @@ it.each(['split', 'convert'])('%s takes a number alone as bytes', async (command
 describe('a file without tensors', () => {
   it.each([
     ['split', 'folder'],
-    ['merge', 'folder'],
-    ['merge', 'file.safetensors'],
+    ['join', 'folder'],
+    ['join', 'file.safetensors'],
     ['convert', 'file.safetensors'],
     ['convert', 'folder'],
   ])('is written by %s to a %s, as it said', async (command, name) => {
-    const args = [command, writeTemporary([]), temporaryPath(name), '--json'];
+    const target = temporaryPath(name);
+    const args = [command, writeTemporary([]), ...toTarget(command, target), '--json'];
     const plan = JSON.parse(await printed([...args, '--dry-run']));
     expect(plan).toMatchObject({ byteLength: 0, files: [expect.stringMatching(/\.safetensors$/)] });
     expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
-    expect(await names(args[2] ?? '')).toEqual([]);
+    expect(await names(target)).toEqual([]);
   });
 });
 
-it.each(['split', 'merge', 'convert'])(
+it.each(['split', 'join', 'convert'])(
   '%s refuses a filter that leaves nothing',
   async (command) => {
     const nothing = ['--filter', 'x*', '--filter', 'y*'];
     for (const options of [[], ['--dry-run']]) {
       const target = temporaryPath('target');
-      const args = [command, writeTemporary(LAYERED), target, ...nothing, ...options];
+      const args = [
+        command,
+        writeTemporary(LAYERED),
+        ...toTarget(command, target),
+        ...nothing,
+        ...options,
+      ];
       const { code, stdout, stderr } = await call(args);
       expect([code, stdout]).toEqual([1, '']);
       expect(stderr).toBe('safetensors-mmap: no name matches --filter x* --filter y*\n');
@@ -177,9 +198,10 @@ it.each(['split', 'merge', 'convert'])(
   },
 );
 
-it.each(['split', 'merge', 'convert'])('%s says that everything is excluded', async (command) => {
+it.each(['split', 'join', 'convert'])('%s says that everything is excluded', async (command) => {
   const choice = ['--filter', 'model*', '--exclude', '*'];
-  const args = [command, writeTemporary(LAYERED), temporaryPath('target'), ...choice];
+  const target = toTarget(command, temporaryPath('target'));
+  const args = [command, writeTemporary(LAYERED), ...target, ...choice];
   const { code, stderr } = await call(args);
   expect(code).toBe(1);
   expect(stderr).toBe('safetensors-mmap: --filter model* --exclude * leaves no tensor\n');
@@ -204,14 +226,19 @@ describe('a signal', () => {
 describe('a target below a file', () => {
   it.each([
     ['split', 'out'],
-    ['merge', 'out'],
-    ['merge', 'out.safetensors'],
+    ['join', 'out'],
+    ['join', 'out.safetensors'],
     ['convert', 'out.safetensors'],
   ])('is said to be one: %s to %s', async (command, name) => {
     const source = writeTemporary(LAYERED);
     const file = writeTemporary(LAYERED);
     for (const options of [[], ['--dry-run']]) {
-      const { code, stderr } = await call([command, source, join(file, name), ...options]);
+      const { code, stderr } = await call([
+        command,
+        source,
+        ...toTarget(command, join(file, name)),
+        ...options,
+      ]);
       expect(code).toBe(1);
       expect(stderr).toMatch(
         /^safetensors-mmap: E\w+: .*; expected a folder there, found a file\n$/,
@@ -236,7 +263,13 @@ describe('convert', () => {
 
   it('says where the state dict was, and which names are one tensor', async () => {
     const convert = (name: string, ...options: string[]): Promise<string> =>
-      printed(['convert', join(TORCH, name), temporaryPath('out.safetensors'), ...options]);
+      printed([
+        'convert',
+        join(TORCH, name),
+        temporaryPath('out.safetensors'),
+        '--force',
+        ...options,
+      ]);
     expect(await convert('zip-lightning.ckpt')).toMatch(/^root: state_dict$/m);
     expect(await convert('zip-tied.pt')).toMatch(
       /^written once: embed\.weight, as lm_head\.weight$/m,
@@ -274,7 +307,7 @@ describe('convert', () => {
     const entries = Object.entries(tensors).map(([name, value]) => [unicode(name), value] as const);
     const path = legacyFile(dict(...entries), { 0: 2, 1: 2 });
     const convert = (...options: string[]): Promise<Called> =>
-      call(['convert', path, temporaryPath('out.safetensors'), ...options]);
+      call(['convert', path, temporaryPath('out.safetensors'), '--force', ...options]);
     const advice = /; leave such tensors out: --exclude GLOB.*\n$/;
     expect((await convert()).stderr).toMatch(advice);
     expect((await convert('--filter', '*.w', '--filter', 'c.*')).stderr).toMatch(advice);
@@ -287,7 +320,7 @@ describe('convert', () => {
     expect(await printed([...args, '--exclude', '*.x'])).not.toContain('leave');
     expect(await names(target)).toEqual(['a.w', 'b.w']);
     const left = temporaryPath('out.safetensors');
-    await printed(['convert', path, left, '--exclude', '*.x', '--exclude', 'a.*']);
+    await printed(['convert', path, left, '--force', '--exclude', '*.x', '--exclude', 'a.*']);
     expect(await names(left)).toEqual(['b.w']);
   });
 
@@ -340,11 +373,12 @@ it('--dtype leaves scales of weights that are in another shard', async () => {
 describe('--dequantize', () => {
   const source = join(root, 'test/fixtures/quantized/bnb-nf4-nested');
 
-  it.each(['convert', 'split', 'merge'])(
+  it.each(['convert', 'split', 'join'])(
     'of %s writes plain weights and config',
     async (command) => {
       const target = temporaryPath('plain');
-      const args = [command, source, target, '--dequantize', 'F16', '--copy-other-files'];
+      const choice = ['--dequantize', 'F16', '--copy-other-files'];
+      const args = [command, source, ...toTarget(command, target), ...choice, '--force'];
       const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
       const done = JSON.parse(await printed([...args, '--json']));
       expect(done).toMatchObject({ ...plan, dryRun: false, overflowed: {} });
@@ -391,26 +425,28 @@ describe('--dtype of a quantized model', () => {
   const source = join(root, 'test/fixtures/quantized/bnb-nf4-nested');
   const fp8 = join(root, 'test/fixtures/quantized/fp8-per-tensor-scalar');
 
-  it.each(['convert', 'split', 'merge'])('%s fails when it casts nothing', async (command) => {
+  it.each(['convert', 'split', 'join'])('%s fails when it casts nothing', async (command) => {
     const target = temporaryPath('cast');
+    const cast = [command, fp8, ...toTarget(command, target), '--force', '--dtype'];
     const message = 'nothing was cast: 2 weights are FP8-quantized; use `--dequantize BF16`';
     for (const more of [[], ['--dry-run'], ['--json']]) {
-      const called = await call([command, fp8, target, '--dtype', 'BF16', ...more]);
+      const called = await call([...cast, 'BF16', ...more]);
       expect(called.code).toBe(1);
       expect(called.stdout + called.stderr).toContain(message);
       expect(existsSync(target)).toBe(false);
     }
     const filtered = ['--filter', '*.0.self_attn.q_proj.*'];
-    const one = await call([command, fp8, target, '--dtype', 'BF16', ...filtered]);
+    const one = await call([...cast, 'BF16', ...filtered]);
     expect(one.stderr).toContain('1 weight is FP8-quantized');
     // Norms of BF16 are cast, or not quantized and as they should be.
-    const norm = [command, fp8, target, '--dtype', 'BF16', '--filter', '*norm*'];
+    const norm = [...cast, 'BF16', '--filter', '*norm*'];
     expect((await call(norm)).code).toBe(0);
-    expect((await call([command, fp8, temporaryPath('cast'), '--dtype', 'F16'])).code).toBe(0);
+    expect((await call([...cast, 'F16'])).code).toBe(0);
   });
 
-  it.each(['convert', 'split', 'merge'])('%s leaves code books, and says so', async (command) => {
-    const args = [command, source, temporaryPath('cast'), '--dtype', 'F16'];
+  it.each(['convert', 'split', 'join'])('%s leaves code books, and says so', async (command) => {
+    const target = toTarget(command, temporaryPath('cast'));
+    const args = [command, source, ...target, '--dtype', 'F16', '--force'];
     const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
     const done = JSON.parse(await printed([...args, '--json']));
     expect(done).toMatchObject({ ...plan, dryRun: false, overflowed: {} });

@@ -63,8 +63,9 @@ describe('FilenamePattern', () => {
 });
 
 describe('FilenamePattern.owns', () => {
-  /** Unlike Python, we accept six digits, and refuse digits of other scripts. */
-  const differently = (name: string): boolean => /\d{6}|[^\x20-\x7e]/.test(name);
+  /** Unlike Python, we accept six digits, and refuse digits of other scripts and indexes of numbered files. */
+  const differently = (name: string): boolean =>
+    /\d{6}|[^\x20-\x7e]|-of-\d{5}\.safetensors\.index\.json$/.test(name);
 
   const cleanups = shardingCases.save.filter(
     ({ input }) => input.existing_files.length > 0 && input.is_main_process !== false,

@@ -10,7 +10,7 @@ import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { inputOf, TREE, treeOf } from '../tree.js';
 
 const COMMANDS: readonly string[] = [
-  'inspect', 'show', 'diff', 'header', 'metadata', 'verify', 'hash', 'convert', 'split', 'merge', 'download', 'scan',
+  'inspect', 'show', 'diff', 'header', 'metadata', 'verify', 'hash', 'convert', 'split', 'join', 'download', 'scan',
   'doctor', 'help', '--help', '--version', '',
 ]; // biome-ignore format: a table
 
@@ -96,7 +96,7 @@ async function check(input: Buffer): Promise<string> {
       throw new Problem(`control characters\n${JSON.stringify(text)}`);
   }
   if (code === 2 && stderr === '') throw new Problem('exit code 2, and nothing says why');
-  if (/convert|split|merge|metadata|download/.test(args[0] as string)) writeFiles();
+  if (/convert|split|join|metadata|download/.test(args[0] as string)) writeFiles();
   return `exit code ${code}`;
 }
 

@@ -130,7 +130,7 @@ describe('weights of several windows', () => {
   it('leave the old folder when the line breaks', async () => {
     writeFileSync(join(folder, 'model.safetensors'), 'old');
     writeFileSync(join(folder, 'config.json'), 'old');
-    const cut = { dequantize: 'F32', fetch: breakingFetch(12_000_000) } as const;
+    const cut = { dequantize: 'F32', fetch: breakingFetch(12_000_000), overwrite: true } as const;
     await expect(downloadFrom(hub(), 'hf://org/large', folder, cut)).rejects.toThrow(
       'the line is cut',
     );

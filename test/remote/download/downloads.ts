@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { afterAll, beforeAll } from 'vitest';
 import type { HubSettings } from '../../../src/file/hub/settings.js';
+import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import {
   type DownloadResult,
   type RunOptions,
@@ -96,9 +97,11 @@ export function emptyFolder(name: string): string {
   return folder;
 }
 
-/** Names in a folder, sorted. */
+/** Names in a folder, sorted, without the record of its repository. */
 export function namesIn(folder: string): string[] {
-  return readdirSync(folder).sort();
+  return readdirSync(folder)
+    .filter((name) => name !== REPOSITORY_RECORD)
+    .sort();
 }
 
 /** A `fetch` whose connections break for good once so many bytes of large files have come. */

@@ -13,6 +13,8 @@ import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { openCheckpoint } from '../../../src/index.js';
+import { TemporaryNames } from '../../../src/platform/io/temporary-names.js';
+import { ReplacementRecord } from '../../../src/write/checkpoint/replacement-record.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import {
   breakingFetch,
@@ -91,8 +93,9 @@ it('copies weights, index and the files beside them, byte for byte', async () =>
       name,
     ).toBe(true);
   }
+  const nothing = { deleted: [], undeleted: [], replaced: [], skipped: [], configMismatches: [] };
   const casts = { cast: [], dequantized: [], uncast: [], overflowed: new Map(), leftOut: [] };
-  expect(rest).toEqual({ path: folder, deleted: [], undeleted: [], skipped: [], ...casts });
+  expect(rest).toEqual({ path: folder, ...nothing, ...casts });
   expect(files.map(({ name }) => name).toSorted()).toEqual(NAMES);
   expect(commit).toBe(hub().commit('org/sharded'));
   const index = Buffer.byteLength(SHARDED['model.safetensors.index.json'] as string);
@@ -138,7 +141,8 @@ it('takes the place of a checkpoint of other files, and leaves the other files a
   const folder = emptyFolder('model');
   writeFileSync(join(folder, 'notes.txt'), 'mine');
   await downloadFrom(hub(), 'hf://org/sharded', folder);
-  const { deleted } = await downloadFrom(hub(), 'hf://org/single', folder);
+  const replacing = { overwrite: true };
+  const { deleted } = await downloadFrom(hub(), 'hf://org/single', folder, replacing);
   expect(deleted.toSorted()).toEqual(NAMES.slice(1, 4));
   expect(namesIn(folder)).toEqual([
     'config.json',
@@ -146,7 +150,7 @@ it('takes the place of a checkpoint of other files, and leaves the other files a
     'notes.txt',
     'tokenizer.json',
   ]);
-  await downloadFrom(hub(), 'hf://org/sharded', folder);
+  await downloadFrom(hub(), 'hf://org/sharded', folder, replacing);
   expect(namesIn(folder)).toEqual([...NAMES.slice(0, 4), 'notes.txt', 'tokenizer.json'].toSorted());
 });
 
@@ -171,7 +175,7 @@ it('takes an index of any server with its shards, and knows by their ETags what 
     expect(server.sentByteLength).toBeLessThan(1000);
     const other = startedNoise(1000);
     server.files.set(names[1] ?? '', { bytes: other, tag: '"other"' });
-    await downloadFrom(hub(), source, folder);
+    await downloadFrom(hub(), source, folder, { overwrite: true });
     expect(readFileSync(join(folder, names[1] ?? '')).equals(other)).toBe(true);
   } finally {
     await server.close();
@@ -183,9 +187,26 @@ it('deletes what a killed download left of an earlier checkpoint', async () => {
   await downloadFrom(hub(), 'hf://org/sharded', folder);
   const stale = 'model-00003-of-00003.safetensors';
   writeFileSync(join(folder, stale), 'of the earlier one');
-  const { deleted, receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', folder);
-  expect([deleted, receivedByteLength]).toEqual([[stale], 0]);
+  const record = new ReplacementRecord();
+  record.add(stale, join(folder, stale));
+  const { record: name } = new TemporaryNames('model{suffix}.safetensors');
+  const options = { durable: false };
+  await record.write(join(folder, name), join(folder, `${name}.tmp`), options);
+  const { deleted, replaced, receivedByteLength } = await downloadFrom(
+    ...([hub(), 'hf://org/sharded', folder] as const),
+  );
+  expect([deleted, replaced, receivedByteLength]).toEqual([[stale], [], 0]);
   expect(namesIn(folder)).toEqual(NAMES);
+});
+
+it('leaves a shard that no index names', async () => {
+  const folder = emptyFolder('model');
+  await downloadFrom(hub(), 'hf://org/sharded', folder);
+  const stale = 'model-00003-of-00003.safetensors';
+  writeFileSync(join(folder, stale), 'of the earlier one');
+  const { deleted, receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect([deleted, receivedByteLength]).toEqual([[], 0]);
+  expect(namesIn(folder)).toEqual([...NAMES, stale].sort());
 });
 
 it('takes shards of one name and the same contents in two folders', async () => {
@@ -323,7 +344,7 @@ describe('links in the target', () => {
     for (const bytes of ['mine', SINGLE[name] as string]) {
       writeFileSync(join(outside, name), bytes);
       execFileSync('ln', ['-sfn', join(outside, name), join(folder, name)]);
-      await downloadFrom(hub(), 'hf://org/single', folder);
+      await downloadFrom(hub(), 'hf://org/single', folder, { overwrite: true });
       expect(lstatSync(join(folder, name)).isFile()).toBe(true);
       expect(readFileSync(join(outside, name)).equals(Buffer.from(bytes))).toBe(true);
     }
@@ -377,7 +398,9 @@ it.skipIf(process.platform === 'win32')('does not wait for FIFOs in its way', as
     const record = namesIn(folder).find((name) => name.endsWith('.downloaded')) ?? '';
     execFileSync('rm', [join(folder, record)]);
     execFileSync('mkfifo', [join(folder, record)]);
-    expect((await downloadFrom(hub(), source, folder)).receivedByteLength).toBe(SHARD.length);
+    const replacing = { overwrite: true };
+    const { receivedByteLength } = await downloadFrom(hub(), source, folder, replacing);
+    expect(receivedByteLength).toBe(SHARD.length);
     execFileSync('rm', [join(folder, 'model.safetensors')]);
     execFileSync('mkfifo', [join(folder, 'model.safetensors')]);
     await expect(downloadFrom(hub(), source, folder)).rejects.toMatchObject({

@@ -16,6 +16,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { FilePatterns } from '../../../src/file/hub/file-patterns.js';
 import { openCheckpoint } from '../../../src/index.js';
+import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import { type DownloadPlan, runDownload } from '../../../src/remote/download/run-download.js';
 import { download } from '../../../src/remote.js';
 import { useHub as useHubOfEnvironment } from '../../support/hub-environment.js';
@@ -91,7 +92,7 @@ afterEach(() => vi.unstubAllEnvs());
 /** Paths of the files below a folder. */
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => !entry.isDirectory())
+    .filter((entry) => !entry.isDirectory() && entry.name !== REPOSITORY_RECORD)
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
     .sort();
 }
@@ -171,9 +172,8 @@ describe('files of a repository', () => {
     const folder = temporaryPath('files');
     await downloadFrom(hub(), source, folder, { files: ['train/*', 'app.py', '*.png'] });
     expect(filesBelow(folder)).toEqual(names);
-    const file = temporaryPath('one-file');
-    await downloadFrom(hub(), `${source}/${names[1]}`, file);
-    expect(readFileSync(file, 'utf8')).toMatch(/more|picture/);
+    const file = await downloadFrom(hub(), `${source}/${names[1]}`, temporaryPath('one-file'));
+    expect(readFileSync(file.path, 'utf8')).toMatch(/more|picture/);
   });
 
   it('come in lists of several pages', async () => {

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { openPipeline, verifyCheckpoint } from '../../../src/index.js';
+import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
 import type { Files } from '../../support/hub-server.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
@@ -57,7 +58,7 @@ const names = Object.keys(COPIED).sort();
 function paths(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries
-    .filter((entry) => entry.isFile())
+    .filter((entry) => entry.isFile() && entry.name !== REPOSITORY_RECORD)
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/'))
     .sort();
 }
@@ -143,7 +144,8 @@ it('replaces an earlier model in each folder, and leaves other files', async () 
   expect(planned.deleted).toEqual([single]);
   expect(planned).toMatchObject({ index: null, path: folder });
   expect(existsSync(join(folder, single))).toBe(true);
-  const { deleted } = await downloadFrom(hub(), 'hf://org/pipe', folder);
+  const replacing = { overwrite: true };
+  const { deleted } = await downloadFrom(hub(), 'hf://org/pipe', folder, replacing);
   expect(deleted).toEqual([single]);
   expect(paths(folder)).toEqual([...names, 'unet/mine.txt'].sort());
 });

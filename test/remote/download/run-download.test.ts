@@ -26,7 +26,7 @@ import {
 import { SHARDED, SINGLE, settingsOf, useHub } from './downloads.js';
 import { FileServer } from './file-server.js';
 
-const fast = { durable: false };
+const fast = { durable: false, overwrite: true };
 const dry = { dryRun: true } as const;
 
 let server: FileServer;
@@ -69,7 +69,7 @@ describe('a dry run', () => {
           const metadata = { note: 'kept', 'b.bias': 'b.weight' };
           const { path, index } = await saveCheckpoint(source, model, {
             ...layout,
-            ...fast,
+            durable: false,
             metadata,
           });
           const below = `${run++}`;
@@ -144,7 +144,7 @@ describe('a dry run', () => {
 
   it('of a file in a missing folder is possible, and the download makes the folder', async () => {
     server.files.set('small.safetensors', { bytes: fileBytes([]), tag: '"small"' });
-    const path = join(temporaryPath('missing'), 'inner', 'a');
+    const path = join(temporaryPath('missing'), 'inner', 'a.safetensors');
     const source = server.url('small.safetensors');
     await download(source, path, dry);
     expect(existsSync(dirname(path))).toBe(false);
@@ -157,8 +157,12 @@ describe('a dry run', () => {
     const file = temporaryPath('file');
     writeFileSync(file, '');
     for (const options of [dry, fast as unknown as typeof dry]) {
-      const call = download(server.url('small.safetensors'), join(file, 'a'), options);
-      await expect(call).rejects.toMatchObject({ code: 'EEXIST', path: file });
+      for (const target of [file, join(file, 'a.safetensors')]) {
+        const call = download(server.url('small.safetensors'), target, options);
+        await expect(call).rejects.toMatchObject({ code: 'EEXIST', path: file });
+      }
+      const below = download(server.url('small.safetensors'), join(file, 'a'), options);
+      await expect(below).rejects.toMatchObject({ code: 'ENOTDIR' });
     }
   });
 

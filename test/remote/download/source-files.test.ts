@@ -56,10 +56,10 @@ it('copies one file of the Hub into a folder by its name', async () => {
   ]);
 });
 
-it('takes no folder for a file', async () => {
-  const folder = `${emptyFolder('target')}/missing/`;
-  const downloaded = downloadFrom(hub(), 'hf://org/many/model.safetensors', folder);
-  await expect(downloaded).rejects.toThrow('target must be the path of a file');
+it('takes a path of another kind of file for neither file nor folder', async () => {
+  const target = join(emptyFolder('target'), 'model.gguf');
+  const downloaded = downloadFrom(hub(), 'hf://org/many/model.safetensors', target);
+  await expect(downloaded).rejects.toThrow('target must be a path that ends in .safetensors');
 });
 
 it('asks files for their lengths where the list has no hashes of them', async () => {

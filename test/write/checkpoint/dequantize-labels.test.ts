@@ -10,7 +10,7 @@ import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 
 const fixtures = join(root, 'test/fixtures/quantized-comfy');
-const fast = { durable: false };
+const fast = { durable: false, overwrite: true };
 const dequantize = 'BF16';
 
 it.each(['comfy-fp8-marker', 'comfy-int8-tensorwise', 'comfy-fp8-metadata'])(
@@ -92,7 +92,7 @@ it('what cannot be dequantized is not written', async () => {
   await saveCheckpoint(
     source,
     { 'm.scales': { dtype: 'F16', shape: [2, 2], data: new Uint16Array(4) } },
-    fast,
+    { durable: false },
   );
   writeFileSync(
     join(source, 'config.json'),

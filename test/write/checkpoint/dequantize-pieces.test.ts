@@ -21,7 +21,8 @@ import { temporaryPath } from '../../support/make-file.js';
 
 type Tensors = Readonly<Record<string, MadeTensor>>;
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 const fp8 = { quant_method: 'fp8', weight_block_size: [128, 128] };
 const block = (name: string, [rows, columns]: [number, number]): Tensors => ({
   [`${name}.weight`]: codes('F8_E5M2', [rows, columns]),
@@ -36,7 +37,7 @@ async function modelOf(quantization_config: unknown, tensors: Tensors): Promise<
     const { dtype, shape } = tensor;
     return [name, { dtype: dtype as Dtype, shape, data: bytesOf(tensor, i) }] as const;
   });
-  await saveCheckpoint(folder, new Map(given) as never, { ...fast, maxShardSize: '1MB' });
+  await saveCheckpoint(folder, new Map(given) as never, { ...saving, maxShardSize: '1MB' });
   const config = { torch_dtype: 'bfloat16', quantization_config };
   writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
   return folder;
@@ -209,7 +210,7 @@ describe('choices', () => {
       b: { dtype: 'U8', shape: [32], data },
     } as const;
     const metadata = { total_parameters: '33', 'tied.weight': 'a.weight', license: 'mit' };
-    await saveCheckpoint(folder, given, { ...fast, maxShardSize: 32, metadata });
+    await saveCheckpoint(folder, given, { ...saving, maxShardSize: 32, metadata });
     const options = { ...fast, dequantize: 'F16', maxShardSize: 32 } as const;
     await reshard(folder, folder, { ...options, rename: { 'a.weight': 'c' } });
     using checkpoint = openCheckpoint(folder);

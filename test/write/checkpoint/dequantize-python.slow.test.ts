@@ -35,7 +35,8 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'tiny models in transformer
     for (const [dequantize, [dtype, compared]] of Object.entries(LOADED)) {
       for (const kind of kinds) {
         const target = join(folder, `${kind}-plain`);
-        const options = { dequantize: dequantize as 'F32', maxShardSize: '300KB', durable: false };
+        const fast = { durable: false, overwrite: true };
+        const options = { dequantize: dequantize as 'F32', maxShardSize: '300KB', ...fast };
         const { dequantized } = await reshard(join(folder, kind), target, options);
         expect(dequantized.length, kind).toBeGreaterThan(3);
       }

@@ -38,7 +38,7 @@ const { fixtures }: { fixtures: readonly Fixture[] } = JSON.parse(
 );
 const exact = fixtures.filter((fixture) => fixture.expect === 'dequantize');
 const refused = fixtures.filter((fixture) => fixture.expect === 'refuse');
-const fast = { durable: false };
+const fast = { durable: false, overwrite: true };
 const DTYPES = ['BF16', 'F16', 'F32'] as const;
 const TORCH_DTYPES = { BF16: 'bfloat16', F16: 'float16', F32: 'float32' };
 

@@ -181,7 +181,7 @@ describe('reshard with copyOtherFiles', () => {
     const onProgress = (): never => {
       throw new Error('enough');
     };
-    const ended = reshard(source, target, { ...options, onProgress });
+    const ended = reshard(source, target, { ...options, overwrite: true, onProgress });
     await expect(ended).rejects.toThrow('enough');
     expect(filesOf(target)).toEqual(before);
     mkdirSync(join(target, 'a.txt'));
@@ -233,7 +233,7 @@ describe('reshard with copyOtherFiles', () => {
       using checkpoint = openCheckpoint(target);
       const config = readFileSync(join(target, 'config.json'), 'utf8');
       found.push(`${checkpoint.keys().includes('old') ? 'old' : 'new'} ${config}`);
-      await reshard(source, target, options);
+      await reshard(source, target, { ...options, overwrite: true });
       expect(await contentOf(target)).toEqual(content);
       expect(readdirSync(target).sort()).toEqual(['config.json', SINGLE, 'new.json']);
       if (signal === null) {

@@ -28,7 +28,8 @@ import {
 import { filled } from '../../support/saved-tensors.js';
 import { root } from '../../support/source-tree.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 const dry = { dryRun: true } as const;
 
 describe('a dry run', () => {
@@ -37,7 +38,7 @@ describe('a dry run', () => {
     await fc.assert(
       fc.asyncProperty(models, layouts, olds, shared, async (model, layout, old, mode) => {
         const target = newTarget(old);
-        const options: SaveCheckpointOptions = { ...fast, ...layout, shared: mode };
+        const options: SaveCheckpointOptions = { ...saving, ...layout, shared: mode };
         await expectSameAsPlanned(
           target,
           () => saveCheckpoint(target, model, { ...layout, shared: mode, ...dry }),
@@ -63,7 +64,7 @@ describe('a dry run', () => {
         async (model, first, layout, selection, old, place) => {
           const source = newPath('source');
           const metadata = { note: 'kept', 'b.bias': 'b.weight' };
-          await saveCheckpoint(source, model, { ...fast, ...first, metadata });
+          await saveCheckpoint(source, model, { ...saving, ...first, metadata });
           for (const name of ['config.json', 'tokenizer.json']) writeBelow(source, name, '{}');
           mkdirSync(join(source, 'folder.txt'));
           const target = place === 'same' ? source : newTarget(old);
@@ -113,7 +114,7 @@ describe('a dry run', () => {
   it('names what is left out, by whichever option, without its aliases', async () => {
     const source = temporaryPath('source');
     const tensors = { a: filled(1, 1), b: filled(2, 2), c: filled(3, 3) };
-    await saveCheckpoint(source, tensors, { ...fast, metadata: { alias: 'c' } });
+    await saveCheckpoint(source, tensors, { ...saving, metadata: { alias: 'c' } });
     for (const [selection, leftOut] of [
       [{}, []],
       [{ dtype: 'F16' }, []],
@@ -129,12 +130,12 @@ describe('a dry run', () => {
 
   it('may be told by a variable', async () => {
     const source = temporaryPath('one.safetensors');
-    await saveFile(source, { a: filled(1, 1) }, fast);
+    await saveFile(source, { a: filled(1, 1) }, saving);
     for (const dryRun of [true, false]) {
       const target = temporaryPath(`target-${dryRun}`);
       const options: MaybeDryRun = { dryRun };
       const results = [
-        await saveCheckpoint(join(target, '1'), { a: filled(1, 1) }, { ...fast, ...options }),
+        await saveCheckpoint(join(target, '1'), { a: filled(1, 1) }, { ...saving, ...options }),
         await reshard(source, join(target, '2'), { ...fast, ...options }),
         await convert(source, join(target, '3'), { ...fast, ...options }),
       ];
@@ -158,14 +159,14 @@ describe('a dry run', () => {
       { name: 'model.safetensors', byteLength: expect.any(Number), tensors: ['more', 'tensor'] },
     ]);
     expect(existsSync(target)).toBe(false);
-    await expect(saveCheckpoint(target, { tensor }, fast)).rejects.toThrow('the stream was read');
+    await expect(saveCheckpoint(target, { tensor }, saving)).rejects.toThrow('the stream was read');
   });
 
   it('refuses what the call refuses, and leaves it', async () => {
     const folder = temporaryPath('folder');
     mkdirSync(join(folder, 'model.safetensors'), { recursive: true });
     const source = temporaryPath('one.safetensors');
-    await saveFile(source, { a: filled(1, 1) }, fast);
+    await saveFile(source, { a: filled(1, 1) }, saving);
     for (const call of [
       () => saveCheckpoint(folder, { a: filled(1, 1) }, dry),
       () => reshard(source, folder, dry),
@@ -188,12 +189,12 @@ describe('a dry run', () => {
 
   it('finds a file where the call finds one instead of a folder', async () => {
     const source = temporaryPath('one.safetensors');
-    await saveFile(source, { a: filled(1, 1) }, fast);
+    await saveFile(source, { a: filled(1, 1) }, saving);
     for (const [folder, code] of [
       [source, 'EEXIST'],
       [join(source, 'below'), 'ENOTDIR'],
     ] as const) {
-      for (const options of [dry, fast as unknown as typeof dry]) {
+      for (const options of [dry, saving as unknown as typeof dry]) {
         for (const call of [
           () => saveCheckpoint(join(folder, 'm'), { a: filled(1, 1) }, options),
           () => reshard(source, join(folder, 'm'), options),
@@ -214,7 +215,7 @@ describe('a dry run', () => {
     await expectSameAsPlanned(
       folder,
       () => saveCheckpoint(folder, { a: filled(1, 1) }, dry),
-      () => saveCheckpoint(folder, { a: filled(1, 1) }, fast),
+      () => saveCheckpoint(folder, { a: filled(1, 1) }, saving),
     );
   });
 });

@@ -7,7 +7,8 @@ import { loadCheckpoint, openCheckpoint, reshard, saveCheckpoint } from '../../.
 import { QUANTIZED_MODELS } from '../../quantized/quantized-models.js';
 import { temporaryPath } from '../../support/make-file.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 const CASTS = ['BF16', 'F16', 'F32'] as const;
 
 /** The weights alone: nothing says that the model is quantized. */
@@ -61,7 +62,7 @@ const MODEL = {
 
 it('tells a scale by a weight that is not chosen, or is in another file; other scales are cast', async () => {
   const [source, target] = [temporaryPath('source'), temporaryPath('target')];
-  await saveCheckpoint(source, MODEL, { ...fast, maxShardSize: 8 });
+  await saveCheckpoint(source, MODEL, { ...saving, maxShardSize: 8 });
   const names = (name: string): boolean => name !== 'm.weight';
   const rename = (name: string): string => `new.${name}`;
   const { cast, uncast } = await reshard(source, target, { ...fast, names, rename, dtype: 'BF16' });
@@ -71,7 +72,7 @@ it('tells a scale by a weight that is not chosen, or is in another file; other s
 
 it('casts what select names', async () => {
   const [source, target] = [temporaryPath('source'), temporaryPath('target')];
-  await saveCheckpoint(source, MODEL, fast);
+  await saveCheckpoint(source, MODEL, saving);
   const select = (name: string): { dtype?: 'BF16' } =>
     name.includes('scale_inv') ? { dtype: 'BF16' } : {};
   const { cast, uncast } = await reshard(source, target, { ...fast, select });

@@ -15,7 +15,8 @@ import {
 import { type CastSource, castInTypeScript } from '../../../src/tensor/float32/cast.js';
 import { temporaryPath } from '../../support/make-file.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 
 /** More than two pieces of a write. */
 const LARGE = 5_000_011;
@@ -42,7 +43,7 @@ beforeEach(async () => {
   source = temporaryPath('source');
   target = temporaryPath('target');
   const metadata = { 'a.tied': 'a.float', note: 'a.float is tied' };
-  await saveCheckpoint(source, TENSORS, { ...fast, maxShardSize: 200, metadata });
+  await saveCheckpoint(source, TENSORS, { ...saving, maxShardSize: 200, metadata });
 });
 
 /** The bytes of a tensor of the source, cast. */
@@ -121,7 +122,7 @@ it('writes what saveFile writes of the same tensors', async () => {
     z: TENSORS['b.ids'] as TensorInput,
   };
   const metadata = { format: 'pt', tied: 'a.float', note: 'a.float is tied' };
-  await saveFile(path, tensors, { ...fast, metadata });
+  await saveFile(path, tensors, { ...saving, metadata });
   expect(readFileSync(join(target, 'model.safetensors')).equals(readFileSync(path))).toBe(true);
 });
 
@@ -160,7 +161,7 @@ it('reports all problems before anything is written', async () => {
 });
 
 it('counts the parameters of what is left anew, as a number where it was one', async () => {
-  const whole = { ...fast, maxShardSize: 200, metadata: { total_parameters: '5002180' } };
+  const whole = { ...saving, maxShardSize: 200, metadata: { total_parameters: '5002180' } };
   await saveCheckpoint(source, TENSORS, whole);
   const names = ['b.half', 'b.brain', 'a.float'];
   const counted = 7 * 11 + 7 * 11 + 1003;

@@ -7,7 +7,8 @@ import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-chec
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { contentOf, equalTensors, filesOf } from '../../support/saved-tensors.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 const MODEL = { ...TWO_SHARDS, metadata: { ...TWO_SHARDS.metadata, total_size: 34 } };
 
 afterEach(() => {
@@ -53,9 +54,9 @@ describe('reshard', () => {
       string,
     ];
     const tensors = equalTensors(16, 'd', 'a', 'c', 'b');
-    await saveCheckpoint(source, tensors, { ...fast, maxShardSize: 16 });
+    await saveCheckpoint(source, tensors, { ...saving, maxShardSize: 16 });
     await reshard(source, target, { ...fast, maxShardSize: 32 });
-    await saveCheckpoint(expected, tensors, { ...fast, maxShardSize: 32 });
+    await saveCheckpoint(expected, tensors, { ...saving, maxShardSize: 32 });
     expect(filesOf(target)).toEqual(filesOf(expected));
   });
 

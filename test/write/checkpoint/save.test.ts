@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -43,6 +43,12 @@ const STATE_DICTS: Readonly<Record<string, () => Tensors>> = {
   zero: () => [...equalTensors(0, 'z'), ...equalTensors(4, 'o')],
 };
 
+/** Names of the files that an index names here, so that saving replaces it with them. */
+const OWNED = /^model(?:\.fp16)?(?:-\d{5}-of-\d{5})?\.safetensors$/;
+/** Names of files that Python deletes, and this package leaves: no index names them, and no reader opens them. */
+const STAYING = /[^\x20-\x7e]|-of-\d{5}\.safetensors\.index\.json$/;
+const INDEX = /^model(?:\.fp16)?\.safetensors\.index\.json$/;
+
 describe('the save cases of huggingface_hub', () => {
   const cases = shardingCases.save.filter(
     ({ input, expected_error: error }) =>
@@ -57,7 +63,14 @@ describe('the save cases of huggingface_hub', () => {
     // This package has no option for the name that is kept, nor for leaving old files.
     if (input.shared_tensors_to_discard !== undefined || input.is_main_process === false) return;
     const folder = folderWith(...input.existing_files);
-    const { deleted } = await saveCheckpoint(folder, STATE_DICTS[input.state_dict]?.() ?? [], {
+    for (const name of input.existing_files.filter((name) => INDEX.test(name))) {
+      const shards = input.existing_files.filter((name) => OWNED.test(name));
+      const map = Object.fromEntries(shards.map((shard, i) => [`old${i}`, shard]));
+      writeFileSync(join(folder, name), JSON.stringify({ metadata: {}, weight_map: map }));
+    }
+    const before = filesOf(folder);
+    const tensors = STATE_DICTS[input.state_dict]?.() ?? [];
+    const { deleted, replaced } = await saveCheckpoint(folder, tensors, {
       maxShardSize: input.max_shard_size,
       filenamePattern: input.filename_pattern,
       metadata: input.metadata,
@@ -65,10 +78,7 @@ describe('the save cases of huggingface_hub', () => {
       durable: false,
     });
     const files = filesOf(folder);
-    // Unlike Python, we refuse digits of other scripts, and accept six digits.
-    const differs = (name: string): boolean => /\d{6}|[^\x20-\x7e]/.test(name);
     for (const [name, file] of Object.entries(expected)) {
-      if (differs(name)) continue;
       const found = files.get(name);
       if (file.untouched) expect(found).toBe(name);
       else if (file.text !== undefined) expect(found).toBe(file.text);
@@ -79,11 +89,14 @@ describe('the save cases of huggingface_hub', () => {
         expect(opened.keys()).toEqual(tensors);
       }
     }
-    const plain = [...files.keys()].filter((name) => !differs(name));
-    const wanted = Object.keys(expected).filter((name) => !differs(name));
-    expect(plain).toEqual(wanted.sort());
-    const gone = input.existing_files.filter((name) => !files.has(name));
+    const staying = input.existing_files.filter((name) => STAYING.test(name));
+    for (const name of staying) expect(files.get(name)).toBe(before.get(name));
+    const wanted = new Set([...Object.keys(expected), ...staying]);
+    expect([...files.keys()].sort()).toEqual([...wanted].sort());
+    const gone = [...before.keys()].filter((name) => !files.has(name));
     expect([...deleted].sort()).toEqual(gone.sort());
+    const changed = [...before.keys()].filter((name) => files.get(name) !== before.get(name));
+    expect(replaced.map(({ name }) => name)).toEqual(changed.sort());
   });
 
   it('an empty state dict deletes nothing', async () => {

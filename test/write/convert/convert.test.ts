@@ -10,7 +10,8 @@ import { findPython, isSkipped, runPython, titleWith } from '../../support/pytho
 import { equalTensors } from '../../support/saved-tensors.js';
 import { textOf } from '../../support/source-tree.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 /** The only array of a file has no name. */
 const nameOf = ({ path }: ExpectedTensor): string =>
@@ -102,7 +103,7 @@ describe('convert', () => {
   it('says how many elements are too large for a cast, once, verified or not', async () => {
     const source = temporaryPath('source.safetensors');
     const data = Float32Array.of(1, 1e30, -1e30, Number.POSITIVE_INFINITY);
-    saveFileSync(source, { w: { dtype: 'F32', shape: [4], data } }, fast);
+    saveFileSync(source, { w: { dtype: 'F32', shape: [4], data } }, saving);
     for (const verify of [true, false]) {
       const target = temporaryPath('model.safetensors');
       const { overflowed } = await convert(source, target, { ...fast, verify, dtype: 'F16' });
@@ -113,7 +114,7 @@ describe('convert', () => {
   it('takes safetensors with their metadata, from one file and from several', async () => {
     const folder = temporaryPath('source');
     await saveCheckpoint(folder, equalTensors(16, 'b', 'a'), {
-      ...fast,
+      ...saving,
       maxShardSize: 16,
       metadata: { note: 'kept' },
     });
@@ -218,7 +219,7 @@ describe('convert', () => {
     // @ts-expect-error: no boolean
     await expect(convert(source, target, { durable: 1 })).rejects.toThrow('durable must be');
     // @ts-expect-error: there is no such option
-    await expect(convert(source, target, { overwrite: true })).rejects.toThrow('unknown option');
+    await expect(convert(source, target, { force: true })).rejects.toThrow('unknown option');
     await expect(convert(source, target, { names: ['l1.wieght'] })).rejects.toThrow('l1.weight');
     expect(existsSync(target)).toBe(false);
   });

@@ -7,7 +7,8 @@ import { convert } from '../../../src/write/convert/convert.js';
 import { dict, legacyFile } from '../../foreign/torch/legacy-file.js';
 import { temporaryPath } from '../../support/make-file.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 
 function emptyTorch(): string {
   return legacyFile('}', {});
@@ -15,7 +16,7 @@ function emptyTorch(): string {
 
 function emptySafetensors(): string {
   const path = temporaryPath('source.safetensors');
-  saveFileSync(path, {}, { ...fast, metadata: { format: 'pt' } });
+  saveFileSync(path, {}, { ...saving, metadata: { format: 'pt' } });
   return path;
 }
 

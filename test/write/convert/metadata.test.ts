@@ -7,7 +7,8 @@ import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 const tensors = { a: filled(4, 0), b: filled(4, 1) };
 
 type Metadata = Record<string, string> | null;
@@ -31,7 +32,7 @@ describe('of safetensors', () => {
 
   async function source(): Promise<string> {
     const path = temporaryPath('source.safetensors');
-    await saveFile(path, tensors, { ...fast, metadata: { format: 'pt', ...metadata } });
+    await saveFile(path, tensors, { ...saving, metadata: { format: 'pt', ...metadata } });
     return path;
   }
 
@@ -64,7 +65,7 @@ describe('of safetensors', () => {
 
   it('of several files, the index keeps its keys', async () => {
     const [from, folder] = [temporaryPath('source'), temporaryPath('model')];
-    await saveCheckpoint(from, tensors, { ...fast, maxShardSize: 16, metadata });
+    await saveCheckpoint(from, tensors, { ...saving, maxShardSize: 16, metadata });
     const { files } = await convert(from, folder, {
       ...fast,
       maxShardSize: 16,
@@ -83,7 +84,7 @@ describe('of safetensors', () => {
   ])('aliases in %s', (_, layout) => {
     async function aliased(): Promise<string> {
       const from = temporaryPath('source');
-      await saveCheckpoint(from, tensors, { ...fast, ...layout, metadata: { tied: 'a' } });
+      await saveCheckpoint(from, tensors, { ...saving, ...layout, metadata: { tied: 'a' } });
       return from;
     }
 
@@ -104,7 +105,7 @@ describe('of safetensors', () => {
 
   it('are absent unless given', async () => {
     const from = temporaryPath('source.safetensors');
-    await saveFile(from, tensors, fast);
+    await saveFile(from, tensors, saving);
     const target = temporaryPath('model.safetensors');
     await convert(from, target, fast);
     using file = safeOpen(target);

@@ -14,7 +14,8 @@ import { openDescriptors } from '../../support/open-descriptors.js';
 import { Random } from '../../support/random.js';
 import { equalTensors, filled } from '../../support/saved-tensors.js';
 
-const fast = { durable: false };
+const saving = { durable: false };
+const fast = { ...saving, overwrite: true };
 
 /** A checkpoint with tensors of these numbers of elements, which count from 0; below a key when it is given. */
 function torchFile(lengths: Readonly<Record<string, number>>, root?: string): string {
@@ -117,7 +118,7 @@ describe('in a folder', () => {
 
   it('safetensors come before torch', async () => {
     const folder = folderOf({ 'pytorch_model.bin': torchFile(one) });
-    await saveFile(join(folder, 'model.safetensors'), { c: filled(3, 0) }, fast);
+    await saveFile(join(folder, 'model.safetensors'), { c: filled(3, 0) }, saving);
     expect((await converted(folder)).lengths).toEqual({ c: 3 });
   });
 
@@ -189,7 +190,7 @@ describe('limits', () => {
     const torch = withIndex(folderOf({ '1.bin': torchFile({ a: 1 }) }), { a: '1.bin' });
     const folder = temporaryPath('sharded');
     const { path } = await saveCheckpoint(folder, equalTensors(16, 'a', 'b'), {
-      ...fast,
+      ...saving,
       maxShardSize: 16,
     });
     for (const source of [torch, path, folder]) {
@@ -242,7 +243,7 @@ describe('the source is closed', () => {
     const lacking = withIndex(folderOf(shards()), { a: '1.bin', c: '2.bin' });
     const folder = temporaryPath('sharded');
     const { path, files } = await saveCheckpoint(folder, equalTensors(16, 'a', 'b'), {
-      ...fast,
+      ...saving,
       maxShardSize: 16,
     });
     const index = readFileSync(path, 'utf8').replace('"b":', '"c":');

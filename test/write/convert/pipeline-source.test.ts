@@ -170,7 +170,12 @@ it('counts the bytes that are compared with checksums before those that are writ
   const progressOf = async (verify: boolean): Promise<TransferProgress[]> => {
     const seen: TransferProgress[] = [];
     const onProgress = (progress: TransferProgress): number => seen.push(progress);
-    await convert(source, temporaryPath('target'), { ...options, verify, onProgress });
+    await convert(source, temporaryPath('target'), {
+      ...options,
+      overwrite: true,
+      verify,
+      onProgress,
+    });
     return seen;
   };
   const { totalBytes: written } = (await progressOf(false)).at(-1) as TransferProgress;

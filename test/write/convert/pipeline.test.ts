@@ -96,7 +96,7 @@ describe.each([
       'unet/keep.txt': 'mine',
     });
     const source = made(FILES);
-    const { deleted } = await convert(source, target, options);
+    const { deleted } = await convert(source, target, { ...options, overwrite: true });
     expect([...deleted].sort()).toEqual([
       'text_encoder/model-00001-of-00002.safetensors',
       'text_encoder/model-00002-of-00002.safetensors',
@@ -116,7 +116,9 @@ describe.each([
     const onProgress = (): never => {
       throw new Error('enough');
     };
-    await expect(convert(source, old, { ...options, onProgress })).rejects.toThrow('enough');
+    await expect(convert(source, old, { ...options, overwrite: true, onProgress })).rejects.toThrow(
+      'enough',
+    );
     expect(contentsOf(old)).toEqual(before);
     const none = temporaryPath('none');
     await expect(convert(broken, none, options)).rejects.toMatchObject({ code });

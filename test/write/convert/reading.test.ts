@@ -15,7 +15,7 @@ vi.mock('../../../src/foreign/read-entry.js', { spy: true });
 vi.mock('../../../src/tensor/float32/kernels.js', { spy: true });
 vi.mock('../../../src/platform/io/file-calls.js', { spy: true });
 
-const fast = { durable: false };
+const fast = { durable: false, overwrite: true };
 const bytes = Buffer.alloc(4_000_000, 'weights ');
 
 /** A header of NumPy, and these bytes as an array. */

@@ -11,7 +11,7 @@ import { findPython, isSkipped, runPython, titleWith } from '../../support/pytho
 const python = findPython('torch', 'transformers', 'huggingface_hub', 'safetensors');
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const constructors = here('../../../scripts/fixtures');
-const fast = { durable: false };
+const fast = { durable: false, overwrite: true };
 
 function inOrder(facts: readonly TensorFact[] = []): TensorFact[] {
   return facts.toSorted(([a], [b]) => (a < b ? -1 : 1));

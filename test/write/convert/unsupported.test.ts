@@ -13,7 +13,7 @@ import { fixturePath } from '../../foreign/torch/fixtures.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import { temporaryPath } from '../../support/make-file.js';
 
-const fast = { durable: false };
+const fast = { durable: false, overwrite: true };
 /** Both are made of storage 0. */
 const layout = `ctorch.serialization\n_get_layout\n${unicode('torch.sparse_coo')}\x85R`;
 const sparse = `ctorch._utils\n_rebuild_sparse_tensor\n${layout}(${tensor('0', [2])}${tensor('0', [2])}K\x05\x85t\x86R`;

@@ -81,8 +81,9 @@ const ways: Record<string, (path: string) => Promise<unknown>> = {
 
 it.each(Object.keys(ways))('%s refuses them by every path', async (name) => {
   const before = contents();
-  // Other names mean folders to `convert`.
-  const isFile = (path: string) => name !== 'convert' || path.endsWith('.safetensors');
+  // Other names mean folders to these.
+  const isOfFolders = ['convert', 'download'].includes(name);
+  const isFile = (path: string) => !isOfFolders || path.endsWith('.safetensors');
   for (const path of paths.filter(isFile)) {
     await expect(ways[name]?.(path), path).rejects.toThrow(REFUSED);
   }
@@ -101,16 +102,16 @@ it.each([['set', 'a=b'], ['rm', 'a'], ['strip'], ['clear']])(
   },
 );
 
-it('saveCheckpoint, reshard, merge and downloads refuse a snapshot', async () => {
+it('saveCheckpoint, reshard, join and downloads refuse a snapshot', async () => {
   const before = contents();
   const snapshot = cache.snapshot();
   const source = writeTemporary([{ name: 't', dtype: 'U8', shape: [1] }]);
   await expect(saveCheckpoint(snapshot, TENSORS)).rejects.toThrow(REFUSED);
   await expect(reshard(source, snapshot)).rejects.toThrow(REFUSED);
   await expect(downloadFrom(hub(), 'hf://org/name', snapshot)).rejects.toThrow(REFUSED);
-  expect((await call(['merge', source, join(snapshot, 'model.safetensors')])).stderr).toContain(
-    'SAFETENSORS_HUB_CACHE_BLOB',
-  );
+  expect(
+    (await call(['join', source, '-o', join(snapshot, 'model.safetensors')])).stderr,
+  ).toContain('SAFETENSORS_HUB_CACHE_BLOB');
   expect(contents()).toEqual(before);
 });
 

@@ -30,19 +30,27 @@ afterEach(() => {
   refusal.code = undefined;
 });
 
+/** The number of files in the folder at each complete copy, before it gets its name. */
+const copies: number[] = [];
+
 async function give(
   openCopy: (byteLength: number) => Promise<Replacement> = () => {
     throw new Error('no copy is needed');
   },
 ): Promise<void> {
   const name = { path: join(folder, 'path'), temporaryPath: join(folder, 'tmp'), openCopy };
-  await giveSecondName(join(folder, 'source'), name);
+  const copied = async (): Promise<void> => {
+    copies.push(readdirSync(folder).length);
+  };
+  await giveSecondName(join(folder, 'source'), { ...name, copied });
 }
 
 describe('by a link', () => {
   it('takes the place of another file, and the first name stays', async () => {
     writeFileSync(join(folder, 'path'), 'old');
+    copies.length = 0;
     await give();
+    expect(copies).toEqual([]);
     expect(readFileSync(join(folder, 'path'), 'utf8')).toBe('new');
     expect(statSync(join(folder, 'path')).ino).toBe(statSync(join(folder, 'source')).ino);
     expect(readdirSync(folder).sort()).toEqual(['path', 'source']);
@@ -73,7 +81,9 @@ describe.each(['EPERM', 'ENOTSUP', 'EMLINK'])('by a copy, since links are refuse
     const content = Buffer.alloc(length).map((_, i) => i % 251);
     writeFileSync(join(folder, 'source'), content);
     writeFileSync(join(folder, 'path'), 'old');
+    copies.length = 0;
     await give(openCopy);
+    expect(copies).toEqual([3]);
     expect(readFileSync(join(folder, 'path')).equals(content)).toBe(true);
     expect(statSync(join(folder, 'path')).ino).not.toBe(statSync(join(folder, 'source')).ino);
     expect(readdirSync(folder).sort()).toEqual(['path', 'source']);

@@ -83,8 +83,9 @@ const WAYS: Readonly<Record<string, Way>> = {
   'reshard with a cast': (source, target) => reshard(source, `${target}.d`, { dtype: 'F32' }),
   'reshard with other names': (source, target) =>
     reshard(source, `${target}.d`, { rename: (name) => `x.${name}` }),
-  convert: (source, target) => convert(source, target),
-  'convert with a cast': (source, target) => convert(source, target, { dtype: 'BF16' }),
+  convert: (source, target) => convert(source, target, { overwrite: true }),
+  'convert with a cast': (source, target) =>
+    convert(source, target, { dtype: 'BF16', overwrite: true }),
   convertStream: async (source) => {
     const { stream } = await convertStream(source);
     await readAll(stream);

@@ -36,7 +36,7 @@ function written(bytes: Uint8Array, name: string): string {
 
 describe('convert', () => {
   it.each([{}, { dtype: 'F16' }, { maxShardSize: 1000 }] as const)('with %o', async (choices) => {
-    const options = { ...choices, durable: false };
+    const options = { ...choices, durable: false, overwrite: true };
     const target = temporaryPath('target');
     await convert(written(withSums(), 'right.safetensors'), target, options);
     for (const tensor of ['long', 'short']) {

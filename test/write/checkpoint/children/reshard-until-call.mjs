@@ -5,4 +5,4 @@ const [source, folder, last] = process.argv.slice(2);
 killAtCall(last);
 
 const { reshard } = await import('../../../../lib/index.js');
-await reshard(source, folder, { copyOtherFiles: true, durable: false });
+await reshard(source, folder, { copyOtherFiles: true, durable: false, overwrite: true });

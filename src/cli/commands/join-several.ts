@@ -1,7 +1,14 @@
-/** `merge` of several sources: all their tensors in one file, or in one folder. */
+/** `join` of several sources: all their tensors in one file, or in one folder. */
 
-import { basename } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { saveCheckpoint, saveFile, type Tensor } from '../../index.js';
+import {
+  OwnFiles,
+  replacedAmong,
+  requireOverwrite,
+} from '../../write/replacement/replaced-files.js';
+import { resolveTarget } from '../../write/replacement/target.js';
 import { progressOn } from '../output/progress.js';
 import {
   closeSource,
@@ -18,7 +25,7 @@ import {
 } from './command.js';
 import { foreignChoices } from './foreign-options.js';
 import { repositoryChoice } from './repository-options.js';
-import { chosenTensors, isDryRun, nothingChosen, printWritten } from './written.js';
+import { chosenTensors, isDryRun, isForced, nothingChosen, printWritten } from './written.js';
 
 const RULES = ['refuse', 'first', 'last'] as const;
 
@@ -68,8 +75,17 @@ class Gathered {
   }
 }
 
-/** Merges local sources of any format; throws a UsageError for options of one source. */
-export async function mergeSeveral(
+/** Paths of the files of open sources, with their indexes. */
+function filesOf(opened: readonly OpenedSource[]): string[] {
+  return opened.flatMap((one) => {
+    if (!('checkpoint' in one) || one.kind === 'remote') return [];
+    const { path, shards } = one.checkpoint;
+    return [path, ...shards.map((name) => join(dirname(path), name))];
+  });
+}
+
+/** Joins local sources of any format; throws a UsageError for options of one source. */
+export async function joinSeveral(
   context: CommandContext,
   sources: readonly string[],
   target: string,
@@ -81,6 +97,7 @@ export async function mergeSeveral(
   const rule = requireChoice('duplicates', options['duplicates'] ?? 'refuse', RULES);
   const { takes, renames } = chosenTensors(options);
   const { signal } = context;
+  const isFile = target.endsWith('.safetensors');
   const opened: OpenedSource[] = [];
   const progress = progressOn(context.stderr, 'writing');
   try {
@@ -111,18 +128,30 @@ export async function mergeSeveral(
       ...{ source: sources.join(' '), target, dryRun, byteLength, copied: [], leftOut },
       ...{ castCount: 0, dequantizedCount: 0, uncast: [], overflowed: dryRun ? null : {} },
     };
-    if (target.endsWith('.safetensors')) {
-      if (!dryRun) await saveFile(target, tensors, choices);
+    const own = new OwnFiles(filesOf(opened));
+    const overwrite = isForced(options);
+    if (isFile) {
+      const name = basename(target);
+      const replaced = replacedAmong(dirname(target), [name], own);
+      // A file that must not be replaced is an error, with and without `--force`.
+      if (existsSync(target)) resolveTarget(target, target);
+      if (!dryRun) {
+        requireOverwrite(replaced, target, { overwrite });
+        await saveFile(target, tensors, choices);
+      }
       progress.end();
-      const files = { files: [basename(target)], index: null, deleted: [] };
+      const files = { files: [name], index: null, deleted: [], replaced };
       return printWritten(context, options, { ...result, ...files });
     }
-    const maxShardSize = Number.POSITIVE_INFINITY;
-    const written = await saveCheckpoint(target, tensors, { ...choices, maxShardSize, dryRun });
+    const layout = { ...choices, maxShardSize: Number.POSITIVE_INFINITY };
+    const plan = await saveCheckpoint(target, tensors, { ...layout, dryRun: true });
+    const names = plan.replaced.map((file) => file.name);
+    const replaced = replacedAmong(target, names, own);
+    if (!dryRun) requireOverwrite(replaced, target, { overwrite });
+    const { deleted } = dryRun ? plan : await saveCheckpoint(target, tensors, layout);
     progress.end();
-    const files = written.files.map((file) => (typeof file === 'string' ? file : file.name));
-    const { index, deleted } = written;
-    printWritten(context, options, { ...result, files, index, deleted });
+    const files = plan.files.flatMap((file) => (file.tensors === null ? [] : file.name));
+    printWritten(context, options, { ...result, files, index: plan.index, deleted, replaced });
   } finally {
     progress.end();
     for (const one of opened) closeSource(one);

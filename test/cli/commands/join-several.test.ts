@@ -1,4 +1,4 @@
-/** `merge` of several sources. */
+/** `join` of several sources. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -31,7 +31,7 @@ describe('into a file', () => {
     ['last', 4],
   ])('of a name in several sources it takes the %s', async (rule, y) => {
     const target = temporaryPath('all.safetensors');
-    const args = ['merge', ...three(), target, '--duplicates', rule, '--json'];
+    const args = ['join', ...three(), '-o', target, '--duplicates', rule, '--json'];
     const plan = JSON.parse(await printed([...args, '--dry-run']));
     expect(existsSync(target)).toBe(false);
     expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
@@ -44,7 +44,7 @@ describe('into a file', () => {
   it('it refuses such a name by default, and says where it is', async () => {
     const [a, b, c] = three();
     const target = temporaryPath('all.safetensors');
-    const { code, stderr } = await call(['merge', a, b, c, target]);
+    const { code, stderr } = await call(['join', a, b, c, '-o', target]);
     expect([code, stderr]).toEqual([1, expect.stringContaining(`"y" is in ${a} and in ${b}`)]);
     expect(existsSync(target)).toBe(false);
   });
@@ -53,10 +53,10 @@ describe('into a file', () => {
     const target = temporaryPath('all.safetensors');
     const choice = ['--exclude', 'x', '--rename', 'y=>b.y'];
     const [a, b, c] = three();
-    expect((await call(['merge', a, b, c, target, ...choice])).code).toBe(1);
-    await printed(['merge', a, c, target, ...choice]);
+    expect((await call(['join', a, b, c, '-o', target, ...choice])).code).toBe(1);
+    await printed(['join', a, c, '-o', target, ...choice]);
     expect(values(target)).toEqual({ 'b.y': 2, w: 5 });
-    const none = await call(['merge', a, c, target, '--filter', 'nothing']);
+    const none = await call(['join', a, c, '-o', target, '--filter', 'nothing']);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no name matches')]);
   });
 });
@@ -64,7 +64,7 @@ describe('into a file', () => {
 it('into a folder, of other formats, too', async () => {
   const torch = join(root, 'test/fixtures/torch/zip-state-dict.pt');
   const folder = temporaryPath('folder');
-  await printed(['merge', write('a.safetensors', { x: 1 }), torch, folder]);
+  await printed(['join', write('a.safetensors', { x: 1 }), torch, '-o', folder]);
   expect(readdirSync(folder)).toEqual(['model.safetensors']);
   using checkpoint = openCheckpoint(folder);
   expect(checkpoint.keys()).toContain('l1.weight');
@@ -77,6 +77,13 @@ it.each([
   [['--duplicates', 'some'], '--duplicates'],
 ])('%j is wrong use', async (options, message) => {
   const [a, , c] = three();
-  const { code, stderr } = await call(['merge', a, c, temporaryPath('d.safetensors'), ...options]);
+  const { code, stderr } = await call([
+    'join',
+    a,
+    c,
+    '-o',
+    temporaryPath('d.safetensors'),
+    ...options,
+  ]);
   expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
 });

@@ -1,0 +1,302 @@
+/** Downloads to places that hold weights already: of the same repository, of another one, and of no record. */
+import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { loadCheckpoint } from '../../../src/index.js';
+import type { DownloadPlan } from '../../../src/remote/download/run-download.js';
+import { call, printed } from '../../cli/call.js';
+import { useHub as useHubOfEnvironment } from '../../support/hub-environment.js';
+import type { Files } from '../../support/hub-server.js';
+import { writeBelow } from '../../support/make-checkpoint.js';
+import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { breakingFetch, downloadFrom, emptyFolder, noise, useHub } from './downloads.js';
+import { FileServer } from './file-server.js';
+
+const SINGLE = 'model.safetensors';
+const INDEX = 'model.safetensors.index.json';
+const SHARDS = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'] as const;
+
+function weights(name: string, length = 4): Uint8Array {
+  return fileBytes([{ name, dtype: 'U8', shape: [length], bytes: noise(length) }]);
+}
+
+const LARGE = weights('large', 10_000_000);
+const SHARDED: Files = {
+  [SHARDS[0]]: weights('a'),
+  [SHARDS[1]]: weights('b'),
+  [INDEX]: JSON.stringify({ metadata: {}, weight_map: { a: SHARDS[0], b: SHARDS[1] } }),
+  'config.json': '{"v":2}',
+};
+
+const hub = useHub({
+  'org/one': {
+    files: { [SINGLE]: weights('first'), 'config.json': '{"v":1}' },
+    revisions: { sharded: SHARDED, large: { [SINGLE]: LARGE } },
+  },
+  'org/two': { files: { [SINGLE]: weights('second', 5), 'config.json': '{"v":3}' } },
+  'org/pipe': {
+    files: { 'model_index.json': '{"unet":["diffusers","X"]}', 'unet/config.json': '{}' },
+  },
+});
+
+const EXISTS = { code: 'SAFETENSORS_TARGET_EXISTS' };
+
+function keys(path: string): string[] {
+  return [...loadCheckpoint(path).keys()].sort();
+}
+
+/** All files below a folder with their bytes. */
+function contentsOf(folder: string): Record<string, string> {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const paths = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+  return Object.fromEntries(paths.map((path) => [path, readFileSync(path, 'latin1')]));
+}
+
+/** Expects a stop that lists these files, changes nothing and fetches no weights. */
+async function expectStop(
+  source: string,
+  target: string,
+  folder: string,
+  listed: readonly string[],
+): Promise<void> {
+  const before = contentsOf(folder);
+  const count = hub().requests.length;
+  const stopped = await downloadFrom(hub(), source, target).then(
+    () => expect.unreachable('no stop'),
+    (error: Error) => error,
+  );
+  expect(stopped).toMatchObject(EXISTS);
+  for (const text of listed) expect(stopped.message).toContain(text);
+  expect(contentsOf(folder)).toEqual(before);
+  const requests = hub().requests.slice(count);
+  expect(requests.filter(({ server }) => server === 'network')).toEqual([]);
+}
+
+describe('a folder', () => {
+  it('that is empty, or holds other files only, needs nothing', async () => {
+    const folder = emptyFolder('folder');
+    writeBelow(folder, 'notes.txt', 'mine');
+    writeBelow(folder, 'other.safetensors', weights('other'));
+    writeBelow(folder, 'config.json', 'mine');
+    const { replaced } = await downloadFrom(hub(), 'hf://org/one', folder);
+    expect(replaced).toEqual([{ name: 'config.json', byteLength: 4 }]);
+    expect(readFileSync(join(folder, 'other.safetensors'))).toEqual(Buffer.from(weights('other')));
+    expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe('mine');
+  });
+
+  it('with weights of the same repository takes its other revisions', async () => {
+    const folder = temporaryPath('folder');
+    await downloadFrom(hub(), 'hf://org/one', folder);
+    const sharded = await downloadFrom(hub(), 'hf://org/one@sharded', folder);
+    expect(sharded.replaced).toEqual([
+      { name: 'config.json', byteLength: 7 },
+      { name: SINGLE, byteLength: weights('first').length },
+    ]);
+    expect([sharded.deleted, keys(folder)]).toEqual([[SINGLE], ['a', 'b']]);
+    const single = await downloadFrom(hub(), 'hf://org/one', folder);
+    expect(single.replaced.map(({ name }) => name)).toEqual(['config.json', ...SHARDS, INDEX]);
+    expect([single.deleted.toSorted(), keys(folder)]).toEqual([[...SHARDS, INDEX], ['first']]);
+  });
+
+  it.each(['another repository', 'no repository', 'the same repository, but changed since'])(
+    'with weights of %s stays as it is',
+    async (kind) => {
+      const folder = emptyFolder('folder');
+      if (kind === 'no repository') writeBelow(folder, SINGLE, weights('mine', 6));
+      else if (kind === 'another repository') await downloadFrom(hub(), 'hf://org/two', folder);
+      else {
+        await downloadFrom(hub(), 'hf://org/one', folder);
+        writeBelow(folder, SINGLE, weights('tuned', 7));
+      }
+      const { length } = readFileSync(join(folder, SINGLE));
+      for (const source of ['hf://org/one@large', 'hf://org/one@sharded']) {
+        await expectStop(source, folder, folder, [`"${SINGLE}" (${length} B)`, 'overwrite: true']);
+        const plan = (await downloadFrom(hub(), source, folder, {
+          dryRun: true,
+        } as never)) as unknown as DownloadPlan;
+        expect(plan.replaced).toContainEqual({ name: SINGLE, byteLength: length });
+      }
+      const { replaced } = await downloadFrom(hub(), 'hf://org/one@sharded', folder, {
+        overwrite: true,
+      });
+      expect(replaced).toContainEqual({ name: SINGLE, byteLength: length });
+      expect(keys(folder)).toEqual(['a', 'b']);
+      // Now they are of this repository.
+      await downloadFrom(hub(), 'hf://org/one', folder);
+      expect(keys(folder)).toEqual(['first']);
+    },
+  );
+
+  it('is completed without a stop after a broken download', async () => {
+    const folder = temporaryPath('folder');
+    const source = 'hf://org/one@large';
+    const fetch = breakingFetch(9_000_000);
+    await expect(downloadFrom(hub(), source, folder, { fetch })).rejects.toThrow('cut');
+    const { presentByteLength, replaced } = await downloadFrom(hub(), source, folder);
+    expect([presentByteLength > 0, replaced]).toEqual([true, []]);
+    expect(keys(folder)).toEqual(['large']);
+    expect((await downloadFrom(hub(), source, folder)).receivedByteLength).toBe(0);
+  });
+
+  it('with weights of another repository stops again after a broken download', async () => {
+    const folder = temporaryPath('folder');
+    await downloadFrom(hub(), 'hf://org/two', folder);
+    const source = 'hf://org/one@large';
+    const options = { fetch: breakingFetch(9_000_000), overwrite: true };
+    await expect(downloadFrom(hub(), source, folder, options)).rejects.toThrow('cut');
+    await expect(downloadFrom(hub(), source, folder)).rejects.toMatchObject(EXISTS);
+    const { presentByteLength } = await downloadFrom(hub(), source, folder, { overwrite: true });
+    expect([presentByteLength > 0, keys(folder)]).toEqual([true, ['large']]);
+  });
+
+  it.each([
+    ['of the same commit', () => hub().commit('org/one'), true],
+    ['of another commit of the repository', () => hub().commit('org/one', 'sharded'), true],
+    ['of another repository', () => hub().commit('org/two'), false],
+    ['that cannot be read', () => 'garbage', true],
+  ])('of hf download --local-dir, with a record %s', async (_, commit, isRecorded) => {
+    const folder = emptyFolder('folder');
+    writeBelow(folder, SINGLE, weights('old', 6));
+    const record = `.cache/huggingface/download/${SINGLE}.metadata`;
+    writeBelow(folder, record, `${commit()}\netag\n${Date.now() / 1000 + 1}\n`);
+    if (!isRecorded) return await expectStop('hf://org/one', folder, folder, [SINGLE]);
+    await downloadFrom(hub(), 'hf://org/one', folder);
+    expect(keys(folder)).toEqual(['first']);
+  });
+
+  it('of hf download --local-dir whose file was changed since stays as it is', async () => {
+    const folder = emptyFolder('folder');
+    writeBelow(folder, SINGLE, weights('old', 6));
+    const record = `.cache/huggingface/download/${SINGLE}.metadata`;
+    writeBelow(folder, record, `${hub().commit('org/one')}\netag\n1700000000.0\n`);
+    utimesSync(join(folder, SINGLE), 1_700_000_100, 1_700_000_100);
+    await expectStop('hf://org/one', folder, folder, [SINGLE]);
+  });
+});
+
+describe('a file', () => {
+  it('of one repository in a folder is replaced by its next version, not by another file', async () => {
+    const folder = emptyFolder('folder');
+    const source = `hf://org/one/${SINGLE}`;
+    await downloadFrom(hub(), source, folder);
+    const next = await downloadFrom(hub(), `hf://org/one@large/${SINGLE}`, folder);
+    expect(next.replaced).toEqual([{ name: SINGLE, byteLength: weights('first').length }]);
+    await expectStop(`hf://org/two/${SINGLE}`, folder, folder, [SINGLE]);
+    await downloadFrom(hub(), `hf://org/two/${SINGLE}`, folder, { overwrite: true });
+    await expectStop(source, folder, folder, [SINGLE]);
+  });
+
+  it('at a path is replaced on request only', async () => {
+    const folder = emptyFolder('folder');
+    const path = join(folder, 'x.safetensors');
+    for (const source of ['hf://org/one', 'hf://org/two', `hf://org/one/${SINGLE}`]) {
+      const options = { overwrite: source !== 'hf://org/one' };
+      const { replaced } = await downloadFrom(hub(), source, path, options);
+      expect(replaced.length).toBe(source === 'hf://org/one' ? 0 : 1);
+      // What is there already is not replaced.
+      expect((await downloadFrom(hub(), source, path)).replaced).toEqual([]);
+      const other = source === 'hf://org/two' ? 'hf://org/one' : 'hf://org/two';
+      await expectStop(other, path, folder, ['"x.safetensors"']);
+    }
+    expect(readdirSync(folder)).toEqual(['x.safetensors']);
+  });
+
+  it('of any server is replaced on request only', async () => {
+    const server = await FileServer.start();
+    try {
+      const path = join(emptyFolder('folder'), 'x.safetensors');
+      const serve = (bytes: Uint8Array, tag: string): unknown =>
+        server.files.set('m.safetensors', { bytes, tag });
+      serve(weights('a'), '"1"');
+      const source = server.url('m.safetensors');
+      await downloadFrom(hub(), source, path);
+      serve(weights('b', 9), '"2"');
+      await expect(downloadFrom(hub(), source, path)).rejects.toMatchObject(EXISTS);
+      expect(keys(path)).toEqual(['a']);
+      await downloadFrom(hub(), source, path, { overwrite: true });
+      expect(keys(path)).toEqual(['b']);
+    } finally {
+      await server.close();
+    }
+  });
+});
+
+describe('a repository at a path that ends in .safetensors', () => {
+  it.each([
+    ['one file, with its bytes', 'hf://org/one', {}, ['first']],
+    ['shards, joined', 'hf://org/one@sharded', {}, ['a', 'b']],
+    ['an index', `hf://org/one@sharded/${INDEX}`, {}, ['a', 'b']],
+    ['chosen tensors', 'hf://org/one@sharded', { names: ['b'] }, ['b']],
+  ] as const)('is one file: %s', async (_, source, options, expected) => {
+    const folder = emptyFolder('folder');
+    const path = join(folder, 'x.safetensors');
+    const plan = (await downloadFrom(hub(), source, path, {
+      ...options,
+      dryRun: true,
+    } as never)) as unknown as DownloadPlan;
+    expect(readdirSync(folder)).toEqual([]);
+    const done = await downloadFrom(hub(), source, path, options);
+    expect([done.path, plan.path, done.byteLength]).toEqual([path, path, plan.byteLength]);
+    // New files have no hash on the Hub: a record has theirs.
+    const names = readdirSync(folder).filter((name) => !name.endsWith('.downloaded'));
+    expect([names, keys(path)]).toEqual([['x.safetensors'], expected]);
+    expect(plan.files.map(({ tensors }) => tensors?.toSorted())).toEqual([expected]);
+    expect((await downloadFrom(hub(), source, path, options)).receivedByteLength).toBe(0);
+    if (source === 'hf://org/one') {
+      expect(readFileSync(path)).toEqual(Buffer.from(weights('first')));
+    }
+  });
+
+  it.each([
+    ['of a pipeline', 'hf://org/pipe', {}, { code: 'SAFETENSORS_DIFFUSERS_PIPELINE' }],
+    ['with chosen files', 'hf://org/one', { files: ['*.json'] }, { code: 'ERR_OUT_OF_RANGE' }],
+    ['with shards', 'hf://org/one', { maxShardSize: '1GB' }, { code: 'ERR_OUT_OF_RANGE' }],
+    [
+      'with a shard size',
+      `hf://org/one/${SINGLE}`,
+      { maxShardSize: 9 },
+      { code: 'ERR_OUT_OF_RANGE' },
+    ],
+  ])('is rejected %s', async (_, source, options, error) => {
+    const folder = emptyFolder('folder');
+    const path = join(folder, 'x.safetensors');
+    await expect(downloadFrom(hub(), source, path, options)).rejects.toMatchObject(error);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('is a folder where one of that name exists', async () => {
+    const folder = join(emptyFolder('folder'), 'x.safetensors');
+    mkdirSync(folder);
+    await downloadFrom(hub(), 'hf://org/one', folder);
+    expect(keys(folder)).toEqual(['first']);
+  });
+});
+
+describe('on the command line', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it('lists the files with their sizes, and replaces them with --force', async () => {
+    useHubOfEnvironment(hub().url);
+    const folder = temporaryPath('folder');
+    await printed(['download', 'hf://org/one@sharded', folder]);
+    const args = ['download', 'hf://org/two', folder];
+    const stopped = await call(args);
+    expect(stopped.code).toBe(1);
+    for (const name of [...SHARDS, INDEX]) expect(stopped.stderr).toContain(`"${name}" (`);
+    expect(stopped.stderr).toContain('pass --force to replace them');
+    expect(keys(folder)).toEqual(['a', 'b']);
+    const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+    expect(await printed([...args, '--dry-run'])).toContain('would delete');
+    expect(keys(folder)).toEqual(['a', 'b']);
+    const done = JSON.parse(await printed([...args, '--force', '--json']));
+    expect(done.replaced).toEqual(plan.replaced);
+    const names = done.replaced.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(['config.json', ...SHARDS, INDEX]);
+    expect(keys(folder)).toEqual(['second']);
+    writeFileSync(join(folder, SINGLE), weights('tuned'));
+    const text = await printed([...args, '--force']);
+    expect(text).toContain(`replaced: ${SINGLE} (`);
+  });
+});

@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { statsOf } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isOpenedAt } from '../../write/replacement/exchange.js';
+import { requireNotInUse } from '../../write/replacement/in-use.js';
 import { inTurn, waitForLock } from '../../write/replacement/locks.js';
 import {
   type ReplacedFile,
@@ -75,6 +76,7 @@ async function tryToReceive(
   const [folder, name] = [dirname(realPath), basename(realPath)];
   const foreign = await unrecordedAmong(replaced, dirname(path), repository, signal);
   requireOverwrite(foreign, path, options);
+  requireNotInUse(path, path);
   await deleteOtherPartials(folder, name, planned);
   const temporaryName = partialNameOf(name, planned);
   const isKept = temporaryName !== undefined;

@@ -17,6 +17,7 @@ import {
 } from '../../write/checkpoint/folder-replacement.js';
 import { inLockedSubfolders } from '../../write/checkpoint/locked-folder.js';
 import { oldFilesOf, staleAmong } from '../../write/checkpoint/old-files.js';
+import { requireReplacedNotInUse } from '../../write/replacement/in-use.js';
 import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths.js';
 import { waitForLock } from '../../write/replacement/locks.js';
 import { type ReplacedFile, requireOverwrite } from '../../write/replacement/replaced-files.js';
@@ -175,6 +176,7 @@ async function fillFolder(
   const found = await findIn(groups, folder, signal);
   const { present, replaced } = found;
   requireOverwrite(await unrecordedAmong(replaced, folder, repository, signal), folder, options);
+  requireReplacedNotInUse(folder, found);
   const missing = new Map<WantedFile, FileGroup>();
   const unfinished: FileGroup[] = [];
   let presentByteLength = 0;

@@ -9,6 +9,7 @@ import {
   totalByteLength,
 } from '../../platform/transfer/transfer.js';
 import { limit, Slots } from '../../tensor/pieces.js';
+import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { LOCK_OPTIONS, type LockOptions } from '../replacement/locks.js';
 import type { ReplacedFile } from '../replacement/replaced-files.js';
 import type { ReplaceOptions } from '../save/replace-file.js';
@@ -113,6 +114,7 @@ export async function writeCheckpoint(
 ): Promise<WrittenCheckpoint> {
   const contents = { folder, checkpoint, otherFiles, obsolete };
   const found = old ?? oldFilesBefore(folder, checkpoint);
+  requireReplacedNotInUse(folder, found);
   const [stale] = (await writeFolders([contents], options, extras)) as [StaleFiles];
   const { files, totalSize } = checkpoint;
   const index = indexNameOf(checkpoint);

@@ -5,6 +5,7 @@ import { namingOf } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { runAsync } from '../../platform/io/steps.js';
 import type { TransferOptions } from '../../platform/transfer/transfer.js';
+import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import { OwnFiles, type ReplacedFile, requireOverwrite } from '../replacement/replaced-files.js';
@@ -21,6 +22,7 @@ import {
 import type { StaleFiles } from './folder-replacement.js';
 import { layOutCheckpoint } from './layout.js';
 import { inLockedFolder, inLockedSubfolders } from './locked-folder.js';
+import type { OldFiles } from './old-files.js';
 import type { OtherFile, OtherFiles } from './other-files.js';
 import { oldFilesBefore, planCheckpoint } from './plan.js';
 import {
@@ -132,6 +134,7 @@ async function rewriteOpen<Info extends SelectableInfo>(
   );
   const replaced = old.map((files) => files.replaced);
   requireOverwrite(belowAll(parts, replaced), folder, options);
+  for (const [i, part] of parts.entries()) requireReplacedNotInUse(part.folder, old[i] as OldFiles);
   const checked = source.check?.byteLength ?? 0;
   const totalBytes = checked + writtenByteLength(parts);
   const progress = (before: number): TransferOptions => ({

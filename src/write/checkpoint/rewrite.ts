@@ -8,6 +8,7 @@ import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
 import { identityOf } from '../replacement/exchange.js';
+import { requireNotInUse } from '../replacement/in-use.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import {
   type OverwriteOptions,
@@ -154,6 +155,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
       return { path, files, index: null, totalSize, deleted: [], replaced, ...facts };
     }
     requireOverwrite(replaced, path, { overwrite });
+    if (replaced.length > 0) requireNotInUse(path, path);
     await source.verify?.(selected.tensors, signal);
     const closeSources = (): void => source.close();
     await inMadeFolder(dirname(path), durable, () =>

@@ -15,8 +15,6 @@ import {
   openSync,
   renameSync,
 } from 'node:fs';
-import process from 'node:process';
-import { SafetensorsError } from '../../errors/errors.js';
 import { addon } from '../../platform/addon/addon.js';
 import { closeQuietly, removeFile, removeQuietly } from '../../platform/io/file-calls.js';
 import type { WrittenFile } from '../../platform/io/file-writes.js';
@@ -25,6 +23,7 @@ import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { makeTemporaryName } from '../../platform/io/temporary-names.js';
 import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
+import { inUseError } from './in-use.js';
 import { type LikeFile, takeOver } from './permissions.js';
 import { resolveTarget } from './target.js';
 
@@ -68,18 +67,9 @@ function openKept(path: Buffer, mode: number): number {
 /** Errors of systems that cannot reserve space, as opposed to a full disk. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
 
-/** Windows' errors when the target of a rename is open or mapped. */
-const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
-
 /** Explains an error to a caller who wanted to write `label`. */
 function replacementError(error: unknown, label: string): unknown {
-  if (process.platform !== 'win32' || !hasCode(error, IN_USE)) return aboutFile(error, label);
-  return new SafetensorsError(
-    'SAFETENSORS_TARGET_IN_USE',
-    'expected a file that can be replaced, found one that is open, mapped or protected; close it ' +
-      'with close({ detach: true }), end other programs that use it, and save again',
-    { path: label, cause: error },
-  );
+  return inUseError(error, label) ?? aboutFile(error, label);
 }
 
 /** One replacement under way. Ends with `commit` or `discard`. */

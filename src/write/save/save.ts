@@ -17,6 +17,7 @@ import {
   type NamedTensorsInMemory,
   readTensorsAndStreams,
 } from '../input/tensor-input.js';
+import { requireNotInUse } from '../replacement/in-use.js';
 import { Replacement } from '../replacement/replacement.js';
 import { replaceFile } from './replace-file.js';
 import { BorrowedFiles } from './source-files.js';
@@ -92,6 +93,8 @@ export async function saveFile<
   const { durable, checksums } = flagsOf(options);
   const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options, checksums);
   const entries = layout.placed.map(({ spec }) => spec);
+  const { location, label } = locate(path);
+  requireNotInUse(location, label);
   await replaceFile(path, layout, entries, { ...options, durable, verify: false });
 }
 
@@ -119,6 +122,7 @@ export function saveFileSync<
   const { durable, checksums } = flagsOf(options);
   const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options, checksums);
   const { byteLength, placed } = layout;
+  requireNotInUse(location, label);
   const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
   try {
     const replacement = Replacement.openSync(location, label, { byteLength, durable });

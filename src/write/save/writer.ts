@@ -32,6 +32,7 @@ import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { isTensorBytes, type TensorBytes } from '../input/tensor-bytes.js';
 import { payloadOf, payloadOfTensor } from '../input/tensor-input.js';
 import type { TensorPieces, TensorStream } from '../input/tensor-stream.js';
+import { requireNotInUse } from '../replacement/in-use.js';
 import { Replacement } from '../replacement/replacement.js';
 import { BorrowedFiles } from './source-files.js';
 import { writeTensors } from './tensor-writes.js';
@@ -101,6 +102,7 @@ export async function createWriter(
   requireLittleEndianHost(label);
   const layout = layOut(namedSpecs(specs), options, checksums);
   const { header, byteLength } = layout;
+  requireNotInUse(location, label);
   const replacement = await Replacement.open(location, label, { byteLength, durable });
   try {
     await writeViews(replacement, [header], 0);

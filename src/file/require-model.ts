@@ -32,7 +32,7 @@ export interface FileWithHeader {
 }
 
 /**
- * Throws for a file that is not a model. Reads siblings only of a file that torch.distributed.checkpoint wrote.
+ * Throws for a file that is not a model. Reads siblings only of a file whose metadata or name is that of a rank's file.
  *
  * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
  */
@@ -42,7 +42,7 @@ export function* requireModelFile(file: FileWithHeader): Steps<void> {
   const name = basename(path);
   let found = incompleteModel(header, { name });
   if (isPartByName(header, name) && (yield* isInIndex(path, name))) found = null;
-  else if (needsSiblings(header)) found ??= yield* partAmongSiblings(header, path, name);
+  else if (needsSiblings(header, name)) found ??= yield* partAmongSiblings(header, path, name);
   if (found !== null) throw incompleteModelError(found, 'file', label);
 }
 
@@ -66,7 +66,7 @@ function* partAmongSiblings(
   for (const sibling of yield* namesIn(folder)) {
     if (sibling === name || !sibling.endsWith(SHARD_EXTENSION)) continue;
     const other = yield* unlessBad(readHeader(join(folder, sibling)));
-    const found = other === undefined ? null : partWithSibling(header, other, sibling);
+    const found = other === undefined ? null : partWithSibling(header, name, other, sibling);
     if (found === null) continue;
     return (yield* isInIndex(path, name)) ? null : found;
   }

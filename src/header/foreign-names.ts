@@ -70,6 +70,7 @@ export const BY_CONTENT: Readonly<
 /** Patterns of file names; torch and NumPy files, whose content is always recognised, are missing. */
 const FILE_NAMES: readonly (readonly [RegExp, ForeignFormat])[] = [
   [/\.distcp$|^(?:__\d+)?\.metadata$/, DCP],
+  [/^zero_pp_rank_\d+_mp_rank_\d+_model_states\.pt$/, DEEPSPEED],
   [/\.pt2$/i, PT2],
   [/^saved_model\.pb(?:txt)?$/, SAVED_MODEL],
   [/\.data-\d{5}-of-\d{5}$|\.ckpt(?:-\d+)?\.(?:index|meta)$|^variables\.index$/, TF_CHECKPOINT],
@@ -121,7 +122,8 @@ export function formatOfArchive(
     };
   }
   const named = path === undefined ? null : formatOfName(path);
-  if (named === null || named === DCP) return named;
+  // The content of such files is that of torch files.
+  if (named === null || named === DCP || named === DEEPSPEED) return named;
   return entries.some((name) => RECORD.test(name)) ? null : named;
 }
 

@@ -30,8 +30,8 @@ interface RemoteFileWithHeader {
 }
 
 /**
- * Throws for a file that is not a model. Fetches headers of siblings only for a file that
- * torch.distributed.checkpoint wrote, and where the folder can be listed.
+ * Throws for a file that is not a model. Fetches headers of siblings only for a file whose metadata or name
+ * is that of a rank's file, and where the folder can be listed.
  *
  * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
  */
@@ -41,12 +41,12 @@ export async function requireRemoteModel(
   signal: AbortSignal,
 ): Promise<void> {
   requireModel(header, { name, isIndexed }, path);
-  if (isIndexed || folder?.names === undefined || !needsSiblings(header)) return;
+  if (isIndexed || folder?.names === undefined || !needsSiblings(header, name)) return;
   for (const sibling of await folder.names(signal)) {
     if (sibling === name || !sibling.endsWith(SHARD_EXTENSION)) continue;
     const file = await folder.file(sibling, signal);
     const other = await readRemoteHeader(file, undefined, signal).catch(unlessBad);
-    const found = other === undefined ? null : partWithSibling(header, other, sibling);
+    const found = other === undefined ? null : partWithSibling(header, name, other, sibling);
     if (found !== null) throw incompleteModelError(found, 'file', path);
   }
 }

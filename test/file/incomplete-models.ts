@@ -12,6 +12,8 @@ export interface Case {
   readonly code: 'SAFETENSORS_DISTRIBUTED_PART' | 'SAFETENSORS_DELTA' | undefined;
   /** Whether the bytes of the file show it, without its name and its siblings. */
   readonly isInHeader: boolean;
+  /** Whether its name shows it; for a file without siblings by default. */
+  readonly isInName?: boolean;
 }
 
 const DTYPES: readonly Dtype[] = ['F32', 'BF16', 'F16', 'I64', 'U8', 'BOOL', 'F8_E4M3'];
@@ -125,6 +127,33 @@ export function distributedCase(random: Random): Case {
       const name = partName(rank);
       const files = new Map([[name, rankFile(tensors, rank, random, false)]]);
       return { about: 'without metadata', files, name, code, isInHeader: false };
+    },
+    (): Case => {
+      const nameOf = random.pick<(at: number) => string>([
+        (at) => `model-rank-${at}-part-${random.below(2)}.safetensors`,
+        (at) => `model${at}-mp${ranks}.safetensors`,
+        (at) => `tp${at}_sharded_checkpoint.safetensors`,
+      ]);
+      const name = nameOf(rank);
+      const isInName = rank > 0 || name.includes('-mp');
+      const isOnly = isInName && random.chance(0.5);
+      const other = (rank + 1) % ranks;
+      const files = new Map([[name, rankFile(tensors, rank, random, false)]]);
+      if (!isOnly) files.set(nameOf(other), rankFile(tensors, other, random, false));
+      const about = `rank ${rank} by its name, ${isOnly ? 'without' : 'with'} a sibling`;
+      return { about, files, name, code, isInHeader: false, isInName };
+    },
+    (): Case => {
+      const name = random.pick([
+        'model-rank-0-part-0.safetensors',
+        'model0-mp1.safetensors',
+        'tp0_sharded_checkpoint.safetensors',
+      ]);
+      const files = new Map([
+        [name, rankFile(tensors, rank, random, false)],
+        ['model-rank-of-all.safetensors', fileBytes([{ name: 'a', dtype: 'U8', shape: [1] }])],
+      ]);
+      return { about: 'the only rank', files, name, code: undefined, isInHeader: false };
     },
     (): Case => {
       const name = 'model.safetensors';

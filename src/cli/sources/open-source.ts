@@ -127,13 +127,20 @@ export async function openSource(source: string, options: OpeningOptions): Promi
  */
 export async function openForInspection(
   source: string,
-  { signal, storage, choice = {} }: OpeningOptions,
+  { signal, storage, foreign = {}, choice = {} }: OpeningOptions,
 ): Promise<OpenedSource> {
   const path = pathOf(source);
   if (path === null) {
     const { openRemoteForInspection } = await import('../../remote/node/open-remote.js');
     const options = { signal, ...choice };
     return { kind: 'remote', checkpoint: await openRemoteForInspection(source, options) };
+  }
+  const { kind, path: found } = await formatAt(path, foreign, choice);
+  if (kind === 'torch') {
+    const { openTorchCheckpoint } = await import('../../convert.js');
+    const { voidDtype: _, ...ofTorch } = foreign;
+    const accepting = { ...ofTorch, acceptsIncomplete: true } as OpenTorchOptions;
+    return { kind, checkpoint: openTorchCheckpoint(found, accepting) };
   }
   const options = { storage, ...choice };
   const names = isFolder(path) ? partNames(readdirSync(path)) : [];

@@ -44,6 +44,20 @@ const CONSOLIDATE =
   'consolidate all parts first, with consolidate_safetensors_files in ' +
   'torch.distributed.checkpoint._consolidate_hf_safetensors';
 
+/**
+ * Names of the files of one rank in formats without metadata: vLLM's and SGLang's sharded state, DeepSeek's tensor
+ * parallelism (with the number of ranks), Neuron, and Meta's Llama. Ranks count from 0.
+ */
+const RANK_NAMES: readonly RegExp[] = [
+  /^model-rank-(\d+)-part-\d+\.safetensors$/,
+  /^model(\d+)-mp(\d+)\.safetensors$/,
+  /^tp(\d+)_sharded_checkpoint\.safetensors$/,
+  /^consolidated\.(\d\d)\.(?:pth|safetensors)$/,
+  /^mp_rank_(\d{2,3})(?:_\d{3})*$/,
+];
+
+const SAVE_COMPLETE = 'save the complete model with the program that wrote the parts';
+
 const APPLY = 'apply it to its base checkpoint first';
 
 /** A checksum in hexadecimal, such as Adler-32, XXH3-128 or BLAKE3. */
@@ -115,6 +129,44 @@ function part(number: string | undefined, sign: string): IncompleteModel {
     sign,
     advice: CONSOLIDATE,
   };
+}
+
+/** The rank in the name of a file, or of a directory of Megatron; `pattern` is that of its siblings. */
+interface RankName {
+  readonly pattern: RegExp;
+  readonly rank: number;
+  /** Whether the name itself shows that there are other ranks. */
+  readonly isPart: boolean;
+}
+
+function rankName(name: string): RankName | undefined {
+  for (const pattern of RANK_NAMES) {
+    const [whole, rank, count] = pattern.exec(name) ?? [];
+    if (whole === undefined) continue;
+    return { pattern, rank: Number(rank), isPart: Number(rank) > 0 || Number(count) > 1 };
+  }
+  return undefined;
+}
+
+/** Whether a file or directory has the name of a rank's file, the only one or one of several. */
+export function isRankName(name: string): boolean {
+  return rankName(name) !== undefined;
+}
+
+/**
+ * Returns why a file or directory is a part, by its name and those of its siblings: only the names of some formats
+ * contain the rank. Null for others, and for the only rank.
+ */
+export function partOfRank(name: string, siblings: readonly string[]): IncompleteModel | null {
+  const own = rankName(name);
+  if (own === undefined) return null;
+  const isOther = (sibling: string): boolean => {
+    const other = rankName(sibling);
+    return other?.pattern === own.pattern && other.rank !== own.rank;
+  };
+  if (!own.isPart && !siblings.some(isOther)) return null;
+  const found = part(String(own.rank + 1), `${quoteName(name)} is the name of a rank's file`);
+  return { ...found, advice: SAVE_COMPLETE };
 }
 
 /** Returns the delta that an index declares by `delta_encoding`; null for other indexes. */
@@ -194,7 +246,8 @@ function partFile(
         return part(number, `${quoteName(tensor)} begins at [${saved.join(', ')}]`);
     }
   }
-  if (number === undefined || isIndexed === true) return null;
+  if (isIndexed === true) return null;
+  if (number === undefined) return partOfRank(name, []);
   return part(number, `${quoteName(name)} is the name of a rank's file`);
 }
 
@@ -209,8 +262,8 @@ export function isPartByName(contents: ModelContents, name: string): boolean {
 }
 
 /** Whether only siblings can show that this file is a part: the parts of the first rank begin at 0, too. */
-export function needsSiblings({ metadata }: ModelContents): boolean {
-  return metadata?.has(SHARDING_INFO) === true;
+export function needsSiblings({ metadata }: ModelContents, name: string): boolean {
+  return metadata?.has(SHARDING_INFO) === true || rankName(name) !== undefined;
 }
 
 /**
@@ -219,19 +272,21 @@ export function needsSiblings({ metadata }: ModelContents): boolean {
  */
 export function partWithSibling(
   contents: ModelContents,
+  name: string,
   sibling: ModelContents,
   siblingName: string,
 ): IncompleteModel | null {
   const info = sibling.metadata?.get(SHARDING_INFO);
-  if (info === undefined) return null;
+  if (info === undefined) return partOfRank(name, [siblingName]);
   const offsets = savedOffsets(info);
   for (let entry = 0; entry < contents.size; entry++) {
-    const name = contents.name(entry);
-    const other = sibling.find(name);
+    const tensor = contents.name(entry);
+    const other = sibling.find(tensor);
     if (other === -1) continue;
     const isOfSameShape = String(sibling.shape(other)) === String(contents.shape(entry));
-    if (isOfSameShape && !isMoved(offsets?.get(name))) continue;
-    return part(undefined, `${quoteName(siblingName)} contains another part of ${quoteName(name)}`);
+    if (isOfSameShape && !isMoved(offsets?.get(tensor))) continue;
+    const sign = `${quoteName(siblingName)} contains another part of ${quoteName(tensor)}`;
+    return part(undefined, sign);
   }
   return null;
 }
@@ -239,12 +294,13 @@ export function partWithSibling(
 /** Returns the kind of a file that has the name of a part. */
 export function partKind(name: string): string {
   const [, number] = PART_NAME.exec(name) ?? [];
-  return part(number, '').kind;
+  const rank = rankName(name)?.rank;
+  return part(rank === undefined ? number : String(rank + 1), '').kind;
 }
 
 /** The names of parts of a distributed checkpoint. */
 export function partNames(names: readonly string[]): string[] {
-  return names.filter((name) => PART_NAME.test(name));
+  return names.filter((name) => PART_NAME.test(name) || partOfRank(name, names) !== null);
 }
 
 /** Returns the error for a folder whose only weights are parts of a distributed checkpoint; undefined for others. */
@@ -256,7 +312,7 @@ export function partsError(names: readonly string[], path?: string): FormatError
     code: 'SAFETENSORS_DISTRIBUTED_PART',
     kind: 'parts of a distributed checkpoint',
     sign: quoteNames(parts),
-    advice: CONSOLIDATE,
+    advice: parts.some((name) => PART_NAME.test(name)) ? CONSOLIDATE : SAVE_COMPLETE,
   };
   return incompleteModelError(found, 'folder', path);
 }

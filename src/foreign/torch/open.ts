@@ -1,5 +1,7 @@
 /** Opens checkpoints of torch. */
 
+import { readdirSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -12,6 +14,11 @@ import { singleFile } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import type { VerifiableSource } from '../../file/checkpoint/verify.js';
 import { isIndexPath } from '../../file/shards/file-choice.js';
+import {
+  incompleteModelError,
+  isRankName,
+  partOfRank,
+} from '../../file/shards/incomplete-models.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import { fileKindOf, isUnreadKind, otherKind } from '../file-kind.js';
@@ -116,10 +123,10 @@ export function openTorchCheckpoint(
 export function openTorchCheckpoint(path: PathLike, options?: OpenTorchOptions): TorchCheckpoint;
 export function openTorchCheckpoint(
   path: PathLike,
-  given: OpenTorchOptions & { readonly toVerify?: boolean | undefined } = {},
+  given: OpenTorchOptions & InternalOptions = {},
 ): VerifiableSource {
-  requireOptions(given, { ...OPEN_TORCH_OPTIONS, toVerify: true });
-  const { toVerify = false, ...options } = given;
+  requireOptions(given, { ...OPEN_TORCH_OPTIONS, toVerify: true, acceptsIncomplete: true });
+  const { toVerify = false, acceptsIncomplete = false, ...options } = given;
   requireBoolean('toVerify', toVerify);
   const open = opener(options);
   const { label } = locate(path);
@@ -127,8 +134,41 @@ export function openTorchCheckpoint(
     const openAll = toVerify ? openShardsToVerify : openSharded;
     return openAll(label, options.limits?.maxIndexByteLength, open);
   }
+  if (!acceptsIncomplete) requireComplete(label);
   const { shard, facts } = open(path);
   return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [[0, shard]]), facts);
+}
+
+/** Options for other parts of this package. */
+interface InternalOptions {
+  readonly toVerify?: boolean | undefined;
+  /** Whether to accept the file of one rank, to inspect it. */
+  readonly acceptsIncomplete?: boolean | undefined;
+}
+
+/**
+ * Throws for a file of one rank of several: `consolidated.00.pth` of Llama, `mp_rank_00/model_optim_rng.pt` of Megatron.
+ *
+ * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`
+ */
+function requireComplete(path: string): void {
+  const folder = dirname(path);
+  const isOfMegatron = basename(path) === 'model_optim_rng.pt';
+  const [name, place] = isOfMegatron
+    ? [basename(folder), dirname(folder)]
+    : [basename(path), folder];
+  if (!isRankName(name)) return;
+  const found = partOfRank(name, siblingsIn(place));
+  if (found !== null) throw incompleteModelError(found, 'file', path);
+}
+
+/** Empty for a folder that cannot be listed: its files can still be opened. */
+function siblingsIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }
 
 /** Opens single files with these options. */

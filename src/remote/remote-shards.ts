@@ -226,7 +226,9 @@ const BUSY = [408, 425, 429];
 export function isAbsence(error: unknown): boolean {
   if (!(error instanceof RemoteError)) return false;
   const { code, status } = error;
-  const isRefused = status !== undefined && status >= 400 && status < 500;
+  // The server failed: the file may exist.
+  if (status !== undefined && status >= 500) return false;
+  const isRefused = status !== undefined && status >= 400;
   return (
     (isRefused && !BUSY.includes(status)) ||
     code === 'SAFETENSORS_BAD_RESPONSE' ||

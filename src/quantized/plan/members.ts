@@ -5,6 +5,7 @@
 
 import { type CheckpointTensors, MARKER_NAME } from './checkpoint-tensors.js';
 import { MARKED_MEMBERS } from './comfy.js';
+import type { StoredTensor } from './logical-plan.js';
 import { memberOf } from './scaled.js';
 
 /** Members of a module that don't change its weight: they are about activations, caches or the output. */
@@ -72,12 +73,11 @@ export function isHarmless(member: string): boolean {
   return HARMLESS.has(member);
 }
 
-/** The module below which weights are in a rotated basis, by the name of the rotation; null for all other tensors. */
-export function rotatedModule(name: string): string | null {
-  const parts = name.split('.');
-  const at = parts.findIndex((part) => BASIS.test(part));
-  // The rotation itself, or the weight of a module of that name.
-  return at === -1 || parts.length - at > 2 ? null : parts.slice(0, at).join('.');
+/** The module below which weights are in a rotated basis, by a square matrix of that name; null for all other tensors. */
+export function rotatedModule({ name, shape }: StoredTensor): string | null {
+  const parts = name.replace(/\.weight$/, '').split('.');
+  const isSquare = shape.length === 2 && shape[0] === shape[1];
+  return isSquare && BASIS.test(parts.at(-1) ?? '') ? parts.slice(0, -1).join('.') : null;
 }
 
 /** Limit for the suffix of a name after that of a weight. */

@@ -225,9 +225,9 @@ class Planner {
   *#rejectRotated(): Slices<void> {
     if (this.#planned.size === 0) return;
     const rotations = new Map<string, string>();
-    yield* forEachInSlices(this.#tensors, ({ name }) => {
-      const module = rotatedModule(name);
-      if (module !== null) rotations.set(module, name);
+    yield* forEachInSlices(this.#tensors, (tensor) => {
+      const module = rotatedModule(tensor);
+      if (module !== null) rotations.set(module, tensor.name);
     });
     if (rotations.size === 0) return;
     yield* forEachInSlices([...this.#planned.keys()], (weight) => {

@@ -8,13 +8,18 @@ const COUNT = 300;
 
 const CODES = ['F8_E4M3', 'F8_E5M2', 'I8', 'U8', 'I16', 'U16', 'I32', 'U32'] as const;
 const SCALES = ['descale', 'rescale', 'absmax', 'amax', 'zero_point', 'zp', 'codebook', 'lut'];
+const MEMBERS = ['w_scale', 'scale_w', 'weight_s', 'weight_range', 'weight_step', 'zz'];
 const QUANTIZERS = ['weight_quantizer', 'quantizer', 'quant', 'weight_fake_quant'];
 
 /** Names of codes, and of a scale that may be theirs. */
 function namesOf(random: Random): [codes: string, scale: string] {
   const module = random.pick(['m', 'model.layers.0.mlp', 'blocks.11']);
   const scale = random.pick(SCALES);
-  switch (random.below(5)) {
+  switch (random.below(7)) {
+    case 5:
+      return [`${module}.weight`, `${module}.${random.pick(MEMBERS)}`];
+    case 6:
+      return [`${module}.weight`, `${module}.${random.pick(['scale', 'scales'])}.weight`];
     case 0:
       return [`${module}.weight`, `${module}.weight_${scale}`];
     case 1:
@@ -111,6 +116,16 @@ it('a rotation elsewhere leaves weights as they are', async () => {
     'decoder.m.weight': ['F8_E4M3', [2, 4]],
     'decoder.m.weight_scale_inv': ['F32', [1, 1], 'scales'],
     'encoder.R1': ['F32', [4, 4]],
+  });
+  expect(model.problems).toEqual([]);
+});
+
+it('a matrix of that name that is not square is no rotation', async () => {
+  const model = await open({
+    'm.weight': ['F8_E4M3', [2, 4]],
+    'm.weight_scale_inv': ['F32', [1, 1], 'scales'],
+    'R1.weight': ['F32', [4, 8]],
+    'R1.layers.0.R2': ['F32', [4]],
   });
   expect(model.problems).toEqual([]);
 });

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hubSettings } from '../../src/file/cache/environment.js';
@@ -142,11 +143,11 @@ describe('a login page with status 200', () => {
   });
 
   it('is a file where a page was asked for, and for what only calls itself one', async () => {
-    const path = temporaryPath('a');
-    await copy(`${origin}/page.html`, path);
-    expect(readFileSync(path, 'utf8')).toBe(PAGE);
-    await copy(`${origin}/get`, path);
-    expect(readFileSync(path).equals(Buffer.from(SMALL))).toBe(true);
+    const folder = temporaryPath('a');
+    await copy(`${origin}/page.html`, folder);
+    expect(readFileSync(join(folder, 'page.html'), 'utf8')).toBe(PAGE);
+    await copy(`${origin}/get`, folder);
+    expect(readFileSync(join(folder, 'get')).equals(Buffer.from(SMALL))).toBe(true);
     expect((await open(`${origin}/get`)).names).toEqual(['get']);
   });
 

@@ -44,7 +44,8 @@ describe('work in turns', () => {
   beforeEach(async () => {
     // Modules of their own: these see other times than those of other tests.
     vi.resetModules();
-    now = performance.now();
+    // An integer: sums of halves are exact.
+    now = Math.ceil(performance.now());
     vi.spyOn(performance, 'now').mockImplementation(() => now);
     ({ inTurns } = await import('../../../src/header/json/slices.js'));
     const { turnWhenDue } = await import('../../../src/header/json/turns.js');

@@ -116,7 +116,7 @@ function startOf(path: string): Buffer {
 // A process of Windows cannot be sent SIGINT.
 describe.skipIf(process.platform === 'win32')('SIGINT', () => {
   it.each([
-    ['convert', ['TARGET']],
+    ['convert', ['TARGET', '--force']],
     ['metadata set', ['a=b']],
   ])('ends %s, which leaves the old file and no other', async (command, args) => {
     const source = writeSparse(4 * 2 ** 30);

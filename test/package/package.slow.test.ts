@@ -76,9 +76,15 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['core', 'writing', 'foreign', 'conversion', 'remote-core', 'download'].map(
-        (name) => `lib/${name}.js`,
-      ),
+      ...[
+        'core',
+        'writing',
+        'foreign',
+        'conversion',
+        'remote-core',
+        'download',
+        'verification',
+      ].map((name) => `lib/${name}.js`),
       ...['dequantizing', 'inspection', 'inspect', 'cli'].map((name) => `lib/${name}.js`),
       ...['d3-hierarchy', 'get-east-asian-width', 'preact'].map(
         (name) => `lib/licences/${name}.txt`,

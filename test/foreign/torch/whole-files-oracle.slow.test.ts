@@ -64,7 +64,8 @@ describe.skipIf(python.executable === undefined)('torch and this package read th
       const found = Array.from(checkpoint, ([name, tensor]) => [name, described(tensor)]);
       expect(Object.fromEntries(found), about).toEqual(tensors);
       const target = join(folder, 'converted');
-      await convert(source, target, { unknownGlobals: 'placeholder', shared: 'copy' });
+      const options = { unknownGlobals: 'placeholder', shared: 'copy', overwrite: true } as const;
+      await convert(source, target, options);
       const written = Array.from(loadFile(join(target, 'model.safetensors')), ([name, tensor]) => [
         name,
         described(tensor),

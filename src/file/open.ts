@@ -41,7 +41,7 @@ import { checkHashes, type HashCheckOptions, requireHashCheckOptions } from './h
 import { isHubUri, parseHubId } from './hub/ids.js';
 import { readFileHeader } from './read-header.js';
 import { requireModelFile } from './require-model.js';
-import { requireModel } from './shards/incomplete-models.js';
+import { isZstd, requireModel, zstdPositions } from './shards/incomplete-models.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -145,7 +145,7 @@ export function* openFile(
     const { header, start } = yield* readFileHeader(file, limits);
     if (acceptsIncomplete !== true) {
       const known = 'fd' in given ? undefined : given.label;
-      yield* requireModelFile({ header, path: known, label: given.label, isIndexed });
+      yield* requireModelFile({ header, file, path: known, label: given.label, isIndexed });
     }
     yield* checkHashes(file, header, options);
     storage = yield* openStorage(file, start, options);
@@ -232,7 +232,10 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   const storage = new MemoryStorage(whole, constants.MAX_LENGTH);
   const header = parseHeader(json, whole.byteLength, limits);
-  requireModel(header, {}, undefined);
+  const isCompressed = zstdPositions(header).every((position) =>
+    isZstd(whole.subarray(header.dataStart + position)),
+  );
+  requireModel(header, { isCompressed }, undefined);
   return SafetensorsFile.of(storage, header);
 }
 

@@ -3,26 +3,40 @@
 import { basename, dirname, join } from 'node:path';
 import type { Header } from '../header/header.js';
 import { closeFile, listFolder } from '../platform/io/file-calls.js';
-import { openRegularFile } from '../platform/io/opened-file.js';
+import {
+  type OpenedFile,
+  openRegularFile,
+  readBytesOf,
+  readFully,
+} from '../platform/io/opened-file.js';
 import type { Steps } from '../platform/io/steps.js';
 import { readFileHeader } from './read-header.js';
 import { readIndex } from './read-index.js';
 import { indexesAmong } from './shards/file-choice.js';
 import {
+  comparedSiblings,
   type IncompleteModel,
   incompleteModel,
   incompleteModelError,
   isPartByName,
+  isZstd,
+  needsSiblingHeaders,
   needsSiblings,
+  partOfRank,
   partWithSibling,
   requireModel,
+  siblingsAmong,
+  ZSTD_MAGIC_BYTE_LENGTH,
+  zstdPositions,
 } from './shards/incomplete-models.js';
-import { SHARD_EXTENSION } from './shards/shard-paths.js';
 import { isOfFile } from './shards/verification-error.js';
 
 /** A file whose header was read. */
 export interface FileWithHeader {
   readonly header: Header;
+  readonly file: OpenedFile;
+  /** Where the file begins within an archive. */
+  readonly begin?: number | undefined;
   /** Undefined for a descriptor of the caller's. */
   readonly path: string | undefined;
   /** The file in errors; the path by default. */
@@ -36,14 +50,34 @@ export interface FileWithHeader {
  *
  * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
  */
-export function* requireModelFile(file: FileWithHeader): Steps<void> {
-  const { header, path, label = path, isIndexed } = file;
-  if (path === undefined || isIndexed === true) return requireModel(header, { isIndexed }, label);
+export function* requireModelFile(opened: FileWithHeader): Steps<void> {
+  const { header, path, label = path, isIndexed } = opened;
+  const isCompressed = yield* hasZstdFrames(opened);
+  if (path === undefined || isIndexed === true) {
+    return requireModel(header, { isIndexed, isCompressed }, label);
+  }
   const name = basename(path);
-  let found = incompleteModel(header, { name });
-  if (isPartByName(header, name) && (yield* isInIndex(path, name))) found = null;
+  const origin = { name, isCompressed };
+  let found = incompleteModel(header, origin);
+  if (isPartByName(header, origin) && (yield* isInIndex(path, name))) found = null;
   else if (needsSiblings(header, name)) found ??= yield* partAmongSiblings(header, path, name);
   if (found !== null) throw incompleteModelError(found, 'file', label);
+}
+
+/** Whether the bytes are those of a delta, for a header that may be one's. */
+export function* hasZstdFrames({
+  header,
+  file,
+  begin = 0,
+}: Pick<FileWithHeader, 'header' | 'file' | 'begin'>): Steps<boolean> {
+  const positions = zstdPositions(header);
+  for (const position of positions) {
+    const bytes = new Uint8Array(ZSTD_MAGIC_BYTE_LENGTH);
+    const at = begin + header.dataStart + position;
+    yield* readFully(readBytesOf(file), bytes, at, file.path);
+    if (!isZstd(bytes)) return false;
+  }
+  return positions.length > 0;
 }
 
 /** Whether an index in the same folder lists the file. */
@@ -63,12 +97,15 @@ function* partAmongSiblings(
   name: string,
 ): Steps<IncompleteModel | null> {
   const folder = dirname(path);
-  for (const sibling of yield* namesIn(folder)) {
-    if (sibling === name || !sibling.endsWith(SHARD_EXTENSION)) continue;
+  const siblings = siblingsAmong(yield* namesIn(folder), name);
+  const byName = partOfRank(name, siblings);
+  if (byName === null && !needsSiblingHeaders(header)) return null;
+  if (yield* isInIndex(path, name)) return null;
+  if (byName !== null) return byName;
+  for (const sibling of comparedSiblings(siblings)) {
     const other = yield* unlessBad(readHeader(join(folder, sibling)));
     const found = other === undefined ? null : partWithSibling(header, name, other, sibling);
-    if (found === null) continue;
-    return (yield* isInIndex(path, name)) ? null : found;
+    if (found !== null) return found;
   }
   return null;
 }

@@ -310,7 +310,7 @@ function* readShard(
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file, { path });
-    yield* requireModelFile({ header, path, isIndexed });
+    yield* requireModelFile({ header, file, path, isIndexed });
     return { name: prefix + name, path, header, byteLength: file.byteLength };
   } finally {
     yield* closeFile(file.fd);

@@ -2,12 +2,7 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
-import {
-  type CheckpointIndex,
-  checkIndexByteLength,
-  DEFAULT_MAX_INDEX_BYTE_LENGTH,
-  indexSlices,
-} from '../file/shards/checkpoint-index.js';
+import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
 import { isOfFile } from '../file/shards/verification-error.js';
 import {
@@ -19,10 +14,10 @@ import {
 import type { FileBeside } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
-import { inTurns } from '../header/json/slices.js';
 import { Slots } from '../tensor/pieces.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
+import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
 import { requireRemoteModel } from './require-model.js';
 import { ofEach, SharedCall } from './scope.js';
@@ -82,7 +77,8 @@ export class RemoteShards {
   ): Promise<RemoteShards> {
     try {
       const isIndex = source.kind === 'index';
-      const index = isIndex ? await fetchIndex(source.file, options, signal) : null;
+      const { acceptsIncomplete } = options;
+      const index = isIndex ? await readRemoteIndex(source.file, acceptsIncomplete, signal) : null;
       const shards = new RemoteShards(source, index, options);
       if (index === null) await shards.header(0, signal);
       return shards;
@@ -187,7 +183,7 @@ export class RemoteShards {
     const header = await parseFetched(fetched as FetchedHeader, signal);
     if (acceptsIncomplete !== true) {
       const name = fileName(this.names[shard] as string);
-      const found = { header, name, path: file.path, isIndexed: this.index !== null };
+      const found = { header, name, file, isIndexed: this.index !== null };
       await requireRemoteModel(found, this.source.folder, signal);
     }
     this.#headers.set(shard, header);
@@ -249,15 +245,4 @@ export async function parsedConfig(
     signal.throwIfAborted();
     return undefined;
   }
-}
-
-async function fetchIndex(
-  file: RemoteFile,
-  { acceptsIncomplete }: RemoteShardsOptions,
-  signal: AbortSignal,
-): Promise<CheckpointIndex> {
-  const { path } = file;
-  const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
-  checkIndexByteLength(fileByteLength, { path });
-  return await inTurns(indexSlices(bytes, { path, acceptsIncomplete }), signal);
 }

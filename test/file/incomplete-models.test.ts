@@ -17,7 +17,8 @@ import {
   safeOpenAsync,
   verifyCheckpoint,
 } from '../../src/index.js';
-import { openRemote } from '../../src/remote.js';
+import { download, openRemote } from '../../src/remote.js';
+import { FileServer } from '../remote/download/file-server.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { type Case, deltaCase, distributedCase } from './incomplete-models.js';
@@ -165,6 +166,78 @@ describe('a part of a distributed checkpoint', () => {
     ]);
     const made = { about: '', files, name, code: undefined, isInHeader: false };
     expect(safeOpen(join(write(made), name)).size).toBe(1);
+  });
+});
+
+describe('siblings', () => {
+  const whole = { DCP_SHARDING_INFO: JSON.stringify({ a: { saved_offsets: [0] } }) };
+  const moved = { DCP_SHARDING_INFO: JSON.stringify({ a: { saved_offsets: [4] } }) };
+  const file = (shape: number[], metadata: Record<string, string>): Uint8Array<ArrayBuffer> =>
+    fileBytes([{ name: 'a', dtype: 'U8', shape }], { metadata }) as Uint8Array<ArrayBuffer>;
+  const name = 'model.safetensors';
+  const adapters = Array.from({ length: 300 }, (_, i) => `adapter_${i}.safetensors`);
+  const unrelated = new Map(
+    [name, ...adapters].map((one, i) => [one, file([4 + i], whole)] as const),
+  );
+
+  it('at most 16 of them are read', async () => {
+    const read = new Set<string>();
+    class Watched extends Blob {
+      readonly #name: string;
+      constructor(name: string, bytes: Uint8Array<ArrayBuffer>) {
+        super([bytes]);
+        this.#name = name;
+      }
+      override slice(...range: [number?, number?]): Blob {
+        read.add(this.#name);
+        return super.slice(...range);
+      }
+    }
+    const blobs = Array.from(unrelated, ([at, bytes]) => [at, new Watched(at, bytes)] as const);
+    const checkpoint = await openRemote(new Map(blobs));
+    expect(checkpoint.size).toBe(1);
+    checkpoint.close();
+    expect(read.size).toBe(17);
+  });
+
+  it.each([
+    ['zero offsets', file([2], whole), undefined],
+    ['the offsets of another part', file([2], moved), 'SAFETENSORS_DISTRIBUTED_PART'],
+  ])('those with the names of parts come first: %s', async (_, part, code) => {
+    const files = new Map([...unrelated, ['shard-2.safetensors', part]]);
+    const made = { about: '', files, name, code: undefined, isInHeader: false };
+    const expected = code ?? 'SAFETENSORS_DISTRIBUTED_PART';
+    expect(await codeOf(() => safeOpen(join(write(made), name)))).toBe(expected);
+    const blobs = Array.from(files, ([at, bytes]) => [at, new Blob([bytes])] as const);
+    expect(await codeOf(() => openRemote(new Map(blobs)))).toBe(expected);
+  });
+});
+
+describe('a file with the name of a part, on a server', () => {
+  const name = 'shard-00001-model-00001-of-00002.safetensors';
+  const bytes = fileBytes([{ name: 'a', dtype: 'U8', shape: [1] }]);
+  const index = (shard: string): Uint8Array =>
+    new TextEncoder().encode(JSON.stringify({ weight_map: { a: shard } }));
+
+  it.each([
+    ['no index', undefined, 'SAFETENSORS_DISTRIBUTED_PART'],
+    ['an index of other files', index('b.safetensors'), 'SAFETENSORS_DISTRIBUTED_PART'],
+    ['a malformed index', new TextEncoder().encode('{'), 'SAFETENSORS_DISTRIBUTED_PART'],
+    ['an index that lists it', index(name), undefined],
+  ])('%s', async (_, indexBytes, code) => {
+    const server = await FileServer.start();
+    try {
+      server.files.set(name, { bytes, tag: '"1"' });
+      if (indexBytes !== undefined) {
+        server.files.set('model.safetensors.index.json', { bytes: indexBytes, tag: '"2"' });
+      }
+      const url = server.url(name);
+      expect(await codeOf(() => openRemote(url))).toBe(code);
+      const options = { names: ['a'] };
+      expect(await codeOf(() => download(url, temporaryPath('copy'), options))).toBe(code);
+    } finally {
+      await server.close();
+    }
   });
 });
 

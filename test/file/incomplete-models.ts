@@ -1,7 +1,7 @@
 /** Random files that are not a model, and files like them that are. */
 import type { Dtype } from '../../src/index.js';
 import type { Entry } from '../support/make-file.js';
-import { fileBytes } from '../support/make-file.js';
+import { countedBytes, fileBytes } from '../support/make-file.js';
 import type { Random } from '../support/random.js';
 
 /** A folder, the file or index to open in it, and the code of the error; undefined for a model. */
@@ -189,6 +189,30 @@ export function distributedCase(random: Random): Case {
       ]);
       return { about: 'complete, next to a copy', files, name, code: undefined, isInHeader: false };
     },
+    (): Case => {
+      const name = 'model.safetensors';
+      const other = tensors.map(({ name, dtype, shape }): Entry => {
+        return { name, dtype, shape: shape.with(0, 7) };
+      });
+      const files = new Map([
+        [name, complete],
+        ['adapter_r8.safetensors', fileBytes(other, { metadata: dcpMetadata(whole, random) })],
+      ]);
+      const about = 'complete, next to another model with the same names';
+      return { about, files, name, code: undefined, isInHeader: false };
+    },
+    (): Case => {
+      const name = 'model.safetensors';
+      const other = tensors.map(({ name, dtype, shape }): Entry => {
+        return { name, dtype, shape: shape.with(0, 7) };
+      });
+      const files = new Map([
+        [name, complete],
+        [partName(0), fileBytes(other, { metadata: dcpMetadata(whole, random) })],
+      ]);
+      const about = 'next to a part of the first rank with other shapes';
+      return { about, files, name, code, isInHeader: false, isInName: false };
+    },
   );
 }
 
@@ -204,6 +228,11 @@ export function deltaCase(random: Random): Case {
     return { name, dtype: 'U8', shape: [random.from(1, 40)] };
   });
   const length = random.pick([8, 32, 64]);
+  /** Compressed tensors. */
+  const frames = names.map((name): Entry => {
+    const bytes = Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, ...countedBytes(random.from(0, 40)));
+    return { name, dtype: 'U8', shape: [bytes.length], bytes };
+  });
   const checksums = Object.fromEntries(names.map((name) => [name, hex(random, length)]));
   const weights = names.map((name): Entry => ({ name, dtype: 'BF16', shape: [2, 3] }));
   const patch = (sparse: string): Record<string, string> => {
@@ -233,7 +262,16 @@ export function deltaCase(random: Random): Case {
       ]);
       return { about: `index, ${encoding}`, files, name: INDEX, code, isInHeader: false };
     },
-    () => one('file of a version', fileBytes(vectors, { metadata: checksums }), code),
+    () => one('file of a version', fileBytes(frames, { metadata: checksums }), code),
+    () => one('blobs with hashes', fileBytes(vectors, { metadata: checksums }), undefined),
+    () => {
+      const dates = Object.fromEntries(names.map((name) => [name, '2024010100']));
+      return one('frames with dates', fileBytes(frames, { metadata: dates }), undefined);
+    },
+    () => {
+      const metadata = { delta_encoding: 'null' };
+      return one('null in the file', fileBytes(weights, { metadata }), undefined);
+    },
     () => {
       const encoding = random.pick(['raw', 'gap_delta', 'nvcomp_cascaded']);
       const metadata = { ...patch('True'), encoding };
@@ -252,6 +290,9 @@ export function deltaCase(random: Random): Case {
         encoding: random.pick(['indices', 'deltas', 'deltas_zstd']),
         params: '[]',
       };
+      for (let i = random.pick([0, 70]); i > 0; i--) {
+        entries.push({ name: `other.${i}`, dtype: 'F32', shape: [1] });
+      }
       const options = random.chance(0.3) ? {} : { metadata };
       return one('form of slime before', fileBytes(shuffled(entries, random), options), code);
     },

@@ -25,6 +25,7 @@ import { kindText, type LogicalCounts, logicalCounts, logicalModel } from '../so
 import {
   closeSource,
   type ForeignChoices,
+  type OpenedParts,
   type OpenedSource,
   openForInspection,
   openSource,
@@ -224,42 +225,42 @@ async function inspectSource(
 /** Inspects a source, and closes it. */
 async function inspectOpened(
   source: string,
-  opened: OpenedSource,
+  opened: OpenedSource | OpenedParts,
   view: View,
   signal: AbortSignal,
   kind?: string,
 ): Promise<InspectResult> {
   try {
-    if (opened.kind !== 'pipeline') {
+    const isParts = opened.kind === 'parts';
+    if (!isParts && opened.kind !== 'pipeline') {
       return { source, ...(await modelResult(opened, view, signal, kind)) };
     }
     const components = new Map<string, ModelResult>();
-    const failed = new Map(opened.failed);
+    const failed = new Map<string, Error>();
     for (const { name, ...model } of opened.components) {
       try {
-        const ofPart = opened.format === 'distributed' ? partKind(name) : undefined;
+        const ofPart = isParts ? partKind(name) : undefined;
         components.set(name, await modelResult(model, view, signal, ofPart));
       } catch (error) {
         if (signal.aborted || !isOfFile(error)) throw error;
         failed.set(name, error);
       }
     }
+    for (const [name, error] of opened.failed) failed.set(name, error);
     const sum = (of: 'byteLength' | 'parameters'): number =>
       [...components.values()].reduce((total, model) => total + model[of], 0);
     const totals = { byteLength: sum('byteLength'), parameters: sum('parameters') };
-    const { missing } = opened;
-    const isPipeline = opened.format === 'diffusers';
     return {
       source,
-      format: isPipeline ? 'diffusers' : 'safetensors',
-      kind: isPipeline ? 'pipeline' : (kind ?? ''),
+      format: isParts ? 'safetensors' : 'diffusers',
+      kind: isParts ? (kind ?? '') : 'pipeline',
       ...totals,
-      missing,
+      missing: isParts ? [] : opened.missing,
       failed: Object.fromEntries(Array.from(failed, ([name, error]) => [name, failure(error)])),
       components: Object.fromEntries(components),
     };
   } finally {
-    closeSource(opened);
+    if (opened.kind !== 'parts') closeSource(opened);
   }
 }
 

@@ -126,7 +126,7 @@ function* requireServable(path: string): Steps<void> {
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file);
-    yield* requireModelFile({ header, path });
+    yield* requireModelFile({ header, file, path });
   } catch (error) {
     if (incompleteKind(error) !== undefined || !isOfFile(error)) throw error;
   } finally {

@@ -9,6 +9,7 @@ import { openForInspection as openLocalForInspection } from '../../file/checkpoi
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
+import { isOfFile } from '../../file/shards/verification-error.js';
 import {
   type Checkpoint,
   FormatError,
@@ -43,8 +44,6 @@ export type OpenedSource =
   | { readonly kind: 'gguf'; readonly path: string }
   | {
       readonly kind: 'pipeline';
-      /** Parts of a distributed checkpoint are opened one by one, like the models of a pipeline. */
-      readonly format: 'diffusers' | 'distributed';
       readonly path: string;
       readonly components: readonly Component[];
       readonly missing: readonly string[];
@@ -52,6 +51,15 @@ export type OpenedSource =
       readonly failed: ReadonlyMap<string, Error>;
       readonly close: () => void;
     };
+
+/** The parts of a distributed checkpoint in a folder. */
+export interface OpenedParts {
+  readonly kind: 'parts';
+  /** Opens a part at each step and closes it at the next: there may be more parts than descriptors. */
+  readonly components: Iterable<Component>;
+  /** Parts that could not be opened, by name, as far as `components` was read. */
+  readonly failed: ReadonlyMap<string, Error>;
+}
 
 /** The kind of source at a path, and the path to open. */
 export type FoundAt =
@@ -121,14 +129,14 @@ export async function openSource(source: string, options: OpeningOptions): Promi
 
 /**
  * Opens a file or an index that is not a model, to inspect it: a part of a distributed checkpoint, or a delta. Of a
- * folder of parts opens each.
+ * folder of parts opens one at a time.
  *
  * @throws The errors of `openCheckpoint` and `openRemote`
  */
 export async function openForInspection(
   source: string,
   { signal, storage, foreign = {}, choice = {} }: OpeningOptions,
-): Promise<OpenedSource> {
+): Promise<OpenedSource | OpenedParts> {
   const path = pathOf(source);
   if (path === null) {
     const { openRemoteForInspection } = await import('../../remote/node/open-remote.js');
@@ -147,21 +155,32 @@ export async function openForInspection(
   if (names.length === 0) {
     return { kind: 'local', checkpoint: openLocalForInspection(path, options) };
   }
-  const components: Component[] = [];
-  const close = (): void => {
-    for (const { checkpoint } of components) checkpoint.close();
-  };
-  try {
-    for (const name of names.sort()) {
-      const checkpoint = openLocalForInspection(join(path, name), { storage });
-      components.push({ kind: 'local', name, checkpoint });
+  const failed = new Map<string, Error>();
+  return { kind: 'parts', components: partsOf(path, names.sort(), storage, failed), failed };
+}
+
+/** The components of {@link OpenedParts}. */
+function* partsOf(
+  path: string,
+  names: readonly string[],
+  storage: OpeningOptions['storage'],
+  failed: Map<string, Error>,
+): Generator<Component, void, void> {
+  for (const name of names) {
+    let checkpoint: Checkpoint;
+    try {
+      checkpoint = openLocalForInspection(join(path, name), { storage });
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      failed.set(name, error);
+      continue;
     }
-  } catch (error) {
-    close();
-    throw error;
+    try {
+      yield { kind: 'local', name, checkpoint };
+    } finally {
+      checkpoint.close();
+    }
   }
-  const none = { missing: [], failed: new Map<string, Error>() };
-  return { kind: 'pipeline', format: 'distributed', path, components, ...none, close };
 }
 
 function isFolder(path: string): boolean {
@@ -197,7 +216,6 @@ function pipelineOf(
   const { path, missing, failed } = opened;
   return {
     kind: 'pipeline',
-    format: 'diffusers',
     path,
     components,
     missing,

@@ -10,7 +10,7 @@ import { SHARD_EXTENSION } from './shard-paths.js';
 /** The parts of a header that decide. */
 export type ModelContents = Pick<
   FileContents,
-  'size' | 'metadata' | 'find' | 'name' | 'dtype' | 'shape'
+  'size' | 'metadata' | 'find' | 'name' | 'dtype' | 'shape' | 'begin' | 'end'
 >;
 
 /** A file or an index that is not a model. */
@@ -29,6 +29,8 @@ export interface FileOrigin {
   readonly name?: string | undefined;
   /** Whether an index lists it. */
   readonly isIndexed?: boolean | undefined;
+  /** Whether its tensors are compressed: `isZstd` for the bytes at all `zstdPositions`, of which there are some. */
+  readonly isCompressed?: boolean | undefined;
 }
 
 /** The metadata key with the offsets of all tensors of a file: the position of each part in its whole tensor. */
@@ -60,18 +62,24 @@ const SAVE_COMPLETE = 'save the complete model with the program that wrote the p
 
 const APPLY = 'apply it to its base checkpoint first';
 
-/** A checksum in hexadecimal, such as Adler-32, XXH3-128 or BLAKE3. */
-const CHECKSUM = /^[\da-f]{8,128}$/i;
+/** Adler-32, XXH3-128 or BLAKE3 in hexadecimal. */
+const CHECKSUM = /^(?:[\da-f]{8}|[\da-f]{32}|[\da-f]{64})$/;
 
-/** The old form has two tensors; looking for names in a large header costs time. */
-const MAX_SEARCHED_SIZE = 64;
+/** The first bytes of a zstd frame. */
+const ZSTD_MAGIC: readonly number[] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/** Length of the bytes for `isZstd`. */
+export const ZSTD_MAGIC_BYTE_LENGTH: number = ZSTD_MAGIC.length;
+
+/** Most siblings whose headers are read: a folder may hold hundreds of adapters. */
+const MAX_SIBLINGS = 16;
 
 /** Returns why the file is not a model; null for a model, as far as its header and its name show. */
 export function incompleteModel(
   contents: ModelContents,
   origin: FileOrigin = {},
 ): IncompleteModel | null {
-  return deltaFile(contents) ?? partFile(contents, origin);
+  return deltaFile(contents, origin) ?? partFile(contents, origin);
 }
 
 /**
@@ -183,34 +191,42 @@ export function deltaIndex({
   return isAbsent ? null : delta(encoding, '');
 }
 
-function deltaFile(contents: ModelContents): IncompleteModel | null {
-  const { metadata, size } = contents;
+function deltaFile(contents: ModelContents, { isCompressed }: FileOrigin): IncompleteModel | null {
+  const { metadata } = contents;
   const encoding = metadata?.get('delta_encoding');
-  if (encoding !== undefined) return delta(encoding, '');
+  // The metadata of a file has no null, only its text.
+  if (encoding !== undefined && encoding !== 'null') return delta(encoding, '');
   if (metadata?.get('format') === 'sparse_weight_patch') {
     // The complete checkpoints between the deltas have the same key.
     const isComplete = metadata.get('sparse') === 'False';
     return isComplete ? null : delta(metadata.get('encoding'), 'indices and values');
   }
-  if (size <= MAX_SEARCHED_SIZE) {
-    const isOldForm = contents.find('__positions__') !== -1 && contents.find('__values__') !== -1;
-    if (isOldForm) return delta(metadata?.get('encoding'), 'positions and values');
-  }
-  return isVersionFile(contents) ? delta(undefined, 'compressed changes') : null;
+  const isOldForm = contents.find('__positions__') !== -1 && contents.find('__values__') !== -1;
+  if (isOldForm) return delta(metadata?.get('encoding'), 'positions and values');
+  const isVersionFile = isCompressed === true && zstdPositions(contents).length > 0;
+  return isVersionFile ? delta(undefined, 'compressed changes') : null;
 }
 
 /**
- * Whether the file is one of a delta whose index declares `delta_encoding`: every tensor is a U8 vector, and the
- * metadata contains a checksum for each and nothing else.
+ * Where the tensor data of a delta's file has zstd frames, as offsets from its beginning: those of the first and the
+ * last tensor. Empty for other files: in a delta every tensor is a U8 vector, and the metadata contains a checksum for
+ * each and nothing else. The header alone does not decide, since a container of blobs with their hashes has the same;
+ * and `delta_encoding` is only in the index, which a file opened by itself may lack.
  */
-function isVersionFile(contents: ModelContents): boolean {
+export function zstdPositions(contents: ModelContents): number[] {
   const { metadata, size } = contents;
-  if (metadata === null || size === 0 || metadata.size !== size) return false;
+  if (metadata === null || size === 0 || metadata.size !== size) return [];
   for (let entry = 0; entry < size; entry++) {
-    if (contents.dtype(entry) !== 'U8' || contents.shape(entry).length !== 1) return false;
-    if (!CHECKSUM.test(metadata.get(contents.name(entry)) ?? '')) return false;
+    if (contents.dtype(entry) !== 'U8' || contents.shape(entry).length !== 1) return [];
+    if (contents.end(entry) - contents.begin(entry) < ZSTD_MAGIC_BYTE_LENGTH) return [];
+    if (!CHECKSUM.test(metadata.get(contents.name(entry)) ?? '')) return [];
   }
-  return true;
+  return [...new Set([0, size - 1])].map((entry) => contents.begin(entry));
+}
+
+/** Whether a zstd frame begins with these bytes. */
+export function isZstd(bytes: Uint8Array): boolean {
+  return ZSTD_MAGIC.every((byte, i) => bytes[i] === byte);
 }
 
 /** The offsets of the tensors of a part in the whole tensors; null for values that are not understood. */
@@ -256,19 +272,38 @@ function isMoved(offsets: readonly number[] | undefined): boolean {
 }
 
 /** Whether nothing but its name shows that a file is a part: an index that lists it proves otherwise. */
-export function isPartByName(contents: ModelContents, name: string): boolean {
-  const isOtherwise = incompleteModel(contents, { name, isIndexed: true }) !== null;
-  return !isOtherwise && incompleteModel(contents, { name }) !== null;
+export function isPartByName(contents: ModelContents, origin: FileOrigin): boolean {
+  const isOtherwise = incompleteModel(contents, { ...origin, isIndexed: true }) !== null;
+  return !isOtherwise && incompleteModel(contents, origin) !== null;
 }
 
-/** Whether only siblings can show that this file is a part: the parts of the first rank begin at 0, too. */
-export function needsSiblings({ metadata }: ModelContents, name: string): boolean {
-  return metadata?.has(SHARDING_INFO) === true || rankName(name) !== undefined;
+/** Whether the names of siblings, or else their headers, can show that this file is a part. */
+export function needsSiblings(contents: ModelContents, name: string): boolean {
+  return needsSiblingHeaders(contents) || rankName(name) !== undefined;
+}
+
+/** Whether only headers of siblings can show that this file is a part: those of the first rank begin at 0, too. */
+export function needsSiblingHeaders({ metadata }: ModelContents): boolean {
+  return metadata?.has(SHARDING_INFO) === true;
+}
+
+/** The names of the safetensors files next to a file. */
+export function siblingsAmong(names: readonly string[], name: string): string[] {
+  return names.filter((other) => other !== name && other.endsWith(SHARD_EXTENSION));
+}
+
+/** The siblings whose headers are compared: in any folder the same, and files with names of parts first. */
+export function comparedSiblings(siblings: readonly string[]): string[] {
+  const sorted = siblings.toSorted();
+  const parts = sorted.filter((name) => PART_PREFIX.test(name));
+  const others = sorted.filter((name) => !PART_PREFIX.test(name));
+  return [...parts, ...others].slice(0, MAX_SIBLINGS);
 }
 
 /**
  * Returns why a file is a part: a sibling contains another part of one of its tensors. Null for siblings with other
- * tensors, and for copies of the file.
+ * tensors, and for copies of the file. Unrelated models may use the same names for tensors of other shapes: then an
+ * offset or a name has to show that one of the two is a part.
  */
 export function partWithSibling(
   contents: ModelContents,
@@ -277,14 +312,16 @@ export function partWithSibling(
   siblingName: string,
 ): IncompleteModel | null {
   const info = sibling.metadata?.get(SHARDING_INFO);
-  if (info === undefined) return partOfRank(name, [siblingName]);
+  if (info === undefined) return null;
   const offsets = savedOffsets(info);
+  const hasPartName = PART_PREFIX.test(name) || PART_PREFIX.test(siblingName);
   for (let entry = 0; entry < contents.size; entry++) {
     const tensor = contents.name(entry);
     const other = sibling.find(tensor);
     if (other === -1) continue;
     const isOfSameShape = String(sibling.shape(other)) === String(contents.shape(entry));
-    if (isOfSameShape && !isMoved(offsets?.get(tensor))) continue;
+    const isOtherPart = isMoved(offsets?.get(tensor)) || (hasPartName && !isOfSameShape);
+    if (!isOtherPart) continue;
     const sign = `${quoteName(siblingName)} contains another part of ${quoteName(tensor)}`;
     return part(undefined, sign);
   }

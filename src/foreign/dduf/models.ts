@@ -7,6 +7,7 @@ import { SafetensorsFile } from '../../file/file.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { ParseOptions } from '../../file/open.js';
 import { readFileHeader } from '../../file/read-header.js';
+import { hasZstdFrames } from '../../file/require-model.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
@@ -188,7 +189,9 @@ function* openPart(
       path: `${archive.path}/${name}`,
     };
     const { header } = yield* readFileHeader(file, limits, { begin, end });
-    requireModel(header, { name: name.slice(folderOf(name).length), isIndexed }, limits.path);
+    const isCompressed = yield* hasZstdFrames({ header, file, begin });
+    const origin = { name: name.slice(folderOf(name).length), isIndexed, isCompressed };
+    requireModel(header, origin, limits.path);
     storage = yield* openStorage(file, archive.start, options);
     // The last place for an abort.
     yield;

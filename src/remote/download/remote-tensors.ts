@@ -157,8 +157,8 @@ class ShardHeaders {
       const name = this.#names[number] as string;
       const file = await this.#source.find(name, ends);
       const header = await readRemoteHeader(file.file, undefined, ends);
-      const { path } = file.file;
-      const found = { header, name: splitPath(name)[1], path, isIndexed: this.#isIndexed };
+      const last = splitPath(name)[1];
+      const found = { header, file: file.file, name: last, isIndexed: this.#isIndexed };
       await requireRemoteModel(found, siblingsOf(this.#source), ends);
       this.#shards.set(number, { file, header });
     };
@@ -166,14 +166,13 @@ class ShardHeaders {
   }
 }
 
-/** The files in the folder of a source; null where they are not listed. */
-function siblingsOf(source: SourceFiles): RemoteSiblings | null {
+/** The files in the folder of a source; without names where they are not listed. */
+function siblingsOf(source: SourceFiles): RemoteSiblings {
   const { entries } = source;
-  if (entries === null) return null;
-  return {
-    names: async () => entries.map(({ path }) => splitPath(path)[1]),
-    file: async (name, signal) => (await source.find(name, signal)).file,
-  };
+  const file: RemoteSiblings['file'] = async (name, signal) =>
+    (await source.find(name, signal)).file;
+  if (entries === null) return { file };
+  return { file, names: async () => entries.map(({ path }) => splitPath(path)[1]) };
 }
 
 /**

@@ -166,7 +166,7 @@ export async function editMetadata(
     requireNoBackup(target, label);
     const check = sameFileCheck(file);
     const { header } = await runAsync(readFileHeader(file), options.signal);
-    await runAsync(requireModelFile({ header, path: label }), options.signal);
+    await runAsync(requireModelFile({ header, file, path: label }), options.signal);
     const metadata = await changedMetadata(file, header, changes, flags, options);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);

@@ -1,7 +1,9 @@
 /** Files that are not a model: `inspect` names them, all other commands reject them. */
-import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Component, openForInspection } from '../../../src/cli/sources/open-source.js';
+import type { Checkpoint } from '../../../src/index.js';
 import { FileServer } from '../../remote/download/file-server.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
@@ -99,6 +101,16 @@ describe('on a server', () => {
   });
 });
 
+function isClosed({ checkpoint }: Component): boolean {
+  try {
+    (checkpoint as Checkpoint).getTensor('rows').data;
+    return false;
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
+    return true;
+  }
+}
+
 describe('inspect', () => {
   it.each([
     [PART_0, 'part of a distributed checkpoint (rank 0)', 5],
@@ -130,6 +142,35 @@ describe('inspect', () => {
     expect(text).toContain('kind        parts of a distributed checkpoint');
     expect(text).toContain('format      safetensors, 2 files, 1.70 kB');
     expect(text).toContain('kind        part of a distributed checkpoint (rank 1)');
+  });
+
+  it('lists the other parts of a folder with damaged ones', async () => {
+    const folder = temporaryPath('damaged');
+    cpSync(PARTS, folder, { recursive: true });
+    const damaged = basename(PART_0);
+    rmSync(join(folder, damaged));
+    writeFileSync(join(folder, damaged), 'x');
+    const { code, stdout } = await call(['inspect', folder, '--json']);
+    expect(code).toBe(1);
+    const { components, failed } = JSON.parse(stdout);
+    expect(Object.keys(components)).toEqual([basename(PART_1)]);
+    expect(Object.keys(failed)).toEqual([damaged]);
+    expect(failed[damaged].code).toMatch(/^SAFETENSORS_/);
+  });
+
+  it('opens the parts of a folder one after another', async () => {
+    const { signal } = new AbortController();
+    const opened = await openForInspection(PARTS, { signal, storage: 'read' });
+    if (opened.kind !== 'parts') throw new Error(`found ${opened.kind}`);
+    const seen: Component[] = [];
+    for (const part of opened.components) {
+      expect(part.checkpoint.keys()).toContain('rows');
+      for (const one of seen) expect(isClosed(one)).toBe(true);
+      expect(isClosed(part)).toBe(false);
+      seen.push(part);
+    }
+    expect(seen.map(({ name }) => name)).toEqual([PART_0, PART_1].map((path) => basename(path)));
+    expect(seen.every(isClosed)).toBe(true);
   });
 
   it('names a renamed part by its siblings', async () => {

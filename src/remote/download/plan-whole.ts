@@ -93,7 +93,10 @@ function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
   throw new RemoteError('SAFETENSORS_XET_ONLY', message, { path: file.path });
 }
 
-/** Checks the first bytes of files named as safetensors: servers also report errors with status 200. */
+/**
+ * Checks the first bytes of files named as safetensors: servers also report errors with status 200, and may have a part
+ * of a file only.
+ */
 function requireStart(found: SourceFile, place: string): void {
   const { file, start, byteLength } = found;
   if (start === null || !isNamed(found, place)) return;

@@ -43,6 +43,9 @@ export const SINGLE: Files = {
   'config.json': CONFIG,
 };
 
+/** Length of the headers of `startedNoise`. */
+const STARTED_HEADER_LENGTH = 80;
+
 /** Bytes in which no two places look alike. */
 export function noise(byteLength: number, seed = 1): Uint8Array {
   const words = new Uint32Array(Math.ceil(byteLength / 4));
@@ -54,10 +57,13 @@ export function noise(byteLength: number, seed = 1): Uint8Array {
   return new Uint8Array(words.buffer, 0, byteLength);
 }
 
-/** The same behind the start of a safetensors file, which nobody reads further. */
+/** The same as the only tensor of a safetensors file of that length. */
 export function startedNoise(byteLength: number, seed = 1): Uint8Array {
   const bytes = noise(byteLength, seed);
-  bytes.set([2, 0, 0, 0, 0, 0, 0, 0, 0x7b, 0x7d]);
+  const length = byteLength - 8 - STARTED_HEADER_LENGTH;
+  const header = `{"t":{"dtype":"U8","shape":[${length}],"data_offsets":[0,${length}]}}`;
+  bytes.set([STARTED_HEADER_LENGTH, 0, 0, 0, 0, 0, 0, 0]);
+  bytes.set(new TextEncoder().encode(header.padEnd(STARTED_HEADER_LENGTH)), 8);
   return bytes;
 }
 

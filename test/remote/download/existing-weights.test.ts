@@ -223,6 +223,42 @@ describe('a file', () => {
   });
 });
 
+describe('a file of any server that differs in length from its header', () => {
+  const whole = weights('a', 80);
+  it.each([
+    ['shorter', whole.subarray(0, -4), 'found 76: the file is incomplete'],
+    ['longer', new Uint8Array([...whole, 0]), 'found 81'],
+  ])('is not saved when it is %s', async (_, bytes, message) => {
+    const server = await FileServer.start();
+    try {
+      const index = JSON.stringify({ metadata: {}, weight_map: { b: SHARDS[0], a: SHARDS[1] } });
+      server.files.set('cut.safetensors', { bytes, tag: '"1"' });
+      server.files.set(SHARDS[0], { bytes: weights('b'), tag: '"1"' });
+      server.files.set(SHARDS[1], { bytes, tag: '"1"' });
+      server.files.set(INDEX, { bytes: Buffer.from(index), tag: '"1"' });
+      for (const [source, cut] of [
+        ['cut.safetensors', 'cut.safetensors'],
+        [INDEX, SHARDS[1]],
+      ] as const) {
+        const folder = emptyFolder('folder');
+        const expected = {
+          code: 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER',
+          path: server.url(cut),
+          message: expect.stringContaining(
+            `expected 80 bytes of tensor data after the header, ${message}`,
+          ),
+        };
+        await expect(downloadFrom(hub(), server.url(source), folder)).rejects.toMatchObject(
+          expected,
+        );
+        expect(readdirSync(folder)).toEqual([]);
+      }
+    } finally {
+      await server.close();
+    }
+  });
+});
+
 describe('a repository at a path that ends in .safetensors', () => {
   it.each([
     ['one file, with its bytes', 'hf://org/one', {}, ['first']],

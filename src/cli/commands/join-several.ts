@@ -47,7 +47,9 @@ class Gathered {
   readonly tensors = new Map<string, Tensor>();
   readonly metadata = new Map<string, string>();
   readonly leftOut: string[] = [];
-  readonly #sources = new Map<string, string>();
+  /** Places of sources that have a tensor which is not written. */
+  readonly losing = new Set<number>();
+  readonly #sources = new Map<string, { readonly source: string; readonly place: number }>();
   readonly #rule: (typeof RULES)[number];
 
   constructor(rule: (typeof RULES)[number]) {
@@ -55,16 +57,23 @@ class Gathered {
   }
 
   /** Throws an Error for a name that is there, unless the rule says which to take. */
-  add(source: string, name: string, tensor: Tensor): void {
+  add(source: string, place: number, name: string, tensor: Tensor): void {
     const other = this.#sources.get(name);
     if (other !== undefined && this.#rule === 'refuse') {
       throw new Error(
-        `${JSON.stringify(name)} is in ${other} and in ${source}: pass --duplicates first or last, or --rename`,
+        `${JSON.stringify(name)} is in ${other.source} and in ${source}: pass --duplicates first or last, or --rename`,
       );
     }
-    if (other !== undefined && this.#rule === 'first') return;
-    this.#sources.set(name, source);
+    const isFirst = this.#rule === 'first';
+    if (other !== undefined) this.losing.add(isFirst ? place : other.place);
+    if (other !== undefined && isFirst) return;
+    this.#sources.set(name, { source, place });
     this.tensors.set(name, tensor);
+  }
+
+  leaveOut(place: number, name: string): void {
+    this.losing.add(place);
+    this.leftOut.push(name);
   }
 
   /** Of a key in several sources, the first value counts. */
@@ -102,7 +111,7 @@ export async function joinSeveral(
   const progress = progressOn(context.stderr, 'writing');
   try {
     const gathered = new Gathered(rule);
-    for (const source of sources) {
+    for (const [place, source] of sources.entries()) {
       const one = await openSource(source, {
         ...{ signal, storage: undefined },
         ...{ foreign: foreignChoices({}), choice: repositoryChoice(options) },
@@ -114,8 +123,8 @@ export async function joinSeveral(
       }
       const { checkpoint } = one;
       for (const name of checkpoint.offsetKeys()) {
-        if (takes(name)) gathered.add(source, renames(name), checkpoint.getTensor(name));
-        else gathered.leftOut.push(name);
+        if (takes(name)) gathered.add(source, place, renames(name), checkpoint.getTensor(name));
+        else gathered.leaveOut(place, name);
       }
       gathered.addMetadata(checkpoint.metadata);
     }
@@ -128,15 +137,16 @@ export async function joinSeveral(
       ...{ source: sources.join(' '), target, dryRun, byteLength, copied: [], leftOut },
       ...{ castCount: 0, dequantizedCount: 0, uncast: [], overflowed: dryRun ? null : {} },
     };
-    const own = new OwnFiles(filesOf(opened));
+    // All replaced files are listed. Those of a source whose tensors are all written need no `--force`.
+    const own = new OwnFiles(filesOf(opened.filter((_, place) => !gathered.losing.has(place))));
     const overwrite = isForced(options);
     if (isFile) {
       const name = basename(target);
-      const replaced = replacedAmong(dirname(target), [name], own);
+      const replaced = replacedAmong(dirname(target), [name]);
       // A file that must not be replaced is an error, with and without `--force`.
       if (existsSync(target)) resolveTarget(target, target);
       if (!dryRun) {
-        requireOverwrite(replaced, target, { overwrite });
+        requireOverwrite(replacedAmong(dirname(target), [name], own), target, { overwrite });
         await saveFile(target, tensors, choices);
       }
       progress.end();
@@ -145,9 +155,9 @@ export async function joinSeveral(
     }
     const layout = { ...choices, maxShardSize: Number.POSITIVE_INFINITY };
     const plan = await saveCheckpoint(target, tensors, { ...layout, dryRun: true });
-    const names = plan.replaced.map((file) => file.name);
-    const replaced = replacedAmong(target, names, own);
-    if (!dryRun) requireOverwrite(replaced, target, { overwrite });
+    const { replaced } = plan;
+    const names = replaced.map((file) => file.name);
+    if (!dryRun) requireOverwrite(replacedAmong(target, names, own), target, { overwrite });
     const { deleted } = dryRun ? plan : await saveCheckpoint(target, tensors, layout);
     progress.end();
     const files = plan.files.flatMap((file) => (file.tensors === null ? [] : file.name));

@@ -351,7 +351,10 @@ export interface WrittenResult extends CastResult {
   readonly skipped?: readonly string[];
   /** Names of an earlier checkpoint's deleted files. */
   readonly deleted: readonly string[];
-  /** Existing files that were replaced or deleted, without those of the source. */
+  /**
+   * Existing files that were replaced or deleted. Those of the source are listed only if some of its
+   * tensors were left out, or if there are several sources.
+   */
   readonly replaced: readonly ReplacedFile[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];

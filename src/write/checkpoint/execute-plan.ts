@@ -57,7 +57,10 @@ export interface WrittenCheckpoint {
   readonly deleted: readonly string[];
   /** Names of such files that could not be deleted, such as mapped files on Windows. */
   readonly undeleted: readonly string[];
-  /** Files that existed before and were replaced or deleted, with their lengths, without those of the source. */
+  /**
+   * Files that existed before and were replaced or deleted, with their lengths. Those of the source are listed only
+   * if some of its tensors were left out.
+   */
   readonly replaced: readonly ReplacedFile[];
 }
 
@@ -127,7 +130,7 @@ export async function writeCheckpoint(
 /** The replaced files without those that could not be deleted. */
 export function withoutStaying(
   replaced: readonly ReplacedFile[],
-  { undeleted }: StaleFiles,
+  { undeleted }: Pick<WrittenCheckpoint, 'undeleted'>,
 ): readonly ReplacedFile[] {
   return replaced.filter(({ name }) => !undeleted.includes(name));
 }

@@ -42,7 +42,10 @@ export interface WritePlan {
   readonly index: string | null;
   /** Names of files of an earlier or an unfinished checkpoint that would be deleted. */
   readonly deleted: readonly string[];
-  /** Existing files that would be replaced or deleted, without those of the source. */
+  /**
+   * Existing files that would be replaced or deleted. Those of the source are listed only
+   * if some of its tensors would be left out.
+   */
   readonly replaced: readonly ReplacedFile[];
 }
 

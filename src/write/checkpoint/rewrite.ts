@@ -24,6 +24,7 @@ import { type CastWeights, type ConfigMismatch, mismatchesIn } from './cast-conf
 import {
   type WriteOrPlanOptions,
   type WrittenCheckpoint,
+  withoutStaying,
   writeCheckpoint,
 } from './execute-plan.js';
 import { type CheckpointLayoutOptions, layOutCheckpoint, layOutFile } from './layout.js';
@@ -106,10 +107,16 @@ export async function rewriteFolder<Info extends SelectableInfo>(
       const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches);
       const own = new OwnFiles(source.files);
       if (options.dryRun === true) {
-        return { ...planCheckpoint(folder, checkpoint, others, own), ...facts };
+        return { ...planCheckpoint(folder, checkpoint, others, listedOwn(own, facts)), ...facts };
       }
       const old = oldFilesBefore(folder, checkpoint, others, own);
       requireOverwrite(old.replaced, folder, { overwrite });
+      const { replaced: listed } = oldFilesBefore(
+        folder,
+        checkpoint,
+        others,
+        listedOwn(own, facts),
+      );
       await source.verify?.(selected.tensors, signal);
       const written = await writeCheckpoint(folder, checkpoint, options, {
         otherFiles: others.files,
@@ -118,7 +125,8 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         verify,
         closeSources: () => source.close(),
       });
-      return { ...written, ...facts, overflowed: selected.report.overflowed };
+      const replaced = withoutStaying(listed, written);
+      return { ...written, replaced, ...facts, overflowed: selected.report.overflowed };
     }),
   );
 }
@@ -147,15 +155,17 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const weights = { selection: options.selection, ...selected };
     const mismatches = isOpenedByFolder ? mismatchesIn(dirname(path), weights) : [];
     const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES, mismatches);
-    const replaced = replacedAmong(dirname(path), [name], new OwnFiles(source.files));
+    const own = new OwnFiles(source.files);
+    const foreign = replacedAmong(dirname(path), [name], own);
+    const replaced = replacedAmong(dirname(path), [name], listedOwn(own, facts));
     requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);
     if (dryRun) {
       const files = [plannedFile(name, layout)];
       return { path, files, index: null, totalSize, deleted: [], replaced, ...facts };
     }
-    requireOverwrite(replaced, path, { overwrite });
-    if (replaced.length > 0) requireNotInUse(path, path);
+    requireOverwrite(foreign, path, { overwrite });
+    if (foreign.length > 0) requireNotInUse(path, path);
     await source.verify?.(selected.tensors, signal);
     const closeSources = (): void => source.close();
     await inMadeFolder(dirname(path), durable, () =>
@@ -165,6 +175,11 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const written = { path, files: [name], index: null, totalSize, ...stale };
     return { ...written, ...facts, overflowed: selected.report.overflowed };
   });
+}
+
+/** The files of the source that `replaced` does not list: its weights only if all of its tensors are written. */
+function listedOwn(own: OwnFiles, { leftOut }: Pick<RewriteFacts, 'leftOut'>): OwnFiles {
+  return leftOut.length === 0 ? own : own.withoutWeights();
 }
 
 /** A file that is made while it is read, and the facts known before. */

@@ -28,7 +28,10 @@ export interface OverwriteOptions {
   readonly overwrite?: boolean | undefined;
 }
 
-/** Files that a write reads, by their identity: replacing them loses nothing. */
+/**
+ * Files that a write reads, by their identity. Their replacement loses no tensor if the write takes all of them; else
+ * they are listed among the replaced files, see {@link OwnFiles.withoutWeights}.
+ */
 export class OwnFiles {
   readonly #identities = new Set<string>();
   readonly #folders = new Set<string>();
@@ -42,6 +45,13 @@ export class OwnFiles {
       const folder = statsAt(dirname(path));
       if (folder !== undefined) this.#folders.add(identityOf(folder));
     }
+  }
+
+  /** The same folders without the files: weights of the source are listed as those of another. */
+  withoutWeights(): OwnFiles {
+    const others = new OwnFiles();
+    for (const folder of this.#folders) others.#folders.add(folder);
+    return others;
   }
 
   /** Whether a file is one of the source, or a file without weights next to it. */

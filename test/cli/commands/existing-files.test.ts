@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadCheckpoint } from '../../../src/index.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
-import { call } from '../call.js';
+import { call, printed } from '../call.js';
 
 const SINGLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
@@ -158,7 +158,9 @@ describe('files of a target', () => {
         ];
         const lost = lostIn(before, written, own);
         const listed = plan.replaced.map(({ name }: { name: string }) => name);
-        expect(listed).toEqual(lost);
+        // Files of one of several sources are listed, but need no --force: no tensor is lost.
+        const isOneOfMany = chosen.command === 'join-several';
+        expect(listed).toEqual(isOneOfMany ? lostIn(before, written, []) : lost);
 
         const stopped = lost.filter(isWeights);
         const first = await call(args);
@@ -176,7 +178,7 @@ describe('files of a target', () => {
         expect({ ...done, overflowed: null }).toEqual({ ...plan, dryRun: false });
         const now = filesOf(folder);
         for (const [name, bytes] of old) {
-          if (own.includes(name) || now.get(name) === bytes) continue;
+          if ((own.includes(name) && !isOneOfMany) || now.get(name) === bytes) continue;
           expect(done.replaced).toContainEqual({ name, byteLength: bytes.length });
         }
         const opened = target === folder ? folder : join(dirname(target), basename(target));
@@ -187,5 +189,87 @@ describe('files of a target', () => {
       }),
       { numRuns: 20, ...(SEED === undefined ? {} : { seed: Number(SEED) }) },
     );
+  });
+});
+
+/** Writes a file of these tensors, each with one byte; returns its path. */
+function writeTensors(path: string, tensors: Record<string, number>): string {
+  mkdirSync(dirname(path), { recursive: true });
+  const entries = Object.entries(tensors).map(([name, value]) => {
+    return { name, dtype: 'U8', shape: [1], bytes: Uint8Array.of(value) } as const;
+  });
+  writeFileSync(path, fileBytes(entries));
+  return path;
+}
+
+describe('a source that is the target', () => {
+  const targets = ['file', 'folder'] as const;
+
+  /** A target with the tensors `a` and `b`, and the name of its file. */
+  function makeTarget(kind: (typeof targets)[number]): { target: string; file: string } {
+    const target = temporaryPath(kind === 'file' ? 'e.safetensors' : 'e');
+    const file = writeTensors(kind === 'file' ? target : join(target, SINGLE), { a: 1, b: 2 });
+    return { target, file };
+  }
+
+  const commandsOf = (target: string): Record<string, string[]> => ({
+    convert: ['convert', target, target],
+    split: ['split', target, target],
+    join: ['join', target, '-o', target],
+  });
+
+  it.each(
+    targets.flatMap((kind) =>
+      ['convert', 'split', 'join']
+        .filter((command) => command !== 'split' || kind === 'folder')
+        .map((command) => [kind, command] as const),
+    ),
+  )('and loses tensors is listed: a %s, by %s', async (kind, command) => {
+    const { target, file } = makeTarget(kind);
+    const args = commandsOf(target)[command] as string[];
+    // All tensors are kept.
+    expect(JSON.parse(await printed([...args, '--json']))).toMatchObject({ replaced: [] });
+    const kept = readFileSync(file);
+    const replaced = [{ name: basename(file), byteLength: kept.length }];
+    args.push('--filter', 'a');
+    const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+    expect(plan).toMatchObject({ replaced, leftOut: ['b'] });
+    expect(await printed([...args, '--dry-run'])).toContain(`would replace: ${basename(file)} (`);
+    expect(readFileSync(file)).toEqual(kept);
+    expect(await printed(args)).toContain(`replaced: ${basename(file)} (`);
+    expect([...loadCheckpoint(target).keys()]).toEqual(['a']);
+  });
+
+  it.each(targets)('and one of several, and loses tensors, stops join into a %s', async (kind) => {
+    const other = writeTensors(temporaryPath('other.safetensors'), { a: 3 });
+    for (const [sources, choice] of [
+      ['other-target', ['--duplicates', 'first']],
+      ['target-other', ['--duplicates', 'last']],
+      ['target-other', ['--duplicates', 'first', '--exclude', 'b']],
+    ] as const) {
+      const { target, file } = makeTarget(kind);
+      const old = readFileSync(file);
+      const paths = sources === 'other-target' ? [other, target] : [target, other];
+      const args = ['join', ...paths, '-o', target, ...choice];
+      const replaced = [{ name: basename(file), byteLength: old.length }];
+      const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+      expect(plan).toMatchObject({ replaced });
+      const stopped = await call(args);
+      expect(stopped.code).toBe(1);
+      expect(stopped.stderr).toContain(`"${basename(file)}" (${old.length} B)`);
+      expect(readFileSync(file)).toEqual(old);
+      expect(await printed([...args, '--force'])).toContain(`replaced: ${basename(file)} (`);
+      expect(loadCheckpoint(target).get('a')?.bytes).toEqual(
+        Uint8Array.of(choice[1] === 'first' && sources === 'target-other' ? 1 : 3),
+      );
+    }
+  });
+
+  it.each(targets)('and one of several is listed where all is kept: a %s', async (kind) => {
+    const other = writeTensors(temporaryPath('other.safetensors'), { a: 3, c: 4 });
+    const { target, file } = makeTarget(kind);
+    const args = ['join', target, other, '-o', target, '--duplicates', 'first'];
+    expect(await printed(args)).toContain(`replaced: ${basename(file)} (`);
+    expect([...loadCheckpoint(target).keys()].sort()).toEqual(['a', 'b', 'c']);
   });
 });

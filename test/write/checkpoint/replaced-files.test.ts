@@ -127,6 +127,24 @@ describe('files that existed', () => {
     expect(readFileSync(join(folder, stray), 'utf8')).toBe('of another model');
   });
 
+  it('are the source, and tensors of it are left out: they are listed, without a stop', async () => {
+    const chosen = { names: ['a'], select: (name: string) => (name === 'a' ? {} : false) } as const;
+    for (const [key, value] of Object.entries(chosen)) {
+      for (const call of [reshard, convert]) {
+        const folder = temporaryPath('model');
+        await saveCheckpoint(folder, TENSORS, { durable: false, maxShardSize: 8 });
+        writeFileSync(join(folder, 'config.json'), '{}');
+        const files = readdirSync(folder).filter((name) => name.includes('.safetensors'));
+        const options = { durable: false, copyOtherFiles: true, [key]: value };
+        const plan = await call(folder, folder, { ...options, dryRun: true });
+        expect(plan.replaced.map(({ name }) => name)).toEqual(files.sort());
+        const done = await call(folder, folder, options);
+        expect(done.replaced).toEqual(plan.replaced);
+        expect(openCheckpoint(folder).keys()).toEqual(['a']);
+      }
+    }
+  });
+
   it.each(['gguf', 'ckpt', 'npz', 'h5', 'onnx', 'dduf', 'Safetensors', 'safetensors.index.json'])(
     'no folder is created that is named like a .%s file',
     async (extension) => {

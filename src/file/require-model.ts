@@ -99,12 +99,13 @@ function* partAmongSiblings(
   const folder = dirname(path);
   const siblings = siblingsAmong(yield* namesIn(folder), name);
   const byName = partOfRank(name, siblings);
-  if (byName === null && !needsSiblingHeaders(header)) return null;
+  if (byName === null && !needsSiblingHeaders(header, name, siblings)) return null;
   if (yield* isInIndex(path, name)) return null;
   if (byName !== null) return byName;
   for (const sibling of comparedSiblings(siblings)) {
     const other = yield* unlessBad(readHeader(join(folder, sibling)));
-    const found = other === undefined ? null : partWithSibling(header, name, other, sibling);
+    const found =
+      other === undefined ? null : partWithSibling(header, name, other, sibling, siblings);
     if (found !== null) return found;
   }
   return null;

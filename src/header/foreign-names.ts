@@ -137,8 +137,13 @@ const FOLDER_NAMES: readonly (readonly [RegExp, ForeignFormat])[] = [
   [/^manifest\.ocdbt$|^ocdbt\.process_\d+$|^_CHECKPOINT_METADATA$/, ORBAX],
 ];
 
-/** Recognises a folder whose files are parts of a checkpoint, whatever else it contains; null for others. */
+/** Usual names of a complete model and of its index, which programs save next to the parts they resume from. */
+const MODEL_NAME =
+  /^(?:diffusion_pytorch_|pytorch_|adapter_)?model(?:\.[^.]+)?\.(?:bin|safetensors)(?:\.index(?:\.[^.]+)?\.json)?$/;
+
+/** Recognises a folder whose files are parts of a checkpoint; null for others, and for those with a complete model. */
 export function formatOfParts(names: readonly string[]): ForeignFormat | null {
+  if (names.some((name) => MODEL_NAME.test(name))) return null;
   for (const [pattern, found] of FOLDER_NAMES) {
     if (names.some((name) => pattern.test(name))) return found;
   }

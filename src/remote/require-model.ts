@@ -110,7 +110,8 @@ async function partAmongSiblings(
 ): Promise<IncompleteModel | null> {
   const siblings = siblingsAmong(await namesIn(folder, signal), name);
   const byName = partOfRank(name, siblings);
-  if (byName === null && (siblings.length === 0 || !needsSiblingHeaders(header))) return null;
+  if (byName === null && (siblings.length === 0 || !needsSiblingHeaders(header, name, siblings)))
+    return null;
   if (await isInIndex(name, folder, signal)) return null;
   if (byName !== null) return byName;
   const compare = async (
@@ -120,7 +121,7 @@ async function partAmongSiblings(
     const read = async (): Promise<Header> =>
       readRemoteHeader(await folder.file(sibling, ends), undefined, ends);
     const other = await read().catch(unlessBad);
-    return other && partWithSibling(header, name, other, sibling);
+    return other && partWithSibling(header, name, other, sibling, siblings);
   };
   const found = await ofEach(comparedSiblings(siblings), SIBLINGS_AT_ONCE, compare, signal);
   return found.find((one) => one !== null && one !== undefined) ?? null;

@@ -167,6 +167,46 @@ describe('a part of a distributed checkpoint', () => {
     const made = { about: '', files, name, code: undefined, isInHeader: false };
     expect(safeOpen(join(write(made), name)).size).toBe(1);
   });
+
+  const files = (names: readonly string[], tensor = (_: string): string => 'a'): string =>
+    write({
+      about: '',
+      files: new Map(
+        names.map((name) => [name, fileBytes([{ name: tensor(name), dtype: 'U8', shape: [1] }])]),
+      ),
+      name: '',
+      code: undefined,
+      isInHeader: false,
+    });
+
+  it.each([
+    [['rank0.safetensors', 'rank1.safetensors', 'rank2.safetensors']],
+    [['model-tp-00-of-02.safetensors', 'model-tp-01-of-02.safetensors']],
+    [['model-tp-00-of-02.safetensors']],
+  ])('is recognised by its name: %j', async (names) => {
+    const made = files(names);
+    for (const [rank, name] of names.entries()) {
+      const path = join(made, name);
+      expect(await codesOf(OF_FILES, path)).toEqual(all(OF_FILES, 'SAFETENSORS_DISTRIBUTED_PART'));
+      expect(() => safeOpen(path)).toThrow(`(rank ${rank}), not a model`);
+    }
+  });
+
+  it.each([
+    [['rank0.safetensors']],
+    [['rank0.safetensors', 'rank32.safetensors']],
+    [['rank1.safetensors', 'rank2.safetensors']],
+    [['rank32.safetensors', 'rank64.safetensors']],
+    [['model-tp-00-of-01.safetensors']],
+  ])('no part has these names: %j', (names) => {
+    const made = files(names);
+    for (const name of names) expect(safeOpen(join(made, name)).size).toBe(1);
+  });
+
+  it('files of ranks with other tensors are models', () => {
+    const made = files(['rank0.safetensors', 'rank1.safetensors'], (name) => name);
+    expect(safeOpen(join(made, 'rank0.safetensors')).size).toBe(1);
+  });
 });
 
 describe('siblings', () => {

@@ -151,7 +151,8 @@ export async function openForInspection(
     return { kind, checkpoint: openTorchCheckpoint(found, accepting) };
   }
   const options = { storage, ...choice };
-  const names = isFolder(path) ? partNames(readdirSync(path)) : [];
+  const parts = isFolder(path) ? partNames(readdirSync(path)) : [];
+  const names = parts.filter((name) => name.endsWith('.safetensors'));
   if (names.length === 0) {
     return { kind: 'local', checkpoint: openLocalForInspection(path, options) };
   }

@@ -21,7 +21,7 @@ import {
   requireVariant,
   wholeFiles,
 } from '../shards/file-choice.js';
-import { partsError } from '../shards/incomplete-models.js';
+import { partNames, partsError } from '../shards/incomplete-models.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -180,7 +180,10 @@ function onlyFile(
   if (ofParts !== undefined) throw ofParts;
   const indexes = present.filter(isTorchIndexName);
   const foreign = found.length > 0 ? null : foreignFolder(present);
-  const others = (indexes.length > 0 ? indexes : present.filter(isConvertibleName)).sort();
+  // Parts are rejected by their paths, too.
+  const parts = partNames(present);
+  const files = present.filter((name) => isConvertibleName(name) && !parts.includes(name));
+  const others = (indexes.length > 0 ? indexes : files).sort();
   const hint =
     others.length === 0
       ? ''

@@ -5,6 +5,7 @@
 
 import { FormatError, type FormatErrorCode, quoteName, quoteNames } from '../../errors/errors.js';
 import type { FileContents } from '../../header/file-contents.js';
+import { isConvertibleName } from './file-choice.js';
 import { SHARD_EXTENSION } from './shard-paths.js';
 
 /** The parts of a header that decide. */
@@ -48,7 +49,8 @@ const CONSOLIDATE =
 
 /**
  * Names of the files of one rank in formats without metadata: vLLM's and SGLang's sharded state, DeepSeek's tensor
- * parallelism (with the number of ranks), Neuron, and Meta's Llama. Ranks count from 0.
+ * parallelism (with the number of ranks), Neuron, Meta's Llama, Megatron, DeepSpeed, and tensor parallelism in general.
+ * Ranks count from 0.
  */
 const RANK_NAMES: readonly RegExp[] = [
   /^model-rank-(\d+)-part-\d+\.safetensors$/,
@@ -56,7 +58,12 @@ const RANK_NAMES: readonly RegExp[] = [
   /^tp(\d+)_sharded_checkpoint\.safetensors$/,
   /^consolidated\.(\d\d)\.(?:pth|safetensors)$/,
   /^mp_rank_(\d{2,3})(?:_\d{3})*$/,
+  /^mp_rank_(\d{2,3})_model_states\.pt$/,
+  /^model-tp-(\d+)-of-(\d+)\.safetensors$/,
 ];
+
+/** The name of a rank's file, or of a LoRA of this rank: only a complete series from 0 shows which. */
+const BARE_RANK = /^rank(\d{1,4})\.safetensors$/;
 
 const SAVE_COMPLETE = 'save the complete model with the program that wrote the parts';
 
@@ -173,7 +180,11 @@ export function partOfRank(name: string, siblings: readonly string[]): Incomplet
     return other?.pattern === own.pattern && other.rank !== own.rank;
   };
   if (!own.isPart && !siblings.some(isOther)) return null;
-  const found = part(String(own.rank + 1), `${quoteName(name)} is the name of a rank's file`);
+  return rankPart(name, own.rank);
+}
+
+function rankPart(name: string, rank: number): IncompleteModel {
+  const found = part(String(rank + 1), `${quoteName(name)} is the name of a rank's file`);
   return { ...found, advice: SAVE_COMPLETE };
 }
 
@@ -279,11 +290,19 @@ export function isPartByName(contents: ModelContents, origin: FileOrigin): boole
 
 /** Whether the names of siblings, or else their headers, can show that this file is a part. */
 export function needsSiblings(contents: ModelContents, name: string): boolean {
-  return needsSiblingHeaders(contents) || rankName(name) !== undefined;
+  return hasShardingInfo(contents) || rankName(name) !== undefined || BARE_RANK.test(name);
 }
 
 /** Whether only headers of siblings can show that this file is a part: those of the first rank begin at 0, too. */
-export function needsSiblingHeaders({ metadata }: ModelContents): boolean {
+export function needsSiblingHeaders(
+  contents: ModelContents,
+  name: string,
+  siblings: readonly string[],
+): boolean {
+  return hasShardingInfo(contents) || isBareSet(name, siblings);
+}
+
+function hasShardingInfo({ metadata }: ModelContents): boolean {
   return metadata?.has(SHARDING_INFO) === true;
 }
 
@@ -295,8 +314,9 @@ export function siblingsAmong(names: readonly string[], name: string): string[] 
 /** The siblings whose headers are compared: in any folder the same, and files with names of parts first. */
 export function comparedSiblings(siblings: readonly string[]): string[] {
   const sorted = siblings.toSorted();
-  const parts = sorted.filter((name) => PART_PREFIX.test(name));
-  const others = sorted.filter((name) => !PART_PREFIX.test(name));
+  const isPartName = (name: string): boolean => PART_PREFIX.test(name) || BARE_RANK.test(name);
+  const parts = sorted.filter(isPartName);
+  const others = sorted.filter((name) => !isPartName(name));
   return [...parts, ...others].slice(0, MAX_SIBLINGS);
 }
 
@@ -310,9 +330,14 @@ export function partWithSibling(
   name: string,
   sibling: ModelContents,
   siblingName: string,
+  siblings: readonly string[],
 ): IncompleteModel | null {
   const info = sibling.metadata?.get(SHARDING_INFO);
-  if (info === undefined) return null;
+  if (info === undefined) {
+    const isOfSet = BARE_RANK.test(siblingName) && isBareSet(name, siblings);
+    if (!isOfSet || !haveSameNames(contents, sibling)) return null;
+    return rankPart(name, Number(BARE_RANK.exec(name)?.[1]));
+  }
   const offsets = savedOffsets(info);
   const hasPartName = PART_PREFIX.test(name) || PART_PREFIX.test(siblingName);
   for (let entry = 0; entry < contents.size; entry++) {
@@ -326,6 +351,23 @@ export function partWithSibling(
     return part(undefined, sign);
   }
   return null;
+}
+
+/** Whether a file belongs to a series `rank0`, `rank1` and so on, without gaps up to its own rank. */
+function isBareSet(name: string, siblings: readonly string[]): boolean {
+  const rankOf = (one: string): number => Number(BARE_RANK.exec(one)?.[1]);
+  const present = new Set([name, ...siblings].map(rankOf));
+  const ranks = Math.max(rankOf(name) + 1, 2);
+  if (Number.isNaN(ranks)) return false;
+  return Array.from({ length: ranks }, (_, rank) => rank).every((rank) => present.has(rank));
+}
+
+function haveSameNames(one: ModelContents, other: ModelContents): boolean {
+  if (one.size === 0 || one.size !== other.size) return false;
+  for (let entry = 0; entry < one.size; entry++) {
+    if (other.find(one.name(entry)) === -1) return false;
+  }
+  return true;
 }
 
 /** Returns the kind of a file that has the name of a part. */
@@ -342,7 +384,8 @@ export function partNames(names: readonly string[]): string[] {
 
 /** Returns the error for a folder whose only weights are parts of a distributed checkpoint; undefined for others. */
 export function partsError(names: readonly string[], path?: string): FormatError | undefined {
-  const weights = names.filter((name) => name.endsWith(SHARD_EXTENSION));
+  const ofSafetensors = names.filter((name) => name.endsWith(SHARD_EXTENSION));
+  const weights = ofSafetensors.length > 0 ? ofSafetensors : names.filter(isConvertibleName);
   const parts = partNames(weights);
   if (parts.length === 0 || parts.length < weights.length) return undefined;
   const found: IncompleteModel = {

@@ -1,7 +1,7 @@
 /** Opens checkpoints of torch. */
 
 import { readdirSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -147,19 +147,17 @@ interface InternalOptions {
 }
 
 /**
- * Throws for a file of one rank of several: `consolidated.00.pth` of Llama, `mp_rank_00/model_optim_rng.pt` of Megatron.
+ * Throws for a file of one rank of several: `consolidated.00.pth` of Llama, or a file in `mp_rank_00` of Megatron.
  *
  * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`
  */
 function requireComplete(path: string): void {
-  const folder = dirname(path);
-  const isOfMegatron = basename(path) === 'model_optim_rng.pt';
-  const [name, place] = isOfMegatron
-    ? [basename(folder), dirname(folder)]
-    : [basename(path), folder];
-  if (!isRankName(name)) return;
-  const found = partOfRank(name, siblingsIn(place));
-  if (found !== null) throw incompleteModelError(found, 'file', path);
+  const file = resolve(path);
+  for (const ranked of [file, dirname(file)]) {
+    const name = basename(ranked);
+    const found = isRankName(name) ? partOfRank(name, siblingsIn(dirname(ranked))) : null;
+    if (found !== null) throw incompleteModelError(found, 'file', path);
+  }
 }
 
 /** Empty for a folder that cannot be listed: its files can still be opened. */

@@ -1,7 +1,7 @@
 /** Torch files of one rank of several, which look like complete models. */
-import { cpSync, mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { expect, it } from 'vitest';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { expect, it, vi } from 'vitest';
 import { convert, openTorchCheckpoint } from '../../../src/convert.js';
 import { call, printed } from '../../cli/call.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -25,6 +25,8 @@ it.each([
     'Megatron with pipelines',
     ['mp_rank_00_000/model_optim_rng.pt', 'mp_rank_01_000/model_optim_rng.pt'],
   ],
+  ['another file of Megatron', ['mp_rank_00/model.pt', 'mp_rank_01/model.pt']],
+  ['DeepSpeed', ['mp_rank_00_model_states.pt', 'mp_rank_01_model_states.pt']],
 ])('%s: each is rejected, and inspect lists it', async (_, names) => {
   for (const [rank, path] of write(...names).entries()) {
     const error = expect.objectContaining({ code: 'SAFETENSORS_DISTRIBUTED_PART' });
@@ -52,3 +54,42 @@ it('the parameters of DeepSpeed ZeRO-3 are in other files', () => {
     expect.objectContaining({ foundFormat: 'deepspeed' }),
   );
 });
+
+it('a path without its folder is looked up in the working directory', () => {
+  const [path = ''] = write('mp_rank_00/model_optim_rng.pt', 'mp_rank_01/model_optim_rng.pt');
+  // Workers cannot change it.
+  using _ = vi.spyOn(process, 'cwd').mockReturnValue(dirname(path));
+  expect(() => openTorchCheckpoint(basename(path))).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_DISTRIBUTED_PART' }),
+  );
+});
+
+it('a folder of ranks is rejected, without advice to open its files', async () => {
+  const [path = ''] = write('llama/consolidated.00.pth', 'llama/consolidated.01.pth');
+  const folder = dirname(path);
+  for (const args of [
+    ['inspect', folder],
+    ['convert', folder, temporaryPath('out')],
+  ]) {
+    const { code, stderr } = await call(args);
+    expect(code).toBe(1);
+    expect(stderr).toContain('the folder contains parts of a distributed checkpoint');
+    expect(stderr).not.toContain('by their paths');
+  }
+  write('llama/other.pt');
+  const { stderr } = await call(['convert', folder, temporaryPath('out')]);
+  expect(stderr).toContain('by their paths: "other.pt"');
+});
+
+it.each([['pytorch_model.bin'], ['adapter_model.bin']])(
+  'parts next to a complete %s do not count',
+  async (name) => {
+    const [path = ''] = write(`trained/${name}`);
+    const folder = dirname(path);
+    mkdirSync(join(folder, 'global_step500'));
+    writeFileSync(join(folder, 'zero_to_fp32.py'), '');
+    expect((await call(['inspect', folder])).code).toBe(0);
+    expect((await call(['verify', folder])).code).toBe(0);
+    expect((await call(['convert', folder, temporaryPath('out')])).code).toBe(0);
+  },
+);

@@ -1,7 +1,7 @@
 // Bundles the entry points of the package from src/ into lib/, with their types.
 //
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
-// `src/NAME.ts`. Entries for browsers share chunks of their own in `lib/browser`, without anything of Node. `bin`
+// `src/NAME.ts`. Entries for browsers share chunks in `lib/browser`, which use no Node API. `bin`
 // lists the program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command
 // would cost as much time as it saves, and shares the files of the entries.
 //

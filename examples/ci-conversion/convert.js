@@ -56,8 +56,8 @@ async function hashOf(files) {
 }
 
 /**
- * Why a file must not be trusted; undefined if it is safe to unpickle or has no pickle. Names don't decide: any file may
- * be loaded as a pickle, and archives contain them.
+ * Why a file must not be trusted; undefined if it is safe to unpickle or has no pickle. Names don't decide: any file
+ * may be loaded as a pickle, and archives contain them.
  */
 function suspicion(file) {
   const { verdict, pickleCount, globals, findings, problems } = scanPickle(file);

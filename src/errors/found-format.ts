@@ -3,7 +3,8 @@
 /**
  * The format of a file by its first bytes: `html` is a page of HTML or XML, as servers send instead of a file;
  * `json` any document of JSON, `checkpoint-index` the index of a checkpoint, and `json-header` the header of a
- * safetensors file without its length; `link` is a symbolic link as a text file, or a shortcut; `zeros` begins with zeros, as an interrupted download does.
+ * safetensors file without its length; `link` is a symbolic link as a text file, or a shortcut; `zeros` begins with
+ * zeros, as an interrupted download does.
  */
 export type FoundFormat =
   | '7z'

@@ -111,7 +111,8 @@ type Choice = Pick<VerifyOptions, 'variant' | 'revision' | 'root' | 'unknownGlob
  * that is missing or bad.
  *
  * @throws Error for other failures: Node's own `ENOENT` for a missing path, `EMFILE` and the like;
- *   `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_FOREIGN_FORMAT` for GGUF; RangeError for an option that the format has no use for; `signal.reason`
+ *   `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_FOREIGN_FORMAT` for GGUF; RangeError for an option that the format has no
+ *   use for; `signal.reason`
  *
  * @example
  * ```ts

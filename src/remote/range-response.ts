@@ -75,7 +75,9 @@ export function codingOf(headers: Headers): string {
   return coding === 'identity' ? '' : coding;
 }
 
-/** Whether `fetch` decodes this coding in some runtime. In others the bytes stay as they are, and have another length. */
+/**
+ * Whether `fetch` decodes this coding in some runtime. In others the bytes stay as they are, and have another length.
+ */
 export function isDecodable(coding: string): boolean {
   return DECODED.test(coding);
 }

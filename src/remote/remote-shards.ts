@@ -137,7 +137,10 @@ export class RemoteShards {
     return await call.wait(signal);
   }
 
-  /** Verifies headers and index. Fetches the headers of all shards and continues after failures. `reason` is why tensors are not read. */
+  /**
+   * Verifies headers and index. Fetches the headers of all shards and continues after failures. `reason` is why tensors
+   * are not read.
+   */
   async verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport> {
     const check = new IndexCheck(this.index, fileName(this.source.file.path));
     const found = await this.#ofEach(async (shard, ends) => {

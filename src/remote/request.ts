@@ -196,8 +196,8 @@ export function brokenConnection(
 }
 
 /**
- * Hands out the pieces of a body as they arrive, the next one once `take` is done. An abort, or an error of `take`, ends
- * the request.
+ * Hands out the pieces of a body as they arrive, the next one once `take` is done. An abort, or an error of `take`,
+ * ends the request.
  *
  * @throws PassingFailure when the connection breaks
  */

@@ -30,7 +30,9 @@ const LASTING =
 /** Messages of Node's `fetch`, without a code, for URLs that it never requests. */
 const LASTING_MESSAGE = /^(?:bad port|unknown scheme)$/;
 
-/** Codes for bytes that break the rules of HTTP or of the body's compression. A truncated answer is a broken connection. */
+/**
+ * Codes for bytes that break the rules of HTTP or of the body's compression. A truncated answer is a broken connection.
+ */
 const MALFORMED =
   /^(?:HPE_(?!INVALID_EOF_STATE$)|UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$|Z_|ERR_(?:_ERROR|BROTLI|ZSTD|ZLIB)_)/;
 

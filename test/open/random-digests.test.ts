@@ -1,4 +1,6 @@
-/** Random checkpoints with digests of random files, and random damage: every report lists what was compared, exactly. */
+/**
+ * Random checkpoints with digests of random files, and random damage: every report lists what was compared, exactly.
+ */
 
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

@@ -21,7 +21,8 @@ const entries = Object.values(exports).flatMap(({ types, browser }) =>
 
 /**
  * A page, and programs, can keep so many names in view. Those of quantized tensors and of what is in a checkpoint have
- * a few of their own; those of `./hub` are the names of `@huggingface/hub`. Pipelines are the last three, in a folder, a repository and an archive: `openCheckpoint` and
+ * a few of their own; those of `./hub` are the names of `@huggingface/hub`. Pipelines are the last three, in a folder,
+ * a repository and an archive: `openCheckpoint` and
  * `openRemote` give one model.
  */
 const MAXIMUM_NAMES = 40;

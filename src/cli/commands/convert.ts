@@ -84,7 +84,8 @@ export const convertCommand: Command = {
   description:
     'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
     '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
-    'output. A pipeline of diffusers, a folder or a DDUF archive, becomes a folder with all of its files. Never runs code from the source, and compares the written files with it. ' +
+    'output. A Diffusers pipeline, a folder or a DDUF archive, becomes a folder with all of its files. ' +
+    'Never runs code from the source, and compares the written files with it. ' +
     'Weight files that TARGET holds are replaced only with --force.',
   options: {
     ...SELECTION,

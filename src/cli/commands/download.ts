@@ -137,11 +137,14 @@ export const downloadCommand: Command = {
   summary: 'downloads remote files',
   usage: 'download SOURCE TARGET',
   description:
-    'Downloads a model or a pipeline of diffusers from the Hub, or a model from any server, with the files beside it, and checks hashes. ' +
-    "TARGET is a path that ends in .safetensors, for one file, or a folder, such as `.`, or the word cache for the Hub's " +
+    'Downloads a model or a Diffusers pipeline from the Hub, or a model from any server, with its ' +
+    'sibling files, and checks hashes. ' +
+    'TARGET is a path that ends in .safetensors, for one file, or a folder, such as `.`, or the word ' +
+    "cache for the Hub's " +
     'cache. Weight files that TARGET holds are replaced only with --force, or if they came from the same repository. ' +
     'Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
-    'or --dequantize it fetches only these tensors and writes new files. With --files and --ignore it takes any files ' +
+    'or --dequantize it fetches only these tensors and writes new files. With --files and --ignore it ' +
+    'takes any files ' +
     'of a repository, of a dataset (hf://datasets/org/name) or of a Space.',
   options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],

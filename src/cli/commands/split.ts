@@ -35,7 +35,8 @@ export const splitCommand: Command = {
   usage: 'split SOURCE FOLDER [--max-shard-size SIZE]',
   description:
     "Writes the tensors into a folder, in files of limited size and an index, as the Hub's libraries do. The " +
-    "folder may be the source's: the new files replace the old ones. Other weight files in it are replaced only with --force.",
+    "folder may be the source's: the new files replace the old ones. Other weight files in it are " +
+    'replaced only with --force.',
   options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
@@ -54,7 +55,8 @@ export const joinCommand: Command = {
   summary: 'writes the tensors of shards or several files into one file',
   usage: 'join SHARDS… -o TARGET',
   description:
-    'Writes all tensors of a sharded checkpoint, or of several files (join A B C -o TARGET), into one file: TARGET is a ' +
+    'Writes all tensors of a sharded checkpoint, or of several files (join A B C -o TARGET), into one ' +
+    'file: TARGET is a ' +
     'path that ends in .safetensors, or a folder, which gets model.safetensors. Weight files that TARGET holds are ' +
     'replaced only with --force.',
   options: {

@@ -129,7 +129,8 @@ export function* lastingNames(folder: string): Steps<string[]> {
  * only index of another name, else the only safetensors file.
  *
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
- * @throws FormatError for a bad index, `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
+ * @throws FormatError for a bad index, `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`, and
+ *   `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
  */
 export function* selectInFolder(folder: string, options: SelectOptions): Steps<CheckpointFiles> {
   const { variant } = options;

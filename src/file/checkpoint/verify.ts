@@ -27,8 +27,8 @@ export interface VerifiableSource {
   /** The checks of `verify`, except for hashes that files declare: its report lists those. */
   readonly checks: readonly CheckpointCheck[];
   /**
-   * Resolves with the report. Rejects with a `VerificationError` that has all problems, and the report. Reads only files
-   * that have checksums or declare hashes.
+   * Resolves with the report. Rejects with a `VerificationError` that has all problems, and the report. Reads only
+   * files that have checksums or declare hashes.
    */
   verify(options?: VerifyBytesOptions): Promise<VerificationReport>;
   /** Closes it. */

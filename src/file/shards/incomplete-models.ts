@@ -1,6 +1,6 @@
 /**
- * Recognises files that are not a model: parts of a distributed checkpoint (torch.distributed.checkpoint), whose tensors
- * are pieces, and deltas, whose tensors are changes of another checkpoint. Headers, indexes and names decide.
+ * Recognises files that are not a model: parts of a distributed checkpoint (torch.distributed.checkpoint), whose
+ * tensors are pieces, and deltas, whose tensors are changes of another checkpoint. Headers, indexes and names decide.
  */
 
 import { FormatError, type FormatErrorCode, quoteName, quoteNames } from '../../errors/errors.js';

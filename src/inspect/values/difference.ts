@@ -115,8 +115,8 @@ function addPairs(
     squaresA += p * p;
     squaresB += q * q;
   }
-  // An infinity or NaN among the values makes the sums infinite or NaN. Only doubles can be so extreme that their squares
-  // are inexact.
+  // An infinity or NaN among the values makes the sums infinite or NaN. Only doubles can be so extreme that their
+  // squares are inexact.
   const isWide = !(isNarrow(x) && isNarrow(y));
   const isOrdinary = isWide
     ? [squaresA, squaresB].every(isOrdinarySum) && (maxError === 0 || isOrdinarySum(squares))

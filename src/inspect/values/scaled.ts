@@ -1,7 +1,7 @@
 /**
  * Sums of squares of any doubles. Squares overflow above 2^512 and underflow below 2^-537, so extreme values are
- * multiplied by a power of two first. Its exponent is a multiple of 700: the level of the values. Numbers of level 0, as
- * nearly all are, stay as they are.
+ * multiplied by a power of two first. Its exponent is a multiple of 700: the level of the values. Numbers of level 0,
+ * as nearly all are, stay as they are.
  */
 
 const STEP = 2 ** 700;

@@ -18,7 +18,9 @@ import { memberOf } from './scaled.js';
 /** Columns in a word of AWQ. */
 const AWQ_PER_WORD = 8;
 
-/** Values of `checkpoint_format`, which GPTQModel calls `format`; the last one is AWQ, which GPTQModel writes as well. */
+/**
+ * Values of `checkpoint_format`, which GPTQModel calls `format`; the last one is AWQ, which GPTQModel writes as well.
+ */
 const FORMATS: readonly string[] = ['gptq', 'gptq_v2', 'gemm'];
 
 /** The tensors of a module. */

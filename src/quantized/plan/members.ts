@@ -73,7 +73,9 @@ export function isHarmless(member: string): boolean {
   return HARMLESS.has(member);
 }
 
-/** The module below which weights are in a rotated basis, by a square matrix of that name; null for all other tensors. */
+/**
+ * The module below which weights are in a rotated basis, by a square matrix of that name; null for all other tensors.
+ */
 export function rotatedModule({ name, shape }: StoredTensor): string | null {
   const parts = name.replace(/\.weight$/, '').split('.');
   const isSquare = shape.length === 2 && shape[0] === shape[1];

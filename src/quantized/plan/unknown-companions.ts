@@ -12,7 +12,9 @@ import { memberOf } from './scaled.js';
 const SCALE =
   /(?:^|_)(?:(?:de|re)?scales?(?:_inv)?|absmax|amax|zeros|zero_?points?|zp|code_?books?|lut|centroids?|(?:de)?quant\w*)$/i;
 
-/** A child with the scale of its module's tensor: `weight_quantizer`, `scales`; a number for a parametrization of torch. */
+/**
+ * A child with the scale of its module's tensor: `weight_quantizer`, `scales`; a number for a parametrization of torch.
+ */
 const CHILD = /(?:^|_)(?:(?:fake_)?quant\w*|scales?)$|^\d+$/i;
 
 /** Dtypes of scales. */

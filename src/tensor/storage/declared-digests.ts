@@ -1,4 +1,6 @@
-/** The digests that files declare for their tensors, by the storage of a file: whoever copies a tensor compares them. */
+/**
+ * The digests that files declare for their tensors, by the storage of a file: whoever copies a tensor compares them.
+ */
 
 import type { ErrorContext } from '../../errors/errors.js';
 import type { Storage } from './storage.js';

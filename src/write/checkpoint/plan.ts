@@ -103,7 +103,8 @@ export function planCheckpoint(
 }
 
 /**
- * Returns the files that a checkpoint and the files next to it would replace or delete in a folder, which need not exist.
+ * Returns the files that a checkpoint and the files next to it would replace or delete in a folder, which need not
+ * exist.
  *
  * @throws As {@link planCheckpoint}
  */

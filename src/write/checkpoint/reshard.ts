@@ -75,9 +75,9 @@ export interface ReshardPlan
  * the blobs. As with `cp`, a file of the same name in the target is replaced. Until the new checkpoint is in place,
  * the old one keeps its files.
  *
- * @throws As `openCheckpoint` and `saveCheckpoint`; SafetensorsError `SAFETENSORS_TARGET_EXISTS`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a
- *   missing tensor; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the folder among the other files,
- *   FileChangedError when one of them changes while it is copied
+ * @throws As `openCheckpoint` and `saveCheckpoint`; SafetensorsError `SAFETENSORS_TARGET_EXISTS`; FormatError
+ *   `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link
+ *   out of the folder among the other files, FileChangedError when one of them changes while it is copied
  * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors,
  *   SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an impossible cast, SelectionError for several of these; all
  *   before the first write. With `dequantize` QuantizationError, too, for scales that are NaN while writing

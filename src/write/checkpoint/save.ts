@@ -72,13 +72,13 @@ export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
  * is larger than `maxShardSize`. Files and index are those of `huggingface_hub`. A missing folder is created, with
  * its parents.
  *
- * Everything is written to temporary files first. Then the new files are renamed into place: at every moment the
- * folder has a whole checkpoint, the old one or the new one, even if their files have the same names. A save that
- * fails before that leaves the old one. A killed process leaves one of the two, and temporary files, which the next
- * save deletes. Last, files of the checkpoint that it replaces are deleted: the index and its shards, or the single file, and
- * only those that match the pattern. `replaced` lists every file that existed and is gone. The disk
- * needs room for both checkpoints. Links in the folder are replaced, not followed. Files that are open or mapped keep
- * their content, even when the tensors come from them.
+ * Everything is written to temporary files first. Then the new files are renamed into place: at every moment the folder
+ * has a whole checkpoint, the old one or the new one, even if their files have the same names. A save that fails before
+ * that leaves the old one. A killed process leaves one of the two, and temporary files, which the next save deletes.
+ * Last, files of the checkpoint that it replaces are deleted: the index and its shards, or the single file, and only
+ * those that match the pattern. `replaced` lists every file that existed and is gone. The disk needs room for both
+ * checkpoints. Links in the folder are replaced, not followed. Files that are open or mapped keep their content, even
+ * when the tensors come from them.
  *
  * At most two files are under way at a time, with two pieces in all. Tensors and streams are as in `saveFile`;
  * streams are read in the order of the files. Saves into one folder wait for each other; for those of other processes

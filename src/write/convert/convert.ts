@@ -136,8 +136,8 @@ export interface ConversionPlan
  * @throws FormatError as `openTorchCheckpoint`, `openNumpy` and `openDduf`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
  *   the source do not match their checksum
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
- * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
- *   `saveCheckpoint`
+ * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`,
+ *   `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and `saveCheckpoint`
  *
  * @example
  * ```ts

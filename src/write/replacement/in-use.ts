@@ -1,6 +1,6 @@
 /**
- * On Windows, a file that is open or mapped cannot be replaced. Finds such files before anything is written; a file that
- * is mapped by a program that has closed it is found by the rename only.
+ * On Windows, a file that is open or mapped cannot be replaced. Finds such files before anything is written; a file
+ * that is mapped by a program that has closed it is found by the rename only.
  */
 
 import { closeSync, constants, openSync } from 'node:fs';

@@ -1,4 +1,6 @@
-/** Lists the files of a target that a write replaces or deletes, and stops before weights of another source are lost. */
+/**
+ * Lists the files of a target that a write replaces or deletes, and stops before weights of another source are lost.
+ */
 
 import { type BigIntStats, lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,4 +1,6 @@
-/** Random files that torch writes now: tensors of other devices, and whole modules. Torch's own reading is the oracle. */
+/**
+ * Random files that torch writes now: tensors of other devices, and whole modules. Torch's own reading is the oracle.
+ */
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Tensors of devices such as TPUs, which torch saves as NumPy arrays in the pickle (`_rebuild_device_tensor_from_numpy`). */
+/**
+ * Tensors of devices such as TPUs, which torch saves as NumPy arrays in the pickle
+ * (`_rebuild_device_tensor_from_numpy`).
+ */
 
 import {
   PickleBytes,

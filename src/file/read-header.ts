@@ -11,9 +11,17 @@ import {
   parseStart,
   readHeaderLength,
 } from '../header/header.js';
-import { type OpenedFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
+import { readBytesOf, readFully } from '../platform/io/opened-file.js';
+import type { ReadFile } from '../platform/io/pool-calls.js';
 import type { Steps } from '../platform/io/steps.js';
 import type { ByteRange } from '../tensor/pieces.js';
+
+/** An open file with a header. */
+export interface HeaderFile extends ReadFile {
+  /** For messages. */
+  readonly path: string;
+  readonly byteLength: number;
+}
 
 /** A checked header, and its bytes. */
 export interface ReadHeader {
@@ -28,7 +36,7 @@ export interface ReadHeader {
  * @throws FormatError with the format that the file looks like; FileChangedError when the file is rewritten meanwhile
  */
 export function* readFileHeader(
-  file: OpenedFile,
+  file: HeaderFile,
   options: ParseHeaderOptions = { path: file.path },
   { begin, end }: ByteRange = { begin: 0, end: file.byteLength },
 ): Steps<ReadHeader> {

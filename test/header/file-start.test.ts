@@ -5,9 +5,8 @@ import { fileOf, thrownBy } from './header-files.js';
 const check = (file: Uint8Array, byteLength = file.length): void =>
   checkFileStart(file, byteLength, { path: 'model.safetensors' });
 
-test('a file that begins with its length and a brace is taken, if its header is cut or malformed, too', () => {
-  check(fileOf('{}', new Uint8Array(0)));
-  check(fileOf('{]', new Uint8Array(3)));
+test('a file that begins with its length and a brace is taken, whatever follows', () => {
+  check(fileOf('{}', new Uint8Array(3)));
   check(fileOf('{', new Uint8Array(0)));
   check(fileOf('{"t":', new Uint8Array(0)));
   check(fileOf(`{}${' '.repeat(1000)}`, new Uint8Array(0)).subarray(0, 64), 1010);
@@ -31,21 +30,6 @@ test.each([
     path: 'model.safetensors',
     message: expect.stringContaining(message),
   });
-});
-
-test.each([
-  [-4, 'expected 80 bytes of tensor data after the header, found 76: the file is incomplete'],
-  [3, 'expected 80 bytes of tensor data after the header, found 83'],
-])('a file of %i bytes more than its header declares is refused', (more, message) => {
-  const json = '{"t":{"dtype":"U8","shape":[80],"data_offsets":[0,80]}}';
-  const file = fileOf(json, new Uint8Array(80 + more));
-  check(fileOf(json, new Uint8Array(80)));
-  expect(thrownBy(() => check(file.subarray(0, 64), file.length))).toMatchObject({
-    code: 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER',
-    path: 'model.safetensors',
-    message: expect.stringContaining(message),
-  });
-  check(file.subarray(0, 8 + json.length - 1), file.length);
 });
 
 test('another format is called by its name', () => {

@@ -330,7 +330,7 @@ function memberName(group: FileGroup, file: WantedFile): string {
 
 /** Names of the tensors in the only received file, which has no index. */
 function tensorNamesOf({ fd, path }: Replacement, { byteLength }: WantedFile): string[] {
-  const { header } = runSync(readFileHeader({ fd, path, byteLength, mtimeNs: 0n }));
+  const { header } = runSync(readFileHeader({ fd, path, byteLength }));
   return header.names();
 }
 

@@ -65,6 +65,7 @@ export class PlainTensors {
       tensors: tensors as readonly RemoteTensor[],
       windowByteLength: WINDOW_BYTE_LENGTH,
       read: (parts: readonly StoredPart<RemoteTensor>[]) => fetchParts(parts, queue, signal),
+      digestOf: (tensor: RemoteTensor) => tensor.digest,
       readBeside: async (name: string) => {
         const config = await fetchConfig(files, name, signal);
         if (config !== undefined) configs.set(name, config);

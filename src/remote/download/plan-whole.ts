@@ -2,7 +2,6 @@
 
 import { FormatError, RemoteError } from '../../errors/errors.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
-import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { checkFileStart } from '../../header/file-start.js';
 import type { Header } from '../../header/header.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
@@ -11,7 +10,13 @@ import type { RemoteFile } from '../remote-file.js';
 import { ofEach } from '../scope.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
-import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
+import {
+  isNamedSafetensors,
+  QUESTIONS_AT_ONCE,
+  type SourceFile,
+  type SourceFiles,
+  splitPath,
+} from './source-files.js';
 import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
 /**
@@ -19,7 +24,7 @@ import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
  * beside it.
  *
  * @throws As `findModel`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for a file without a hash whose first bytes
- *   are not safetensors
+ *   are not safetensors. The files themselves reject an invalid header once they are received
  */
 export async function planWhole(
   source: SourceFiles,
@@ -64,15 +69,10 @@ export function tensorsAmong(
   const known = new Map<WantedFile, SourceFile>(files.map((file) => [file, file]));
   return async (wanted, signal) => {
     const found = known.get(wanted);
-    return found !== undefined && isNamed(found, placeOf(wanted))
+    return found !== undefined && isNamedSafetensors(found.name, placeOf(wanted))
       ? await tensorNamesIn(found, signal)
       : null;
   };
-}
-
-/** Whether a file has the name of a safetensors file, at its source or at its place. */
-function isNamed({ name }: SourceFile, place: string): boolean {
-  return [name, place].some((path) => path.endsWith(SHARD_EXTENSION));
 }
 
 /**
@@ -93,13 +93,10 @@ function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
   throw new RemoteError('SAFETENSORS_XET_ONLY', message, { path: file.path });
 }
 
-/**
- * Checks the first bytes of files named as safetensors: servers also report errors with status 200, and may have a part
- * of a file only.
- */
+/** Checks the first bytes of files named as safetensors: servers also report errors with status 200. */
 function requireStart(found: SourceFile, place: string): void {
   const { file, start, byteLength } = found;
-  if (start === null || !isNamed(found, place)) return;
+  if (start === null || !isNamedSafetensors(found.name, place)) return;
   checkFileStart(start, byteLength, { path: file.path });
 }
 

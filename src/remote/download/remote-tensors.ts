@@ -9,6 +9,7 @@ import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { claimedSum } from '../../header/tensor-sums.js';
 import { here, runAsync } from '../../platform/io/steps.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
+import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
@@ -61,16 +62,22 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  /** Takes bytes in the order of the file, as the writer asks for them, and compares them with the sum of the file. */
-  get payload(): MadePayload {
+  /** The digest that the file declares for it. Throws as `claimedSum`. */
+  get digest(): DeclaredDigest | undefined {
     const { file, header } = this.shard;
     const context = { path: file.file.path, tensor: this.name };
     const sum = claimedSum(header, this.#entry, context);
+    return sum === undefined ? undefined : { sum, context };
+  }
+
+  /** Takes bytes in the order of the file, as the writer asks for them, and compares them with their digest. */
+  get payload(): MadePayload {
+    const { digest } = this;
     const fill: AsyncFill = (target) => (this.bytes as OrderedBytes).take(target);
     const [begin, end] = this.info.dataOffsets;
     return {
       kind: 'made',
-      fill: sum === undefined ? fill : summedFill(fill, { byteLength: end - begin, sum, context }),
+      fill: digest === undefined ? fill : summedFill(fill, { ...digest, byteLength: end - begin }),
       // The file compares the version of every answer.
       verify: () => {},
       storage: undefined,

@@ -1,10 +1,13 @@
 /** The files of a source: a file, an index with its shards, or a listed folder of a repository. */
 
-import { quoteName, RemoteError } from '../../errors/errors.js';
+import { FormatError, quoteName, RemoteError } from '../../errors/errors.js';
+import { type HeaderFile, readFileHeader } from '../../file/read-header.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
-import { pathObjection } from '../../file/shards/shard-paths.js';
+import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { HEAD_BYTE_LENGTH } from '../../header/foreign-formats.js';
+import { runAsync } from '../../platform/io/steps.js';
+import type { Replacement } from '../../write/replacement/replacement.js';
 import { requireInside } from '../found-file.js';
 import type { HttpFile } from '../http-file.js';
 import type { HubAddress } from '../hub-address.js';
@@ -106,14 +109,41 @@ export function splitPath(path: string): [prefix: string, name: string] {
   return [path.slice(0, end), path.slice(end)];
 }
 
-/** A file of that length, all of whose bytes are wanted. */
+/** Whether a file has the name of a safetensors file, at its source or at its place. */
+export function isNamedSafetensors(name: string, place: string): boolean {
+  return [name, place].some((path) => path.endsWith(SHARD_EXTENSION));
+}
+
+/** A file of that length, all of whose bytes are wanted. Without a hash, its header shows whether it is complete. */
 function wholeFile(
   file: HttpFile,
   facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly' | 'start'>,
 ): SourceFile {
   const segments = [{ file, begin: 0, end: facts.byteLength }];
   const whole = { ...facts, segments, whole: file };
-  return { ...facts, file, receive: (target, _, scope) => receiveFile(whole, target, scope) };
+  const receive: WantedFile['receive'] = async (target, place, scope) => {
+    const received = await receiveFile(whole, target, scope);
+    const { name, byteLength, hash } = facts;
+    if (hash === null && isNamedSafetensors(name, place)) {
+      await requireHeader({ fd: target.fd, byteLength, path: file.path }, target, scope.signal);
+    }
+    return received;
+  };
+  return { ...facts, file, receive };
+}
+
+/** Deletes a received file whose header is invalid or declares another length. Throws as `readFileHeader`. */
+async function requireHeader(
+  file: HeaderFile,
+  target: Replacement,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await runAsync(readFileHeader(file), signal);
+  } catch (error) {
+    if (error instanceof FormatError) target.giveUp();
+    throw error;
+  }
 }
 
 /** The name of the file at a URL, decoded unless the result is no file name. */

@@ -19,12 +19,8 @@ import { type StoredBytes, StoredReads } from './stored-reads.js';
 export interface Dequantizing<Tensor extends SourceTensor<TensorInfo>> {
   readonly stored: StoredBytes<Tensor>;
   readonly dtype: Dtype;
-  /** Compares a stored tensor with its sum, before a weight is computed from it. */
-  readonly compare?: CompareStored | undefined;
   readonly signal: AbortSignal | undefined;
 }
-
-type CompareStored = (stored: SourceTensor, signal: AbortSignal | undefined) => Promise<void>;
 
 /**
  * Returns the same source with logical tensors. A tensor that cannot be dequantized is a problem unless it is left out.
@@ -33,7 +29,7 @@ type CompareStored = (stored: SourceTensor, signal: AbortSignal | undefined) => 
  */
 export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>(
   source: CheckpointSource<TensorInfo>,
-  { stored, dtype, compare, signal }: Dequantizing<Tensor>,
+  { stored, dtype, signal }: Dequantizing<Tensor>,
 ): Promise<CheckpointSource<TensorInfo>> {
   const { files = [], index = null } = source.metadataOf() ?? {};
   const metadata = [index?.metadata ?? null, ...files];
@@ -48,12 +44,13 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   const hasLabels = model.size < stored.tensors.length || metadata.some(isLabelled);
   if (isPlain && !hasLabels) return source;
   const byName = new Map(stored.tensors.map((tensor) => [tensor.name, tensor]));
+  const compare = (names: readonly string[]): Promise<void> => reads.compare(names, signal);
   const tensorOf = (tensor: Tensor): SourceTensor<TensorInfo>[] => {
     const name = byCodes.get(tensor.name);
     if (name === undefined) return model.has(tensor.name) ? [tensor] : [];
     const parts = Object.values(model.info(name).storedAs).filter((part) => part !== tensor.name);
     const others = parts.map((part) => byName.get(part) as Tensor);
-    return [new DequantizedTensor(model, name, dtype, [tensor, ...others], signal, compare)];
+    return [new DequantizedTensor({ model, signal, compare }, name, dtype, [tensor, ...others])];
   };
   return {
     path: source.path,
@@ -110,6 +107,14 @@ function withoutLabels(
   return new Map([...metadata].filter(([key]) => !dropped.includes(key)));
 }
 
+/** What computes the weights of a source. */
+interface Weights {
+  readonly model: DequantizedCheckpoint;
+  readonly signal: AbortSignal | undefined;
+  /** Compares stored tensors with their digests. */
+  compare(names: readonly string[]): Promise<void>;
+}
+
 /** A weight whose values are computed while it is written. */
 export class DequantizedTensor implements SourceTensor<TensorInfo> {
   readonly name: string;
@@ -117,26 +122,20 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
   readonly valueDtype = 'F32';
   /** The stored tensors that it is made of, the codes first. */
   readonly parts: readonly SourceTensor<TensorInfo>[];
-  readonly #model: DequantizedCheckpoint;
-  readonly #signal: AbortSignal | undefined;
-  readonly #compare: CompareStored | undefined;
+  readonly #weights: Weights;
 
   constructor(
-    model: DequantizedCheckpoint,
+    weights: Weights,
     name: string,
     dtype: Dtype,
     parts: readonly SourceTensor<TensorInfo>[],
-    signal: AbortSignal | undefined,
-    compare?: CompareStored,
   ) {
-    const { shape } = model.info(name);
+    const { shape } = weights.model.info(name);
     const [codes] = parts as readonly [SourceTensor<TensorInfo>];
     this.name = name;
     this.info = Object.freeze({ dtype, shape, dataOffsets: codes.info.dataOffsets });
     this.parts = parts;
-    this.#model = model;
-    this.#signal = signal;
-    this.#compare = compare;
+    this.#weights = weights;
   }
 
   get memory(): TensorMemory {
@@ -154,24 +153,29 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
         else payload.storage.verify();
       }
     };
-    const fill = rowsInOrder(() => this.#open(), this.#signal);
+    const { model, signal, compare } = this.#weights;
+    const fill = rowsInOrder({
+      open: () => model.getTensor(this.name),
+      end: () => compare(this.parts.map(({ name }) => name)),
+      signal,
+    });
     return { kind: 'made', fill, verify, storage: payloads[0]?.storage };
   }
+}
 
-  async #open(): Promise<LogicalTensor> {
-    for (const part of this.parts) await this.#compare?.(part, this.#signal);
-    return this.#model.getTensor(this.name);
-  }
+/** A weight that is filled from its first row to its last. */
+interface Rows {
+  open(): LogicalTensor | Promise<LogicalTensor>;
+  /** Called after the last piece is filled, which fails with its error. */
+  end(): Promise<void>;
+  readonly signal: AbortSignal | undefined;
 }
 
 /**
  * Fills pieces with float32 values: whole rows in place; a row that two pieces share is kept from one to the next.
  * Everything read for the tensor is dropped after its last piece.
  */
-function rowsInOrder(
-  open: () => Promise<LogicalTensor>,
-  signal: AbortSignal | undefined,
-): AsyncFill {
+function rowsInOrder({ open, end, signal }: Rows): AsyncFill {
   let tensor: LogicalTensor | null = null;
   let shared = { row: -1, values: new Float32Array(0) };
   let last: Promise<void> = Promise.resolve();
@@ -204,6 +208,7 @@ function rowsInOrder(
     if (start + values.length < tensor.elementCount) return;
     tensor = null;
     shared = { row: -1, values: new Float32Array(0) };
+    await end();
   };
   return (target, begin) => {
     const filled = last.then(() => fill(target, begin));

@@ -11,9 +11,8 @@ import type { Dtype } from '../../header/dtype.js';
 import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
-import { CACHED_BYTE_LENGTH, cut, limit, Slots } from '../../tensor/pieces.js';
+import { limit, Slots } from '../../tensor/pieces.js';
 import type { FilePayload } from '../input/tensor-input.js';
-import { filePayloadFill } from '../save/summed-fill.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
@@ -79,30 +78,10 @@ export async function safetensorsSource(
     if (dequantize === undefined) return source;
     const { tensors } = await runAsync(source.list(), signal);
     const stored = storedBytes(shards.files, tensors);
-    const compare = comparison === 'none' ? undefined : compareStored;
-    return await dequantizedSource(source, { stored, dtype: dequantize, compare, signal });
+    return await dequantizedSource(source, { stored, dtype: dequantize, signal });
   } catch (error) {
     shards.close({});
     throw error;
-  }
-}
-
-/**
- * Reads a stored tensor once, and so compares it with the sum of its file, if there is one.
- *
- * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`, `signal.reason`; errors of the system
- */
-async function compareStored(
-  { payload, memory }: SourceTensor,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  if (payload.kind !== 'file' || payload.digest === undefined) return;
-  const fill = filePayloadFill(payload, memory.storageByteLength);
-  const pieces = cut(0, memory.storageByteLength, CACHED_BYTE_LENGTH);
-  const buffer = new Uint8Array(Math.min(CACHED_BYTE_LENGTH, memory.storageByteLength));
-  for (const { begin, end } of pieces) {
-    signal?.throwIfAborted();
-    await fill(buffer.subarray(0, end - begin), begin);
   }
 }
 
@@ -127,6 +106,7 @@ function storedBytes(
       });
       return pieces.map(({ bytes }) => bytes);
     },
+    digestOf: (tensor) => (tensor as HeaderTensor).payload.digest,
     readBeside: (name, signal) => runAsync(readBeside(place, name), signal),
   };
 }

@@ -7,6 +7,7 @@ import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { ReadableSource } from '../../quantized/source.js';
 import { planSlice, type SliceIndices } from '../../tensor/slice.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+import { type DigestOf, StoredDigests } from './stored-digests.js';
 
 /** A stored tensor. */
 export interface Stored {
@@ -34,6 +35,8 @@ export interface StoredBytes<Tensor extends Stored> {
     parts: readonly StoredPart<Tensor>[],
     signal: AbortSignal | undefined,
   ): Promise<readonly Uint8Array<ArrayBuffer>[]>;
+  /** Returns the digest to compare a tensor with. */
+  readonly digestOf: DigestOf<Tensor>;
   /** Metadata of the index and of all files. */
   readonly metadata?: readonly (ReadonlyMap<string, string> | null)[];
   /** Reads a small file beside the weights; undefined when there is none. */
@@ -52,17 +55,22 @@ interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Stored tensors as `dequantized` takes them. Of each weight under way a window is kept, and the next one read ahead. */
+/**
+ * Stored tensors as `dequantized` takes them. Of each weight under way a window is kept, and the next one read ahead.
+ * All reads throw `SAFETENSORS_CHECKSUM_MISMATCH` as `StoredDigests` does.
+ */
 export class StoredReads<T extends Stored> implements ReadableSource {
   readonly path: string;
   readonly #source: StoredBytes<T>;
   readonly #byName: ReadonlyMap<string, T>;
+  readonly #digests: StoredDigests<T>;
   readonly #windows = new Map<string, readonly Window[]>();
 
   constructor(source: StoredBytes<T>) {
     this.path = source.path;
     this.#source = source;
     this.#byName = new Map(source.tensors.map((tensor) => [tensor.name, tensor]));
+    this.#digests = new StoredDigests(source.digestOf);
   }
 
   async tensors(): Promise<TensorEntry[]> {
@@ -79,7 +87,7 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     const parts = tensors.map((tensor) => {
       return { tensor, begin: 0, byteLength: tensorByteLength(tensor.info) };
     });
-    const read = await this.#source.read(parts, signal);
+    const read = await this.#readParts(parts, signal);
     return new Map(
       tensors.map((tensor, i) => [
         tensor.name,
@@ -113,6 +121,23 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     });
     const bytes = await this.#window(tensor, plan.byteOffset, plan.byteLength, signal);
     return this.#tensorOf(tensor, plan.shape, bytes);
+  }
+
+  /**
+   * Compares the tensors with their digests: reads those again whose bytes were not all read in order.
+   *
+   * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`
+   */
+  async compare(names: Iterable<string>, signal: AbortSignal | undefined): Promise<void> {
+    for (const name of names) {
+      const tensor = this.#find(name);
+      const whole = tensorByteLength(tensor.info);
+      for (let begin = 0; !this.#digests.isSettled(tensor); ) {
+        const byteLength = Math.min(this.#source.windowByteLength, whole - begin);
+        await this.#readParts([{ tensor, begin, byteLength }], signal);
+        begin += byteLength;
+      }
+    }
   }
 
   /** Returns bytes from the windows. Those asked for next begin at or behind these. */
@@ -151,11 +176,25 @@ export class StoredReads<T extends Stored> implements ReadableSource {
   }
 
   #read(tensor: T, begin: number, byteLength: number, signal: AbortSignal | undefined): Window {
-    const read = this.#source.read([{ tensor, begin, byteLength }], signal);
+    const read = this.#readParts([{ tensor, begin, byteLength }], signal);
     const bytes = read.then(([only]) => only as Uint8Array<ArrayBuffer>);
     // A failure of what is read ahead counts when it is needed.
     bytes.catch(() => {});
     return { begin, end: begin + byteLength, bytes };
+  }
+
+  async #readParts(
+    parts: readonly StoredPart<T>[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly Uint8Array<ArrayBuffer>[]> {
+    const read = this.#source.read(parts, signal);
+    const followed = parts.map((part, i) => {
+      return this.#digests.follow(
+        part,
+        read.then((all) => all[i] as Uint8Array<ArrayBuffer>),
+      );
+    });
+    return await Promise.all(followed);
   }
 
   #tensorOf({ name, info }: T, shape: readonly number[], bytes: Uint8Array<ArrayBuffer>): Tensor {

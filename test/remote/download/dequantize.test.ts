@@ -1,14 +1,26 @@
 /** Quantized weights that become plain ones while they arrive. */
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { loadCheckpoint, openCheckpoint, reshard } from '../../../src/index.js';
+import {
+  editMetadata,
+  loadCheckpoint,
+  openCheckpoint,
+  reshard,
+  safeOpen,
+} from '../../../src/index.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { Random } from '../../support/random.js';
 import { root } from '../../support/source-tree.js';
 import * as downloads from './downloads.js';
 import { breakingFetch, downloadFrom, emptyFolder, noise, useHub } from './downloads.js';
 import { FileServer } from './file-server.js';
 
+/** Scales of activations, which are not read. */
+const DROPPED = /\.(input|output|k|v)_scale$/;
+
+const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);
 const fixtures = join(root, 'test/fixtures/quantized');
 const ids = readdirSync(fixtures).filter(
   (id) =>
@@ -203,5 +215,29 @@ describe('from other servers', () => {
     await downloadFrom(hub(), source, folder, { dequantize: 'BF16', maxShardSize: '5GB' });
     expect(namesIn(folder)).toEqual(['model.safetensors']);
     expect(openCheckpoint(folder).size).toBe(loadCheckpoint(folder).size);
+  });
+
+  it.each(exact)('%s: damaged tensors that have a digest are rejected', async (id) => {
+    const source = emptyFolder('damaged');
+    cpSync(join(fixtures, id), source, { recursive: true });
+    const random = new Random(SEED, exact.indexOf(id));
+    const shards = downloads.namesIn(source).filter((name) => /^model.*\.safetensors$/.test(name));
+    const path = join(source, random.pick(shards));
+    for (const name of shards) await editMetadata(join(source, name), {}, { checksums: true });
+    const file = safeOpen(path, { storage: 'read' });
+    const tensor = random.pick(file.keys().filter((name) => !DROPPED.test(name)));
+    const [begin, end] = file.info(tensor).dataOffsets;
+    const bytes = readFileSync(path);
+    const at = file.dataStart + random.from(begin, end - 1);
+    file.close();
+    bytes[at] = (bytes[at] as number) ^ 1;
+    writeFileSync(path, bytes);
+    serve(filesOf(source));
+    const [main = 'model.safetensors'] = downloads
+      .namesIn(source)
+      .filter((name) => name.endsWith('.index.json'));
+    const failed = downloadFrom(hub(), server.url(main), folder, { dequantize: 'BF16' });
+    await expect(failed).rejects.toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH', tensor });
+    expect(namesIn(folder)).toEqual([]);
   });
 });

@@ -225,15 +225,25 @@ describe('a file', () => {
 
 describe('a file of any server that differs in length from its header', () => {
   const whole = weights('a', 80);
+  const other = weights('b');
+  // Longer than the first bytes that are requested of a file.
+  const long = fileBytes([
+    { name: 'a', dtype: 'U8', shape: [80] },
+    ...Array.from({ length: 3000 }, (_, i) => {
+      return { name: `empty.${i}`, dtype: 'F32', shape: [0] } as const;
+    }),
+  ]);
   it.each([
     ['shorter', whole.subarray(0, -4), 'found 76: the file is incomplete'],
     ['longer', new Uint8Array([...whole, 0]), 'found 81'],
+    ['shorter, with a long header', long.subarray(0, -4), 'found 76: the file is incomplete'],
+    ['longer, with a long header', new Uint8Array([...long, 0]), 'found 81'],
   ])('is not saved when it is %s', async (_, bytes, message) => {
     const server = await FileServer.start();
     try {
       const index = JSON.stringify({ metadata: {}, weight_map: { b: SHARDS[0], a: SHARDS[1] } });
       server.files.set('cut.safetensors', { bytes, tag: '"1"' });
-      server.files.set(SHARDS[0], { bytes: weights('b'), tag: '"1"' });
+      server.files.set(SHARDS[0], { bytes: other, tag: '"1"' });
       server.files.set(SHARDS[1], { bytes, tag: '"1"' });
       server.files.set(INDEX, { bytes: Buffer.from(index), tag: '"1"' });
       for (const [source, cut] of [
@@ -251,7 +261,13 @@ describe('a file of any server that differs in length from its header', () => {
         await expect(downloadFrom(hub(), server.url(source), folder)).rejects.toMatchObject(
           expected,
         );
-        expect(readdirSync(folder)).toEqual([]);
+        // The other shard stays for the next attempt.
+        const partial = readdirSync(folder).filter((name) => name.endsWith('.incomplete'));
+        for (const name of partial)
+          expect(readFileSync(join(folder, name)).equals(other)).toBe(true);
+        expect(
+          readdirSync(folder).filter((name) => !name.startsWith('.safetensors-mmap-')),
+        ).toEqual([]);
       }
     } finally {
       await server.close();

@@ -1,6 +1,8 @@
 /** Rows one after the other come from windows, each byte of which is read once. */
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import type { DigestOf } from '../../../src/write/checkpoint/stored-digests.js';
 import { type Stored, StoredReads } from '../../../src/write/checkpoint/stored-reads.js';
 
 const bytesOf = (length: number): Uint8Array<ArrayBuffer> =>
@@ -10,6 +12,7 @@ function readsOf(
   rows: number,
   columns: number,
   windowByteLength: number,
+  digestOf: DigestOf<Stored> = () => undefined,
 ): { reads: StoredReads<Stored>; bytes: Uint8Array; asked: [number, number][] } {
   const bytes = bytesOf(rows * columns);
   const asked: [number, number][] = [];
@@ -23,6 +26,7 @@ function readsOf(
         asked.push([begin, byteLength]);
         return bytes.slice(begin, begin + byteLength);
       }),
+    digestOf,
     readBeside: async () => undefined,
   });
   return { reads, bytes, asked };
@@ -82,9 +86,49 @@ it('fails where bytes are needed, not where they are read ahead', async () => {
       if (++count === 2) throw new Error('the disk is gone');
       return parts.map(({ byteLength }) => bytesOf(byteLength));
     },
+    digestOf: () => undefined,
     readBeside: async () => undefined,
   });
   expect((await slice(reads, 0, 1)).length).toBe(8);
   await new Promise((resolve) => setImmediate(resolve));
   await expect(slice(reads, 1, 2)).rejects.toThrow('the disk is gone');
+});
+
+it('compares every tensor with its digest, whatever was read before, and reads rows in order once', async () => {
+  const context = { path: 'model.safetensors', tensor: 't' };
+  const size = fc.integer({ min: 1, max: 30 });
+  const slices = fc.array(fc.tuple(fc.nat(29), size), { maxLength: 6 });
+  await fc.assert(
+    fc.asyncProperty(
+      size,
+      size,
+      size,
+      slices,
+      fc.boolean(),
+      async (rows, columns, window, some, isDamaged) => {
+        const whole = bytesOf(rows * columns);
+        if (isDamaged) whole[whole.length >> 1] = 255 - (whole[whole.length >> 1] as number);
+        const sum = createHash('sha256').update(whole).digest('hex');
+        const { reads, asked } = readsOf(rows, columns, window, () => ({ sum, context }));
+        const compare = async (): Promise<void> => {
+          for (const [first, length] of some) {
+            if (first < rows) await slice(reads, first, Math.min(rows, first + length));
+          }
+          if (some.length === 0) for (let i = 0; i < rows; i++) await slice(reads, i, i + 1);
+          await reads.compare(['t'], undefined);
+        };
+        if (isDamaged) {
+          const expected = { code: 'SAFETENSORS_CHECKSUM_MISMATCH', ...context };
+          await expect(compare()).rejects.toMatchObject(expected);
+          return;
+        }
+        await compare();
+        const read = asked.reduce((total, [, length]) => total + length, 0);
+        if (some.length === 0) expect(read).toBe(whole.length);
+        const before = asked.length;
+        await reads.compare(['t'], undefined);
+        expect(asked.length).toBe(before);
+      },
+    ),
+  );
 });

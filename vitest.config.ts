@@ -55,6 +55,8 @@ function project(
 }
 
 const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|inspect|quantized)\.js'/;
+/** How tests import public names. */
+const PUBLIC_NAMES = /'(?:\.\.\/)+support\/api\.js'/;
 const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
 
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -70,7 +72,7 @@ function unitTests(): string[] {
 function publicTests(): string[] {
   return unitTests()
     .filter((path) => !/^test\/(?:benchmarks|viewer)\//.test(path))
-    .filter((path) => PUBLIC_ENTRY.test(textOf(path)) && !INTERNALS.test(textOf(path)));
+    .filter((path) => PUBLIC_NAMES.test(textOf(path)) && !INTERNALS.test(textOf(path)));
 }
 
 const bundleForSources: Plugin = {

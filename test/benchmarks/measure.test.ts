@@ -9,7 +9,7 @@ import { Measured, measure, refuseOtherBytes } from '../../benchmarks/measure.mj
 import * as models from '../../benchmarks/models.mjs';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/processes.mjs';
 import { requireSameBytes } from '../../benchmarks/trials/saving.mjs';
-import { openCheckpoint } from '../../src/index.js';
+import { openCheckpoint } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 

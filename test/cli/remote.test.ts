@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { safeOpen, serialize } from '../../src/index.js';
 import { FileServer } from '../remote/download/file-server.js';
+import { safeOpen, serialize } from '../support/api.js';
 import { filesOf, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { call, printed } from './call.js';

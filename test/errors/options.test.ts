@@ -3,14 +3,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { convert, openNumpy, openTorchCheckpoint, scanPickle } from '../../src/convert.js';
 import {
   type Checkpoint,
+  convert,
   createWriter,
+  download,
   editMetadata,
   loadCheckpoint,
   loadFile,
   openCheckpoint,
+  openNumpy,
+  openRemote,
+  openTorchCheckpoint,
   parse,
   reshard,
   type SafetensorsFile,
@@ -18,11 +22,11 @@ import {
   saveCheckpoint,
   saveFile,
   saveFileSync,
+  scanPickle,
   serialize,
   splitStateDictIntoShards,
   type Tensor,
-} from '../../src/index.js';
-import { download, openRemote } from '../../src/remote.js';
+} from '../support/api.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
 const path = join(folder, 'model.safetensors');

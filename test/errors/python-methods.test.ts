@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { PYTHON_METHODS, PYTHON_TENSOR_METHODS } from '../../src/errors/python-methods.js';
-import { openCheckpoint, parse, serialize } from '../../src/index.js';
-import { openRemote } from '../../src/remote.js';
+import { openCheckpoint, openRemote, parse, serialize } from '../support/api.js';
 import { writeTemporary } from '../support/make-file.js';
 
 const newFile = (): string => writeTemporary([{ name: 't', dtype: 'U8', shape: [1] }]);

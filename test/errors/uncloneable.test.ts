@@ -1,10 +1,16 @@
 /** Open files and tensors that somebody posts to another thread. */
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
-import { createWriter, openCheckpoint, parse, safeOpen } from '../../src/index.js';
-import { openRemote } from '../../src/remote.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
+import {
+  createWriter,
+  openCheckpoint,
+  openNumpy,
+  openRemote,
+  openTorchCheckpoint,
+  parse,
+  safeOpen,
+} from '../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 

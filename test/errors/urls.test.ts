@@ -3,7 +3,7 @@ import { expect, it, test } from 'vitest';
 import * as foreign from '../../src/convert.js';
 import { withoutQuery, withoutUsers } from '../../src/errors/urls.js';
 import * as main from '../../src/index.js';
-import { download } from '../../src/remote.js';
+import { download } from '../support/api.js';
 
 it.each([
   ['https://h.example/a?b=c', 'https://h.example/a'],

@@ -13,7 +13,7 @@ import {
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint } from '../../src/index.js';
+import { openCheckpoint } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { textOf } from '../support/source-tree.js';
 import { Example } from './example.js';

@@ -1,7 +1,7 @@
 /** GPT-2 in 300 lines: the logits and the text of transformers, over mapped weights, shards and other dtypes. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { reshard } from '../../src/index.js';
+import { reshard } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { Example } from './example.js';
 

@@ -3,7 +3,7 @@ import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { saveFile } from '../../src/index.js';
+import { saveFile } from '../support/api.js';
 import { Example, freePort } from './example.js';
 import { DEPENDENCIES } from './setup.js';
 

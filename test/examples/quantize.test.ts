@@ -3,7 +3,7 @@ import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { loadCheckpoint, loadFile, saveCheckpoint } from '../../src/index.js';
+import { loadCheckpoint, loadFile, saveCheckpoint } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { root } from '../support/source-tree.js';
 import { Example } from './example.js';

@@ -1,7 +1,7 @@
 /** Checkpoints in a bucket, on a server that speaks S3: few bytes, one version, shards, uploads. */
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { loadFile, saveCheckpoint, saveFile } from '../../src/index.js';
+import { loadFile, saveCheckpoint, saveFile } from '../support/api.js';
 import { Example, NODE_24, type Running } from './example.js';
 
 const ROWS = 40_000;

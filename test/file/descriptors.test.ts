@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { loadFile, safeOpen, safeOpenAsync } from '../../src/index.js';
+import { loadFile, safeOpen, safeOpenAsync } from '../support/api.js';
 import { openBoth } from '../support/both-ways.js';
 import {
   countedBytes,

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { DTYPES, type OpenOptions, safeOpen } from '../../src/index.js';
+import { DTYPES, type OpenOptions, safeOpen } from '../support/api.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
 

@@ -21,7 +21,7 @@ import {
   safeOpenAsync,
   saveCheckpoint,
   saveFileSync,
-} from '../../src/index.js';
+} from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
 

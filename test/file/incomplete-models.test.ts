@@ -3,22 +3,23 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../src/convert.js';
-import { parseSafetensorsMetadata } from '../../src/hub.js';
+import { FileServer } from '../remote/download/file-server.js';
 import {
+  convert,
+  download,
   editMetadata,
   loadCheckpoint,
   loadFile,
   openCheckpoint,
   openCheckpointAsync,
+  openRemote,
   parse,
+  parseSafetensorsMetadata,
   reshard,
   safeOpen,
   safeOpenAsync,
   verifyCheckpoint,
-} from '../../src/index.js';
-import { download, openRemote } from '../../src/remote.js';
-import { FileServer } from '../remote/download/file-server.js';
+} from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { type Case, deltaCase, distributedCase } from './incomplete-models.js';

@@ -1,5 +1,5 @@
 /** Random files that are not a model, and files like them that are. */
-import type { Dtype } from '../../src/index.js';
+import type { Dtype } from '../support/api.js';
 import type { Entry } from '../support/make-file.js';
 import { countedBytes, fileBytes } from '../support/make-file.js';
 import type { Random } from '../support/random.js';

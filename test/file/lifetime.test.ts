@@ -1,6 +1,6 @@
 import { closeSync, openSync, truncateSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { safeOpen } from '../../src/index.js';
+import { safeOpen } from '../support/api.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { measureInChild, runChild } from '../support/run-child.js';
 

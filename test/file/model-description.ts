@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { expect } from 'vitest';
 import { elementCountOf } from '../../src/header/tensor-spec.js';
-import type { SafetensorsFile, Tensor } from '../../src/index.js';
+import type { SafetensorsFile, Tensor } from '../support/api.js';
 
 /** Python's reading of one tensor. */
 export interface TensorDescription {

@@ -2,8 +2,8 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { openCheckpointAsync, safeOpenAsync } from '../../src/index.js';
 import { cases } from '../header/header-cases.js';
+import { openCheckpointAsync, safeOpenAsync } from '../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';

@@ -11,7 +11,7 @@ import {
   parse,
   safeOpen,
   safeOpenAsync,
-} from '../../src/index.js';
+} from '../support/api.js';
 import { openBoth, openCheckpointBoth } from '../support/both-ways.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';

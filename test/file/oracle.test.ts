@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { safeOpen } from '../../src/index.js';
+import { safeOpen } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { expectSameFile, expectSameTensor, readDescription } from './model-description.js';
 

@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
-import { loadFile, parse, safeOpen } from '../../src/index.js';
+import { loadFile, parse, safeOpen } from '../support/api.js';
 import { fileBytes, writeTemporary } from '../support/make-file.js';
 import { foreign, foreignAbort, foreignUrl } from '../support/other-realm.js';
 

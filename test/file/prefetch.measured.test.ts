@@ -1,7 +1,7 @@
 /** Page faults and memory of processes that read prefetched files. */
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import type { TransferProgress } from '../../src/index.js';
+import type { TransferProgress } from '../support/api.js';
 import { writeTemporary } from '../support/make-file.js';
 import { dropFromPageCache } from '../support/page-cache.js';
 import { findPython, isSkipped, titleWith } from '../support/python.js';

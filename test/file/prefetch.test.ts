@@ -2,7 +2,7 @@ import { closeSync, openSync, utimesSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
+import { parse, safeOpen, type TransferProgress } from '../support/api.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
 import { nightly } from '../support/nightly.js';
 import { dropFromPageCache } from '../support/page-cache.js';

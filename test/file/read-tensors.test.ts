@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
+import { parse, safeOpen, type TransferProgress } from '../support/api.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { nightly } from '../support/nightly.js';
 import { openDescriptors } from '../support/open-descriptors.js';

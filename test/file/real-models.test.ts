@@ -5,7 +5,7 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadFile, type SafetensorsFile, safeOpen } from '../../src/index.js';
+import { loadFile, type SafetensorsFile, safeOpen } from '../support/api.js';
 import { expectSameFile, expectSameTensor, readDescription } from './model-description.js';
 
 const folder = fileURLToPath(new URL('../fixtures/models/', import.meta.url));

@@ -1,7 +1,7 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { parse, safeOpen } from '../../src/index.js';
+import { parse, safeOpen } from '../support/api.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { dropFromPageCache } from '../support/page-cache.js';
 import { measureInChild } from '../support/run-child.js';

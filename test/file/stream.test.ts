@@ -2,7 +2,7 @@ import { truncateSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { type StreamSource, streamTensors } from '../../src/file/stream.js';
-import { openCheckpoint, parse, safeOpen, type Tensor } from '../../src/index.js';
+import { openCheckpoint, parse, safeOpen, type Tensor } from '../support/api.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { fileKindOf } from '../../src/foreign/file-kind.js';
 import { scanPickle } from '../../src/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
-import { serialize } from '../../src/index.js';
+import { serialize } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { fixturePath } from './torch/fixtures.js';
 

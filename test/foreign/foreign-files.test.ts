@@ -2,17 +2,19 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert, openNumpy, openTorchCheckpoint } from '../../src/convert.js';
+import { call } from '../cli/call.js';
 import {
+  convert,
   loadFile,
   openCheckpoint,
   openCheckpointAsync,
+  openNumpy,
+  openRemote,
+  openTorchCheckpoint,
   safeOpen,
   safeOpenAsync,
   verifyCheckpoint,
-} from '../../src/index.js';
-import { openRemote } from '../../src/remote.js';
-import { call } from '../cli/call.js';
+} from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { storedArchive } from './stored-archive.js';

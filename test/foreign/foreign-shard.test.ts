@@ -11,6 +11,7 @@ import { openForeign } from '../../src/foreign/open-file.js';
 import { tensorData } from '../../src/foreign/tensor-data.js';
 import type { ForeignTensor } from '../../src/foreign/tensors/foreign-tensor.js';
 import { checkLayout } from '../../src/foreign/tensors/tensor-layout.js';
+import { TensorOf } from '../../src/tensor/tensor.js';
 import {
   FileChangedError,
   FileClosedError,
@@ -18,8 +19,7 @@ import {
   saveFile,
   type Tensor,
   TensorNotFoundError,
-} from '../../src/index.js';
-import { TensorOf } from '../../src/tensor/tensor.js';
+} from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
 

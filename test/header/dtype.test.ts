@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { parse, safeOpen, serialize } from '../../src/index.js';
+import { parse, safeOpen, serialize } from '../support/api.js';
 
 // The bytes of one 16-bit number are all that is asked for.
 beforeEach(() => {

@@ -4,7 +4,7 @@ import { type Header, parseHeader } from '../../src/header/header.js';
 import { type HeaderEntries, layOutEntries } from '../../src/header/header-copy.js';
 import { layOut } from '../../src/header/header-writer.js';
 import { readSpec, type TensorFacts } from '../../src/header/tensor-spec.js';
-import type { Dtype } from '../../src/index.js';
+import type { Dtype } from '../support/api.js';
 import { arbitraryTensors } from '../write/save/arbitrary-tensors.js';
 import { thrownBy } from './header-files.js';
 

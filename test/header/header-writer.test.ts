@@ -7,8 +7,8 @@ import {
   requireDataByteLength,
 } from '../../src/header/header-writer.js';
 import { readSpec, type TensorFacts } from '../../src/header/tensor-spec.js';
-import { type Dtype, InvalidTensorError, parse } from '../../src/index.js';
 import { anyText } from '../support/any-text.js';
+import { type Dtype, InvalidTensorError, parse } from '../support/api.js';
 import { thrownBy } from './header-files.js';
 
 const LIMIT = 100_000_000;

@@ -1,7 +1,7 @@
 /** The headers on which this package and the reference disagree: those of a table in docs/errors.md. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { parse, SafetensorsError } from '../../src/index.js';
+import { parse, SafetensorsError } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { fileOf } from './header-files.js';
 

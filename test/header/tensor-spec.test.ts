@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { elementCountOf, readSpec, tensorByteLength } from '../../src/header/tensor-spec.js';
-import { DTYPES, type Dtype, InvalidTensorError } from '../../src/index.js';
+import { DTYPES, type Dtype, InvalidTensorError } from '../support/api.js';
 
 function lengthOf(dtype: unknown, shape: unknown): number {
   return readSpec('x', { dtype: dtype as Dtype, shape: shape as number[] }).byteLength;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DTYPES } from '../../src/index.js';
 import { lackingDtypes } from '../../src/inspect/torch-dtypes.js';
+import { DTYPES } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 
 describe('torch', () => {

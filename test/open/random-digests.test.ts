@@ -6,17 +6,17 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { expect, it } from 'vitest';
-import { openDduf } from '../../src/convert.js';
+import { call } from '../cli/call.js';
+import { storedArchive } from '../foreign/stored-archive.js';
 import {
   openCheckpoint,
+  openDduf,
   openPipeline,
+  openRemote,
   VerificationError,
   type VerificationReport,
   verifyCheckpoint,
-} from '../../src/index.js';
-import { openRemote } from '../../src/remote.js';
-import { call } from '../cli/call.js';
-import { storedArchive } from '../foreign/stored-archive.js';
+} from '../support/api.js';
 import { writeBelow } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';

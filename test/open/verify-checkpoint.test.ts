@@ -2,18 +2,19 @@ import { createHash } from 'node:crypto';
 import { cpSync, rmSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
+import { call } from '../cli/call.js';
+import { FileServer } from '../remote/download/file-server.js';
 import {
   FormatError,
   openCheckpoint,
+  openNumpy,
+  openRemote,
+  openTorchCheckpoint,
   safeOpen,
   type VerifiableSource,
   VerificationError,
   verifyCheckpoint,
-} from '../../src/index.js';
-import { openRemote } from '../../src/remote.js';
-import { call } from '../cli/call.js';
-import { FileServer } from '../remote/download/file-server.js';
+} from '../support/api.js';
 import { HubCache } from '../support/hub-cache.js';
 import {
   type CheckpointDescription,

@@ -2,8 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { loadFile, openCheckpoint, type Tensor } from '../../src/index.js';
-import { dequantized } from '../../src/quantized.js';
+import { dequantized, loadFile, openCheckpoint, type Tensor } from '../support/api.js';
 import { root } from '../support/source-tree.js';
 
 interface Fixture {

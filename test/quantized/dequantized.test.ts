@@ -2,8 +2,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint, parse, safeOpen, serialize } from '../../src/index.js';
-import { dequantized, TensorNotFoundError } from '../../src/quantized.js';
+import {
+  dequantized,
+  openCheckpoint,
+  parse,
+  safeOpen,
+  serialize,
+  TensorNotFoundError,
+} from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const FP8 = serialize({

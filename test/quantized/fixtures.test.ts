@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { type DequantizedCheckpoint, dequantized } from '../../src/quantized/dequantized.js';
 import {
   fromFloat32,
   loadFile,
   openCheckpoint,
   SafetensorsError,
   type Tensor,
-} from '../../src/index.js';
-import { type DequantizedCheckpoint, dequantized } from '../../src/quantized/dequantized.js';
+} from '../support/api.js';
 import { root } from '../support/source-tree.js';
 
 interface Fixture {

@@ -2,8 +2,15 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint, parse, safeOpen, serialize } from '../../src/index.js';
-import { dequantized, type LogicalTensor, SafetensorsError } from '../../src/quantized.js';
+import {
+  dequantized,
+  type LogicalTensor,
+  openCheckpoint,
+  parse,
+  SafetensorsError,
+  safeOpen,
+  serialize,
+} from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { type MadeTensor, storedTensors } from './made-tensors.js';

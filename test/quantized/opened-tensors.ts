@@ -1,7 +1,14 @@
 /** Opens a few tensors in memory as a quantized checkpoint. */
 import { expect } from 'vitest';
-import { parse, type SafetensorsError, type SafetensorsFile, serialize } from '../../src/index.js';
-import { type DequantizedCheckpoint, dequantized, type LogicalInfo } from '../../src/quantized.js';
+import {
+  type DequantizedCheckpoint,
+  dequantized,
+  type LogicalInfo,
+  parse,
+  type SafetensorsError,
+  type SafetensorsFile,
+  serialize,
+} from '../support/api.js';
 import { bytesOf, type Content, type MadeTensor } from './made-tensors.js';
 
 /** Tensors of a module `m`: dtype, shape, and perhaps what they hold. */

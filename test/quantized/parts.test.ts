@@ -1,7 +1,13 @@
 /** Parts of logical tensors: slices and rows, as a plain tensor gives them; progress; names that stand for others. */
 import { describe, expect, it, vi } from 'vitest';
-import { parse, serialize, type Tensor, type TransferProgress } from '../../src/index.js';
-import { dequantized, type LogicalTensor } from '../../src/quantized.js';
+import {
+  dequantized,
+  type LogicalTensor,
+  parse,
+  serialize,
+  type Tensor,
+  type TransferProgress,
+} from '../support/api.js';
 import { Random } from '../support/random.js';
 
 const CONFIG = { quantization_config: { quant_method: 'fp8', weight_block_size: [2, 4] } };

@@ -4,9 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { openCheckpoint, parse, serialize } from '../../src/index.js';
-import { dequantized } from '../../src/quantized.js';
-import { openRemote } from '../../src/remote.js';
+import { dequantized, openCheckpoint, openRemote, parse, serialize } from '../support/api.js';
 import { root } from '../support/source-tree.js';
 import { patternsOf } from './rules.js';
 

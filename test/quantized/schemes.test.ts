@@ -1,7 +1,6 @@
 /** Random weights of every scheme, whose values are those of the rules, written once more in `rules.ts`. */
 import { expect, it } from 'vitest';
-import { fromFloat32, parse, serialize } from '../../src/index.js';
-import { dequantized } from '../../src/quantized.js';
+import { dequantized, fromFloat32, parse, serialize } from '../support/api.js';
 import { nightly } from '../support/nightly.js';
 import { Random } from '../support/random.js';
 import { storedTensors } from './made-tensors.js';

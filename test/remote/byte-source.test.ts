@@ -1,7 +1,6 @@
 import { openAsBlob, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { parse } from '../../src/index.js';
-import { type ByteSource, openRemote } from '../../src/remote.js';
+import { type ByteSource, openRemote, parse } from '../support/api.js';
 import { filesOf, TWO_SHARDS } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 

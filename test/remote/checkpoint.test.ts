@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint, parse } from '../../src/index.js';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
+import { openCheckpoint, parse } from '../support/api.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';

@@ -1,9 +1,8 @@
 /** Calls of the same turn of the event loop share requests; other calls do not. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
-import { parse, type Tensor } from '../../src/index.js';
 import type { RemoteCheckpoint } from '../../src/remote/checkpoint.js';
-import { openRemote } from '../../src/remote.js';
+import { openRemote, parse, type Tensor } from '../support/api.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes } from '../support/make-file.js';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
-import { DTYPES, type Dtype, parse, safeOpen, saveFileSync, serialize } from '../../src/index.js';
 import { openRemote } from '../../src/remote/browser.js';
 import { FETCHED_PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
+import { DTYPES, type Dtype, parse, safeOpen, saveFileSync, serialize } from '../support/api.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';

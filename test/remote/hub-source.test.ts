@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { DEFAULT_HUB_SETTINGS, type HubSettings } from '../../src/file/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { type ResolveOptions, resolveSource } from '../../src/remote/source.js';
-import { FormatError, openRemote } from '../../src/remote.js';
+import { FormatError, openRemote } from '../support/api.js';
 import { type Files, HubServer, TOKEN } from '../support/hub-server.js';
 
 const START = 1000;

@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openCheckpoint } from '../../src/index.js';
 import type { DownloadResult, RunOptions } from '../../src/remote/download/run-download.js';
 import { runDownload } from '../../src/remote/download/run-download.js';
 import { openRemoteIn } from '../../src/remote/open.js';
 import { openRemotePipelineIn } from '../../src/remote/pipeline.js';
+import { openCheckpoint } from '../support/api.js';
 import { fileBytes } from '../support/make-file.js';
 import { emptyFolder, namesIn } from './download/downloads.js';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { runDownload } from '../../src/remote/download/run-download.js';
-import { openRemote } from '../../src/remote.js';
+import { openRemote } from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { nightly } from '../support/nightly.js';
 import { Random } from '../support/random.js';

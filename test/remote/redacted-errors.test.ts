@@ -3,11 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseSafetensorsMetadata } from '../../src/hub.js';
-import { FileClosedError } from '../../src/index.js';
 import { Credentials } from '../../src/remote/credentials.js';
 import { redactError } from '../../src/remote/redacted-errors.js';
-import { download, openRemote } from '../../src/remote.js';
+import { download, FileClosedError, openRemote, parseSafetensorsMetadata } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const TOKEN = 'tok_en"with+signs/and=more_0123456789';

@@ -3,7 +3,7 @@ import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { download, openRemote, type RequestEvent } from '../../src/remote.js';
+import { download, openRemote, type RequestEvent } from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
 const NAME = 'safetensors-mmap:request';

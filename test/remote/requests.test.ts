@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { openRemote } from '../../src/remote.js';
+import { openRemote } from '../support/api.js';
 import { filesOf } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';
 

@@ -1,10 +1,9 @@
 /** The options `variant` and `revision` of a source on the Hub. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/file/hub/settings.js';
-import { openCheckpoint } from '../../src/index.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource, type SourceChoice } from '../../src/remote/source.js';
-import { download, openRemote } from '../../src/remote.js';
+import { download, openCheckpoint, openRemote } from '../support/api.js';
 import { HubServer } from '../support/hub-server.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 

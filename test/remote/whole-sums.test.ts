@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { hashOnThread } from '../../src/file/verification/hash-thread.js';
 import { nodeDigest } from '../../src/remote/node/digest.js';
 import { webDigest } from '../../src/remote/whole-sums.js';
-import { openRemote } from '../../src/remote.js';
 import * as browser from '../../src/remote-browser.js';
+import { openRemote } from '../support/api.js';
 import { type Entry, fileBytes } from '../support/make-file.js';
 
 const KEY = 'safetensors-mmap.sha256';

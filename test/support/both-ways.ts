@@ -11,7 +11,7 @@ import {
   type SafetensorsFile,
   safeOpen,
   safeOpenAsync,
-} from '../../src/index.js';
+} from './api.js';
 
 /** Every property of an error that a caller can see. */
 function errorFacts(error: unknown): unknown {

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach } from 'vitest';
-import { type Checkpoint, openCheckpoint } from '../../src/index.js';
+import { type Checkpoint, openCheckpoint } from './api.js';
 import { type Entry, type FileOptions, fileBytes, temporaryPath } from './make-file.js';
 
 /** A folder with an index and its shards. */

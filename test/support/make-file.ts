@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
-import { DTYPES, type Dtype } from '../../src/index.js';
+import { DTYPES, type Dtype } from './api.js';
 
 export interface Entry {
   readonly name: string;

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { type NewTensor, type PlannedFile, safeOpen } from '../../src/index.js';
+import { type NewTensor, type PlannedFile, safeOpen } from './api.js';
 import { writeBelow } from './make-checkpoint.js';
 import { temporaryPath } from './make-file.js';
 

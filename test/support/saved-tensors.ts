@@ -1,8 +1,8 @@
 /** The contents of a saved checkpoint. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type NewTensor, openCheckpoint, type Tensor } from '../../src/index.js';
 import type { InferredInput } from '../../src/write/input/tensor-input.js';
+import { type NewTensor, openCheckpoint, type Tensor } from './api.js';
 import { temporaryPath } from './make-file.js';
 
 /** Tensors to be saved, in their order. */

@@ -1,6 +1,6 @@
 /** A tensor after its file was closed is the same whether or not it was touched before. */
 import { describe, expect, test } from 'vitest';
-import type { Tensor } from '../../src/index.js';
+import type { Tensor } from '../support/api.js';
 import { openers } from './openers.js';
 
 const entries = [

@@ -1,10 +1,10 @@
 import { truncateSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { nextTurn } from '../../src/header/json/turns.js';
-import { DTYPES, type Dtype } from '../../src/index.js';
 import { addon } from '../../src/platform/addon/addon.js';
 import { castInTypeScript } from '../../src/tensor/float32/cast.js';
 import { provideKernels } from '../../src/tensor/float32/kernels.js';
+import { DTYPES, type Dtype } from '../support/api.js';
 import { LARGE, MANY, scrambledBytes } from './many-values.js';
 import { openers } from './openers.js';
 

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { parse } from '../../src/index.js';
+import { parse } from '../support/api.js';
 import { fileBytes } from '../support/make-file.js';
 
 test('a tensor shows what it is, and only its name where it is too deep', () => {

@@ -1,5 +1,5 @@
 /** Opens the same tensors with every kind of storage. */
-import { parse, type SafetensorsFile, safeOpen } from '../../src/index.js';
+import { parse, type SafetensorsFile, safeOpen } from '../support/api.js';
 import { type Entry, type FileOptions, fileBytes, writeTemporary } from '../support/make-file.js';
 
 /** Opens a file with these tensors. */

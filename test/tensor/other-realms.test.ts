@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parse, type RowIndices, serialize, type ViewConstructor } from '../../src/index.js';
+import { parse, type RowIndices, serialize, type ViewConstructor } from '../support/api.js';
 import { fileBytes } from '../support/make-file.js';
 import { foreign, foreignAbort } from '../support/other-realm.js';
 

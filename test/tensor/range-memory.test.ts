@@ -2,11 +2,11 @@
 import { truncateSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { outOfMemory } from '../../src/errors/out-of-memory.js';
-import { safeOpen } from '../../src/index.js';
 import { MadeStorage } from '../../src/tensor/storage/made.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 import type { Storage, StorageKind } from '../../src/tensor/storage/storage.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
+import { safeOpen } from '../support/api.js';
 import { countedBytes, writeTemporary } from '../support/make-file.js';
 
 const entries = [

@@ -3,16 +3,6 @@ import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { layOut } from '../../src/header/header-writer.js';
 import { readSpec } from '../../src/header/tensor-spec.js';
-import {
-  type Dtype,
-  FileClosedError,
-  loadFile,
-  parse,
-  type SafetensorsFile,
-  safeOpen,
-  serialize,
-  type Tensor,
-} from '../../src/index.js';
 import { emptyBuffers } from '../../src/tensor/storage/empty-buffers.js';
 import { MadeStorage } from '../../src/tensor/storage/made.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
@@ -24,6 +14,16 @@ import {
   type TensorInput,
 } from '../../src/write/input/tensor-input.js';
 import { thrownBy } from '../header/header-files.js';
+import {
+  type Dtype,
+  FileClosedError,
+  loadFile,
+  parse,
+  type SafetensorsFile,
+  safeOpen,
+  serialize,
+  type Tensor,
+} from '../support/api.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
 

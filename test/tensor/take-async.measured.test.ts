@@ -1,7 +1,7 @@
 /** The memory of this process while rows are taken. */
 import process from 'node:process';
 import { expect, test } from 'vitest';
-import { safeOpen } from '../../src/index.js';
+import { safeOpen } from '../support/api.js';
 import { writeTemporary } from '../support/make-file.js';
 
 const entries = [{ name: 't', dtype: 'BF16', shape: [1000, 500] }] as const;

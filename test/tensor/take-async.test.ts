@@ -1,11 +1,11 @@
 /** Taking rows while other things happen: aborts, closing, files that change, cold pages. */
 import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { safeOpen, type Tensor } from '../../src/index.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
 import { fillInTurns, fillNow, takeBytes } from '../../src/tensor/take.js';
 import { TensorOf } from '../../src/tensor/tensor.js';
+import { safeOpen, type Tensor } from '../support/api.js';
 import { fileBytes, writeTemporary } from '../support/make-file.js';
 import { dropFromPageCache } from '../support/page-cache.js';
 import { type Opener, openers } from './openers.js';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parse, SafetensorsError, serialize } from '../../src/index.js';
+import { parse, SafetensorsError, serialize } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 

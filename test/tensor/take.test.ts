@@ -9,7 +9,7 @@ import {
   safeOpen,
   type Tensor,
   type TypedArray,
-} from '../../src/index.js';
+} from '../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { writeSparse } from '../support/make-file.js';
 import { type Opener, openers } from './openers.js';

@@ -10,7 +10,7 @@ import {
   type SafetensorsFile,
   safeOpen,
   type Tensor,
-} from '../../src/index.js';
+} from '../support/api.js';
 import { countedBytes, fileBytes, temporaryPath } from '../support/make-file.js';
 import { type Opener, openers } from './openers.js';
 

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
-import { DTYPES, type Dtype, parse, SafetensorsError, type Tensor } from '../../src/index.js';
 import type { ViewConstructor } from '../../src/tensor/view-types.js';
+import { DTYPES, type Dtype, parse, SafetensorsError, type Tensor } from '../support/api.js';
 import { countedBytes, fileBytes } from '../support/make-file.js';
 import { textOf } from '../support/source-tree.js';
 

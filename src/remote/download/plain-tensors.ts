@@ -17,7 +17,7 @@ import {
   type PlainWeights,
 } from '../../write/checkpoint/plain-files.js';
 import type { CheckpointSource } from '../../write/checkpoint/source.js';
-import type { StoredPart } from '../../write/checkpoint/stored-reads.js';
+import type { StoredPart } from '../../write/checkpoint/stored-digests.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
 import { FetchQueue, LazyMemory } from '../fetch-queue.js';
 import { fetchBeside, isAbsence } from '../remote-shards.js';

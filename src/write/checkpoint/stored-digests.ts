@@ -1,10 +1,23 @@
 /** Compares stored tensors with the digests that their files declare, while their bytes are read. */
 
 import { createHash, type Hash } from 'node:crypto';
+import type { TensorInfo } from '../../file/source/facts.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { sumMismatch } from '../../header/tensor-sums.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
-import type { Stored, StoredPart } from './stored-reads.js';
+
+/** A stored tensor. */
+export interface Stored {
+  readonly name: string;
+  readonly info: TensorInfo;
+}
+
+/** Bytes of a tensor, from `begin` on. */
+export interface StoredPart<Tensor extends Stored> {
+  readonly tensor: Tensor;
+  readonly begin: number;
+  readonly byteLength: number;
+}
 
 /** Returns the declared digest of a tensor; undefined without one. */
 export type DigestOf<Tensor extends Stored> = (tensor: Tensor) => DeclaredDigest | undefined;

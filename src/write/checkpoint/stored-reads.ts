@@ -1,26 +1,13 @@
 /** Reads stored tensors for dequantizing, window by window: rows of a weight come one after the other. */
 
 import { constants } from 'node:buffer';
-import type { FileBeside, TensorEntry, TensorInfo } from '../../file/source/facts.js';
+import type { FileBeside, TensorEntry } from '../../file/source/facts.js';
 import { DTYPES } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { ReadableSource } from '../../quantized/source.js';
 import { planSlice, type SliceIndices } from '../../tensor/slice.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { type DigestOf, StoredDigests } from './stored-digests.js';
-
-/** A stored tensor. */
-export interface Stored {
-  readonly name: string;
-  readonly info: TensorInfo;
-}
-
-/** Bytes of a tensor, from `begin` on. */
-export interface StoredPart<Tensor extends Stored> {
-  readonly tensor: Tensor;
-  readonly begin: number;
-  readonly byteLength: number;
-}
+import { type DigestOf, type Stored, StoredDigests, type StoredPart } from './stored-digests.js';
 
 /** Where stored tensors are: files on this machine, or on another one. */
 export interface StoredBytes<Tensor extends Stored> {

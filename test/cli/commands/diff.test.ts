@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fromFloat32, saveFileSync, type TensorInput } from '../../../src/index.js';
+import { fromFloat32, saveFileSync, type TensorInput } from '../../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { call, golden } from '../call.js';

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
-import { type MappingStatus, mappingStatus } from '../../../src/index.js';
+import { type MappingStatus, mappingStatus } from '../../support/api.js';
 import { useHub } from '../../support/hub-environment.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { printed } from '../call.js';

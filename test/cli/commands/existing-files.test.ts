@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { loadCheckpoint } from '../../../src/index.js';
+import { loadCheckpoint } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
 

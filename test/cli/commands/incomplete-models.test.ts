@@ -3,8 +3,8 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Component, openForInspection } from '../../../src/cli/sources/open-source.js';
-import type { Checkpoint } from '../../../src/index.js';
 import { FileServer } from '../../remote/download/file-server.js';
+import type { Checkpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
 

@@ -2,10 +2,9 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { openTorchCheckpoint } from '../../../src/convert.js';
-import { saveCheckpoint } from '../../../src/index.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
+import { openTorchCheckpoint, saveCheckpoint } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadFile, openCheckpoint, saveFileSync } from '../../../src/index.js';
+import { loadFile, openCheckpoint, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { call, printed } from '../call.js';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { safeOpen } from '../../../src/index.js';
+import { safeOpen } from '../../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { call, golden, printed } from '../call.js';

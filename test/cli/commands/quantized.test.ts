@@ -2,8 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openCheckpoint, saveFileSync } from '../../../src/index.js';
-import { dequantized } from '../../../src/quantized.js';
+import { dequantized, openCheckpoint, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { call } from '../call.js';

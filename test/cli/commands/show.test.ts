@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Dtype, fromFloat32, saveFileSync } from '../../../src/index.js';
+import { type Dtype, fromFloat32, saveFileSync } from '../../support/api.js';
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';

@@ -12,9 +12,9 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { cachedSha256 } from '../../../src/file/cache/cache-layout.js';
-import { openCheckpoint, openCheckpointAsync } from '../../../src/index.js';
 import { runSync } from '../../../src/platform/io/steps.js';
 import { call } from '../../cli/call.js';
+import { openCheckpoint, openCheckpointAsync } from '../../support/api.js';
 import { openCheckpointBoth } from '../../support/both-ways.js';
 import { COMMIT, HubCache, linkTo, sha256 } from '../../support/hub-cache.js';
 import { filesOf, TWO_SHARDS, writeBelow } from '../../support/make-checkpoint.js';

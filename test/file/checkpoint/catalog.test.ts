@@ -8,8 +8,8 @@ import { LazyShards } from '../../../src/file/checkpoint/lazy-shards.js';
 import { findCheckpoint } from '../../../src/file/checkpoint/open.js';
 import type { SafetensorsFile } from '../../../src/file/file.js';
 import { openFile } from '../../../src/file/open.js';
-import { saveCheckpoint, type Tensor } from '../../../src/index.js';
 import { runSync, type Steps } from '../../../src/platform/io/steps.js';
+import { saveCheckpoint, type Tensor } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const COUNT = 12;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { Checkpoint as CheckpointClass } from '../../../src/file/checkpoint/checkpoint.js';
 import { SafetensorsFile } from '../../../src/file/file.js';
-import { type Checkpoint, openCheckpoint, SafetensorsError, safeOpen } from '../../../src/index.js';
+import { type Checkpoint, openCheckpoint, SafetensorsError, safeOpen } from '../../support/api.js';
 import { openUntilEnd, TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, writeTemporary } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';

@@ -7,7 +7,7 @@ import {
   reshard,
   saveCheckpoint,
   type TensorInput,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { foreign, foreignAbort, foreignUrl } from '../../support/other-realm.js';
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { openCheckpoint } from '../../../src/index.js';
+import { openCheckpoint } from '../../support/api.js';
 import { writeCheckpoint } from '../../support/make-checkpoint.js';
 import { nightly } from '../../support/nightly.js';
 import { dropFromPageCache } from '../../support/page-cache.js';

@@ -7,7 +7,7 @@ import {
   openCheckpoint,
   openPipeline,
   type SafetensorsError,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';

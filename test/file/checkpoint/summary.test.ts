@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Dtype } from '../../../src/header/dtype.js';
-import { openCheckpoint } from '../../../src/index.js';
+import { openCheckpoint } from '../../support/api.js';
 import { writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 

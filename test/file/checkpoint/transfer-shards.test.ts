@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type ShardWork, transferShards } from '../../../src/file/checkpoint/transfer-shards.js';
-import type { SafetensorsFile, TransferOptions, TransferProgress } from '../../../src/index.js';
+import type { SafetensorsFile, TransferOptions, TransferProgress } from '../../support/api.js';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });

@@ -1,7 +1,7 @@
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Checkpoint } from '../../../src/index.js';
+import type { Checkpoint } from '../../support/api.js';
 import { openUntilEnd, TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 
 function twoShards(description = TWO_SHARDS): Checkpoint {

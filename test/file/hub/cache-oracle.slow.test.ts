@@ -18,15 +18,15 @@ import process from 'node:process';
 import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { call } from '../../cli/call.js';
+import { downloadFrom, useHub as useHubServer } from '../../remote/download/downloads.js';
 import {
   editMetadata,
   openCheckpoint,
   openCheckpointAsync,
   saveCheckpoint,
   saveFile,
-} from '../../../src/index.js';
-import { call } from '../../cli/call.js';
-import { downloadFrom, useHub as useHubServer } from '../../remote/download/downloads.js';
+} from '../../support/api.js';
 import { COMMIT, HubCache, sha256 } from '../../support/hub-cache.js';
 import { useHub } from '../../support/hub-environment.js';
 import { filesOf, TWO_SHARDS, writeBelow } from '../../support/make-checkpoint.js';

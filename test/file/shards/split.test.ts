@@ -7,7 +7,7 @@ import {
   saveCheckpoint,
   serialize,
   splitStateDictIntoShards,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import { foreign } from '../../support/other-realm.js';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { openCheckpoint, parse, safeOpen, saveCheckpoint, serialize } from '../../../src/index.js';
+import { openCheckpoint, parse, safeOpen, saveCheckpoint, serialize } from '../../support/api.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 
 const entries = [

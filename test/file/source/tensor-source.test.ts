@@ -5,19 +5,20 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openNumpy, openTorchCheckpoint } from '../../../src/convert.js';
+import { unicode } from '../../foreign/pickle/pickle-bytes.js';
+import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import {
   openCheckpoint,
+  openNumpy,
+  openRemote,
+  openTorchCheckpoint,
   parse,
   safeOpen,
   saveCheckpoint,
   saveFileSync,
   type TensorEntry,
   type TensorSource,
-} from '../../../src/index.js';
-import { openRemote } from '../../../src/remote.js';
-import { unicode } from '../../foreign/pickle/pickle-bytes.js';
-import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
+} from '../../support/api.js';
 import { writeArchive } from '../../write/convert/archives.js';
 
 const TENSORS = {

@@ -1,16 +1,16 @@
 /** DDUF archives: models are read from within; whatever breaks the rules is refused. */
 import { readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { openDduf } from '../../../src/convert.js';
 import { FormatError } from '../../../src/errors/errors.js';
 import { readModels } from '../../../src/foreign/dduf/models.js';
 import {
   type Checkpoint,
   loadFile,
+  openDduf,
   parse,
   saveFile,
   verifyCheckpoint,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';

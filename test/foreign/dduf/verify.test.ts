@@ -2,10 +2,14 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { openDduf } from '../../../src/convert.js';
-import { type Checkpoint, VerificationError, verifyCheckpoint } from '../../../src/index.js';
-import { dequantized } from '../../../src/quantized.js';
 import { call, printed } from '../../cli/call.js';
+import {
+  type Checkpoint,
+  dequantized,
+  openDduf,
+  VerificationError,
+  verifyCheckpoint,
+} from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { storedArchive } from '../stored-archive.js';

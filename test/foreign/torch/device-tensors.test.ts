@@ -2,8 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert, openTorchCheckpoint, scanPickle } from '../../../src/convert.js';
-import { loadFile } from '../../../src/index.js';
+import { convert, loadFile, openTorchCheckpoint, scanPickle } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const fixture = (name: string): string =>

@@ -2,8 +2,8 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { expect, it, vi } from 'vitest';
-import { convert, openTorchCheckpoint } from '../../../src/convert.js';
 import { call, printed } from '../../cli/call.js';
+import { convert, openTorchCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const FILE = join(import.meta.dirname, '../../fixtures/torch/zip-state-dict.pt');

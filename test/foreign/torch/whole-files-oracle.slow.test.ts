@@ -6,9 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { loadFile } from '../../../src/index.js';
+import { convert, loadFile } from '../../support/api.js';
 import { findPython, runPython } from '../../support/python.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);

@@ -3,13 +3,19 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openDduf, openTorchCheckpoint } from '../../../src/convert.js';
-import { openCheckpoint, openPipeline, parse, type TensorSource } from '../../../src/index.js';
-import { compareCheckpoints } from '../../../src/inspect.js';
-import { openRemote } from '../../../src/remote.js';
 import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
+import {
+  compareCheckpoints,
+  openCheckpoint,
+  openDduf,
+  openPipeline,
+  openRemote,
+  openTorchCheckpoint,
+  parse,
+  type TensorSource,
+} from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { countedBytes, type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 

@@ -1,7 +1,7 @@
 /** Differences of values: usual and unusual values and their part of the sums. */
 import { describe, expect, it } from 'vitest';
-import { parse, serialize, type Tensor } from '../../../src/index.js';
 import { compareTensors, type TensorDifference } from '../../../src/inspect/values/difference.js';
+import { parse, serialize, type Tensor } from '../../support/api.js';
 
 function tensorOf(values: readonly number[]): Tensor {
   const data = Float32Array.from(values);

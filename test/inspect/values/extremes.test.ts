@@ -2,8 +2,7 @@
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parse, serialize, type Tensor } from '../../../src/index.js';
-import { compareTensors, statisticsOf } from '../../../src/inspect.js';
+import { compareTensors, parse, serialize, statisticsOf, type Tensor } from '../../support/api.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);
 

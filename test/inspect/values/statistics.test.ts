@@ -1,7 +1,7 @@
 /** Statistics and histograms: against plain sums, by dtype, over any windows. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { histogramOf, statisticsOf } from '../../../src/inspect.js';
+import { histogramOf, statisticsOf } from '../../support/api.js';
 
 const doubles = fc.array(fc.double(), { maxLength: 40 });
 

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { parse, serialize } from '../../../src/index.js';
-import { valueTexts } from '../../../src/inspect.js';
+import { parse, serialize, valueTexts } from '../../support/api.js';
 
 const tensor = parse(
   serialize({ t: { dtype: 'F32', shape: [3], data: Float32Array.of(1, -0.5, 10) } }),

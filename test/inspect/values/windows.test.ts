@@ -1,12 +1,12 @@
 /** Windows of values: how tensors are cut so that their values take little memory; aborts, progress, remote tensors. */
 import { Buffer } from 'node:buffer';
 import { describe, expect, it, vi } from 'vitest';
-import { type Dtype, parse, serialize, type Tensor } from '../../../src/index.js';
 import {
   alikeWindows,
   type SliceableTensor,
   tensorValues,
 } from '../../../src/inspect/values/tensor-values.js';
+import { type Dtype, parse, serialize, type Tensor } from '../../support/api.js';
 
 const MOST = 2 ** 22;
 

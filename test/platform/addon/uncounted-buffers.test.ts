@@ -1,6 +1,6 @@
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { mappingStatus } from '../../../src/index.js';
+import { mappingStatus } from '../../support/api.js';
 import { type ChildOptions, measureInChild } from '../../support/run-child.js';
 
 const CHILD = 'platform/addon/children/uncounted-buffers.mjs';

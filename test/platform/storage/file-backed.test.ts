@@ -3,12 +3,12 @@ import { appendFileSync, closeSync, readFileSync, truncateSync } from 'node:fs';
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
-import { safeOpen } from '../../../src/index.js';
 import { addon as loaded } from '../../../src/platform/addon/addon.js';
 import type { Addon } from '../../../src/platform/addon/binding.js';
 import { openRegularFile } from '../../../src/platform/io/opened-file.js';
 import { runSync } from '../../../src/platform/io/steps.js';
 import { MappedStorage } from '../../../src/platform/storage/mapped.js';
+import { safeOpen } from '../../support/api.js';
 import { writeTemporary } from '../../support/make-file.js';
 import { measureInChild } from '../../support/run-child.js';
 

@@ -1,7 +1,6 @@
 /** Parts of quantized weights that are missing: lost, or in another shard. */
 import { expect, it } from 'vitest';
-import { parse, serialize } from '../../../src/index.js';
-import { dequantized } from '../../../src/quantized.js';
+import { dequantized, parse, serialize } from '../../support/api.js';
 import { Random } from '../../support/random.js';
 import { storedTensors } from '../made-tensors.js';
 import { MAKERS } from '../made-weights.js';

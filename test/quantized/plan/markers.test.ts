@@ -3,8 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { openCheckpoint } from '../../../src/index.js';
-import { type DequantizedCheckpoint, dequantized } from '../../../src/quantized.js';
+import { type DequantizedCheckpoint, dequantized, openCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 import { bytesOfFile, fileOf, open, problemOf, type Tensors } from '../opened-tensors.js';

@@ -1,7 +1,6 @@
 /** The closing rule: a module with a tensor that the scheme does not know has no known weight. */
 import { expect, it } from 'vitest';
-import { parse, serialize } from '../../../src/index.js';
-import { dequantized } from '../../../src/quantized.js';
+import { dequantized, parse, serialize } from '../../support/api.js';
 import { Random } from '../../support/random.js';
 import { NAME, storedTensors } from '../made-tensors.js';
 import { MAKERS } from '../made-weights.js';

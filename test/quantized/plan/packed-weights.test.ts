@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint } from '../../../src/index.js';
 import { packedWeightOf } from '../../../src/quantized/plan/packed-weights.js';
+import { openCheckpoint } from '../../support/api.js';
 import { QUANTIZED_MODELS } from '../quantized-models.js';
 
 /** For each tensor that belongs to a weight, by name: that weight. */

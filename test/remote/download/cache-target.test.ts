@@ -14,8 +14,8 @@ import {
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openCheckpoint } from '../../../src/index.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
+import { openCheckpoint } from '../../support/api.js';
 import { linkTo } from '../../support/hub-cache.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { openCheckpoint, reshard } from '../../../src/index.js';
+import { openCheckpoint, reshard } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 

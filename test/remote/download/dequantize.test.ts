@@ -9,7 +9,7 @@ import {
   openCheckpoint,
   reshard,
   safeOpen,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 import { root } from '../../support/source-tree.js';

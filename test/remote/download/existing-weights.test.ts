@@ -2,9 +2,9 @@
 import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadCheckpoint } from '../../../src/index.js';
 import type { DownloadPlan } from '../../../src/remote/download/run-download.js';
 import { call, printed } from '../../cli/call.js';
+import { loadCheckpoint } from '../../support/api.js';
 import { useHub as useHubOfEnvironment } from '../../support/hub-environment.js';
 import type { Files } from '../../support/hub-server.js';
 import { writeBelow } from '../../support/make-checkpoint.js';

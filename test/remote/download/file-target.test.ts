@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { safeOpen, type TransferProgress } from '../../../src/index.js';
+import { safeOpen, type TransferProgress } from '../../support/api.js';
 import {
   breakingFetch,
   downloadFrom,

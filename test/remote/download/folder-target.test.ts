@@ -12,9 +12,9 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint } from '../../../src/index.js';
 import { TemporaryNames } from '../../../src/platform/io/temporary-names.js';
 import { ReplacementRecord } from '../../../src/write/checkpoint/replacement-record.js';
+import { openCheckpoint } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import {
   breakingFetch,

@@ -4,7 +4,7 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { beginGrowingHash } from '../../../src/remote/download/growing-hash.js';
-import { download } from '../../../src/remote.js';
+import { download } from '../../support/api.js';
 import { type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 import { measureInChild } from '../../support/run-child.js';
 import { FileServer } from './file-server.js';

@@ -2,9 +2,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { expect, it, vi } from 'vitest';
-import { openPipeline, verifyCheckpoint } from '../../../src/index.js';
 import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
+import { openPipeline, verifyCheckpoint } from '../../support/api.js';
 import type { Files } from '../../support/hub-server.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';

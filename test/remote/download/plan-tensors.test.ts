@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { loadCheckpoint, loadFile, openCheckpoint, saveFile } from '../../../src/index.js';
+import { loadCheckpoint, loadFile, openCheckpoint, saveFile } from '../../support/api.js';
 import { fileBytes } from '../../support/make-file.js';
 import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 

@@ -6,7 +6,7 @@ import { whenAborted } from '../../../src/platform/transfer/abort-listeners.js';
 import { planWhole } from '../../../src/remote/download/plan-whole.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
 import type { SourceFile, SourceFiles } from '../../../src/remote/download/source-files.js';
-import { download } from '../../../src/remote.js';
+import { download } from '../../support/api.js';
 import { breakingFetch, emptyFolder, namesIn, startedNoise } from './downloads.js';
 import { FileServer } from './file-server.js';
 

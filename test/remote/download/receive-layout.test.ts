@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import * as header from '../../../src/header/header.js';
 import * as fileHash from '../../../src/remote/download/file-hash.js';
-import { download } from '../../../src/remote.js';
+import { download } from '../../support/api.js';
 import { fileBytes } from '../../support/make-file.js';
 import { emptyFolder, namesIn, noise } from './downloads.js';
 import { FileServer } from './file-server.js';

@@ -3,13 +3,12 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { openCheckpoint, saveCheckpoint } from '../../../src/index.js';
 import {
   type DownloadPlan,
   type DownloadResult,
   runDownload,
 } from '../../../src/remote/download/run-download.js';
-import { download } from '../../../src/remote.js';
+import { download, openCheckpoint, saveCheckpoint } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import {

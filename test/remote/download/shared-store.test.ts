@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { openCheckpoint } from '../../../src/index.js';
+import { openCheckpoint } from '../../support/api.js';
 import { HubCache, linkTo, sha256 } from '../../support/hub-cache.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { downloadFrom, SHARDED, useHub } from './downloads.js';

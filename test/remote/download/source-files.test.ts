@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { requireFreeSpace } from '../../../src/remote/download/free-space.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
-import { download } from '../../../src/remote.js';
+import { download } from '../../support/api.js';
 import { TOKEN } from '../../support/hub-server.js';
 import { downloadFrom, emptyFolder, namesIn, SINGLE, useHub } from './downloads.js';
 

@@ -2,7 +2,7 @@
 import * as theirs from '@huggingface/hub';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import * as ours from '../../../src/hub.js';
+import * as ours from '../../support/api.js';
 import { useHub } from '../../support/hub-environment.js';
 import { nightly } from '../../support/nightly.js';
 import { shardedFiles, tensorFile } from './repositories.js';

@@ -1,7 +1,7 @@
 import * as theirs from '@huggingface/hub';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import * as ours from '../../../src/hub.js';
+import * as ours from '../../support/api.js';
 import { useHub } from '../../support/hub-environment.js';
 import { HubServer } from '../../support/hub-server.js';
 import { nightly } from '../../support/nightly.js';

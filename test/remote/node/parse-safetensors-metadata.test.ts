@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { parseSafetensorsMetadata } from '../../../src/hub.js';
+import { parseSafetensorsMetadata } from '../../support/api.js';
 import { useHub } from '../../support/hub-environment.js';
 import { HubServer, TOKEN } from '../../support/hub-server.js';
 import { writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';

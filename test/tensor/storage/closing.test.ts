@@ -10,8 +10,8 @@ import {
 } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { loadFile, safeOpen } from '../../../src/index.js';
 import { giveUpSpares } from '../../../src/platform/io/spare-descriptors.js';
+import { loadFile, safeOpen } from '../../support/api.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PageServer } from '../../../src/cli/serve/server.js';
-import { safeOpen } from '../../../src/index.js';
 import {
   compareTensors,
   type Statistics,
+  safeOpen,
   statisticsOf,
   tensorValues,
-} from '../../../src/inspect.js';
+} from '../../support/api.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 import { folderUntilEnd, savedText, serve, show, viewOf } from '../../support/viewer-page.js';
 

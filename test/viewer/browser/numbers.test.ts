@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import process from 'node:process';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
-import { groupedText } from '../../../src/inspect.js';
+import { groupedText } from '../../support/api.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { folderUntilEnd, savedText, serve, show, viewOf } from '../../support/viewer-page.js';

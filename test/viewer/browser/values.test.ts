@@ -3,15 +3,17 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
-import { type Dtype, openCheckpoint, type Tensor } from '../../../src/index.js';
 import {
   compareTensors,
+  type Dtype,
+  dequantized,
   histogramOf,
+  openCheckpoint,
   statisticsOf,
+  type Tensor,
   tensorValues,
   valueTexts,
-} from '../../../src/inspect.js';
-import { dequantized } from '../../../src/quantized.js';
+} from '../../support/api.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 import { folderUntilEnd, savedText, serve, show, viewOf } from '../../support/viewer-page.js';
 

@@ -2,10 +2,16 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
-import { loadFile, openCheckpoint, reshard, safeOpen, saveCheckpoint } from '../../../src/index.js';
-import { dequantized } from '../../../src/quantized.js';
 import { bytesOfFile, type Tensors } from '../../quantized/opened-tensors.js';
+import {
+  convert,
+  dequantized,
+  loadFile,
+  openCheckpoint,
+  reshard,
+  safeOpen,
+  saveCheckpoint,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 

@@ -3,9 +3,12 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
+import { headerOf, npy } from '../../foreign/numpy/arrays.js';
+import { bytesOf, codes, type MadeTensor, scales } from '../../quantized/made-tensors.js';
 import {
+  convert,
   type Dtype,
+  dequantized,
   fromFloat32,
   loadCheckpoint,
   openCheckpoint,
@@ -13,10 +16,7 @@ import {
   SelectionError,
   saveCheckpoint,
   type Tensor,
-} from '../../../src/index.js';
-import { dequantized } from '../../../src/quantized.js';
-import { headerOf, npy } from '../../foreign/numpy/arrays.js';
-import { bytesOf, codes, type MadeTensor, scales } from '../../quantized/made-tensors.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 type Tensors = Readonly<Record<string, MadeTensor>>;

@@ -6,7 +6,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { reshard } from '../../../src/index.js';
+import { reshard } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { childPath } from '../../support/run-child.js';

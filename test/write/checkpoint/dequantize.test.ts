@@ -12,8 +12,8 @@ import {
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
 import {
+  convert,
   fromFloat32,
   loadCheckpoint,
   loadFile,
@@ -21,7 +21,7 @@ import {
   reshard,
   type Tensor,
   type TensorEntry,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { saveCheckpoint } from '../../../src/index.js';
+import { saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { type ChildResult, runChild } from '../../support/run-child.js';
 import { contentOf, filled } from '../../support/saved-tensors.js';

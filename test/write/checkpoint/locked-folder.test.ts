@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { saveCheckpoint } from '../../../src/index.js';
+import { saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const { opened } = vi.hoisted(() => ({ opened: [] as string[] }));

@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { openCheckpoint, reshard } from '../../../src/index.js';
+import { openCheckpoint, reshard } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { runChild } from '../../support/run-child.js';

@@ -3,14 +3,14 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
 import {
+  convert,
   type MaybeDryRun,
   reshard,
   type SaveCheckpointOptions,
   saveCheckpoint,
   saveFile,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import {

@@ -3,8 +3,8 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmdirSync } fr
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openCheckpoint, reshard, saveCheckpoint } from '../../../src/index.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
+import { openCheckpoint, reshard, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { ask, rounds, startChild } from '../../support/message-children.js';
 import { filled } from '../../support/saved-tensors.js';

@@ -3,8 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
-import { openCheckpoint, reshard, saveCheckpoint } from '../../../src/index.js';
+import { convert, openCheckpoint, reshard, saveCheckpoint } from '../../support/api.js';
 import { writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';

@@ -2,9 +2,14 @@
 import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
-import { loadCheckpoint, openCheckpoint, reshard, saveCheckpoint } from '../../../src/index.js';
 import { QUANTIZED_MODELS } from '../../quantized/quantized-models.js';
+import {
+  convert,
+  loadCheckpoint,
+  openCheckpoint,
+  reshard,
+  saveCheckpoint,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };

@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
+import { type CastSource, castInTypeScript } from '../../../src/tensor/float32/cast.js';
 import {
   type CastTarget,
+  convert,
   loadCheckpoint,
   openCheckpoint,
   reshard,
@@ -11,8 +12,7 @@ import {
   saveCheckpoint,
   saveFile,
   type TensorInput,
-} from '../../../src/index.js';
-import { type CastSource, castInTypeScript } from '../../../src/tensor/float32/cast.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };

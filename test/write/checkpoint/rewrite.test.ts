@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { loadFile } from '../../../src/index.js';
 import { rewriteFile } from '../../../src/write/checkpoint/rewrite.js';
 import { openSafetensorsSource } from '../../../src/write/checkpoint/safetensors-source.js';
+import { loadFile } from '../../support/api.js';
 import { writeTemporary } from '../../support/make-file.js';
 
 it('closes its source before it replaces it, which Windows asks for', async () => {

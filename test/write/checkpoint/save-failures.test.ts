@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type SaveCheckpointOptions, saveCheckpoint } from '../../../src/index.js';
+import { type SaveCheckpointOptions, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import {
   contentOf,

@@ -1,7 +1,7 @@
 /** Checkpoints of ours in Python, and one of transformers in other shards. */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type NewTensor, openCheckpoint, reshard, saveCheckpoint } from '../../../src/index.js';
+import { type NewTensor, openCheckpoint, reshard, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { childPath } from '../../support/run-child.js';

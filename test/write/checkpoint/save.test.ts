@@ -2,6 +2,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { shardingCases } from '../../file/shards/sharding-cases.js';
 import {
   type Dtype,
   type NewTensor,
@@ -10,8 +11,7 @@ import {
   safeOpen,
   saveCheckpoint,
   type TensorStream,
-} from '../../../src/index.js';
-import { shardingCases } from '../../file/shards/sharding-cases.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import {
   contentOf,

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { DigestOf } from '../../../src/write/checkpoint/stored-digests.js';
-import { type Stored, StoredReads } from '../../../src/write/checkpoint/stored-reads.js';
+import type { DigestOf, Stored } from '../../../src/write/checkpoint/stored-digests.js';
+import { StoredReads } from '../../../src/write/checkpoint/stored-reads.js';
 
 const bytesOf = (length: number): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length }, (_, i) => (i * 7 + (i >> 8)) & 255);

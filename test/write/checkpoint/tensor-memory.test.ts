@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { TensorMemory } from '../../../src/file/shards/shared-tensors.js';
 import { planSharing } from '../../../src/file/shards/shared-tensors.js';
 import { inOneGo } from '../../../src/header/json/slices.js';
-import { type OpenOptions, parse, type SafetensorsFile, safeOpen } from '../../../src/index.js';
 import { memoryOfEntry } from '../../../src/write/checkpoint/tensor-memory.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
+import { type OpenOptions, parse, type SafetensorsFile, safeOpen } from '../../support/api.js';
 import { type Entry, fileBytes, writeTemporary } from '../../support/make-file.js';
 import type { Tensors } from '../../support/saved-tensors.js';
 

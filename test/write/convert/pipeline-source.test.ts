@@ -2,12 +2,12 @@
 import { closeSync, existsSync, openSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { loadCheckpoint, openPipeline } from '../../../src/index.js';
 import type { TransferProgress } from '../../../src/platform/transfer/transfer.js';
 import { convert } from '../../../src/write/convert/convert.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
+import { loadCheckpoint, openPipeline } from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
 

@@ -9,9 +9,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert, convertStream } from '../../../src/convert.js';
-import { loadCheckpoint, openPipeline, parse } from '../../../src/index.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
+import { convert, convertStream, loadCheckpoint, openPipeline, parse } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 

@@ -3,10 +3,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, expect, test, vi } from 'vitest';
 import * as readEntries from '../../../src/foreign/read-entry.js';
 import * as readArchives from '../../../src/foreign/zip/read-archive.js';
-import { openCheckpoint, safeOpen } from '../../../src/index.js';
 import * as fileCalls from '../../../src/platform/io/file-calls.js';
 import * as kernels from '../../../src/tensor/float32/kernels.js';
 import { convert } from '../../../src/write/convert/convert.js';
+import { openCheckpoint, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { type ArchivedFile, writeArchive } from './archives.js';
 

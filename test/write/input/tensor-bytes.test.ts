@@ -1,19 +1,19 @@
 import { createContext, runInContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import {
+  givenBytes,
+  isDetached,
+  isTensorBytes,
+  type TensorBytes,
+} from '../../../src/write/input/tensor-bytes.js';
+import {
   DTYPES,
   type Dtype,
   fromFloat32,
   InvalidTensorError,
   parse,
   serialize,
-} from '../../../src/index.js';
-import {
-  givenBytes,
-  isDetached,
-  isTensorBytes,
-  type TensorBytes,
-} from '../../../src/write/input/tensor-bytes.js';
+} from '../../support/api.js';
 
 const memory = Uint8Array.from({ length: 32 }, (_, i) => i).buffer;
 const shared = new SharedArrayBuffer(32);

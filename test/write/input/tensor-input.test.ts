@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { type Dtype, InvalidTensorError, parse, safeOpen, serialize } from '../../../src/index.js';
 import { MadeStorage } from '../../../src/tensor/storage/made.js';
 import type { LendingStorage, Storage } from '../../../src/tensor/storage/storage.js';
 import { StorageRange } from '../../../src/tensor/storage-range.js';
@@ -13,6 +12,7 @@ import {
 } from '../../../src/write/input/tensor-input.js';
 import { viewed } from '../../foreign/storages.js';
 import { thrownBy } from '../../header/header-files.js';
+import { type Dtype, InvalidTensorError, parse, safeOpen, serialize } from '../../support/api.js';
 import { countedBytes, fileBytes, writeTemporary } from '../../support/make-file.js';
 
 function payloadOf(tensor: TensorInput<Dtype, never>) {

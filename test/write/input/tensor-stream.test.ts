@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { InvalidTensorError } from '../../../src/index.js';
 import {
   isTensorStream,
   readStream,
   type TensorStream,
 } from '../../../src/write/input/tensor-stream.js';
+import { InvalidTensorError } from '../../support/api.js';
 
 const tensor = { name: 'x', dtype: 'U16', byteLength: 6 } as const;
 

@@ -13,13 +13,13 @@ import {
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { editMetadata } from '../../../src/index.js';
 import { Transfer } from '../../../src/platform/transfer/transfer.js';
 import {
   overwriteHeader,
   requireNoBackup,
 } from '../../../src/write/replacement/header-overwrite.js';
 import { resolveTarget } from '../../../src/write/replacement/target.js';
+import { editMetadata } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { runChild } from '../../support/run-child.js';
 

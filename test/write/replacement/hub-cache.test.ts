@@ -10,17 +10,17 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
+import { call } from '../../cli/call.js';
+import { downloadFrom, useHub } from '../../remote/download/downloads.js';
 import {
+  convert,
   createWriter,
   editMetadata,
   reshard,
   saveCheckpoint,
   saveFile,
   saveFileSync,
-} from '../../../src/index.js';
-import { call } from '../../cli/call.js';
-import { downloadFrom, useHub } from '../../remote/download/downloads.js';
+} from '../../support/api.js';
 import { HubCache, sha256 } from '../../support/hub-cache.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 

@@ -4,16 +4,16 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { convert } from '../../../src/convert.js';
+import { call } from '../../cli/call.js';
+import { downloadFrom, useHub } from '../../remote/download/downloads.js';
 import {
+  convert,
   createWriter,
   reshard,
   saveCheckpoint,
   saveFile,
   saveFileSync,
-} from '../../../src/index.js';
-import { call } from '../../cli/call.js';
-import { downloadFrom, useHub } from '../../remote/download/downloads.js';
+} from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 
 /** Windows' flag for a file that is open nowhere else. */

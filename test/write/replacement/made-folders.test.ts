@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { saveCheckpoint } from '../../../src/index.js';
 import { makeFolder, removeMade } from '../../../src/write/replacement/made-folders.js';
+import { saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 /** Longer than the system allows for one name. */

@@ -1,7 +1,7 @@
 /** Tensors for property tests. */
 import fc from 'fast-check';
-import { DTYPES, type Dtype, type NewTensorOf } from '../../../src/index.js';
 import { anyText } from '../../support/any-text.js';
+import { DTYPES, type Dtype, type NewTensorOf } from '../../support/api.js';
 
 /** Any dtype of these, any shape and any bytes. */
 export function arbitraryTensor(

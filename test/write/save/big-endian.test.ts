@@ -8,7 +8,7 @@ import {
   saveFile,
   saveFileSync,
   serialize,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 test.each<[string, (path: string) => unknown]>([

@@ -4,8 +4,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { afterEach, describe, expect, it } from 'vitest';
-import { convert, convertStream } from '../../../src/convert.js';
+import { call } from '../../cli/call.js';
 import {
+  convert,
+  convertStream,
   createWriter,
   editMetadata,
   loadFile,
@@ -19,8 +21,7 @@ import {
   serialize,
   serializeStream,
   verifyCheckpoint,
-} from '../../../src/index.js';
-import { call } from '../../cli/call.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { editMetadata } from '../../../src/index.js';
+import { editMetadata } from '../../support/api.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 
 let path: string;

@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { editMetadata, serialize } from '../../../src/index.js';
+import { editMetadata, serialize } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 

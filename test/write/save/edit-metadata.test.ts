@@ -15,7 +15,7 @@ import {
 import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { editMetadata, type MetadataEdit, safeOpen, serialize } from '../../../src/index.js';
+import { editMetadata, type MetadataEdit, safeOpen, serialize } from '../../support/api.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 

@@ -12,9 +12,9 @@ import { dirname } from 'node:path';
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { editMetadata, safeOpen, serialize } from '../../../src/index.js';
 import type { Addon } from '../../../src/platform/addon/binding.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
+import { editMetadata, safeOpen, serialize } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { ask, rounds, startChild } from '../../support/message-children.js';
 

@@ -1,13 +1,13 @@
 import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
-import { safeOpen } from '../../../src/index.js';
 import * as fileWrites from '../../../src/platform/io/file-writes.js';
 import { Transfer } from '../../../src/platform/transfer/transfer.js';
 import { type MadePayload, readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import { serialize } from '../../../src/write/save/serialize.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';
 import { writeLayout } from '../../../src/write/save/tensor-writes.js';
+import { safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 vi.mock('../../../src/platform/io/file-writes.js', { spy: true });

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { editMetadata, safeOpen, saveFile, saveFileSync } from '../../../src/index.js';
+import { editMetadata, safeOpen, saveFile, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 test.each([241, 242, 255])('a name of %i bytes can be saved and edited', async (length) => {

@@ -1,7 +1,7 @@
 /** A save takes no more than 64 MB of memory, however large the file. */
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { saveFileSync } from '../../../src/index.js';
+import { saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { measureInChild } from '../../support/run-child.js';
 

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { anyText } from '../../support/any-text.js';
 import {
   DTYPES,
   type Dtype,
@@ -17,8 +18,7 @@ import {
   saveFile,
   saveFileSync,
   serialize,
-} from '../../../src/index.js';
-import { anyText } from '../../support/any-text.js';
+} from '../../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 

@@ -15,7 +15,7 @@ import {
   type TensorInput,
   type TensorSpec,
   type WriterData,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { foreign, foreignAbort, foreignUrl } from '../../support/other-realm.js';
 

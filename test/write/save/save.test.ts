@@ -12,7 +12,7 @@ import {
   saveFileSync,
   serialize,
   type TensorInput,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 

@@ -1,16 +1,16 @@
 /** `serializeStream`: the bytes of `serialize`, piece by piece, from wherever they are. */
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { openTorchCheckpoint } from '../../../src/convert.js';
+import * as browser from '../../../src/remote-browser.js';
 import {
   openCheckpoint,
+  openTorchCheckpoint,
   parse,
   safeOpen,
   serialize,
   serializeStream,
   type TensorInput,
-} from '../../../src/index.js';
-import * as browser from '../../../src/remote-browser.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { root } from '../../support/source-tree.js';

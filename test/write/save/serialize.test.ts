@@ -2,6 +2,8 @@ import { constants } from 'node:buffer';
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { thrownBy } from '../../header/header-files.js';
+import { anyText } from '../../support/any-text.js';
 import {
   DTYPES,
   type Dtype,
@@ -11,9 +13,7 @@ import {
   type SafetensorsFile,
   safeOpen,
   serialize,
-} from '../../../src/index.js';
-import { thrownBy } from '../../header/header-files.js';
-import { anyText } from '../../support/any-text.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 

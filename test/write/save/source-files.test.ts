@@ -10,6 +10,8 @@ import {
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { memoryEntries } from '../../../src/write/input/tensor-input.js';
+import { BorrowedFiles } from '../../../src/write/save/source-files.js';
 import {
   type Dtype,
   FileChangedError,
@@ -23,9 +25,7 @@ import {
   serialize,
   type Tensor,
   type TensorStream,
-} from '../../../src/index.js';
-import { memoryEntries } from '../../../src/write/input/tensor-input.js';
-import { BorrowedFiles } from '../../../src/write/save/source-files.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { measureInChild } from '../../support/run-child.js';

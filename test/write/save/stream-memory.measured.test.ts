@@ -2,8 +2,8 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, it } from 'vitest';
-import { saveFileSync } from '../../../src/index.js';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
+import { saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import { measureInChild } from '../../support/run-child.js';

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/convert.js';
 import {
+  convert,
   createWriter,
   editMetadata,
   loadFile,
@@ -17,7 +17,7 @@ import {
   saveFileSync,
   serializeStream,
   verifyCheckpoint,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { root } from '../../support/source-tree.js';

@@ -15,7 +15,7 @@ import {
   serialize,
   type TransferProgress,
   verifyCheckpoint,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 

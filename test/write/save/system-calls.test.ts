@@ -4,6 +4,10 @@ import { dirname } from 'node:path';
 import process from 'node:process';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
+import { addon } from '../../../src/platform/addon/addon.js';
+import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
+import { MAX_LOCK_TRIES } from '../../../src/write/replacement/locks.js';
+import { replaceFile } from '../../../src/write/save/replace-file.js';
 import {
   createWriter,
   editMetadata,
@@ -12,11 +16,7 @@ import {
   saveFileSync,
   serialize,
   type Tensor,
-} from '../../../src/index.js';
-import { addon } from '../../../src/platform/addon/addon.js';
-import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
-import { MAX_LOCK_TRIES } from '../../../src/write/replacement/locks.js';
-import { replaceFile } from '../../../src/write/save/replace-file.js';
+} from '../../support/api.js';
 import { type Call, intercept, systemError } from '../../support/intercept.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 import { type OpenDescriptor, openDescriptors } from '../../support/open-descriptors.js';

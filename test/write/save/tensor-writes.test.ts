@@ -5,6 +5,11 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
+import { Transfer } from '../../../src/platform/transfer/transfer.js';
+import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
+import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
+import { BorrowedFiles } from '../../../src/write/save/source-files.js';
+import { writeLayout } from '../../../src/write/save/tensor-writes.js';
 import {
   type Dtype,
   type NewTensor,
@@ -13,12 +18,7 @@ import {
   saveFile,
   saveFileSync,
   serialize,
-} from '../../../src/index.js';
-import { Transfer } from '../../../src/platform/transfer/transfer.js';
-import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
-import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
-import { BorrowedFiles } from '../../../src/write/save/source-files.js';
-import { writeLayout } from '../../../src/write/save/tensor-writes.js';
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const QUICK = { durable: false } as const;

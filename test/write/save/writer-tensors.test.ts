@@ -9,7 +9,7 @@ import {
   safeOpen,
   serialize,
   type Tensor,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 

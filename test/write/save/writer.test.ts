@@ -20,7 +20,7 @@ import {
   safeOpen,
   serialize,
   type WriterData,
-} from '../../../src/index.js';
+} from '../../support/api.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 

@@ -48,7 +48,6 @@ export {
   type ValuedTensor,
 } from './inspect/values/tensor-values.js';
 export { valueTexts } from './inspect/values/value-texts.js';
-export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export type { LogicalInfo } from './quantized/info.js';
 export type { LogicalTensor } from './quantized/logical-tensor.js';
 export type {
@@ -68,3 +67,4 @@ export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { TransferOptions, TransferProgress } from './work/transfer.js';

@@ -19,7 +19,6 @@ export type { FoundFormat } from './errors/found-format.js';
 export type { TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
-export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export {
   DequantizedCheckpoint,
   type DequantizeOptions,
@@ -45,3 +44,4 @@ export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { TransferOptions, TransferProgress } from './work/transfer.js';

@@ -38,7 +38,6 @@ export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
 export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
 export type { TensorSpec } from './header/tensor-spec.js';
-export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export type { BlobFolder, ByteSource } from './remote/byte-source.js';
 export type {
   RemoteCallOptions,
@@ -70,6 +69,7 @@ export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { TransferOptions, TransferProgress } from './work/transfer.js';
 export type { ConfigMismatch } from './write/checkpoint/cast-config.js';
 export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
 export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';

@@ -15,10 +15,7 @@ import { hintPythonMethods, PYTHON_METHODS } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../header/header.js';
 import { claimedSum, SUMS_KEY } from '../header/tensor-sums.js';
-import { runAsync } from '../platform/io/steps.js';
-import { TRANSFER_OPTIONS, type TransferOptions } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
-import type { FileRange } from '../tensor/pieces.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import { declareDigests } from '../tensor/storage/declared-digests.js';
 import {
@@ -29,6 +26,9 @@ import {
 } from '../tensor/storage/storage.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import type { FileRange } from '../work/byte-ranges.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../work/transfer.js';
+import { runAsync } from '../work/work.js';
 import { readBeside } from './json-beside.js';
 import { prefetch } from './prefetch.js';
 import { readTensors } from './read-tensors.js';

@@ -12,8 +12,8 @@ import {
   readFully,
 } from '../platform/io/opened-file.js';
 import { type HashedRange, RangeHashes } from '../platform/io/range-hashes.js';
-import type { Steps } from '../platform/io/steps.js';
-import { CACHED_BYTE_LENGTH, cut } from '../tensor/pieces.js';
+import { CACHED_BYTE_LENGTH, cut } from '../work/byte-ranges.js';
+import type { Work } from '../work/work.js';
 
 /** Hashes to compare when a file is opened, which then is read from start to end. */
 export interface HashCheckOptions {
@@ -49,7 +49,7 @@ export function* checkHashes(
   file: OpenedFile,
   header: Header,
   { checksums = false, expectedHash }: HashCheckOptions,
-): Steps<void> {
+): Work<void> {
   const sums = checksums ? requireSums(header, file.path) : undefined;
   if (sums === undefined && expectedHash === undefined) return;
   const { byteLength, mtimeNs } = file;

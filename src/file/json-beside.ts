@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { parsePythonJson } from '../header/json/python-json.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
-import type { Steps } from '../platform/io/steps.js';
 import { hasCode } from '../platform/io/system-errors.js';
+import type { Work } from '../work/work.js';
 import { MAX_CONFIG_BYTE_LENGTH } from './hub/parameter-count.js';
 import type { FileBeside } from './source/facts.js';
 
@@ -13,7 +13,7 @@ import type { FileBeside } from './source/facts.js';
 export interface BesidePlace {
   readonly path: string;
   /** Of a model within an archive: as {@link readBeside}, since no folder has its files. */
-  readonly readBeside?: ((name: string) => Steps<FileBeside | undefined>) | undefined;
+  readonly readBeside?: ((name: string) => Work<FileBeside | undefined>) | undefined;
 }
 
 /**
@@ -21,7 +21,7 @@ export interface BesidePlace {
  *
  * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors, such as `EACCES`
  */
-export function* readBeside(place: BesidePlace, name: string): Steps<FileBeside | undefined> {
+export function* readBeside(place: BesidePlace, name: string): Work<FileBeside | undefined> {
   if (place.readBeside !== undefined) return yield* place.readBeside(name);
   const beside = join(dirname(place.path), name);
   try {
@@ -41,7 +41,7 @@ export function* readBeside(place: BesidePlace, name: string): Steps<FileBeside 
 }
 
 /** The parsed `config.json` in the folder of a checkpoint, for counts alone; undefined when it cannot be read. */
-export function* readJsonBeside(place: BesidePlace, name: string): Steps<unknown> {
+export function* readJsonBeside(place: BesidePlace, name: string): Work<unknown> {
   try {
     const file = yield* readBeside(place, name);
     if (file === undefined || file.bytes.length < file.byteLength) return undefined;

@@ -25,7 +25,6 @@ import {
   openRegularFile,
 } from '../platform/io/opened-file.js';
 import { locateOpen, type PathOrDescriptor } from '../platform/io/paths.js';
-import { runAsync, runSync, type Steps } from '../platform/io/steps.js';
 import { hasCode, withAdvice } from '../platform/io/system-errors.js';
 import type { FileBackedStorage } from '../platform/storage/file-backed.js';
 import {
@@ -36,6 +35,7 @@ import {
 } from '../platform/storage/open.js';
 import { MemoryStorage } from '../tensor/storage/memory.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { runAsync, runSync, type Work } from '../work/work.js';
 import { SafetensorsFile } from './file.js';
 import { checkHashes, type HashCheckOptions, requireHashCheckOptions } from './hash-check.js';
 import { isHubUri, parseHubId } from './hub/ids.js';
@@ -98,7 +98,7 @@ export function safeOpen(path: PathOrDescriptor, options: OpenOptions = {}): Saf
 
 /**
  * As {@link safeOpen}, without stalling the event loop: the file is opened and read on the thread pool,
- * and a long header is parsed in turns of some milliseconds. Same results, same errors.
+ * and a long header is parsed in parts of a few milliseconds. Same results, same errors.
  *
  * After an abort the system call under way finishes; then the promise rejects, and no file stays open.
  *
@@ -133,7 +133,7 @@ export function* openFile(
   path: PathOrDescriptor,
   options: OpenOptions,
   { isIndexed, acceptsIncomplete }: OpenedAs = {},
-): Steps<SafetensorsFile> {
+): Work<SafetensorsFile> {
   requireStorageOptions(options);
   requireHashCheckOptions(options);
   const given = locateOpen(path);
@@ -160,7 +160,7 @@ export function* openFile(
 }
 
 /** Opens the file; the error names `openCheckpoint` for a path that it opens. */
-function* openHere(location: string | Buffer, label: string): Steps<OpenedFile> {
+function* openHere(location: string | Buffer, label: string): Work<OpenedFile> {
   try {
     return yield* openRegularFile(location, label);
   } catch (error) {

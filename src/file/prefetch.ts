@@ -1,10 +1,11 @@
 /** Brings the bytes of tensors into memory before they are used, off the event loop. */
 
 import { readRanges } from '../platform/io/parallel-reads.js';
-import { Transfer, type TransferOptions, totalByteLength } from '../platform/transfer/transfer.js';
-import { type ByteRange, cut, type FileRange, merge, Slots } from '../tensor/pieces.js';
 import { type Storage, verifyOpen } from '../tensor/storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
+import { type ByteRange, cut, type FileRange, merge } from '../work/byte-ranges.js';
+import { Slots } from '../work/slots.js';
+import { Transfer, type TransferOptions, totalByteLength } from '../work/transfer.js';
 
 /**
  * Length of a window of pages to fetch. Measured with 2 to 32 MiB: longer windows are not faster, and an abort or a

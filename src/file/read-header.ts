@@ -13,8 +13,8 @@ import {
 } from '../header/header.js';
 import { readBytesOf, readFully } from '../platform/io/opened-file.js';
 import type { ReadFile } from '../platform/io/pool-calls.js';
-import type { Steps } from '../platform/io/steps.js';
-import type { ByteRange } from '../tensor/pieces.js';
+import type { ByteRange } from '../work/byte-ranges.js';
+import type { Work } from '../work/work.js';
 
 /** An open file with a header. */
 export interface HeaderFile extends ReadFile {
@@ -39,7 +39,7 @@ export function* readFileHeader(
   file: HeaderFile,
   options: ParseHeaderOptions = { path: file.path },
   { begin, end }: ByteRange = { begin: 0, end: file.byteLength },
-): Steps<ReadHeader> {
+): Work<ReadHeader> {
   const byteLength = end - begin;
   const head = new Uint8Array(Math.min(byteLength, HEAD_BYTE_LENGTH));
   yield* readFully(readBytesOf(file), head, begin, file.path);

@@ -4,12 +4,12 @@ import { allocate } from '../errors/out-of-memory.js';
 import type { Dtype } from '../header/dtype.js';
 import { changeCheck } from '../platform/io/opened-file.js';
 import { readRanges } from '../platform/io/parallel-reads.js';
-import { runAsync, type Steps } from '../platform/io/steps.js';
-import { Transfer, type TransferOptions } from '../platform/transfer/transfer.js';
-import type { FileRange } from '../tensor/pieces.js';
 import { type Storage, verifyOpen } from '../tensor/storage/storage.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import type { FileRange } from '../work/byte-ranges.js';
+import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { runAsync, type Work } from '../work/work.js';
 
 /** A tensor to read: its facts and the place of its bytes in the file. */
 export interface ReadEntry extends FileRange {
@@ -64,7 +64,7 @@ function* copyFromStorage(
   entries: readonly ReadEntry[],
   transfer: Transfer,
   bytes: Map<ReadEntry, Uint8Array<ArrayBuffer>>,
-): Steps<void> {
+): Work<void> {
   const { path } = storage;
   for (const entry of entries) {
     yield;

@@ -9,7 +9,7 @@ import {
   readBytesOf,
   readFully,
 } from '../platform/io/opened-file.js';
-import type { Steps } from '../platform/io/steps.js';
+import type { Work } from '../work/work.js';
 import { readFileHeader } from './read-header.js';
 import { readIndex } from './read-index.js';
 import { indexesAmong } from './shards/file-choice.js';
@@ -50,7 +50,7 @@ export interface FileWithHeader {
  *
  * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
  */
-export function* requireModelFile(opened: FileWithHeader): Steps<void> {
+export function* requireModelFile(opened: FileWithHeader): Work<void> {
   const { header, path, label = path, isIndexed } = opened;
   const isCompressed = yield* hasZstdFrames(opened);
   if (path === undefined || isIndexed === true) {
@@ -69,7 +69,7 @@ export function* hasZstdFrames({
   header,
   file,
   begin = 0,
-}: Pick<FileWithHeader, 'header' | 'file' | 'begin'>): Steps<boolean> {
+}: Pick<FileWithHeader, 'header' | 'file' | 'begin'>): Work<boolean> {
   const positions = zstdPositions(header);
   for (const position of positions) {
     const bytes = new Uint8Array(ZSTD_MAGIC_BYTE_LENGTH);
@@ -81,7 +81,7 @@ export function* hasZstdFrames({
 }
 
 /** Whether an index in the same folder lists the file. */
-function* isInIndex(path: string, name: string): Steps<boolean> {
+function* isInIndex(path: string, name: string): Work<boolean> {
   const folder = dirname(path);
   for (const index of indexesAmong(yield* namesIn(folder))) {
     const read = readIndex(join(folder, index), {});
@@ -95,7 +95,7 @@ function* partAmongSiblings(
   header: Header,
   path: string,
   name: string,
-): Steps<IncompleteModel | null> {
+): Work<IncompleteModel | null> {
   const folder = dirname(path);
   const siblings = siblingsAmong(yield* namesIn(folder), name);
   const byName = partOfRank(name, siblings);
@@ -111,11 +111,11 @@ function* partAmongSiblings(
   return null;
 }
 
-function* namesIn(folder: string): Steps<readonly string[]> {
+function* namesIn(folder: string): Work<readonly string[]> {
   return (yield* unlessBad(listFolder(folder))) ?? [];
 }
 
-function* readHeader(path: string): Steps<Header> {
+function* readHeader(path: string): Work<Header> {
   const file = yield* openRegularFile(path, path);
   try {
     return (yield* readFileHeader(file)).header;
@@ -125,7 +125,7 @@ function* readHeader(path: string): Steps<Header> {
 }
 
 /** Undefined for siblings that cannot be read: only the opened file has to be valid. */
-function* unlessBad<Result>(read: Steps<Result>): Steps<Result | undefined> {
+function* unlessBad<Result>(read: Work<Result>): Work<Result | undefined> {
   try {
     return yield* read;
   } catch (error) {

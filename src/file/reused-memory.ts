@@ -10,9 +10,10 @@ import {
   PassingFile,
   passingMemory,
 } from '../platform/io/passing-file.js';
-import { type ByteRange, cut, type FileRange, limit, Slots } from '../tensor/pieces.js';
 import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { type ByteRange, cut, type FileRange } from '../work/byte-ranges.js';
+import { limit, Slots } from '../work/slots.js';
 
 /**
  * Lengths of memory are multiples of it, so that tensors of one size fit into the memory of each other, wherever in a

@@ -8,11 +8,11 @@ import {
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
-import { type TransferOptions, totalByteLength } from '../platform/transfer/transfer.js';
-import { untilAborted } from '../platform/transfer/until-aborted.js';
-import { type FileRange, type MergeLimits, merge } from '../tensor/pieces.js';
 import type { Storage } from '../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { type FileRange, type MergeLimits, merge } from '../work/byte-ranges.js';
+import { type TransferOptions, totalByteLength } from '../work/transfer.js';
+import { untilAborted } from '../work/until-aborted.js';
 import { type Arrival, ReusedMemory } from './reused-memory.js';
 
 /** Options of `SafetensorsFile.stream` and `Checkpoint.stream`. */

@@ -3,13 +3,14 @@
 import { crc32 } from 'node:zlib';
 import { FormatError } from '../errors/errors.js';
 import { readBytesOf, readFully } from '../platform/io/opened-file.js';
-import { runAsync } from '../platform/io/steps.js';
 import { storageFill } from '../platform/storage/storage-fill.js';
-import { allSettled } from '../platform/transfer/all-settled.js';
-import { Transfer, type TransferOptions } from '../platform/transfer/transfer.js';
-import { CACHED_BYTE_LENGTH, cut, Slots } from '../tensor/pieces.js';
 import type { AsyncFill } from '../tensor/storage/made.js';
 import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
+import { allSettled } from '../work/all-settled.js';
+import { CACHED_BYTE_LENGTH, cut } from '../work/byte-ranges.js';
+import { Slots } from '../work/slots.js';
+import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { runAsync } from '../work/work.js';
 import { storageReader } from './open-file.js';
 import { readEntry, requireCrc32 } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';

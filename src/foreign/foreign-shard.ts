@@ -6,9 +6,6 @@ import type { CloseOptions } from '../file/file.js';
 import { prefetch } from '../file/prefetch.js';
 import { readTensors } from '../file/read-tensors.js';
 import { type TensorInfo, tensorInfo } from '../file/source/facts.js';
-import { nextTurn } from '../header/json/turns.js';
-import { allSettled } from '../platform/transfer/all-settled.js';
-import { requireTransferOptions, type TransferOptions } from '../platform/transfer/transfer.js';
 import { MadeStorage } from '../tensor/storage/made.js';
 import {
   type LendingStorage,
@@ -19,6 +16,9 @@ import {
 } from '../tensor/storage/storage.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { allSettled } from '../work/all-settled.js';
+import { requireTransferOptions, type TransferOptions } from '../work/transfer.js';
+import { yieldNow } from '../work/yielding.js';
 import { type ArchiveContent, verifyEntries } from './checksums.js';
 import { ForeignContents } from './tensors/foreign-contents.js';
 import { type ForeignTensor, heldRange } from './tensors/foreign-tensor.js';
@@ -204,7 +204,7 @@ async function copyAll(
 
 /** Lets the event loop turn. Throws the signal's reason when it was aborted. */
 async function turnUnlessAborted(signal: AbortSignal | undefined): Promise<void> {
-  await nextTurn();
+  await yieldNow();
   signal?.throwIfAborted();
 }
 

@@ -3,7 +3,6 @@
 import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';
 import { storageFill } from '../platform/storage/storage-fill.js';
-import { cut } from '../tensor/pieces.js';
 import {
   type AsyncFill,
   type Fill,
@@ -11,6 +10,7 @@ import {
   type StorageBytes,
 } from '../tensor/storage/made.js';
 import type { Storage } from '../tensor/storage/storage.js';
+import { cut } from '../work/byte-ranges.js';
 import { storageReader } from './open-file.js';
 import { brokenEntry, readEntry, requireCrc32, requireInflatable } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';

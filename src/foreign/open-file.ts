@@ -11,13 +11,13 @@ import {
   readFully,
 } from '../platform/io/opened-file.js';
 import { locate, type PathLike } from '../platform/io/paths.js';
-import { runSync } from '../platform/io/steps.js';
 import {
   openStorage,
   requireStorageOptions,
   type StorageOptions,
 } from '../platform/storage/open.js';
 import type { Storage } from '../tensor/storage/storage.js';
+import { runSync } from '../work/work.js';
 import type { ByteReader } from './zip/archive.js';
 
 /** A file with a changed modification time is still the same if it begins with the same bytes. */

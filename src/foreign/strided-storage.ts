@@ -1,7 +1,7 @@
 /** A strided tensor as a storage: gathers bytes on demand. */
 
-import { runAsync, runSync } from '../platform/io/steps.js';
 import { type AsyncFill, MadeStorage, type StorageBytes } from '../tensor/storage/made.js';
+import { runAsync, runSync } from '../work/work.js';
 import type { StepFill } from './tensors/read-ahead.js';
 import { type Change, stridedFill } from './tensors/strided-fill.js';
 import type { TensorLayout } from './tensors/tensor-layout.js';

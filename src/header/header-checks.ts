@@ -4,9 +4,10 @@
  */
 
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../errors/errors.js';
+import type { Work } from '../work/work.js';
+import { ITEMS_PER_YIELD } from '../work/yielding.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from './dtype.js';
 import { CLOSE_BRACKET, type JsonReader } from './json/reader.js';
-import { SLICE_SIZE, type Slices } from './json/slices.js';
 import { decodeString } from './json/strings.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, UNPROVEN } from './tensor-columns.js';
 import { MAX_UINT64 } from './tensor-spec.js';
@@ -24,7 +25,7 @@ export function* checkTensors(
   columns: TensorColumns,
   dataByteLength: number,
   context: ErrorContext,
-): Slices<number> {
+): Work<number> {
   const { beginHigh, beginLow, endHigh, endLow, kind, nameAt, shapeAt } = columns;
   const offsetsOf = (entry: number): string => {
     const begin = uint64Of(beginHigh[entry] as number, beginLow[entry] as number);
@@ -43,7 +44,7 @@ export function* checkTensors(
   let lastLow = 0;
   let oversized = -1;
   for (let entry = 0; entry < columns.size; entry++) {
-    if (entry % SLICE_SIZE === 0) yield;
+    if (entry % ITEMS_PER_YIELD === 0) yield;
     const flags = kind[entry] as number;
     if ((flags & SUPERSEDED) !== 0) continue;
     if (beginHigh[entry] !== lastHigh || beginLow[entry] !== lastLow) {

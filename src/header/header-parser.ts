@@ -5,6 +5,8 @@
  */
 
 import { quoteName } from '../errors/errors.js';
+import type { Work } from '../work/work.js';
+import { ITEMS_PER_YIELD } from '../work/yielding.js';
 import { DTYPE_BITS, DTYPE_NAMES } from './dtype.js';
 import { ObjectKeys } from './json/duplicate-keys.js';
 import { type HashKey, hashString, processHashKey } from './json/key-hash.js';
@@ -20,7 +22,6 @@ import {
   QUOTE,
 } from './json/reader.js';
 import { skipNull, skipValue } from './json/skip.js';
-import { SLICE_SIZE, type Slices } from './json/slices.js';
 import { compareStrings, decodeString } from './json/strings.js';
 import { TensorColumns, UNPROVEN, USUAL } from './tensor-columns.js';
 
@@ -95,7 +96,7 @@ export class HeaderParser {
   }
 
   /** Reads the whole header. */
-  *parse(): Slices<void> {
+  *parse(): Work<void> {
     const reader = this.#reader;
     if (reader.enter(CLOSE_BRACE)) while (this.#readSlice()) yield;
     reader.expectEnd();
@@ -104,7 +105,7 @@ export class HeaderParser {
   /** Reads some members; returns whether there are more. */
   #readSlice(): boolean {
     const reader = this.#reader;
-    for (let read = 0; read < SLICE_SIZE; read++) {
+    for (let read = 0; read < ITEMS_PER_YIELD; read++) {
       const nameAt = reader.readKey();
       if (this.#isMetadata(nameAt)) this.#readMetadata(nameAt);
       else this.#readTensor(nameAt);

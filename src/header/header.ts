@@ -12,6 +12,8 @@ import {
   type FormatErrorCode,
   quoteName,
 } from '../errors/errors.js';
+import { runSync, type Work } from '../work/work.js';
+import { ITEMS_PER_YIELD } from '../work/yielding.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { HEAD_BYTE_LENGTH, likeness } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
@@ -19,7 +21,6 @@ import { HeaderParser } from './header-parser.js';
 import type { DecodedNames } from './json/decoded-names.js';
 import { NameTable } from './json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json/reader.js';
-import { inOneGo, SLICE_SIZE, type Slices } from './json/slices.js';
 import { compareTexts, decodeString, type Text } from './json/strings.js';
 import { checkUtf8, describeByte, utf8Text } from './json/utf8.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, USUAL } from './tensor-columns.js';
@@ -112,7 +113,7 @@ export function parseHeader(
   fileByteLength: number,
   options: ParseHeaderOptions = {},
 ): Header {
-  return inOneGo(readHeader(json, fileByteLength, options));
+  return runSync(readHeader(json, fileByteLength, options));
 }
 
 /**
@@ -134,7 +135,7 @@ function* readHeader(
   json: Uint8Array,
   fileByteLength: number,
   options: ParseHeaderOptions,
-): Slices<Header> {
+): Work<Header> {
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
   const isFirst = triedByteLength === 0;
   const hasFew = json.length < FEW_TENSORS_BYTE_LENGTH && triedByteLength < EARLY_BYTE_LENGTH;
@@ -144,12 +145,12 @@ function* readHeader(
   return new Header(new JsonReader(json), usual, usual.names, dataByteLength);
 }
 
-/** Reads a header of any spelling, slice by slice. */
+/** Reads a header of any spelling. */
 export function* scanHeader(
   json: Uint8Array,
   dataByteLength: number,
   context: ErrorContext,
-): Slices<Header> {
+): Work<Header> {
   // Steps 4 and 5: UTF-8 and JSON in one pass, which notes where everything stands.
   if (json[0] !== OPEN_BRACE) failStart(json, context);
   const reader = new JsonReader(json, context);
@@ -183,7 +184,7 @@ export function* scanHeader(
 }
 
 /**
- * Parses and checks the header at the start of a file, slice by slice. Takes ownership of `start`, all
+ * Parses and checks the header at the start of a file. Takes ownership of `start`, all
  * bytes before the tensor data; don't modify it afterwards.
  *
  * @throws FormatError; FileChangedError when `start` announces a header of another length
@@ -192,7 +193,7 @@ export function* parseStart(
   start: Uint8Array,
   fileByteLength: number,
   options: ParseHeaderOptions,
-): Slices<Header> {
+): Work<Header> {
   const length = readHeaderLength(start, fileByteLength, options);
   if (PREFIX_BYTE_LENGTH + length !== start.byteLength) {
     const { path } = options;
@@ -218,10 +219,10 @@ function failStart(json: Uint8Array, given: ErrorContext): never {
  * Fills the table; of tensors with the same name the last in the header stays. Returns the position of a repeated
  * name, or -1.
  */
-function* addNames(names: NameTable, columns: TensorColumns): Slices<number> {
+function* addNames(names: NameTable, columns: TensorColumns): Work<number> {
   let repeatedAt = -1;
-  for (let begin = 0; begin < columns.size; begin += SLICE_SIZE) {
-    const end = Math.min(begin + SLICE_SIZE, columns.size);
+  for (let begin = 0; begin < columns.size; begin += ITEMS_PER_YIELD) {
+    const end = Math.min(begin + ITEMS_PER_YIELD, columns.size);
     const found = addSomeNames(names, columns, begin, end);
     if (found !== -1) repeatedAt = found;
     yield;
@@ -296,7 +297,7 @@ export class Header {
 
   /** The JSON as text, with the spaces at its end. */
   get text(): string {
-    return inOneGo(utf8Text(this.json));
+    return runSync(utf8Text(this.json));
   }
 
   /** The metadata in the header's order; null if absent. Decoded on first use. */

@@ -1,6 +1,6 @@
 /** The facts that a parsed header keeps per tensor: one row across several typed arrays, 29 bytes in all. */
 
-import type { Slices } from './json/slices.js';
+import type { Work } from '../work/work.js';
 
 /** Mask of the dtype's code in `kind`. */
 export const DTYPE_MASK = 0x1f;
@@ -90,7 +90,7 @@ export class TensorColumns {
   }
 
   /** Brings the entries into the order of (begin, end); equal ones keep their order. */
-  *sortByOffsets(): Slices<void> {
+  *sortByOffsets(): Work<void> {
     if (this.#isSorted()) return;
     const order = yield* this.#orderByOffsets();
     const { size } = this;
@@ -115,7 +115,7 @@ export class TensorColumns {
   }
 
   /** Radix sort by 16-bit digits: its time does not depend on the order in the file. */
-  *#orderByOffsets(): Slices<Uint32Array> {
+  *#orderByOffsets(): Work<Uint32Array> {
     const { size } = this;
     let order = new Uint32Array(size);
     let next = new Uint32Array(size);

@@ -38,12 +38,12 @@ import type { RootKeys } from '../foreign/torch/state-dict/roots.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile } from '../platform/io/opened-file.js';
 import { pathText } from '../platform/io/paths.js';
-import { runAsync, type Steps } from '../platform/io/steps.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
   type TransferOptions,
-} from '../platform/transfer/transfer.js';
+} from '../work/transfer.js';
+import { runAsync, type Work } from '../work/work.js';
 import { type DetectedFormat, detectFormat } from '../write/convert/detect-format.js';
 import { requireUsed } from '../write/convert/used-options.js';
 
@@ -251,7 +251,7 @@ function* verifyModel(
   source: string,
   { variant, revision }: Pick<Choice, 'variant' | 'revision'>,
   found: Found,
-): Steps<void> {
+): Work<void> {
   let files: CheckpointFiles;
   try {
     files = yield* findCheckpoint(source, { variant, revision });
@@ -286,7 +286,7 @@ function* verifyModel(
 }
 
 /** Adds the findings of every model of a pipeline, and the folders that are missing. */
-function* verifyModels(pipeline: string, variant: string | undefined, found: Found): Steps<void> {
+function* verifyModels(pipeline: string, variant: string | undefined, found: Found): Work<void> {
   let models: readonly FoundModel[];
   try {
     const { missing, ...wanted } = yield* findModels(pipeline, variant);
@@ -307,7 +307,7 @@ function* readShard(
   prefix: string,
   { name, path }: ShardFile,
   isIndexed: boolean,
-): Steps<ClaimingFile> {
+): Work<ClaimingFile> {
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file, { path });

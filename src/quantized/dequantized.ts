@@ -12,9 +12,9 @@ import { type QuantizationError, TensorNotFoundError } from '../errors/errors.js
 import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { sortByName } from '../header/json/code-point-order.js';
-import { inTurns } from '../header/json/slices.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { runAsync } from '../work/work.js';
 import { infoOf, type LogicalInfo } from './info.js';
 import { LogicalTensor } from './logical-tensor.js';
 import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
@@ -114,7 +114,7 @@ export class DequantizedCheckpoint {
     const tensors = new CheckpointTensors(entries, bytes);
     const configuration = await readConfiguration(stored, tensors, options);
     const markers = markersOf(tensors, await stored.metadataOfFiles(signal), stored.path);
-    const plan = await inTurns(
+    const plan = await runAsync(
       planCheckpoint(tensors, configuration, markers),
       signal ?? new AbortController().signal,
     );

@@ -9,7 +9,6 @@ import {
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import { Transfer } from '../platform/transfer/transfer.js';
 import { cast, requireInto } from '../tensor/float32/kernels.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { planRows, type RowIndices } from '../tensor/rows.js';
@@ -21,6 +20,7 @@ import {
   splitOptions,
 } from '../tensor/slice.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { Transfer } from '../work/transfer.js';
 import type { LogicalInfo } from './info.js';
 import { type FillRows, fillRows, fillSlice, type ReadRows, readBlocks } from './parts.js';
 import { type LogicalPlan, matrixOf, type StoredTensor } from './plan/logical-plan.js';

@@ -7,7 +7,7 @@ import {
   requireInteger,
 } from '../errors/arguments.js';
 import { isTypedArray, tagOf } from '../errors/brand-checks.js';
-import type { TransferProgress } from '../platform/transfer/transfer.js';
+import type { TransferProgress } from '../work/transfer.js';
 
 /** Dtypes of dequantized values. */
 export type DequantizedDtype = 'F32' | 'BF16' | 'F16';

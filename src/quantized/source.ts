@@ -3,9 +3,9 @@
 import { argumentTypeError, requireFunction } from '../errors/arguments.js';
 import type { FileBeside } from '../file/source/facts.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
-import { turnWhenDue } from '../header/json/turns.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { yieldIfDue } from '../work/yielding.js';
 import { inFile } from './plan/refusals.js';
 import type { Reading, Want } from './tiles/reading.js';
 
@@ -116,7 +116,7 @@ export class StoredTensors {
     let step = work.next([]);
     while (!step.done) {
       const wants = step.value;
-      await turnWhenDue();
+      await yieldIfDue();
       signal?.throwIfAborted();
       const found = this.isRemote
         ? await Promise.all(wants.map((want) => this.#fetch(want, signal)))

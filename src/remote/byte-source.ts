@@ -12,7 +12,7 @@ import {
 import { chooseFiles, foreignFolder } from '../file/shards/file-choice.js';
 import { partsError } from '../file/shards/incomplete-models.js';
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
-import { untilAborted } from '../platform/transfer/until-aborted.js';
+import { untilAborted } from '../work/until-aborted.js';
 import { foundKindOf, requireInside } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 import { withScope } from './scope.js';

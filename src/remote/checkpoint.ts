@@ -30,12 +30,12 @@ import {
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
 import type { Header } from '../header/header.js';
-import { inTurns } from '../header/json/slices.js';
-import { requireTransferOptions, type TransferProgress } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { requireTransferOptions, type TransferProgress } from '../work/transfer.js';
+import { runAsync } from '../work/work.js';
 import { FetchQueue } from './fetch-queue.js';
 import {
   type FetchLimits,
@@ -206,7 +206,7 @@ export class RemoteCheckpoint implements TensorSource {
       const headers: ShardHeader[] = [];
       for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
         const file = this.#shards.names[shard] as string;
-        headers.push(await inTurns(shardHeader(header, file), signal));
+        headers.push(await runAsync(shardHeader(header, file), signal));
       }
       return headers;
     });
@@ -261,7 +261,7 @@ export class RemoteCheckpoint implements TensorSource {
       for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
         const entries = this.#contents.entriesIn(shard, header);
         const file = this.#shards.names[shard] as string;
-        lists.push(await inTurns(tensorEntries(header, file, entries), signal));
+        lists.push(await runAsync(tensorEntries(header, file, entries), signal));
       }
       return lists.flat();
     });

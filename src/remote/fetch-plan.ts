@@ -3,14 +3,14 @@
  * parallel requests.
  */
 
+import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js';
 import {
   type ByteRange,
   type FileRange,
   type MergeLimits,
   merge,
   type Part,
-} from '../tensor/pieces.js';
-import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js';
+} from '../work/byte-ranges.js';
 import type { RemoteFile } from './remote-file.js';
 
 /**

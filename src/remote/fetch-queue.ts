@@ -5,13 +5,14 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { nextTurn } from '../header/json/turns.js';
-import { whenAborted } from '../platform/transfer/abort-listeners.js';
-import { Transfer, type TransferOptions } from '../platform/transfer/transfer.js';
-import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { gather } from '../tensor/gather.js';
-import { type ByteRange, limit, Slots } from '../tensor/pieces.js';
 import { extentOf } from '../tensor/strided-copy.js';
+import { whenAborted } from '../work/abort-listeners.js';
+import type { ByteRange } from '../work/byte-ranges.js';
+import { limit, Slots } from '../work/slots.js';
+import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { untilAborted } from '../work/until-aborted.js';
+import { yieldNow } from '../work/yielding.js';
 import {
   type FetchPiece,
   type PiecePart,
@@ -86,7 +87,7 @@ export class FetchQueue {
     let turn = this.#turns.get(maxGap);
     if (turn === undefined) {
       const calls: FetchCall[] = [];
-      const planned = nextTurn().then(() => {
+      const planned = yieldNow().then(() => {
         this.#turns.delete(maxGap);
         planTogether(
           calls.filter(({ hasEnded }) => !hasEnded),

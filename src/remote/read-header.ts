@@ -9,7 +9,7 @@ import {
   parseStart,
   readHeaderLength,
 } from '../header/header.js';
-import { inTurns } from '../header/json/slices.js';
+import { runAsync } from '../work/work.js';
 import type { RemoteFile } from './remote-file.js';
 
 /**
@@ -61,7 +61,7 @@ export async function parseFetched(
   { start, fileByteLength, options }: FetchedHeader,
   signal: AbortSignal,
 ): Promise<Header> {
-  return await inTurns(parseStart(start, fileByteLength, options), signal);
+  return await runAsync(parseStart(start, fileByteLength, options), signal);
 }
 
 /** Fetches and parses the header of a remote file. */

@@ -4,9 +4,9 @@ import {
   type CheckpointIndex,
   checkIndexByteLength,
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
-  indexSlices,
+  parseIndexYielding,
 } from '../file/shards/checkpoint-index.js';
-import { inTurns } from '../header/json/slices.js';
+import { runAsync } from '../work/work.js';
 import type { RemoteFile } from './remote-file.js';
 
 /**
@@ -22,5 +22,5 @@ export async function readRemoteIndex(
   const { path } = file;
   const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
   checkIndexByteLength(fileByteLength, { path });
-  return await inTurns(indexSlices(bytes, { path, acceptsIncomplete }), signal);
+  return await runAsync(parseIndexYielding(bytes, { path, acceptsIncomplete }), signal);
 }

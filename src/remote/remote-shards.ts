@@ -14,7 +14,7 @@ import {
 import type { FileBeside } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
-import { Slots } from '../tensor/pieces.js';
+import { Slots } from '../work/slots.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import { readRemoteIndex } from './read-index.js';

@@ -2,8 +2,8 @@
 
 import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../file/hub/ids.js';
-import { whenAborted } from '../platform/transfer/abort-listeners.js';
-import { untilAborted } from '../platform/transfer/until-aborted.js';
+import { whenAborted } from '../work/abort-listeners.js';
+import { untilAborted } from '../work/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
 import type { PlacedAnswer, PlacedRequest } from './receiver.js';
 import { passingMessage, type RefusedRequest, refusalOf } from './response-errors.js';

@@ -1,7 +1,7 @@
 /** Decides about retries: which failures, how often, and when. */
 
 import type { RemoteError } from '../errors/errors.js';
-import { untilAborted } from '../platform/transfer/until-aborted.js';
+import { untilAborted } from '../work/until-aborted.js';
 import { type ConnectionCause, isProxyLogin } from './connection-advice.js';
 
 /** Most tries of a request. */

@@ -1,8 +1,8 @@
 /** Signals for work with several reasons to end. */
 
-import { whenAborted } from '../platform/transfer/abort-listeners.js';
-import { untilAborted } from '../platform/transfer/until-aborted.js';
-import { limit, Slots } from '../tensor/pieces.js';
+import { whenAborted } from '../work/abort-listeners.js';
+import { limit, Slots } from '../work/slots.js';
+import { untilAborted } from '../work/until-aborted.js';
 
 /**
  * Does work with a signal that is aborted with any of the given ones, by the work itself, and once the work has

@@ -1,8 +1,8 @@
 /** Compares whole tensors that were fetched with the sums in the metadata of their file. */
 
 import { sumMismatch } from '../header/tensor-sums.js';
-import { limit, Slots } from '../tensor/pieces.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { limit, Slots } from '../work/slots.js';
 
 /** Computes the SHA-256 of bytes, in hexadecimal digits; undefined where this runtime cannot. */
 export type Digest = (bytes: Uint8Array<ArrayBuffer>) => Promise<string | undefined>;

@@ -12,9 +12,10 @@
 import { type OptionNames, requireSignal } from '../errors/arguments.js';
 import { isSharedArrayBuffer } from '../errors/brand-checks.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
+import { cut } from '../work/byte-ranges.js';
+import { limit, Slots } from '../work/slots.js';
 import { convertOnPool, hasPool, requireInto } from './float32/kernels.js';
 import { valueCountOf } from './float32/to-float32.js';
-import { cut, limit, Slots } from './pieces.js';
 import type { StorageRange } from './storage-range.js';
 
 /**

@@ -7,7 +7,7 @@
  * the result. `gather` copies.
  */
 
-import { type ByteRange, cut } from './pieces.js';
+import { type ByteRange, cut } from '../work/byte-ranges.js';
 
 /** One loop of a strided copy: the bytes that a round adds to each of the two positions. */
 export interface StridedLoop {

@@ -15,10 +15,10 @@ import {
 import { isTypedArray, plainBytes, tagOf } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { DTYPES, type Dtype, type TypedArray } from '../header/dtype.js';
-import { nextTurn } from '../header/json/turns.js';
+import { type ByteRange, cut } from '../work/byte-ranges.js';
+import { yieldNow } from '../work/yielding.js';
 import { requireInto, toFloat32 } from './float32/kernels.js';
 import { valueCountOf } from './float32/to-float32.js';
-import { type ByteRange, cut } from './pieces.js';
 import { planRows, type RowIndices, type RowPlan } from './rows.js';
 import type { StorageRange } from './storage-range.js';
 import { arraysOf } from './view-types.js';
@@ -178,7 +178,7 @@ export function fillNow({ table, plan, fill }: Taking<unknown>): void {
  *
  * Rejects with the signal's reason, and with the errors of {@link fillNow}.
  */
-export async function fillInTurns(
+export async function fillYielding(
   { table, plan, fill }: Taking<unknown>,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -193,7 +193,7 @@ export async function fillInTurns(
     coming = rowsInMemory(table, plan, windows[i + 1]);
     // Attach a handler: after an error below nobody waits for it.
     coming.catch(() => {});
-    await nextTurn();
+    await yieldNow();
     signal?.throwIfAborted();
     fill(rows, begin, end);
     source.verify();

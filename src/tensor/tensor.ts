@@ -13,6 +13,7 @@ import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../header/dtyp
 import { dtypeOfOtherName } from '../header/dtype-names.js';
 import type { Header } from '../header/header.js';
 import { elementCountOf } from '../header/tensor-spec.js';
+import { cut } from '../work/byte-ranges.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
 import {
   CONVERT_ASYNC_OPTIONS,
@@ -25,15 +26,14 @@ import { copyFrom, gatherFrom } from './copies.js';
 import { requireInto, toFloat32 } from './float32/kernels.js';
 import { valueCountOf } from './float32/to-float32.js';
 import { INSPECT, type Inspect, showFacts } from './inspection.js';
-import { cut } from './pieces.js';
 import type { RowIndices } from './rows.js';
 import { planSlice, type SliceIndices } from './slice.js';
 import { MemoryStorage } from './storage/memory.js';
 import type { Storage } from './storage/storage.js';
 import { StorageRange } from './storage-range.js';
 import {
-  fillInTurns,
   fillNow,
+  fillYielding,
   type RowTable,
   TAKE_ASYNC_OPTIONS,
   TAKE_OPTIONS,
@@ -458,7 +458,7 @@ export class TensorOf<D extends Dtype> {
   async takeAsync(indices: RowIndices, options: TakeAsyncOptions = {}): Promise<TensorOf<D>> {
     requireOptions(options, TAKE_ASYNC_OPTIONS);
     const taking = takeBytes(this.#table, indices, options.into);
-    await fillInTurns(taking, options.signal);
+    await fillYielding(taking, options.signal);
     return this.#over(taking.output, taking.plan.shape);
   }
 
@@ -499,7 +499,7 @@ export class TensorOf<D extends Dtype> {
   ): Promise<Into> {
     requireOptions(options, CONVERT_ASYNC_OPTIONS);
     const taking = takeFloats(this.#table, indices, options.into);
-    await fillInTurns(taking, options.signal);
+    await fillYielding(taking, options.signal);
     return options.into ?? (taking.output as Into);
   }
 

@@ -2,7 +2,7 @@ import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
 import { readFileHeader } from '../../src/file/read-header.js';
 import { type OpenedFile, openRegularFile } from '../../src/platform/io/opened-file.js';
-import { runSync } from '../../src/platform/io/steps.js';
+import { runSync } from '../../src/work/work.js';
 import { keysOf } from '../header/header-files.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 

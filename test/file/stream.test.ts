@@ -1,5 +1,5 @@
 import { truncateSync } from 'node:fs';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { type StreamSource, streamTensors } from '../../src/file/stream.js';
 import { openCheckpoint, parse, safeOpen, type Tensor } from '../support/api.js';
@@ -168,7 +168,7 @@ describe('fetching ahead', () => {
     const first = stream.next();
     running[1]?.reject(new Error('the disk is broken'));
     // So long that Node would take it for a rejection that nobody handles.
-    await nextTurn();
+    await yieldNow();
     running[0]?.resolve();
     expect((await first).value).toEqual(['a', 'a']);
     await expect(stream.next()).rejects.toThrow('the disk is broken');
@@ -274,7 +274,7 @@ describe('with reuse', () => {
     for (const last of ['first', '8']) {
       dropFromPageCache(path);
       for await (const [name] of file.stream({ reuse: true })) if (name === last) break;
-      await nextTurn();
+      await yieldNow();
       expect(openDescriptors()).toEqual(before);
     }
   });

@@ -5,9 +5,9 @@ import { expect, test } from 'vitest';
 import { verifyEntries } from '../../src/foreign/checksums.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
 import { openRegularFile } from '../../src/platform/io/opened-file.js';
-import { runSync } from '../../src/platform/io/steps.js';
 import { openStorage } from '../../src/platform/storage/open.js';
 import type { LendingStorage } from '../../src/tensor/storage/storage.js';
+import { runSync } from '../../src/work/work.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const bytes = new Uint8Array(9_000_000);

@@ -2,7 +2,7 @@
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 import { Random } from '../support/random.js';
 import { peakGrowth, within } from './budget.js';
 import type { Coverage } from './coverage.js';
@@ -148,7 +148,7 @@ export class Run {
       }
       number += length;
       if (this.#coverage.takeBatch()) await this.#keepNew(batch);
-      await nextTurn();
+      await yieldNow();
     }
     await this.#flush();
     this.#checkOutcomes();

@@ -1,12 +1,12 @@
 /** Sizes at the ends of 64 bits. No such file can exist, so only the length of its data is given. */
 import { describe, expect, test } from 'vitest';
 import { type Header, scanHeader } from '../../src/header/header.js';
-import { inOneGo } from '../../src/header/json/slices.js';
+import { runSync } from '../../src/work/work.js';
 import { thrownBy } from './header-files.js';
 
 function scan(dtype: string, shape: string, end: bigint | number): Header {
   const fields = `"dtype":"${dtype}","shape":${shape},"data_offsets":[0,${end}]`;
-  return inOneGo(scanHeader(new TextEncoder().encode(`{"t":{${fields}}}`), Number(end), {}));
+  return runSync(scanHeader(new TextEncoder().encode(`{"t":{${fields}}}`), Number(end), {}));
 }
 
 /** Their product is 2^64 - 1. */
@@ -57,7 +57,7 @@ test('a wrong length is told in bytes, wherever the tensor begins', () => {
     '"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},' +
     '"b":{"dtype":"U8","shape":[3],"data_offsets":[4,9]}';
   const json = new TextEncoder().encode(`{${tensors}}`);
-  expect(thrownBy(() => inOneGo(scanHeader(json, 9, {})))).toMatchObject({
+  expect(thrownBy(() => runSync(scanHeader(json, 9, {})))).toMatchObject({
     message: expect.stringContaining(
       'expected 3 bytes for 3 elements of U8, but data_offsets is [4, 9], 5 bytes',
     ),
@@ -68,7 +68,7 @@ test('an end before the begin is told', () => {
   const json = new TextEncoder().encode(
     '{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[4,3]}}',
   );
-  expect(thrownBy(() => inOneGo(scanHeader(json, 4, {})))).toMatchObject({
+  expect(thrownBy(() => runSync(scanHeader(json, 4, {})))).toMatchObject({
     code: 'SAFETENSORS_INVALID_OFFSET',
     message: expect.stringContaining('expected to end at or after its begin'),
   });
@@ -79,7 +79,7 @@ test.each([
   [6, /found 6$/],
 ])('of five bytes of data %i are there', (dataByteLength, message) => {
   const json = new TextEncoder().encode('{"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}}');
-  expect(thrownBy(() => inOneGo(scanHeader(json, dataByteLength, {})))).toMatchObject({
+  expect(thrownBy(() => runSync(scanHeader(json, dataByteLength, {})))).toMatchObject({
     code: 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER',
     message: expect.stringMatching(message),
   });

@@ -5,13 +5,13 @@ import { describe, expect, test } from 'vitest';
 import { quoteName } from '../../src/errors/errors.js';
 import { DTYPE_NAMES, DTYPES } from '../../src/header/dtype.js';
 import { type Header, scanHeader } from '../../src/header/header.js';
-import { inOneGo } from '../../src/header/json/slices.js';
+import { runSync } from '../../src/work/work.js';
 import { anyText } from '../support/any-text.js';
 import { thrownBy } from './header-files.js';
 
 /** The scanner's result for a header. */
 function scan(json: string, dataByteLength: number): Header {
-  return inOneGo(scanHeader(new TextEncoder().encode(json), dataByteLength, {}));
+  return runSync(scanHeader(new TextEncoder().encode(json), dataByteLength, {}));
 }
 
 function errorOf(json: string, dataByteLength = 0): unknown {
@@ -260,7 +260,7 @@ describe('a wrong value in the metadata is named by its key', () => {
           parts.push(i === wrong ? bytes : encoder.encode('"x"'));
         }
         parts.push(encoder.encode('}}'));
-        const error = thrownBy(() => inOneGo(scanHeader(Buffer.concat(parts), 0, {}))) as Error;
+        const error = thrownBy(() => runSync(scanHeader(Buffer.concat(parts), 0, {}))) as Error;
         const start = `metadata key ${quoteName(names[wrong] as string)}: `;
         expect(error.message).toContain(start + what.replace('AT', `${at}`));
       },
@@ -270,7 +270,7 @@ describe('a wrong value in the metadata is named by its key', () => {
 
   test('but not another key, nor a later fault', () => {
     const open = (json: string | Uint8Array): string =>
-      (thrownBy(() => inOneGo(scanHeader(Buffer.from(json), 0, {}))) as Error).message;
+      (thrownBy(() => runSync(scanHeader(Buffer.from(json), 0, {}))) as Error).message;
     expect(open('{"__metadata__":{"a":"b"},"t":1}')).not.toContain('metadata key');
     expect(open('{"__metadata__":{"a":"b" "c":"d"}}')).not.toContain('metadata key');
     // Bytes that are not UTF-8 are reported first, wherever they are.

@@ -9,8 +9,8 @@ import {
   scanHeader,
 } from '../../src/header/header.js';
 import { JsonReader } from '../../src/header/json/reader.js';
-import { inOneGo, type Slices } from '../../src/header/json/slices.js';
 import { readUsualHeader } from '../../src/header/usual-header.js';
+import { runSync, type Work } from '../../src/work/work.js';
 import { fileOf, thrownBy } from './header-files.js';
 
 /** The first bytes of a file that say this length. */
@@ -68,7 +68,7 @@ describe('parseStart', () => {
   const start = file.subarray(0, -1);
 
   test('reads a header with its length before it', () => {
-    const header = inOneGo(parseStart(start, file.length, {}));
+    const header = runSync(parseStart(start, file.length, {}));
     expect([header.name(0), header.dataStart]).toEqual(['t', start.length]);
   });
 
@@ -77,7 +77,7 @@ describe('parseStart', () => {
     ['longer', file],
   ])('tells that the file has changed when what was read is %s', (_, other) => {
     const path = 'model.safetensors';
-    expect(thrownBy(() => inOneGo(parseStart(other, file.length, { path })))).toMatchObject({
+    expect(thrownBy(() => runSync(parseStart(other, file.length, { path })))).toMatchObject({
       code: 'SAFETENSORS_FILE_CHANGED',
       path,
       message: expect.stringContaining('the file was rewritten while its header was read'),
@@ -105,7 +105,7 @@ describe('slices', () => {
     return new TextEncoder().encode(`{${tensors}}`);
   }
 
-  const countOf = (work: Slices<unknown>): number => [...work].length;
+  const countOf = (work: Work<unknown>): number => [...work].length;
 
   // Names and sizes begin a slice each 256 tensors; reading ends one there when others follow.
   test.each([
@@ -132,7 +132,7 @@ describe('slices', () => {
         .map((name) => `${name}:{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`);
       const text = `{${tensors}}`;
       const json = new TextEncoder().encode(text);
-      expect(thrownBy(() => inOneGo(scanHeader(json, 0, {})))).toMatchObject({
+      expect(thrownBy(() => runSync(scanHeader(json, 0, {})))).toMatchObject({
         code: 'SAFETENSORS_DUPLICATE_KEY',
         message: expect.stringContaining(`(header byte ${text.lastIndexOf('"0":') + 1})`),
       });
@@ -142,7 +142,7 @@ describe('slices', () => {
 
 test('behind the last entry none has a name, whatever stands in its row', () => {
   const json = new TextEncoder().encode('{"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}');
-  const usual = inOneGo(readUsualHeader(json, 1));
+  const usual = runSync(readUsualHeader(json, 1));
   if (usual === null) return expect.fail('it is usual');
   const header = new Header(new JsonReader(json), usual, usual.names, 1);
   const reader = new JsonReader(new TextEncoder().encode('"{"'));

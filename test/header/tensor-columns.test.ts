@@ -2,15 +2,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Header, scanHeader } from '../../src/header/header.js';
-import { inOneGo, type Slices } from '../../src/header/json/slices.js';
 import { mostTensors, TensorColumns } from '../../src/header/tensor-columns.js';
+import { runSync, type Work } from '../../src/work/work.js';
 import { thrownBy } from './header-files.js';
 
 /** More tensors than this keep the memory that their header was read into: a quarter of its rows. */
 const KEPT = 1500;
 
 /** The scanner at the start of a header of so many tensors, the last of which stands first. */
-function begin(count: number, end = '}'): Slices<Header> {
+function begin(count: number, end = '}'): Work<Header> {
   const tensors = Array.from({ length: count }, (_, i) => {
     const place = count - 1 - i;
     const offsets = `[${place * count},${(place + 1) * count}]`;
@@ -43,7 +43,7 @@ function expectOwn(header: Header, count: number): void {
 describe('headers', () => {
   test('stay as they are while others are read', () => {
     const counts = [3, KEPT, 2, KEPT + 1, 300, 6000, 1, 4];
-    const headers = counts.map((count) => inOneGo(begin(count)));
+    const headers = counts.map((count) => runSync(begin(count)));
     for (const [i, count] of counts.entries()) expectOwn(headers[i] as Header, count);
   });
 
@@ -65,15 +65,15 @@ describe('headers', () => {
   });
 
   test('do not see what is left of one that is bad, or that nobody has read to its end', () => {
-    const first = inOneGo(begin(600));
-    expect(thrownBy(() => inOneGo(begin(900, '')))).toMatchObject({
+    const first = runSync(begin(600));
+    expect(thrownBy(() => runSync(begin(900, '')))).toMatchObject({
       code: 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION',
     });
     const unfinished = begin(800);
     unfinished.next();
-    const second = inOneGo(begin(2));
+    const second = runSync(begin(2));
     unfinished.return(first);
-    const third = inOneGo(begin(601));
+    const third = runSync(begin(601));
     expectOwn(first, 600);
     expectOwn(second, 2);
     expectOwn(third, 601);
@@ -107,7 +107,7 @@ describe('tensors', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(offset, offset), { maxLength: 8 }), (offsets) => {
         const columns = columnsOf(offsets);
-        inOneGo(columns.sortByOffsets());
+        runSync(columns.sortByOffsets());
         const expected = offsets
           .map(([begin, end], i) => ({ begin, end, i }))
           .sort((a, b) => Number(a.begin - b.begin) || Number(a.end - b.end) || a.i - b.i);

@@ -4,12 +4,12 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { Header, scanHeader } from '../../src/header/header.js';
 import { JsonReader } from '../../src/header/json/reader.js';
-import { inOneGo } from '../../src/header/json/slices.js';
 import {
   MAX_USUAL_BYTE_LENGTH,
   readUsualHeader,
   type UsualHeader,
 } from '../../src/header/usual-header.js';
+import { runSync } from '../../src/work/work.js';
 import { nightly } from '../support/nightly.js';
 import { thrownBy } from './header-files.js';
 
@@ -18,7 +18,7 @@ const BASE = '"dtype":"U8","shape":[2],"data_offsets":[0,2]';
 const EMPTY = '{"dtype":"U8","shape":[0],"data_offsets":[2,2]}';
 
 function isTaken(header: string, dataByteLength = 2): boolean {
-  return inOneGo(readUsualHeader(new TextEncoder().encode(header), dataByteLength)) !== null;
+  return runSync(readUsualHeader(new TextEncoder().encode(header), dataByteLength)) !== null;
 }
 
 /** A header of one tensor of two bytes, with other fields. */
@@ -68,9 +68,9 @@ describe('headers as writers spell them are taken', () => {
   ])('%s', (_, header, dataByteLength) => {
     expect(isTaken(header, dataByteLength)).toBe(true);
     const json = new TextEncoder().encode(header);
-    const usual = inOneGo(readUsualHeader(json, dataByteLength)) as UsualHeader;
+    const usual = runSync(readUsualHeader(json, dataByteLength)) as UsualHeader;
     const read = new Header(new JsonReader(json), usual, usual.names, dataByteLength);
-    const scanned = inOneGo(scanHeader(json, dataByteLength, {}));
+    const scanned = runSync(scanHeader(json, dataByteLength, {}));
     expect(factsOf(read)).toEqual(factsOf(scanned));
     for (let entry = 0; entry < read.size; entry++) expect(read.isUsual(entry)).toBe(true);
   });
@@ -144,7 +144,7 @@ describe('all others are left to the scanner', () => {
   test('bytes that are not UTF-8', () => {
     const json = new TextEncoder().encode(one(BASE));
     json[2] = 0xff;
-    expect(inOneGo(readUsualHeader(json, 2))).toBe(null);
+    expect(runSync(readUsualHeader(json, 2))).toBe(null);
   });
 
   test('a header above the limit', () => {
@@ -177,7 +177,7 @@ test('one name or value may fill the header', () => {
 test("what is left gets the scanner's verdict", () => {
   const json = new TextEncoder().encode(one('"dtype":["U8"],"shape":[2],"data_offsets":[0,2]'));
   const code = 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION';
-  expect(thrownBy(() => inOneGo(scanHeader(json, 2, {})))).toMatchObject({ code });
+  expect(thrownBy(() => runSync(scanHeader(json, 2, {})))).toMatchObject({ code });
 });
 
 const ROUNDS = nightly(30_000, 8000);

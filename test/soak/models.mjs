@@ -3,7 +3,7 @@
  * what each tensor must hold. A file that mixes two versions is found by its values.
  */
 import assert from 'node:assert';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 
 /** Elements in a row of the matrix. */
 export const COLUMNS = 256;
@@ -27,7 +27,7 @@ const ARRAYS = { F32: Float32Array, I32: Int32Array, U8: Uint8Array };
 /** Runs `work` for ranges of `length` elements, with turns of the event loop between them. */
 async function inBlocks(length, work) {
   for (let begin = 0; begin < length; begin += BLOCK) {
-    if (begin > 0) await nextTurn();
+    if (begin > 0) await yieldNow();
     work(begin, Math.min(length, begin + BLOCK));
   }
 }

@@ -8,7 +8,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as yieldNow } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { safeOpenAsync, saveFile } from 'safetensors-mmap';
@@ -102,7 +102,7 @@ async function settle() {
   do {
     for (let round = 0; round < 4; round++) {
       globalThis.gc();
-      for (let turn = 0; turn < 5; turn++) await nextTurn();
+      for (let turn = 0; turn < 5; turn++) await yieldNow();
     }
     await sleep(50);
   } while (

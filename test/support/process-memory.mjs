@@ -1,6 +1,6 @@
 // The kernel's figures of this process, for tests of leaks and of memory.
 import { readdirSync, readFileSync } from 'node:fs';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 
 /** A figure of /proc/self/status in bytes, such as `VmHWM` or `RssAnon`. */
 export function processStatus(field) {
@@ -32,6 +32,6 @@ export function counters(path) {
 export async function collect() {
   for (let round = 0; round < 5; round++) {
     globalThis.gc();
-    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    for (let turn = 0; turn < 5; turn++) await yieldNow();
   }
 }

@@ -1,9 +1,9 @@
 import { truncateSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { nextTurn } from '../../src/header/json/turns.js';
 import { addon } from '../../src/platform/addon/addon.js';
 import { castInTypeScript } from '../../src/tensor/float32/cast.js';
 import { provideKernels } from '../../src/tensor/float32/kernels.js';
+import { yieldNow } from '../../src/work/yielding.js';
 import { DTYPES, type Dtype } from '../support/api.js';
 import { LARGE, MANY, scrambledBytes } from './many-values.js';
 import { openers } from './openers.js';
@@ -126,7 +126,7 @@ describe.each(openers)('%s', (kind, open) => {
           lengths.push(output.length);
           copies.add(buffer);
           atOnce = Math.max(atOnce, ++running);
-          await nextTurn();
+          await yieldNow();
           running--;
         });
         await openNine().toFloat32Async({ into });
@@ -143,7 +143,7 @@ describe.each(openers)('%s', (kind, open) => {
       let windows = 0;
       replaceKernels(async () => {
         windows++;
-        await nextTurn();
+        await yieldNow();
         controller.abort(reason);
       });
       const into = new Float32Array(9 * 2 ** 18);

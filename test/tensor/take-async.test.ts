@@ -3,7 +3,7 @@ import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
-import { fillInTurns, fillNow, takeBytes } from '../../src/tensor/take.js';
+import { fillNow, fillYielding, takeBytes } from '../../src/tensor/take.js';
 import { TensorOf } from '../../src/tensor/tensor.js';
 import { safeOpen, type Tensor } from '../support/api.js';
 import { fileBytes, writeTemporary } from '../support/make-file.js';
@@ -110,7 +110,7 @@ describe.each(openers)('%s', (kind, open) => {
 });
 
 test('a file that is cut short while rows are copied is an error', async () => {
-  for (const fillRows of [fillNow, fillInTurns]) {
+  for (const fillRows of [fillNow, fillYielding]) {
     const path = writeTemporary([{ name: 't', dtype: 'F16', shape: [4096, 16] }]);
     using file = safeOpen(path);
     const { dtype, shape, byteLength } = file.getTensor('t');
@@ -170,7 +170,7 @@ test('pages of all rows are asked for, of at most 1024 ranges at once', async ()
   const source = new StorageRange(storage, 't', 0, byteLength);
   const table = { dtype: 'U8', shape: [rowCount, rowByteLength], byteLength, source } as const;
   const rows = Array.from({ length: 4000 }, (_, i) => (i * 2 + 1) % rowCount);
-  await fillInTurns(takeBytes({ ...table, byteOffset: 0 }, rows, undefined), undefined);
+  await fillYielding(takeBytes({ ...table, byteOffset: 0 }, rows, undefined), undefined);
   expect(Math.max(...counts)).toBeLessThanOrEqual(1024);
   const taken = new Set(
     asked.flatMap(([begin, length]) => Array.from({ length }, (_, i) => begin + i)),

@@ -3,7 +3,7 @@
 import { cachedSha256 } from '../../file/cache/cache-layout.js';
 import { type Claim, claimsOf } from '../../file/verification/claims.js';
 import type { HashOptions } from '../../file/verification/hash-file.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { runAsync } from '../../work/work.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';

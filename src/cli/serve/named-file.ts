@@ -4,8 +4,8 @@ import { constants } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { closeFile, NOTHING_THERE, realPath, statOpened } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
-import { runAsync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
+import { runAsync } from '../../work/work.js';
 import type { ServedFile } from './sources.js';
 
 /** Errors when the file is not what it was: gone, a link, another kind of file, or no longer readable. */

@@ -17,9 +17,9 @@ import { incompleteKind } from '../../file/shards/incomplete-models.js';
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
 import { openRegularFile } from '../../platform/io/opened-file.js';
-import { runAsync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
+import { runAsync, type Work } from '../../work/work.js';
 import { foreignSource, formatAt, isRemote, localPath } from '../sources/open-source.js';
 
 /** The caller's choice in a folder, or a repository of the cache. */
@@ -76,7 +76,7 @@ function* servedModels(
   name: string,
   path: string,
   { variant, revision }: SourceChoice,
-): Steps<ServedSource[]> {
+): Work<ServedSource[]> {
   try {
     return [yield* servedModel(name, yield* findCheckpoint(path, { variant, revision }))];
   } catch (error) {
@@ -97,7 +97,7 @@ function* servedModels(
   return sources;
 }
 
-function* servedModel(name: string, found: CheckpointFiles): Steps<ServedSource> {
+function* servedModel(name: string, found: CheckpointFiles): Work<ServedSource> {
   const { path, index, shards } = found;
   if (index === null) yield* requireServable(path);
   const files: ServedFile[] = [];
@@ -122,7 +122,7 @@ function* servedModel(name: string, found: CheckpointFiles): Steps<ServedSource>
 }
 
 /** Throws for a file that is not a model. The page shows what else is wrong with a header. */
-function* requireServable(path: string): Steps<void> {
+function* requireServable(path: string): Work<void> {
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file);
@@ -135,7 +135,7 @@ function* requireServable(path: string): Steps<void> {
 }
 
 /** Throws now for a file that cannot be read, which requests would not find. */
-function* servedFile(name: string, path: string): Steps<ServedFile> {
+function* servedFile(name: string, path: string): Work<ServedFile> {
   const { fd } = yield* openRegularFile(path, path);
   yield* closeFile(fd);
   return { name, path: yield* realPath(path) };

@@ -21,7 +21,7 @@ import {
 } from '../../index.js';
 import { boxesOf } from '../../inspect/values/boxes.js';
 import type { RemoteCheckpoint } from '../../remote.js';
-import { merge, type Part } from '../../tensor/pieces.js';
+import { merge, type Part } from '../../work/byte-ranges.js';
 
 /** Bytes of one fetch, by several requests; the next fetch runs while these bytes are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;

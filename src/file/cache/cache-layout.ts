@@ -19,8 +19,8 @@ import {
   statLink,
 } from '../../platform/io/file-calls.js';
 import { readText } from '../../platform/io/small-files.js';
-import type { Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
+import type { Work } from '../../work/work.js';
 import { isRepositoryFolder } from '../hub/ids.js';
 
 const BLOBS = 'blobs';
@@ -62,13 +62,13 @@ export function repositoryAround(path: string): string | undefined {
 }
 
 /** Returns the blobs of a repository, given by its real path. */
-export function* blobsOf(repository: string): Steps<RepositoryBlobs> {
+export function* blobsOf(repository: string): Work<RepositoryBlobs> {
   const store = join(dirname(repository), BLOBS);
   return { folder: join(repository, BLOBS), store: (yield* isStore(store)) ? store : undefined };
 }
 
 /** Neither the folder nor its marker may be a link: the Hub's store has none. */
-function* isStore(folder: string): Steps<boolean> {
+function* isStore(folder: string): Work<boolean> {
   const marker = join(folder, STORE_MARKER);
   try {
     if ((yield* statLink(folder))?.isDirectory() !== true) return false;
@@ -89,7 +89,7 @@ export function* leadsToBlob(
   path: string,
   real: string,
   { folder, store }: RepositoryBlobs,
-): Steps<boolean> {
+): Work<boolean> {
   if (isBelow(real, folder)) return true;
   if (store === undefined || !isBelow(real, store)) return false;
   if (!STORE_ENTRY.test(real.slice(store.length + 1))) return false;
@@ -103,7 +103,7 @@ export function* leadsToBlob(
 }
 
 /** Follows the links at a path to the first blob of any repository; undefined without one. */
-function* blobOn(path: string): Steps<string | undefined> {
+function* blobOn(path: string): Work<string | undefined> {
   let at = path;
   for (let links = 0; links <= MAX_LINKS; links++) {
     const place = join(yield* realPath(dirname(at)), basename(at));
@@ -138,7 +138,7 @@ export function markersAbove(path: string): string[] {
  * Returns the SHA-256 of a file in the cache: the name of the first blob that its links lead to. Null outside of the
  * cache, and for small files, whose blobs have git's hash as names.
  */
-export function* cachedSha256(path: string): Steps<string | null> {
+export function* cachedSha256(path: string): Work<string | null> {
   const name = basename((yield* blobOn(path)) ?? '');
   return SHA256.test(name) ? name : null;
 }
@@ -147,7 +147,7 @@ export function* cachedSha256(path: string): Steps<string | null> {
  * Returns the length of the file at a path of a repository; undefined without a file, or when links lead out of the
  * repository.
  */
-export function* ownByteLength(path: string, repository: string): Steps<number | undefined> {
+export function* ownByteLength(path: string, repository: string): Work<number | undefined> {
   try {
     const [root, real] = [yield* realPath(repository), yield* realPath(path)];
     if (!isBelow(real, root) && !(yield* leadsToBlob(path, real, yield* blobsOf(root)))) {

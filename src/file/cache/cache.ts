@@ -5,7 +5,7 @@ import { join, sep } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import { exists, realPath, statAnything } from '../../platform/io/file-calls.js';
 import { readText } from '../../platform/io/small-files.js';
-import type { Steps } from '../../platform/io/steps.js';
+import type { Work } from '../../work/work.js';
 import {
   type HubId,
   hubDownloadText,
@@ -65,7 +65,7 @@ function repositoryOf({ cacheName }: HubId): string {
 }
 
 /** Whether a repository is in the cache, with this revision or another. */
-export function* isCached(id: HubId): Steps<boolean> {
+export function* isCached(id: HubId): Work<boolean> {
   return yield* exists(repositoryOf(id));
 }
 
@@ -76,7 +76,7 @@ export function* isCached(id: HubId): Steps<boolean> {
  * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, with the missing path
  * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name, and for two that differ
  */
-export function* findInHubCache(id: HubId, label: string, revision?: string): Steps<string> {
+export function* findInHubCache(id: HubId, label: string, revision?: string): Work<string> {
   const wanted = revisionOf(id, revision) ?? 'main';
   const named = { ...id, revision: wanted };
   const repository = repositoryOf(id);
@@ -115,7 +115,7 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
   return path;
 }
 
-function* readRef(repository: string, named: NamedRevision, label: string): Steps<string> {
+function* readRef(repository: string, named: NamedRevision, label: string): Work<string> {
   const { revision } = named;
   const path = join(repository, 'refs', revision);
   const stats = yield* statAnything(path);

@@ -5,9 +5,9 @@
 import { requireString } from '../../errors/arguments.js';
 import { type SafetensorsError, TensorNotFoundError } from '../../errors/errors.js';
 import type { FileContents } from '../../header/file-contents.js';
-import { forEachInSlices, mapInSlices } from '../../header/json/slices.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import type { Steps } from '../../platform/io/steps.js';
+import { forEachYielding, mapYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import { SafetensorsFile } from '../file.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
@@ -104,11 +104,11 @@ export class Catalog {
   }
 
   /** All tensors, shard by shard, in the order of each; opens all shards. */
-  *tensors(): Steps<TensorEntry[]> {
+  *tensors(): Work<TensorEntry[]> {
     return (yield* this.#tensorsByShard()).flat();
   }
 
-  *#tensorsByShard(): Steps<TensorEntry[][]> {
+  *#tensorsByShard(): Work<TensorEntry[][]> {
     yield* this.#shards.openAll();
     const lists: TensorEntry[][] = [];
     for (const [shard, { name }] of this.#shards.files.shards.entries()) {
@@ -119,7 +119,7 @@ export class Catalog {
   }
 
   /** The headers of all shards of safetensors; empty for other formats. */
-  *headers(): Steps<ShardHeader[]> {
+  *headers(): Work<ShardHeader[]> {
     const headers: ShardHeader[] = [];
     const { shards } = this.#shards.files;
     yield* this.#shards.lendEach(function* (file, shard) {
@@ -131,7 +131,7 @@ export class Catalog {
   }
 
   /** The metadata of all shards. Opens every shard. */
-  *metadataOfFiles(): Steps<(ReadonlyMap<string, string> | null)[]> {
+  *metadataOfFiles(): Work<(ReadonlyMap<string, string> | null)[]> {
     yield* this.#shards.openAll();
     return this.#shards.files.shards.map((_, shard) => this.#contentsOf(shard).metadata);
   }
@@ -146,12 +146,12 @@ export class Catalog {
    * Returns the places of the named tensors, in the order given, or of all in the order of `tensors`. Opens their
    * shards, unless a name is unknown.
    */
-  *places(names: readonly string[] | undefined): Steps<Map<string, TensorInFile>> {
+  *places(names: readonly string[] | undefined): Work<Map<string, TensorInFile>> {
     this.#shards.requireOpen();
     return yield* names === undefined ? this.#allPlaces() : this.#placesOf(names);
   }
 
-  *#allPlaces(): Steps<Map<string, TensorInFile>> {
+  *#allPlaces(): Work<Map<string, TensorInFile>> {
     const places = new Map<string, TensorInFile>();
     for (const [shard, tensors] of (yield* this.#tensorsByShard()).entries()) {
       const file = this.#shards.open(shard);
@@ -161,21 +161,21 @@ export class Catalog {
     return places;
   }
 
-  *#placesOf(names: readonly string[]): Steps<Map<string, TensorInFile>> {
-    const found = yield* mapInSlices(names, (wanted) => ({ wanted, place: this.#placeOf(wanted) }));
+  *#placesOf(names: readonly string[]): Work<Map<string, TensorInFile>> {
+    const found = yield* mapYielding(names, (wanted) => ({ wanted, place: this.#placeOf(wanted) }));
     yield* this.#shards.openAll(new Set(found.map(({ place }) => place.shard)));
     const places = new Map<string, TensorInFile>();
     const placeIn = (file: Shard, name: string): TensorInFile => {
       return { file, name, byteLength: tensorByteLength(file.info(name)) };
     };
-    yield* forEachInSlices(found, ({ wanted, place }) => {
+    yield* forEachYielding(found, ({ wanted, place }) => {
       places.set(wanted, this.#lookUpAt(place, wanted, placeIn));
     });
     return places;
   }
 
   /** Plans what to fetch for these tensors, all by default; opens their shards. */
-  *works(names: readonly string[] | undefined): Steps<ShardWork[]> {
+  *works(names: readonly string[] | undefined): Work<ShardWork[]> {
     if (names !== undefined) return yield* worksOf(yield* this.places(names));
     yield* this.#shards.openAll();
     return Array.from(this.#shards, (file) => {

@@ -11,17 +11,17 @@ import type { FormatError } from '../../errors/errors.js';
 import { hintPythonMethods, PYTHON_METHODS } from '../../errors/python-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import { runAsync } from '../../platform/io/steps.js';
-import {
-  requireTransferOptions,
-  TRANSFER_OPTIONS,
-  type TransferOptions,
-} from '../../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Partition, planPartition } from '../../tensor/partition.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  type TransferOptions,
+} from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { readBeside } from '../json-beside.js';
@@ -325,8 +325,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
     this.#shards.requireOpen();
-    const steps = this.#catalog.works(listOf(names));
-    const works = await runAsync(steps, options.signal);
+    const works = await runAsync(this.#catalog.works(listOf(names)), options.signal);
     const check = (): void => this.#shards.requireOpen();
     await transferShards(works, options, check, (work, shardOptions) =>
       work.file.prefetch(work.names, shardOptions),

@@ -3,9 +3,10 @@
 import { basename, dirname, join } from 'node:path';
 import { FormatError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import { exists, listFolder, NOTHING_THERE, realPath } from '../../platform/io/file-calls.js';
-import { forEach, runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isInterimName } from '../../platform/io/temporary-names.js';
+import { forEach } from '../../work/items.js';
+import { runSync, type Work } from '../../work/work.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
 import type { BesidePlace } from '../json-beside.js';
 import { readIndex } from '../read-index.js';
@@ -64,7 +65,7 @@ interface FoundIndex {
   readonly missing: readonly string[];
 }
 
-function* findShards(path: string, options: ParseIndexOptions): Steps<FoundIndex> {
+function* findShards(path: string, options: ParseIndexOptions): Work<FoundIndex> {
   const index = yield* readIndex(path, options);
   const folder = dirname(path);
   const isInside = yield* insideOf(folder);
@@ -83,12 +84,12 @@ function* findShards(path: string, options: ParseIndexOptions): Steps<FoundIndex
 }
 
 /** Finds the checkpoint of an index; every shard must exist. */
-export function* indexedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
+export function* indexedFiles(path: string, options: ParseIndexOptions): Work<CheckpointFiles> {
   return complete(yield* findShards(path, options));
 }
 
 /** Finds the checkpoint of an index, with or without its shards. */
-export function* namedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
+export function* namedFiles(path: string, options: ParseIndexOptions): Work<CheckpointFiles> {
   return (yield* findShards(path, options)).files;
 }
 
@@ -108,7 +109,7 @@ export function refuseLink(path: string, name: string): never {
  * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub's cache,
  * files are links to the blobs of the same repository; these count as inside.
  */
-export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean>> {
+export function* insideOf(folder: string): Work<(path: string) => Work<boolean>> {
   const root = yield* realPath(folder);
   const repository = repositoryAround(root);
   const blobs = repository === undefined ? undefined : yield* blobsOf(repository);
@@ -120,7 +121,7 @@ export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean
 }
 
 /** Lists the names in a folder, without the temporary names of a save. */
-export function* lastingNames(folder: string): Steps<string[]> {
+export function* lastingNames(folder: string): Work<string[]> {
   return (yield* listFolder(folder)).filter((name) => !isInterimName(name));
 }
 
@@ -132,7 +133,7 @@ export function* lastingNames(folder: string): Steps<string[]> {
  * @throws FormatError for a bad index, `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`, and
  *   `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
  */
-export function* selectInFolder(folder: string, options: SelectOptions): Steps<CheckpointFiles> {
+export function* selectInFolder(folder: string, options: SelectOptions): Work<CheckpointFiles> {
   const { variant } = options;
   requireVariant(variant);
   const isInside = yield* insideOf(folder);

@@ -2,9 +2,10 @@
 
 import { statSync } from 'node:fs';
 import { FileClosedError } from '../../errors/errors.js';
-import { forEach, here, runAsync, runSync, type Steps, step } from '../../platform/io/steps.js';
-import { untilAborted } from '../../platform/transfer/until-aborted.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
+import { forEach } from '../../work/items.js';
+import { untilAborted } from '../../work/until-aborted.js';
+import { call, immediate, runAsync, runSync, type Work } from '../../work/work.js';
 import type { CloseOptions, SafetensorsFile } from '../file.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { Shard } from './shard.js';
@@ -50,14 +51,14 @@ class SharedFiles<Opened extends Shard> {
 export class LazyShards<Opened extends Shard = SafetensorsFile> {
   /** The files that were found. */
   readonly files: CheckpointFiles;
-  readonly #openFile: (path: string) => Steps<Opened>;
+  readonly #openFile: (path: string) => Work<Opened>;
   readonly #shared: SharedFiles<Opened>;
   #closed = false;
 
   /** `shared` are open files; the last user closes them. */
   constructor(
     files: CheckpointFiles,
-    openFile: (path: string) => Steps<Opened>,
+    openFile: (path: string) => Work<Opened>,
     shared: SharedFiles<Opened> = new SharedFiles(),
   ) {
     this.files = files;
@@ -111,10 +112,10 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   }
 
   /** Opens those of the shards that are not open, some at once where that does not block this thread. */
-  *openAll(shards: Iterable<number> = this.files.shards.keys()): Steps<void> {
+  *openAll(shards: Iterable<number> = this.files.shards.keys()): Work<void> {
     this.requireOpen();
     const missing = [...shards].filter((shard) => !this.opened.has(shard));
-    const keep = (file: Opened, shard: number) => here(() => this.#shared.keep(shard, file));
+    const keep = (file: Opened, shard: number) => immediate(() => this.#shared.keep(shard, file));
     yield* forEach(missing, (shard) => this.#lend(shard, keep));
   }
 
@@ -122,11 +123,11 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
    * Runs work on every shard, on some at once where that does not block this thread. Closes the shards that it
    * opened, unless another call uses them.
    */
-  *lendEach(work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
+  *lendEach(work: (file: Opened, shard: number) => Work<unknown>): Work<void> {
     yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
   }
 
-  *#lend(shard: number, work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
+  *#lend(shard: number, work: (file: Opened, shard: number) => Work<unknown>): Work<void> {
     this.requireOpen();
     const { inUse } = this.#shared;
     const use = inUse.get(shard) ?? { calls: 0 };
@@ -146,8 +147,8 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   }
 
   /** Opens a shard when no other call does; at once where waiting would block this thread. */
-  #openFor(use: ShardInUse<Opened>, shard: number): Steps<Opened> {
-    return step({
+  #openFor(use: ShardInUse<Opened>, shard: number): Work<Opened> {
+    return call({
       sync: () => runSync(this.#openNew(use, shard)),
       async: async (signal) => {
         while (use.opening !== undefined) {
@@ -165,7 +166,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     });
   }
 
-  *#openNew(use: ShardInUse<Opened>, shard: number): Steps<Opened> {
+  *#openNew(use: ShardInUse<Opened>, shard: number): Work<Opened> {
     this.requireOpen();
     const file = yield* this.#openFile(this.#pathOf(shard));
     // A call that does not wait may have opened it meanwhile.

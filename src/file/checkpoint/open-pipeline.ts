@@ -6,8 +6,8 @@ import { FormatError, SafetensorsError } from '../../errors/errors.js';
 import { statPath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
-import { runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
+import { runSync, type Work } from '../../work/work.js';
 import { requireVariant, variantsAmong } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import { missingVariant } from '../shards/pipeline-files.js';
@@ -90,8 +90,8 @@ function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['
 export function* openModel<Opened>(
   path: string,
   wanted: string | undefined,
-  open: (variant: string | undefined) => Steps<Opened>,
-): Steps<Opened> {
+  open: (variant: string | undefined) => Work<Opened>,
+): Work<Opened> {
   try {
     return yield* open(wanted);
   } catch (error) {
@@ -116,7 +116,7 @@ export function* openModel<Opened>(
 export function* findModels(
   folder: string,
   variant: string | undefined,
-): Steps<{ readonly models: readonly FoundModel[]; readonly missing: readonly string[] }> {
+): Work<{ readonly models: readonly FoundModel[]; readonly missing: readonly string[] }> {
   const missing = yield* missingFolders(folder);
   const models = yield* modelsOf(folder, variant);
   if (variant !== undefined && !models.some((model) => model.variant === variant)) {
@@ -125,7 +125,7 @@ export function* findModels(
   return { models, missing };
 }
 
-function* missingFolders(folder: string): Steps<string[]> {
+function* missingFolders(folder: string): Work<string[]> {
   const names = yield* namesIn(folder);
   if (!names.includes(PIPELINE_FILE)) {
     const message = `expected a pipeline, found no ${PIPELINE_FILE} in the folder`;

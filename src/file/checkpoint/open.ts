@@ -9,9 +9,9 @@ import {
 } from '../../errors/arguments.js';
 import { statAnything, statPath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
-import { runAsync, runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { runAsync, runSync, type Work } from '../../work/work.js';
 import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
 import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids.js';
 import { OPEN_OPTIONS, type OpenOptions, openFile } from '../open.js';
@@ -99,7 +99,7 @@ export function openCheckpoint(
   return runSync(openLazily(path, options));
 }
 
-/** Options of the steps below. */
+/** Options of the work below. */
 interface InternalOptions extends OpenCheckpointOptions {
   /** Whether to accept files that are not a model, to inspect them. */
   readonly acceptsIncomplete?: boolean | undefined;
@@ -110,8 +110,8 @@ export function openForInspection(path: string, options: OpenCheckpointOptions):
   return runSync(openLazily(path, { ...options, acceptsIncomplete: true }));
 }
 
-/** The steps of `openCheckpoint`. */
-export function* openLazily(path: string | URL, options: InternalOptions): Steps<Checkpoint> {
+/** The work of `openCheckpoint`. */
+export function* openLazily(path: string | URL, options: InternalOptions): Work<Checkpoint> {
   const shards = shardsOf(yield* findCheckpoint(path, options), options);
   if (shards.files.index === null) shards.open(0);
   return Checkpoint.of(shards);
@@ -119,7 +119,7 @@ export function* openLazily(path: string | URL, options: InternalOptions): Steps
 
 /**
  * As {@link openCheckpoint}, without stalling the event loop, and with every shard opened: files are looked
- * for, opened and read on the thread pool, and long headers and indexes are parsed in turns of some
+ * for, opened and read on the thread pool, and long headers and indexes are parsed in parts of a few
  * milliseconds. No later call waits for a header.
  *
  * Errors that `openCheckpoint` throws at the first use of a shard reject here: a bad shard, or one that cannot be
@@ -146,7 +146,7 @@ export async function openCheckpointAsync(
 }
 
 /** Finds a checkpoint and opens all of its shards. The caller closes them. */
-export function* openShards(path: string | URL, options: OpenCheckpointOptions): Steps<LazyShards> {
+export function* openShards(path: string | URL, options: OpenCheckpointOptions): Work<LazyShards> {
   const shards = shardsOf(yield* findCheckpoint(path, options), options);
   try {
     yield* shards.openAll();
@@ -215,7 +215,7 @@ function shardsOf(files: CheckpointFiles, options: InternalOptions): LazyShards 
 export function* findCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions,
-): Steps<CheckpointFiles> {
+): Work<CheckpointFiles> {
   const { variant, revision } = options;
   requireVariant(variant);
   if (revision !== undefined) requireString('revision', revision);
@@ -226,18 +226,18 @@ export function* findCheckpoint(
 }
 
 /** Whether the path exists: a path comes before an id. */
-function* isPath(text: string): Steps<boolean> {
+function* isPath(text: string): Work<boolean> {
   return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
 }
 
 /** Whether a text that is not a path is the id of a cached repository. */
-export function* isCachedId(text: string): Steps<boolean> {
+export function* isCachedId(text: string): Work<boolean> {
   const id = isHubUri(text) ? null : parseHubId(text);
   return isHubUri(text) || (id !== null && (yield* isCached(id)));
 }
 
 /** Returns the folder of a path, or of an id of a repository in the Hub's cache. */
-export function* findFolder(text: string, revision: string | undefined): Steps<string> {
+export function* findFolder(text: string, revision: string | undefined): Work<string> {
   const id = (yield* isPath(text)) ? null : parseHubId(text);
   return id === null ? text : yield* findInHubCache(id, text, revision);
 }
@@ -248,7 +248,7 @@ function* findFiles(
   options: OpenCheckpointOptions,
   label: string = path,
   pathTo: PathTo = (relative) => join(path, relative),
-): Steps<CheckpointFiles> {
+): Work<CheckpointFiles> {
   if (!(yield* statPath(path)).isDirectory()) {
     if (options.variant !== undefined) throw noVariant('a file', options.variant);
     return isIndexPath(path) ? yield* indexedFiles(path, options) : singleFile(path);
@@ -261,7 +261,7 @@ function* findFiles(
   }
 }
 
-function* findCached(text: string, options: OpenCheckpointOptions): Steps<CheckpointFiles> {
+function* findCached(text: string, options: OpenCheckpointOptions): Work<CheckpointFiles> {
   const id = parseHubId(text);
   // Not an id either: Node's own error says that nothing is there.
   if (id === null) return yield* findFiles(text, options);

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
-import type { Steps } from '../../platform/io/steps.js';
+import type { Work } from '../../work/work.js';
 import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import { isComponentName, MAX_COMPONENTS, wayInto } from '../shards/pipeline-files.js';
@@ -25,7 +25,7 @@ export function* pipelineError(
   folder: string,
   label: string,
   pathTo: PathTo,
-): Steps<SafetensorsError | undefined> {
+): Work<SafetensorsError | undefined> {
   const names = yield* namesIn(folder);
   if (!names.includes(PIPELINE_FILE)) return undefined;
   const components: string[] = [];
@@ -56,7 +56,7 @@ export interface FoundModel {
  * Models of a pipeline, by the paths of their folders or files in it; each is opened in the preferred way, or with the
  * variant where its folder has one.
  */
-export function* modelsOf(folder: string, wanted?: string): Steps<FoundModel[]> {
+export function* modelsOf(folder: string, wanted?: string): Work<FoundModel[]> {
   const models: FoundModel[] = [];
   const names = (yield* namesIn(folder)).filter(isComponentName);
   for (const name of names.slice(0, MAX_COMPONENTS)) {
@@ -79,7 +79,7 @@ function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): s
 }
 
 /** Lists the names in a folder; empty for other paths and unreadable folders. */
-export function* namesIn(folder: string): Steps<string[]> {
+export function* namesIn(folder: string): Work<string[]> {
   try {
     return (yield* lastingNames(folder)).sort();
   } catch {

@@ -1,7 +1,7 @@
 /** One open file of a checkpoint, whatever its format. */
 
 import type { FileContents } from '../../header/file-contents.js';
-import type { TransferOptions } from '../../platform/transfer/transfer.js';
+import type { TransferOptions } from '../../work/transfer.js';
 import { SafetensorsFile } from '../file.js';
 
 /** The interface of an open file of another format. */

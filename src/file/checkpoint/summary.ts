@@ -1,6 +1,6 @@
 /** Summarizes a checkpoint by the headers of its shards and the `config.json` beside them. */
 
-import { runSync } from '../../platform/io/steps.js';
+import { runSync } from '../../work/work.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
 import { readJsonBeside } from '../json-beside.js';
 import type { LazyShards } from './lazy-shards.js';

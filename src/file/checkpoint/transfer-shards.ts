@@ -1,9 +1,9 @@
 /** Fetches from several shards one after the other, with one progress and one abort. */
 
-import { forEachInSlices } from '../../header/json/slices.js';
-import { runAsync, type Steps } from '../../platform/io/steps.js';
-import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { forEachYielding } from '../../work/items.js';
+import { Transfer, type TransferOptions } from '../../work/transfer.js';
+import { runAsync, type Work } from '../../work/work.js';
 import type { Shard } from './shard.js';
 
 /** A tensor in its open shard. */
@@ -25,9 +25,9 @@ export interface ShardWork {
 }
 
 /** Plans what to fetch for some tensors, by shard; each tensor once, even under several names. */
-export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Steps<ShardWork[]> {
+export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Work<ShardWork[]> {
   const lengthsByFile = new Map<Shard, Map<string, number>>();
-  yield* forEachInSlices(places.values(), ({ file, name, byteLength }) => {
+  yield* forEachYielding(places.values(), ({ file, name, byteLength }) => {
     const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
     lengthsByFile.set(file, lengths.set(name, byteLength));
   });
@@ -41,11 +41,11 @@ export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Steps<Shard
  * Moves every shard's tensors by `move`, in this order. A shard uses all the threads that transfers
  * may use: several shards at once would not be faster.
  */
-export async function transferShards<Work extends Pick<ShardWork, 'byteLength'>>(
-  works: readonly Work[],
+export async function transferShards<Task extends Pick<ShardWork, 'byteLength'>>(
+  works: readonly Task[],
   options: TransferOptions,
   requireOpen: () => void,
-  move: (work: Work, options: TransferOptions) => Promise<void>,
+  move: (work: Task, options: TransferOptions) => Promise<void>,
 ): Promise<void> {
   const totalBytes = works.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const transfer = new Transfer(totalBytes, options, requireOpen);
@@ -87,9 +87,9 @@ export async function readPlaces(
 function* tensorsAt(
   places: ReadonlyMap<string, TensorInFile>,
   read: ReadonlyMap<Shard, ReadonlyMap<string, Tensor>>,
-): Steps<Map<string, Tensor>> {
+): Work<Map<string, Tensor>> {
   const tensors = new Map<string, Tensor>();
-  yield* forEachInSlices(places, ([wanted, { file, name }]) => {
+  yield* forEachYielding(places, ([wanted, { file, name }]) => {
     tensors.set(wanted, read.get(file)?.get(name) as Tensor);
   });
   return tensors;

@@ -2,7 +2,7 @@
 
 import { basename } from 'node:path';
 import type { Header } from '../../header/header.js';
-import { here, runAsync, type Steps } from '../../platform/io/steps.js';
+import { immediate, runAsync, type Work } from '../../work/work.js';
 import { SafetensorsFile } from '../file.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
@@ -43,8 +43,8 @@ export interface VerifiableSource {
  */
 export function* verifyHeaders(
   { index, path, shards }: CheckpointFiles,
-  headerOf: (shard: number) => Steps<Header>,
-): Steps<CheckpointProblem[]> {
+  headerOf: (shard: number) => Work<Header>,
+): Work<CheckpointProblem[]> {
   const check = new IndexCheck(index, basename(path));
   for (let shard = 0; shard < shards.length; shard++) {
     try {
@@ -98,9 +98,9 @@ export async function verifyShards(
   throw new VerificationError(report.problems, path, code, report);
 }
 
-function headersOf(shards: LazyShards<Shard>): (shard: number) => Steps<Header> {
+function headersOf(shards: LazyShards<Shard>): (shard: number) => Work<Header> {
   return (shard) =>
-    here(() => SafetensorsFile.contentOf(shards.open(shard) as SafetensorsFile).header);
+    immediate(() => SafetensorsFile.contentOf(shards.open(shard) as SafetensorsFile).header);
 }
 
 /** The open safetensors files of a checkpoint that have not changed, with the names that the index has for them. */

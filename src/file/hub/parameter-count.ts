@@ -5,8 +5,9 @@
 
 import type { Dtype } from '../../header/dtype.js';
 import type { FileContents } from '../../header/file-contents.js';
-import { SLICE_SIZE, type Slices } from '../../header/json/slices.js';
 import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
+import type { Work } from '../../work/work.js';
+import { ITEMS_PER_YIELD } from '../../work/yielding.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
 
@@ -128,13 +129,13 @@ export function* parametersByDtype(
   shards: readonly CountedTensors[],
   index: CheckpointIndex | null,
   quantization: Quantization | null,
-): Slices<Map<Dtype, number>> {
+): Work<Map<Dtype, number>> {
   const multiplier = multiplierOver(shards, index, usable(quantization, shards));
   const counts = new Map<Dtype, number>();
   for (const { header } of shards) {
-    // Entries are numbers in columns: there are no items for `forEachInSlices`.
+    // Entries are numbers in columns: there are no items for `forEachYielding`.
     for (let entry = 0; entry < header.size; entry++) {
-      if (entry % SLICE_SIZE === 0) yield;
+      if (entry % ITEMS_PER_YIELD === 0) yield;
       const dtype = header.dtype(entry);
       const parameters = tensorParameters(header, entry, dtype, multiplier);
       if (parameters !== null) counts.set(dtype, (counts.get(dtype) ?? 0) + parameters);

@@ -4,9 +4,10 @@ import { HEAD_BYTE_LENGTH, likeness } from '../../header/foreign-formats.js';
 import { ObjectKeys } from '../../header/json/duplicate-keys.js';
 import { CLOSE_BRACE, COLON, JsonReader, OPEN_BRACE, QUOTE } from '../../header/json/reader.js';
 import { skipValue } from '../../header/json/skip.js';
-import { SLICE_SIZE, type Slices } from '../../header/json/slices.js';
 import { compareStrings, compareTexts, decodeString } from '../../header/json/strings.js';
 import type { TextKind } from '../../header/json/utf8.js';
+import type { Work } from '../../work/work.js';
+import { ITEMS_PER_YIELD } from '../../work/yielding.js';
 import { checkShardName } from './shard-paths.js';
 
 /** Most shards that are accepted: looking for each of them on the disk must not take minutes. */
@@ -64,7 +65,7 @@ export class IndexParser {
   }
 
   /** Reads the whole index; repeated names are all kept. */
-  *parse(): Slices<void> {
+  *parse(): Work<void> {
     const reader = this.reader;
     reader.skipByteOrderMark();
     if (reader.peek() !== OPEN_BRACE) this.#failStart();
@@ -85,7 +86,7 @@ export class IndexParser {
     this.shardOf = this.shardOf.slice(0, this.size);
   }
 
-  *#readMember(key: number): Slices<void> {
+  *#readMember(key: number): Work<void> {
     const reader = this.reader;
     const isKey = (bytes: Uint8Array): boolean => compareStrings(reader.bytes, key, bytes, 0) === 0;
     const first = reader.peek();
@@ -116,7 +117,7 @@ export class IndexParser {
     if (repeated !== -1) this.failRepeated(repeated);
   }
 
-  *#readWeightMap(): Slices<void> {
+  *#readWeightMap(): Work<void> {
     const reader = this.reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object as "weight_map"');
     this.size = 0;
@@ -125,7 +126,7 @@ export class IndexParser {
 
   /** Reads some entries; returns whether there are more. */
   #readSlice(): boolean {
-    for (let read = 0; read < SLICE_SIZE; read++) if (!this.#readEntry()) return false;
+    for (let read = 0; read < ITEMS_PER_YIELD; read++) if (!this.#readEntry()) return false;
     return true;
   }
 

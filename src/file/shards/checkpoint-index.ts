@@ -11,9 +11,10 @@ import { hashString, processHashKey } from '../../header/json/key-hash.js';
 import { NameTable } from '../../header/json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../../header/json/reader.js';
 import { skipValue } from '../../header/json/skip.js';
-import { inOneGo, SLICE_SIZE, type Slices } from '../../header/json/slices.js';
 import { SortedNames } from '../../header/json/sorted-names.js';
 import { decodeString } from '../../header/json/strings.js';
+import { runSync, type Work } from '../../work/work.js';
+import { ITEMS_PER_YIELD } from '../../work/yielding.js';
 import { IndexParser } from './checkpoint-index-parser.js';
 import { deltaIndex, incompleteModelError } from './incomplete-models.js';
 
@@ -57,14 +58,14 @@ export function parseCheckpointIndex(
   json: Uint8Array,
   options: ParseIndexOptions = {},
 ): CheckpointIndex {
-  return inOneGo(indexSlices(json, options));
+  return runSync(parseIndexYielding(json, options));
 }
 
-/** As {@link parseCheckpointIndex}, slice by slice. */
-export function* indexSlices(
+/** As {@link parseCheckpointIndex}, as work that yields. */
+export function* parseIndexYielding(
   json: Uint8Array,
   options: ParseIndexOptions,
-): Slices<CheckpointIndex> {
+): Work<CheckpointIndex> {
   checkIndexByteLength(json.length, options);
   const parser = new IndexParser(json, options.path, options.shardExtension);
   yield* parser.parse();
@@ -78,14 +79,14 @@ export function* indexSlices(
 }
 
 /** The table of unsorted names; refuses duplicates. */
-function* nameTableOf(parser: IndexParser): Slices<NameTable> {
+function* nameTableOf(parser: IndexParser): Work<NameTable> {
   const { reader, nameAt, size } = parser;
   const nameHash = new Uint32Array(size);
   const names = new NameTable(reader.bytes, nameAt, nameHash, size);
   const hashKey = processHashKey(reader.bytes.length);
-  // Entries are numbers in columns: there are no items for `forEachInSlices`.
+  // Entries are numbers in columns: there are no items for `forEachYielding`.
   for (let entry = 0; entry < size; entry++) {
-    if (entry % SLICE_SIZE === 0) yield;
+    if (entry % ITEMS_PER_YIELD === 0) yield;
     reader.at = (nameAt[entry] as number) - 1;
     nameHash[entry] = hashString(reader, reader.readString(), hashKey);
     if (names.add(entry) !== -1) parser.failRepeated(nameAt[entry] as number);

@@ -7,8 +7,9 @@ import { argumentRangeError } from '../../errors/arguments.js';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../../header/dtype.js';
 import { compareCodePoints } from '../../header/json/code-point-order.js';
-import { filterInSlices, forEachInSlices, type Slices } from '../../header/json/slices.js';
 import { elementCountOf } from '../../header/tensor-spec.js';
+import { filterYielding, forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 
 /**
  * What to do with tensors that share memory.
@@ -58,7 +59,7 @@ const SHOWN_ITEMS = 5;
  * Says which tensors to write. Of several names for one tensor the first by code points is kept; with
  * `dedupe` and `'order'` that of the first tensor. Lists of names are sorted by code points. Memory without
  * bytes is never shared; tensors without elements share none except in the mode `python`. Takes as long as
- * sorting the tensors, in slices; those of one memory are sorted in one go.
+ * sorting the tensors; those of one memory are sorted without yielding.
  *
  * @throws SafetensorsError `SAFETENSORS_SHARED_TENSORS` in the modes `error` and `python`
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown mode or dtype
@@ -67,14 +68,14 @@ export function* planSharing(
   tensors: readonly TensorMemory[],
   mode: SharedMode,
   firstBy: FirstBy = 'name',
-): Slices<SharingPlan> {
+): Work<SharingPlan> {
   if (!MODES.includes(mode)) throw argumentRangeError('shared', `one of ${MODES.join(', ')}`, mode);
   if (mode === 'error') yield* refuseShared(tensors);
   const dropped = new Map<string, string>();
   if (mode === 'python') yield* dropAsPython(tensors, dropped);
   const overlaps: string[][] = [];
   if (mode === 'dedupe') {
-    const touching = yield* filterInSlices(tensors, hasElements);
+    const touching = yield* filterYielding(tensors, hasElements);
     for (const extents of yield* extentsByStorage(touching)) {
       yield;
       const written = yield* dropAliases(extents, firstBy, dropped);
@@ -89,17 +90,17 @@ function* dropAliases(
   extents: readonly Extent[],
   firstBy: FirstBy,
   dropped: Map<string, string>,
-): Slices<Extent[]> {
+): Work<Extent[]> {
   if (extents.length === 1) return [...extents];
   const aliases = new Map<string, Extent[]>();
-  yield* forEachInSlices(extents, (extent) => {
+  yield* forEachYielding(extents, (extent) => {
     const key = aliasKeyOf(extent.memory);
     const equal = aliases.get(key);
     if (equal === undefined) aliases.set(key, [extent]);
     else equal.push(extent);
   });
   const written: Extent[] = [];
-  yield* forEachInSlices(aliases.values(), (equal) => {
+  yield* forEachYielding(aliases.values(), (equal) => {
     const names = sortedNames(equal);
     const kept = (firstBy === 'name' ? names[0] : equal[0]?.memory.name) as string;
     record(names, kept, dropped);
@@ -121,8 +122,8 @@ function aliasKeyOf({ byteOffset, dtype, shape, strides }: TensorMemory): string
   return `${byteOffset} ${dtype} ${shape} ${steps}`;
 }
 
-function* refuseShared(tensors: readonly TensorMemory[]): Slices<void> {
-  const storages = yield* extentsByStorage(yield* filterInSlices(tensors, hasElements));
+function* refuseShared(tensors: readonly TensorMemory[]): Work<void> {
+  const storages = yield* extentsByStorage(yield* filterYielding(tensors, hasElements));
   const shared: string[][] = [];
   for (const extents of storages) {
     yield;
@@ -134,10 +135,7 @@ function* refuseShared(tensors: readonly TensorMemory[]): Slices<void> {
   );
 }
 
-function* dropAsPython(
-  tensors: readonly TensorMemory[],
-  dropped: Map<string, string>,
-): Slices<void> {
+function* dropAsPython(tensors: readonly TensorMemory[], dropped: Map<string, string>): Work<void> {
   const uncovered: string[][] = [];
   for (const extents of yield* extentsByStorage(tensors)) {
     yield;
@@ -191,9 +189,9 @@ interface Extent {
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown dtype
  */
-function* extentsByStorage(tensors: readonly TensorMemory[]): Slices<Iterable<Extent[]>> {
+function* extentsByStorage(tensors: readonly TensorMemory[]): Work<Iterable<Extent[]>> {
   const storages = new Map<unknown, Extent[]>();
-  yield* forEachInSlices(tensors, (memory) => {
+  yield* forEachYielding(tensors, (memory) => {
     if (memory.storageByteLength === 0) return;
     const extent = memoryExtent(memory);
     const extents = storages.get(memory.storage);

@@ -3,10 +3,11 @@
 import type { Dtype } from '../../header/dtype.js';
 import type { FileContents } from '../../header/file-contents.js';
 import type { Header } from '../../header/header.js';
-import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { utf8Text } from '../../header/json/utf8.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
+import { mapYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 
 /** The facts of one tensor, without its bytes. */
 export interface TensorInfo {
@@ -59,8 +60,8 @@ export function* tensorEntries(
   contents: FileContents,
   file: string,
   entries: Iterable<number>,
-): Slices<TensorEntry[]> {
-  return yield* mapInSlices(entries, (entry) => {
+): Work<TensorEntry[]> {
+  return yield* mapYielding(entries, (entry) => {
     const { dtype, shape, dataOffsets } = tensorInfo(contents, entry);
     const byteLength = tensorByteLength({ dtype, shape });
     const name = contents.name(entry);
@@ -87,7 +88,7 @@ export interface ShardHeader {
  *
  * @param file the name of the file
  */
-export function* shardHeader(header: Header, file: string): Slices<ShardHeader> {
+export function* shardHeader(header: Header, file: string): Work<ShardHeader> {
   const text = yield* utf8Text(header.json);
   const { dataStart, metadata } = header;
   const tensors = yield* tensorEntries(header, file, Array(header.size).keys());

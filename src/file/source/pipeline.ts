@@ -1,7 +1,7 @@
 /** A pipeline of diffusers: several models by their folders, local or remote. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
-import type { TransferOptions } from '../../platform/transfer/transfer.js';
+import type { TransferOptions } from '../../work/transfer.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
 import {

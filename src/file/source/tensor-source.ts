@@ -1,8 +1,8 @@
 /** The interface that all open handles share, whatever the format and wherever the files are. */
 
 import type { OptionNames } from '../../errors/arguments.js';
-import type { TransferOptions } from '../../platform/transfer/transfer.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import type { TransferOptions } from '../../work/transfer.js';
 import type { TensorEntry } from './facts.js';
 
 /** Options of {@link TensorSource.tensors}. */

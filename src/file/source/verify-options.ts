@@ -5,7 +5,7 @@ import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
   type TransferOptions,
-} from '../../platform/transfer/transfer.js';
+} from '../../work/transfer.js';
 
 /** Options of `verify()` of checkpoints. */
 export interface VerifyBytesOptions extends TransferOptions {

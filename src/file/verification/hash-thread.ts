@@ -1,7 +1,7 @@
 /** A SHA-256 that grows on a thread of its own, from memory that both threads see. */
 
 import { Worker } from 'node:worker_threads';
-import { cut } from '../../tensor/pieces.js';
+import { cut } from '../../work/byte-ranges.js';
 
 /** The program of the thread. Text, so that bundles need no second file. */
 const PROGRAM = `

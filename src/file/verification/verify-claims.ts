@@ -4,12 +4,8 @@ import { realpathSync } from 'node:fs';
 import { quoteName } from '../../errors/errors.js';
 import type { Header } from '../../header/header.js';
 import { SUMS_KEY } from '../../header/tensor-sums.js';
-import { runAsync } from '../../platform/io/steps.js';
-import {
-  Transfer,
-  type TransferOptions,
-  totalByteLength,
-} from '../../platform/transfer/transfer.js';
+import { Transfer, type TransferOptions, totalByteLength } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 import { cachedSha256 } from '../cache/cache-layout.js';
 import type { FilePlace } from '../file.js';
 import { isOfFile, problemOf } from '../shards/verification-error.js';

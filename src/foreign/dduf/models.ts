@@ -26,9 +26,9 @@ import {
   readBytesOf,
   readFully,
 } from '../../platform/io/opened-file.js';
-import { runSync, type Steps } from '../../platform/io/steps.js';
 import type { FileBackedStorage } from '../../platform/storage/file-backed.js';
 import { openStorage, type StorageOptions } from '../../platform/storage/open.js';
+import { runSync, type Work } from '../../work/work.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { fileReader, readStart } from '../open-file.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
@@ -148,7 +148,7 @@ function filesOf(
     throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: place });
   }
   const shards = names.map((shard) => ({ name: shard, path: `${path}/${folder}${shard}` }));
-  const readBeside = (name: string): Steps<FileBeside | undefined> =>
+  const readBeside = (name: string): Work<FileBeside | undefined> =>
     readSmall(archive, folder + name);
   return { path: place, index, shards, passedOver: [], readBeside };
 }
@@ -159,7 +159,7 @@ function parseIndex(bytes: Uint8Array, path: string): CheckpointIndex {
 }
 
 /** Reads a small file within the archive; undefined when there is none. */
-function* readSmall(archive: ReadArchive, name: string): Steps<FileBeside | undefined> {
+function* readSmall(archive: ReadArchive, name: string): Work<FileBeside | undefined> {
   const entry = archive.entries.get(name);
   if (entry === undefined) return undefined;
   const file = yield* openSame(archive);
@@ -180,7 +180,7 @@ function* openPart(
   { name, begin, end }: ArchiveEntry,
   isIndexed: boolean,
   options: PartOptions,
-): Steps<SafetensorsFile> {
+): Work<SafetensorsFile> {
   const file = yield* openSame(archive);
   let storage: FileBackedStorage | undefined;
   try {
@@ -204,7 +204,7 @@ function* openPart(
 }
 
 /** Opens the archive to read all of its bytes by position. The caller closes it. Throws FileChangedError. */
-export function* openWhole(archive: ReadArchive): Steps<FileBackedStorage> {
+export function* openWhole(archive: ReadArchive): Work<FileBackedStorage> {
   const file = yield* openSame(archive);
   try {
     return yield* openStorage(file, archive.start, { storage: 'read' });
@@ -215,7 +215,7 @@ export function* openWhole(archive: ReadArchive): Steps<FileBackedStorage> {
 }
 
 /** Opens the archive, which must still be the one whose directory was read. Throws FileChangedError. */
-function* openSame({ path, byteLength, mtimeNs }: ReadArchive): Steps<OpenedFile> {
+function* openSame({ path, byteLength, mtimeNs }: ReadArchive): Work<OpenedFile> {
   const file = yield* openRegularFile(path, path);
   if (file.byteLength === byteLength && file.mtimeNs === mtimeNs) return file;
   yield* closeOwn(file);

@@ -12,8 +12,8 @@ import {
 } from '../../file/shards/verification-report.js';
 import type { PipelineBytes } from '../../file/source/pipeline.js';
 import type { ClaimingFile, ComparedFiles } from '../../file/verification/verify-claims.js';
-import { runAsync } from '../../platform/io/steps.js';
-import { type TransferOptions, totalByteLength } from '../../platform/transfer/transfer.js';
+import { type TransferOptions, totalByteLength } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 import { verifyEntries } from '../checksums.js';
 import { type ArchivedModels, openWhole } from './models.js';
 

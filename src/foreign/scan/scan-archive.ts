@@ -3,7 +3,7 @@
 import { crc32 } from 'node:zlib';
 import { FormatError } from '../../errors/errors.js';
 import { describeContainer } from '../../header/foreign-formats.js';
-import { cut } from '../../tensor/pieces.js';
+import { cut } from '../../work/byte-ranges.js';
 import { isNpy } from '../numpy/npy-header.js';
 import { mayRun } from '../pickle/scan.js';
 import { inflateStart, readEntry, requireCrc32 } from '../read-entry.js';

@@ -1,8 +1,8 @@
 /** A tensor in a file of another format. */
 
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
-import type { FileRange } from '../../tensor/pieces.js';
 import { MadeStorage, type StorageBytes } from '../../tensor/storage/made.js';
+import type { FileRange } from '../../work/byte-ranges.js';
 
 /**
  * The facts of a tensor before its bytes are read: name, dtype and shape, its bytes in the form of safetensors, and,

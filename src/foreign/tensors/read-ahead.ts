@@ -3,10 +3,10 @@
  * nearly as much as a long one.
  */
 
-import type { Steps } from '../../platform/io/steps.js';
+import type { Work } from '../../work/work.js';
 
 /** Fills `target` with the bytes from `position` on, in short steps between which other work may run. */
-export type StepFill = (target: Uint8Array, position: number) => Steps<void>;
+export type StepFill = (target: Uint8Array, position: number) => Work<void>;
 
 /**
  * Longest block. Each block of a transposed matrix reads all its rows, which is the price of little memory.
@@ -36,7 +36,7 @@ export function readAhead(fill: StepFill, byteLength: number, units: readonly nu
   let first = 0;
   let end = 0;
 
-  const makeBlock = function* (at: number, wanted: number): Steps<Block | undefined> {
+  const makeBlock = function* (at: number, wanted: number): Work<Block | undefined> {
     const begin = at - (at % itemByteLength);
     const longest = Math.min(MAX_BLOCK_BYTE_LENGTH, GROWTH * (at - first));
     const unit = units.find((length) => length <= longest) ?? itemByteLength;

@@ -1,8 +1,6 @@
 /** Makes any window of a strided tensor's bytes in C order, with few reads where the storage has no memory. */
 
-import type { Steps } from '../../platform/io/steps.js';
 import { gather, ONCE } from '../../tensor/gather.js';
-import { CACHED_BYTE_LENGTH, cut } from '../../tensor/pieces.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import {
@@ -14,6 +12,8 @@ import {
   stridedCopy,
   windowOf,
 } from '../../tensor/strided-copy.js';
+import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
+import type { Work } from '../../work/work.js';
 import { readAhead, type StepFill } from './read-ahead.js';
 import type { TensorLayout } from './tensor-layout.js';
 
@@ -82,7 +82,7 @@ function isScattered({ loops, runByteLength }: StridedCopy): boolean {
   );
 }
 
-function* copyPiece(held: StorageBytes, piece: CopyPiece, target: Uint8Array): Steps<void> {
+function* copyPiece(held: StorageBytes, piece: CopyPiece, target: Uint8Array): Work<void> {
   const { storage, begin: start } = held;
   const { copy, targetByteOffset } = piece;
   if (isReading(storage)) {
@@ -118,7 +118,7 @@ function* readStrided(
   { runByteLength, loops, byteOffset: position }: StridedCopy,
   target: Uint8Array,
   to: number,
-): Steps<void> {
+): Work<void> {
   const bySteps = loops.toSorted((a, b) => a.from - b.from);
   // The inner loops with neighbouring rounds make a stretch, which is read as a whole. Unlike `nearByteLength` of
   // `remote/fetch-plan`, which goes by nesting, this goes by strides; a stretch fits into the processor's cache.

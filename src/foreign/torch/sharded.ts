@@ -9,7 +9,7 @@ import { missingTensor } from '../../file/shards/checkpoint-index-check.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { isOfFile, problemOf } from '../../file/shards/verification-error.js';
 import type { CheckpointProblem } from '../../file/shards/verification-report.js';
-import { runSync } from '../../platform/io/steps.js';
+import { runSync } from '../../work/work.js';
 import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
 

@@ -1,6 +1,6 @@
 /** Strict UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF. */
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../../errors/errors.js';
-import type { Slices } from './slices.js';
+import type { Work } from '../../work/work.js';
 
 /** The noun for a text in messages, and the codes of its errors. */
 export interface TextKind {
@@ -113,7 +113,7 @@ export function describeByte(
 const DECODED_BYTE_LENGTH = 2 ** 20;
 
 /** Decodes a text whose bytes were checked. */
-export function* utf8Text(bytes: Uint8Array): Slices<string> {
+export function* utf8Text(bytes: Uint8Array): Work<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   let text = '';
   for (let begin = 0; begin < bytes.length; begin += DECODED_BYTE_LENGTH) {

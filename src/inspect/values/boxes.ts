@@ -1,7 +1,7 @@
 /** Cuts an array into boxes. */
 
 import { elementCountOf } from '../../header/tensor-spec.js';
-import { cut } from '../../tensor/pieces.js';
+import { cut } from '../../work/byte-ranges.js';
 
 /** Consecutive boxes of at most `maxElements` elements. */
 export function* boxesOf(

@@ -8,14 +8,14 @@ import {
 } from '../../errors/arguments.js';
 import type { FormatError } from '../../errors/errors.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
-import { turnWhenDue } from '../../header/json/turns.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
   Transfer,
   type TransferOptions,
-} from '../../platform/transfer/transfer.js';
-import type { Tensor } from '../../tensor/tensor.js';
+} from '../../work/transfer.js';
+import { yieldIfDue } from '../../work/yielding.js';
 import { compareTensors, type TensorDifference } from './difference.js';
 
 /** Tensors of one side to read together: few requests, and little memory. */
@@ -254,7 +254,7 @@ export async function haveSameBytes(
   for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
     if (!areEqual(chunk, others.next().value as Uint8Array)) return false;
     transfer.advance(chunk.length);
-    await turnWhenDue();
+    await yieldIfDue();
     options.signal?.throwIfAborted();
   }
   return true;

@@ -1,10 +1,10 @@
 /** Compares the values of two tensors of one shape. */
 
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
-import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
 import type { LogicalTensor } from '../../quantized/logical-tensor.js';
-import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
 import { factorOf, isOrdinarySum, LOWEST_LEVEL, levelOf, raised } from './scaled.js';
 import { alikeWindows, requireTensor, type SliceableTensor } from './tensor-values.js';
 

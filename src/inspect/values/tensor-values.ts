@@ -2,12 +2,12 @@
 
 import { argumentTypeError } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
-import { turnWhenDue } from '../../header/json/turns.js';
 import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
-import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
 import type { LogicalTensor } from '../../quantized/logical-tensor.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { Transfer, type TransferOptions } from '../../work/transfer.js';
+import { yieldIfDue } from '../../work/yielding.js';
 import { boxesOf } from './boxes.js';
 import { isByteSized, valueNumbers } from './numbers.js';
 
@@ -86,7 +86,7 @@ export async function* alikeWindows(
     yield window;
     const { length } = window.values[0] as ArrayLike<number>;
     transfer.advance((byteLength * length) / valueCount);
-    await turnWhenDue();
+    await yieldIfDue();
     signal?.throwIfAborted();
   }
   transfer.finish();

@@ -1,8 +1,8 @@
 /** Frees descriptors and addresses of closed files, and of files dropped without `close()`, when they run out. */
 
+import type { Work } from '../../work/work.js';
 import { addon } from '../addon/addon.js';
 import { giveUpSpares } from './spare-descriptors.js';
-import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
 /** Errors of a process without free descriptors or addresses. */
@@ -12,7 +12,7 @@ const NONE_LEFT: readonly string[] = ['EMFILE', 'ENOMEM'];
  * Runs `open`. Without free descriptors or addresses, collects garbage to free those of dropped files and tries once
  * more; then frees those that closed files can spare.
  */
-export function* retryWithoutDropped<Result>(open: () => Steps<Result>): Steps<Result> {
+export function* retryWithoutDropped<Result>(open: () => Work<Result>): Work<Result> {
   try {
     return yield* open();
   } catch (error) {

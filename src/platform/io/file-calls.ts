@@ -1,4 +1,4 @@
-/** Calls of `node:fs` as steps: on this thread, or on the thread pool. */
+/** Calls of `node:fs` as work: on this thread, or on the thread pool. */
 
 import {
   access,
@@ -23,10 +23,15 @@ import {
   unlinkSync,
 } from 'node:fs';
 import process from 'node:process';
+import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { call, type Work } from '../../work/work.js';
+import { provideYield } from '../../work/yielding.js';
 import { closeAsync, type ReadFile, readAsync, readHere } from './pool-calls.js';
-import { type Steps, step } from './steps.js';
 import { hasCode, namingFile } from './system-errors.js';
+
+// Loaded on first use: importing the package must load no module of Node.
+provideYield(() => setImmediate());
 
 /** Deno's `node:fs` knows only descriptors that it has opened itself, on the same thread. */
 export const IS_DENO: boolean = process.versions['deno'] !== undefined;
@@ -41,8 +46,8 @@ export const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
 const NO_LINK: readonly string[] = ['EINVAL', 'UNKNOWN'];
 
 /** Opens a file; the caller closes the descriptor with `closeFile`. */
-export function openPath(path: string | Buffer, flags: number): Steps<number> {
-  return step({
+export function openPath(path: string | Buffer, flags: number): Work<number> {
+  return call({
     sync: () => openSync(path, flags),
     async: () => promisify(open)(path, flags),
     isKept: true,
@@ -50,8 +55,8 @@ export function openPath(path: string | Buffer, flags: number): Steps<number> {
 }
 
 /** Closes a descriptor after reading, as `closeQuietly`. */
-export function closeFile(fd: number): Steps<void> {
-  return step({
+export function closeFile(fd: number): Work<void> {
+  return call({
     sync: () => closeQuietly(fd),
     async: () => closeAsync(fd).catch(() => {}),
     isKept: true,
@@ -89,8 +94,8 @@ export function removeQuietly(path: string | Buffer): void {
 }
 
 /** Returns the current facts of a descriptor's file. */
-export function statOpened(file: ReadFile): Steps<BigIntStats> {
-  return step({
+export function statOpened(file: ReadFile): Work<BigIntStats> {
+  return call({
     sync: () => statsOf(file),
     async: async () => {
       try {
@@ -117,20 +122,20 @@ export function readOnce(
   target: Uint8Array,
   length: number,
   position: number,
-): Steps<number> {
-  return step({
+): Work<number> {
+  return call({
     sync: () => readHere(file, target, length, position),
     async: async () => (await readAsync(file, target, 0, length, position)).bytesRead,
   });
 }
 
 /** Returns the facts of a path, with links followed. */
-export function statPath(path: string | Buffer): Steps<Stats> {
-  return step({ sync: () => statSync(path), async: () => promisify(stat)(path) });
+export function statPath(path: string | Buffer): Work<Stats> {
+  return call({ sync: () => statSync(path), async: () => promisify(stat)(path) });
 }
 
 /** As above; undefined for a missing path. */
-export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
+export function* statAnything(path: string | Buffer): Work<Stats | undefined> {
   try {
     return yield* statPath(path);
   } catch (error) {
@@ -140,9 +145,9 @@ export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
 }
 
 /** Returns the facts of a path, or of the link at it; undefined for a missing path. */
-export function* statLink(path: string): Steps<Stats | undefined> {
+export function* statLink(path: string): Work<Stats | undefined> {
   try {
-    return yield* step({ sync: () => lstatSync(path), async: () => promisify(lstat)(path) });
+    return yield* call({ sync: () => lstatSync(path), async: () => promisify(lstat)(path) });
   } catch (error) {
     if (hasCode(error, NOTHING_THERE)) return undefined;
     throw error;
@@ -150,9 +155,9 @@ export function* statLink(path: string): Steps<Stats | undefined> {
 }
 
 /** Returns the target of the link at a path; undefined without a link. */
-export function* linkAt(path: string): Steps<string | undefined> {
+export function* linkAt(path: string): Work<string | undefined> {
   try {
-    return yield* step({
+    return yield* call({
       sync: () => readlinkSync(path),
       async: () => promisify(readlink)(path),
     });
@@ -171,19 +176,19 @@ export function systemRealpath(): typeof realpathSync.native {
 }
 
 /** Returns the real path. */
-export function realPath(path: string): Steps<string> {
+export function realPath(path: string): Work<string> {
   const onPool = process.platform === 'win32' ? realpath : realpath.native;
-  return step({ sync: () => systemRealpath()(path), async: () => promisify(onPool)(path) });
+  return call({ sync: () => systemRealpath()(path), async: () => promisify(onPool)(path) });
 }
 
 /** Lists the names in a folder. */
-export function listFolder(path: string): Steps<string[]> {
-  return step({ sync: () => readdirSync(path), async: () => promisify(readdir)(path) });
+export function listFolder(path: string): Work<string[]> {
+  return call({ sync: () => readdirSync(path), async: () => promisify(readdir)(path) });
 }
 
 /** Whether a path exists; false also when the system gives no answer. */
-export function exists(path: string): Steps<boolean> {
-  return step({
+export function exists(path: string): Work<boolean> {
+  return call({
     sync: () => existsSync(path),
     async: () =>
       promisify(access)(path).then(

@@ -5,9 +5,9 @@
  */
 
 import { writeSync } from 'node:fs';
-import type { FileRange } from '../../tensor/pieces.js';
+import type { FileRange } from '../../work/byte-ranges.js';
 import { addon } from '../addon/addon.js';
-import { withoutFirst } from '../transfer/byte-views.js';
+import { withoutFirst } from './byte-views.js';
 import { cutShort } from './opened-file.js';
 import { type ReadFile, readAsync, writevAsync } from './pool-calls.js';
 import { aboutFile, hasCode, systemError } from './system-errors.js';

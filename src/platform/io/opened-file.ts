@@ -5,12 +5,12 @@
 
 import { type BigIntStats, constants, type StatsBase } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
+import type { Work } from '../../work/work.js';
 import { retryWithoutDropped } from './dropped-files.js';
 import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
 import type { GivenDescriptor } from './paths.js';
 import type { ReadFile } from './pool-calls.js';
 import type { FileIdentity } from './spare-descriptors.js';
-import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
 /** The facts that `requireRegularFile` needs. */
@@ -63,7 +63,7 @@ export function* openRegularFile(
   path: string | Buffer,
   label: string,
   flag: number = constants.O_RDONLY,
-): Steps<OpenedFile> {
+): Work<OpenedFile> {
   const fd = yield* openWithoutWaiting(path, label, flag);
   try {
     const stats = yield* statOpened({ fd, path: label });
@@ -80,7 +80,7 @@ export function* openRegularFile(
  *
  * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's `EBADF`
  */
-export function* borrowFile({ fd, label, handle }: GivenDescriptor): Steps<OpenedFile> {
+export function* borrowFile({ fd, label, handle }: GivenDescriptor): Work<OpenedFile> {
   const stats = yield* statOpened({ fd, path: label });
   requireRegularFile(stats, label);
   const { dev, ino, mtimeNs } = stats;
@@ -89,11 +89,11 @@ export function* borrowFile({ fd, label, handle }: GivenDescriptor): Steps<Opene
 }
 
 /** Closes the descriptor of a file that was only read, unless it is the caller's. */
-export function* closeOwn({ fd, borrowed }: OpenedFile): Steps<void> {
+export function* closeOwn({ fd, borrowed }: OpenedFile): Work<void> {
   if (borrowed === undefined) yield* closeFile(fd);
 }
 
-function* openWithoutWaiting(path: string | Buffer, label: string, flag: number): Steps<number> {
+function* openWithoutWaiting(path: string | Buffer, label: string, flag: number): Work<number> {
   try {
     // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
     return yield* retryWithoutDropped(() => openPath(path, flag | (constants.O_NONBLOCK ?? 0)));
@@ -105,7 +105,7 @@ function* openWithoutWaiting(path: string | Buffer, label: string, flag: number)
 }
 
 /** Reads from `position` into the start of `target`. Returns the bytes read, 0 at the file's end. */
-export type ReadBytes = (target: Uint8Array, position: number) => Steps<number>;
+export type ReadBytes = (target: Uint8Array, position: number) => Work<number>;
 
 /** Reads through the descriptor. */
 export function readBytesOf(file: ReadFile): ReadBytes {
@@ -153,7 +153,7 @@ export function* readFully(
   target: Uint8Array,
   position: number,
   path: string | undefined,
-): Steps<void> {
+): Work<void> {
   let done = 0;
   while (done < target.byteLength) {
     const count = yield* read(target.subarray(done), position + done);

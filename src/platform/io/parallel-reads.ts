@@ -1,9 +1,10 @@
 /** Reads many ranges of a file, each into its own buffer: in large pieces, several at a time. */
 
 import { allocate } from '../../errors/out-of-memory.js';
-import { type FileRange, merge, Slots } from '../../tensor/pieces.js';
-import { MAX_VIEWS, withoutFirst } from '../transfer/byte-views.js';
-import type { Transfer } from '../transfer/transfer.js';
+import { type FileRange, merge } from '../../work/byte-ranges.js';
+import { Slots } from '../../work/slots.js';
+import type { Transfer } from '../../work/transfer.js';
+import { MAX_VIEWS, withoutFirst } from './byte-views.js';
 import { cutShort } from './opened-file.js';
 import { type ReadFile, readvAsync } from './pool-calls.js';
 

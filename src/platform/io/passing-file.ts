@@ -6,7 +6,7 @@
 import { constants, open } from 'node:fs';
 import { promisify } from 'node:util';
 import { allocate } from '../../errors/out-of-memory.js';
-import { type ByteRange, cut } from '../../tensor/pieces.js';
+import { type ByteRange, cut } from '../../work/byte-ranges.js';
 import { loadAddon, type Mapping } from '../addon/load.js';
 import { closeQuietly, IS_DENO } from './file-calls.js';
 import { cutShort } from './opened-file.js';

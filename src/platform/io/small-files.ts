@@ -4,6 +4,7 @@
  */
 
 import { constants } from 'node:fs';
+import { runAsync, type Work } from '../../work/work.js';
 import {
   closeFile,
   closeQuietly,
@@ -14,11 +15,10 @@ import {
 } from './file-calls.js';
 import { writeViews } from './file-writes.js';
 import { closeAsync, fsyncAsync, type ReadFile } from './pool-calls.js';
-import { runAsync, type Steps } from './steps.js';
 import { aboutFile } from './system-errors.js';
 
 /** Returns all bytes of an open file. */
-export function* readOpened(file: ReadFile): Steps<Buffer> {
+export function* readOpened(file: ReadFile): Work<Buffer> {
   const bytes = Buffer.alloc(Number((yield* statOpened(file)).size));
   let done = 0;
   while (done < bytes.length) {
@@ -30,7 +30,7 @@ export function* readOpened(file: ReadFile): Steps<Buffer> {
 }
 
 /** Returns all bytes of a file. */
-export function* readSmallFile(path: string): Steps<Buffer> {
+export function* readSmallFile(path: string): Work<Buffer> {
   const fd = yield* openPath(path, constants.O_RDONLY);
   try {
     return yield* readOpened({ fd, path });
@@ -40,7 +40,7 @@ export function* readSmallFile(path: string): Steps<Buffer> {
 }
 
 /** Returns all bytes of a file as text, one character per byte. */
-export function* readText(path: string): Steps<string> {
+export function* readText(path: string): Work<string> {
   return (yield* readSmallFile(path)).toString('latin1');
 }
 

@@ -1,9 +1,11 @@
 /** Writes many ranges of a file, from memory and from other files, in large pieces. */
 
 import { argumentRangeError } from '../../errors/arguments.js';
-import { cut, type FileRange, merge, type Part, type Piece, Slots } from '../../tensor/pieces.js';
-import { MAX_VIEWS } from '../transfer/byte-views.js';
-import type { PieceMover } from '../transfer/transfer.js';
+import { cut, type FileRange, merge, type Part, type Piece } from '../../work/byte-ranges.js';
+import { Slots } from '../../work/slots.js';
+import type { PieceMover } from '../../work/transfer.js';
+import { runSync } from '../../work/work.js';
+import { MAX_VIEWS } from './byte-views.js';
 import {
   type CopiedRange,
   copyRanges,
@@ -13,7 +15,6 @@ import {
 } from './file-writes.js';
 import { readBytesOf, readFully } from './opened-file.js';
 import type { ReadFile } from './pool-calls.js';
-import { runSync } from './steps.js';
 
 /**
  * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an

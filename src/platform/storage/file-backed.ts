@@ -5,8 +5,8 @@ import process from 'node:process';
 import { setImmediate } from 'node:timers';
 import { FileChangedError, FileClosedError } from '../../errors/errors.js';
 import type { BufferRange, LendingStorage, LentDescriptor } from '../../tensor/storage/storage.js';
+import { runSync } from '../../work/work.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
-import { runSync } from '../io/steps.js';
 
 /** The state of a file since its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | 'replaced' | { byteLength: number };

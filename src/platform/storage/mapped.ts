@@ -3,11 +3,11 @@
 import { FileChangedError } from '../../errors/errors.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import { type LentDescriptor, requireOpen } from '../../tensor/storage/storage.js';
+import { immediate, runSync } from '../../work/work.js';
 import type { Addon, Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
 import { closeQuietly, IS_DENO } from '../io/file-calls.js';
 import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-file.js';
-import { here, runSync } from '../io/steps.js';
 import { namingFile } from '../io/system-errors.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 
@@ -34,7 +34,7 @@ export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
   protected readonly read: ReadBytes = (target, position) =>
-    here(() => this.#named(() => this.#addon.readBytes(this.#mapping, position, target)));
+    immediate(() => this.#named(() => this.#addon.readBytes(this.#mapping, position, target)));
   readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
@@ -88,7 +88,8 @@ export class MappedStorage extends FileBackedStorage {
     requireOpen(this);
     if (IS_DENO) return this.#openAgain();
     const addon = this.#addon;
-    const duplicate = () => here(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
+    const duplicate = () =>
+      immediate(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
     const fd = runSync(retryWithoutDropped(duplicate));
     return { fd, giveBack: () => giveBack(addon, fd) };
   }

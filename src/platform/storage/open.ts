@@ -2,10 +2,10 @@
 
 import { argumentRangeError, type OptionNames, requireBoolean } from '../../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
+import { call, type Work } from '../../work/work.js';
 import { type Addon, type AddonUnavailable, loadAddon, type Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
 import { closeOwn, type OpenedFile } from '../io/opened-file.js';
-import { type Steps, step } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import type { FileBackedStorage } from './file-backed.js';
 import { MappedStorage } from './mapped.js';
@@ -73,7 +73,7 @@ export function* openStorage(
   file: OpenedFile,
   start: Uint8Array,
   options: StorageOptions,
-): Steps<FileBackedStorage> {
+): Work<FileBackedStorage> {
   if (options.storage === 'read') return new ReadStorage(file, start);
   const load = loadAddon();
   if (!('addon' in load)) return withoutMapping(file, start, options, load, undefined);
@@ -95,9 +95,9 @@ export function* openStorage(
 }
 
 /** Maps on this thread in both ways: that reads nothing, and takes less time than a call of the pool. */
-function map({ fd, byteLength, path }: OpenedFile, addon: Addon, guard: boolean): Steps<Mapping> {
+function map({ fd, byteLength, path }: OpenedFile, addon: Addon, guard: boolean): Work<Mapping> {
   const mapped = (): Mapping => addon.mapFile(fd, byteLength, guard, path);
-  return step({ sync: mapped, async: async () => mapped(), isKept: true });
+  return call({ sync: mapped, async: async () => mapped(), isKept: true });
 }
 
 function cutShortMeanwhile({ path }: OpenedFile, cause: unknown): FileChangedError {

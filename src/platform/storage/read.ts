@@ -4,6 +4,7 @@ import { FileChangedError, FileClosedError } from '../../errors/errors.js';
 import { allocate } from '../../errors/out-of-memory.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import type { LentDescriptor } from '../../tensor/storage/storage.js';
+import { runSync } from '../../work/work.js';
 import { closeQuietly, statsOf } from '../io/file-calls.js';
 import {
   type OpenedFile,
@@ -18,7 +19,6 @@ import {
   removeSpare,
   type SpareDescriptor,
 } from '../io/spare-descriptors.js';
-import { runSync } from '../io/steps.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 
 function closeDescriptor(descriptor: SpareDescriptor): void {

@@ -2,8 +2,8 @@
 
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { isLending, type Storage } from '../../tensor/storage/storage.js';
+import { runAsync } from '../../work/work.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
-import { runAsync } from '../io/steps.js';
 
 /**
  * Fills memory with the bytes from `begin` of a storage on. Bytes of a file are read on the thread pool; others

@@ -6,7 +6,8 @@
 import { QuantizationError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { dtypeOfOtherName } from '../../header/dtype-names.js';
-import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import { forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import { planFourBits } from './bitsandbytes.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
 import { planColumns } from './columns.js';
@@ -84,12 +85,12 @@ export function mayBeQuantized(
   return false;
 }
 
-/** Plans every tensor of a checkpoint, in slices: there may be a hundred thousand. Collects problems of single ones. */
+/** Plans every tensor of a checkpoint: there may be a hundred thousand. Collects problems of single ones. */
 export function* planCheckpoint(
   tensors: CheckpointTensors,
   configuration: Configuration,
   markers: Markers,
-): Slices<CheckpointPlan> {
+): Work<CheckpointPlan> {
   return yield* new Planner(tensors, configuration, markers).plan();
 }
 
@@ -110,9 +111,9 @@ class Planner {
     this.#markers = markers;
   }
 
-  *plan(): Slices<CheckpointPlan> {
+  *plan(): Work<CheckpointPlan> {
     const others: StoredTensor[] = [];
-    yield* forEachInSlices(this.#tensors, (tensor) => {
+    yield* forEachYielding(this.#tensors, (tensor) => {
       const weight =
         this.#markedWeight(tensor) ?? weightOf(tensor, this.#tensors, this.#configuration);
       if (weight === undefined) others.push(tensor);
@@ -120,7 +121,7 @@ class Planner {
     });
     this.#addMissingMarked();
     const plain: StoredTensor[] = [];
-    yield* forEachInSlices(others, (tensor) => {
+    yield* forEachYielding(others, (tensor) => {
       if (!this.#hideCompanion(tensor)) plain.push(tensor);
     });
     yield* this.#rejectForeignMembers();
@@ -129,7 +130,7 @@ class Planner {
     yield* this.#rejectUnknownCodes(plain);
     const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
     const hasScales = this.#hasScales();
-    yield* forEachInSlices(plain, (tensor) => {
+    yield* forEachYielding(plain, (tensor) => {
       const { name } = tensor;
       // A companion that came later has told that it is a weight.
       if (this.#hidden.has(name)) return;
@@ -187,12 +188,12 @@ class Planner {
    * Rejects quantized weights whose module has a tensor that the scheme does not know, and hides these tensors: they
    * are parts of a weight, whatever their dtype.
    */
-  *#rejectForeignMembers(): Slices<void> {
+  *#rejectForeignMembers(): Work<void> {
     if (this.#planned.size + this.#problems.size === 0) return;
     const isQuantized = (name: string): boolean =>
       this.#planned.has(name) || this.#problems.has(name);
     const foreign = new Map<string, { names: string[]; members: string[] }>();
-    yield* forEachInSlices(this.#tensors, ({ name }) => {
+    yield* forEachYielding(this.#tensors, ({ name }) => {
       if (this.#used.has(name) || isQuantized(name)) return;
       const found = foreignMember(name, isQuantized);
       if (found === null) return;
@@ -211,9 +212,9 @@ class Planner {
    * Rejects codes with floats called `scale` without a configuration: SDNQ's have no other name, and its configuration
    * alone declares whether they are rotated.
    */
-  *#rejectUndeclared(): Slices<void> {
+  *#rejectUndeclared(): Work<void> {
     if (this.#configuration.method !== null) return;
-    yield* forEachInSlices([...this.#planned.values()], ({ name, storedAs }) => {
+    yield* forEachYielding([...this.#planned.values()], ({ name, storedAs }) => {
       const scale = this.#tensors.find(storedAs['scale'] ?? '');
       if (scale === undefined || !/(?:^|\.)scale$/.test(scale.name) || !isFloatScale(scale)) return;
       const found = `the codes of ${JSON.stringify(scale.name)} may be rotated`;
@@ -222,15 +223,15 @@ class Planner {
   }
 
   /** Rejects quantized weights below a module that has a rotation: which of them it applies to is not known. */
-  *#rejectRotated(): Slices<void> {
+  *#rejectRotated(): Work<void> {
     if (this.#planned.size === 0) return;
     const rotations = new Map<string, string>();
-    yield* forEachInSlices(this.#tensors, (tensor) => {
+    yield* forEachYielding(this.#tensors, (tensor) => {
       const module = rotatedModule(tensor);
       if (module !== null) rotations.set(module, tensor.name);
     });
     if (rotations.size === 0) return;
-    yield* forEachInSlices([...this.#planned.keys()], (weight) => {
+    yield* forEachYielding([...this.#planned.keys()], (weight) => {
       const rotation = modulesOf(weight).find((module) => rotations.has(module));
       if (rotation === undefined) return;
       const found = JSON.stringify(rotations.get(rotation));
@@ -239,13 +240,13 @@ class Planner {
   }
 
   /** Rejects codes that no scheme claims and that have a scale or the like, and hides that. */
-  *#rejectUnknownCodes(plain: readonly StoredTensor[]): Slices<void> {
+  *#rejectUnknownCodes(plain: readonly StoredTensor[]): Work<void> {
     const codes = plain.filter(
       ({ name, dtype, shape }) => CODES.has(dtype) && shape.length > 1 && !this.#hidden.has(name),
     );
     if (codes.length === 0) return;
     const companions = new UnknownCompanions(this.#tensors);
-    yield* forEachInSlices(codes, ({ name, dtype }) => {
+    yield* forEachYielding(codes, ({ name, dtype }) => {
       const companion = companions.find(name);
       if (companion === undefined || this.#used.has(companion)) return;
       this.#hidden.add(name).add(companion);

@@ -3,8 +3,8 @@
  * tensor, so it is read once, and kept.
  */
 
-import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import { AWQ_NIBBLES, transpose, unpackAwq } from '../kernels/columns.js';
 import { subtractAndMultiply, subtractAndMultiplyByGroups } from '../kernels/grid.js';

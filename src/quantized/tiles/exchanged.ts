@@ -1,7 +1,7 @@
 /** Decodes MXFP4 of gpt-oss, expert by expert: the last two axes of each are exchanged. */
 
-import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { decodeExchanged, type Expert } from '../kernels/columns.js';
 import type { ExchangedLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { type Decoder, type Emit, type Reading, tileRows, whole } from './reading.js';

@@ -2,8 +2,8 @@
 
 import { DTYPES } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { decodeFlat, decodeNested } from '../kernels/flat.js';
 import { type FlatLayout, type LogicalPlan, matrixOf } from '../plan/logical-plan.js';
 import { type Decoder, type Emit, type Reading, tileRows, windowRows } from './reading.js';

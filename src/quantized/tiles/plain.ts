@@ -1,8 +1,8 @@
 /** Tensors that are not quantized, in the same tiles. */
 
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { matrixOf, type StoredTensor } from '../plan/logical-plan.js';
 import {
   type Decoder,

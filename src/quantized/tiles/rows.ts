@@ -2,8 +2,8 @@
 
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { toFloat32 } from '../../tensor/float32/kernels.js';
-import { cut } from '../../tensor/pieces.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import {
   type GridPart,

@@ -13,7 +13,7 @@ import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
   type TransferOptions,
-} from '../../platform/transfer/transfer.js';
+} from '../../work/transfer.js';
 import type { DryRun, MaybeDryRun } from '../../write/checkpoint/plan.js';
 import {
   LOCK_OPTIONS,

@@ -7,9 +7,9 @@ import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { FilenamePattern } from '../../file/shards/file-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
-import { runAsync, runSync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { TemporaryNames } from '../../platform/io/temporary-names.js';
+import { runAsync, runSync } from '../../work/work.js';
 import {
   FolderReplacement,
   NO_MODEL,

@@ -9,7 +9,7 @@ import {
 } from '../../file/shards/checkpoint-index.js';
 import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { runAsync } from '../../work/work.js';
 import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
 import type { HttpFile, KnownFile } from '../http-file.js';
 import type { RepositoryEntry } from '../hub-repository.js';

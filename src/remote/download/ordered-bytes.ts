@@ -1,6 +1,6 @@
 /** Fetches bytes of remote files in the order of the writer. */
 
-import { untilAborted } from '../../platform/transfer/until-aborted.js';
+import { untilAborted } from '../../work/until-aborted.js';
 import { withScope } from '../scope.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { piecesFrom } from './pieces.js';

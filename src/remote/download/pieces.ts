@@ -1,6 +1,6 @@
 /** Plans the requests for the bytes of a planned file, from some position on. */
 
-import { type FileRange, type MergeLimits, merge, type Part } from '../../tensor/pieces.js';
+import { type FileRange, type MergeLimits, merge, type Part } from '../../work/byte-ranges.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH } from '../fetch-plan.js';
 import type { RemoteFile } from '../remote-file.js';
 import type { Segment, WholeFile } from './wanted-file.js';

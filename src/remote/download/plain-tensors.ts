@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { FileBeside, TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { runAsync } from '../../work/work.js';
 import {
   type CastWeights,
   CONFIG_FILE,

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
-import { runAsync } from '../../platform/io/steps.js';
+import { runAsync } from '../../work/work.js';
 import { CONFIG_FILE, isCast, mismatchesIn } from '../../write/checkpoint/cast-config.js';
 import type { DequantizedTensor } from '../../write/checkpoint/dequantized-source.js';
 import { type CheckpointLayout, layOutCheckpoint } from '../../write/checkpoint/layout.js';

@@ -1,6 +1,6 @@
 /** Receives the files of a plan, a few at a time. */
 
-import { Slots } from '../../tensor/pieces.js';
+import { Slots } from '../../work/slots.js';
 import type { DownloadScope, ReceivedFile, WantedFile } from './wanted-file.js';
 
 /** Files at a time: small files are mostly latency, which overlaps; each file has its own memory for pieces. */

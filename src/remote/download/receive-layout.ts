@@ -1,8 +1,8 @@
 /** Receives a file of chosen tensors: the writer of checkpoints writes it from remote bytes. */
 
 import { statsOf } from '../../platform/io/file-calls.js';
-import { untilAborted } from '../../platform/transfer/until-aborted.js';
-import { Slots } from '../../tensor/pieces.js';
+import { Slots } from '../../work/slots.js';
+import { untilAborted } from '../../work/until-aborted.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { BorrowedFiles } from '../../write/save/source-files.js';
 import { type WritableLayout, writeLayout } from '../../write/save/tensor-writes.js';

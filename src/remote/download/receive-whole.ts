@@ -1,7 +1,7 @@
 /** Receives a file by one request for all of it, from a server that answers no ranges. */
 
 import { writeViews } from '../../platform/io/file-writes.js';
-import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { Transfer } from '../../work/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { HttpFile, KnownFile, WholeFileSink } from '../http-file.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';

@@ -3,7 +3,7 @@
 import { RemoteError } from '../../errors/errors.js';
 import { statsOf } from '../../platform/io/file-calls.js';
 import { writeViews } from '../../platform/io/file-writes.js';
-import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { Transfer } from '../../work/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { HttpFile } from '../http-file.js';
 import { fetchAhead } from './fetch-ahead.js';

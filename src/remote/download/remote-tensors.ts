@@ -5,12 +5,12 @@ import { CheckpointContents } from '../../file/shards/contents.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Header } from '../../header/header.js';
-import { mapInSlices, type Slices } from '../../header/json/slices.js';
 import { claimedSum } from '../../header/tensor-sums.js';
-import { here, runAsync } from '../../platform/io/steps.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
+import { mapYielding } from '../../work/items.js';
+import { immediate, runAsync, type Work } from '../../work/work.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
 import { summedFill } from '../../write/save/summed-fill.js';
@@ -119,7 +119,7 @@ export async function readRemoteTensors(
     path,
     files: [],
     table: null,
-    list: () => here(() => ({ ...names, tensors, unselectable: [] })),
+    list: () => immediate(() => ({ ...names, tensors, unselectable: [] })),
     metadataOf: (some = tensors) => {
       const used = new Set((some as readonly RemoteTensor[]).map(({ shard }) => shard.header));
       return { files: Array.from(used, ({ metadata }) => metadata), index: parsed };
@@ -199,18 +199,18 @@ async function chosenTensorsIn(
   return await runAsync(tensorsIn(shards, contents), signal);
 }
 
-function* tensorsIn(shards: ShardHeaders, contents: CheckpointContents): Slices<RemoteTensor[]> {
+function* tensorsIn(shards: ShardHeaders, contents: CheckpointContents): Work<RemoteTensor[]> {
   const found: RemoteTensor[][] = [];
   for (const number of shards.readNumbers) {
     const shard = shards.at(number);
     const { header } = shard;
-    const entries = yield* mapInSlices(contents.namesIn(number, header), (name) => {
+    const entries = yield* mapYielding(contents.namesIn(number, header), (name) => {
       const entry = header.find(name);
       if (entry === -1) throw contents.missing(number, name);
       return entry;
     });
     entries.sort((a, b) => a - b);
-    found.push(yield* mapInSlices(entries, (entry) => new RemoteTensor(shard, entry)));
+    found.push(yield* mapYielding(entries, (entry) => new RemoteTensor(shard, entry)));
   }
   return found.flat();
 }

@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { isCommit } from '../../file/hub/ids.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { readSmallFile, writeNewFile } from '../../platform/io/small-files.js';
-import { runAsync } from '../../platform/io/steps.js';
 import { makeTemporaryName, REPOSITORY_RECORD } from '../../platform/io/temporary-names.js';
+import { runAsync } from '../../work/work.js';
 import type { ReplacedFile } from '../../write/replacement/replaced-files.js';
 import type { Repository } from './target-options.js';
 

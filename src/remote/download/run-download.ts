@@ -8,7 +8,7 @@ import { usualFileNames } from '../../file/shards/file-choice.js';
 import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
 import {
   inLockedFolder,

@@ -6,7 +6,7 @@ import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-inde
 import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
 import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { HEAD_BYTE_LENGTH } from '../../header/foreign-formats.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { runAsync } from '../../work/work.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { requireInside } from '../found-file.js';
 import type { HttpFile } from '../http-file.js';

@@ -1,6 +1,6 @@
 /** A file to download: the places of its bytes, and the hash to check. */
 
-import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { Transfer } from '../../work/transfer.js';
 import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';

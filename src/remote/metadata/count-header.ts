@@ -4,7 +4,7 @@ import { argumentTypeError, requireString } from '../../errors/arguments.js';
 import { type CountedHeader, parametersByDtype } from '../../file/hub/parameter-count.js';
 import { quantizationOfSection } from '../../file/hub/quantization.js';
 import type { Dtype } from '../../header/dtype.js';
-import { inOneGo } from '../../header/json/slices.js';
+import { runSync } from '../../work/work.js';
 import { recordOf, type SafetensorsFileHeader, type SafetensorsTensorInfo } from './result.js';
 
 /**
@@ -33,7 +33,7 @@ export function computeNumOfParamsByDtypeSingleFile(
   const shards = [{ name: '', header: new RecordedHeader(header) }];
   const quantization =
     quantConfig === undefined ? null : quantizationOfSection(quantConfig, expertDtype);
-  return recordOf(inOneGo(parametersByDtype(shards, null, quantization)));
+  return recordOf(runSync(parametersByDtype(shards, null, quantization)));
 }
 
 function requireObject(name: string, value: unknown): void {

@@ -2,7 +2,7 @@
 
 import { RemoteError } from '../../errors/errors.js';
 import type { HubSettings } from '../../file/hub/settings.js';
-import { inTurns } from '../../header/json/slices.js';
+import { runAsync } from '../../work/work.js';
 import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
@@ -31,7 +31,7 @@ import {
   type ReadIndex,
   type ReadModel,
   type ReadShard,
-  resultSlices,
+  resultYielding,
   type SafetensorsParseFromRepo,
 } from './result.js';
 
@@ -78,7 +78,7 @@ export async function parseRemote(
         readModel(opening, signal),
         isCounted ? readingConfig() : undefined,
       ]);
-      return await inTurns(resultSlices(model, isCounted ? { config } : null), signal);
+      return await runAsync(resultYielding(model, isCounted ? { config } : null), signal);
     } catch (error) {
       // Opening already removes secrets from its errors.
       const opened = await opening.catch(() => undefined);
@@ -96,7 +96,7 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
     return { name, header, record: headerRecord(header) };
   };
   const convertIndex = async (): Promise<ReadIndex | null> =>
-    index === null ? null : { index, record: await inTurns(indexRecord(index), signal) };
+    index === null ? null : { index, record: await runAsync(indexRecord(index), signal) };
   const [readShards, readIndex] = await Promise.all([
     Promise.all(names.map(readShard)),
     convertIndex(),

@@ -12,7 +12,8 @@ import { quantizationOf } from '../../file/hub/quantization.js';
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { Header } from '../../header/header.js';
-import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import { forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 
 /** A tensor's description in a header. */
 export interface SafetensorsTensorInfo {
@@ -120,10 +121,10 @@ export interface Counting {
 }
 
 /** The result for a model; with `counting` it has counts. */
-export function* resultSlices(
+export function* resultYielding(
   model: ReadModel,
   counting: Counting | null,
-): Slices<SafetensorsParseFromRepo> {
+): Work<SafetensorsParseFromRepo> {
   const { index, shards, filepaths } = model;
   if (index === null) {
     const { record: header } = shards[0] as ReadShard;
@@ -139,7 +140,7 @@ function* countsOf(
   { index, shards }: ReadModel,
   counting: Counting | null,
   metadata: SafetensorsMetadata | null | undefined,
-): Slices<Pick<Counts, 'parameterCount' | 'parameterTotal'>> {
+): Work<Pick<Counts, 'parameterCount' | 'parameterTotal'>> {
   if (counting === null) return {};
   const counts = yield* parametersByDtype(
     shards,
@@ -169,7 +170,7 @@ export function headerRecord(header: Header): SafetensorsFileHeader {
 }
 
 /** An index as objects. */
-export function* indexRecord(index: CheckpointIndex): Slices<SafetensorsIndexJson> {
+export function* indexRecord(index: CheckpointIndex): Work<SafetensorsIndexJson> {
   const { dtype } = index;
   const metadata = metadataRecord(index);
   const weightMap = yield* weightMapRecord(index);
@@ -193,12 +194,12 @@ function metadataRecord(index: CheckpointIndex): SafetensorsMetadata | null {
   return scalars.length === 0 ? null : (recordOf(scalars) as SafetensorsMetadata);
 }
 
-function* weightMapRecord(index: CheckpointIndex): Slices<Record<string, string> | null> {
+function* weightMapRecord(index: CheckpointIndex): Work<Record<string, string> | null> {
   if (index.size > MAX_WEIGHT_MAP_ENTRIES) return null;
   const names = index.names();
   const map: Record<string, string> = Object.create(null);
   let length = 0;
-  yield* forEachInSlices(names.entries(), ([entry, name]) => {
+  yield* forEachYielding(names.entries(), ([entry, name]) => {
     const shard = index.shards[index.shardOf(entry)] as string;
     length += name.length + shard.length;
     map[name] = shard;

@@ -2,7 +2,7 @@
 
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { whenAborted } from '../../platform/transfer/abort-listeners.js';
+import { whenAborted } from '../../work/abort-listeners.js';
 import type { PlacedAnswer, PlacedRequest } from '../receiver.js';
 import { PlacedBody } from './placed-body.js';
 import {

@@ -6,7 +6,7 @@ import { openShards } from '../../file/checkpoint/open.js';
 import { SafetensorsFile } from '../../file/file.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { readJsonBeside } from '../../file/json-beside.js';
-import { runAsync, type Steps } from '../../platform/io/steps.js';
+import { runAsync, type Work } from '../../work/work.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
 import { parseRemote } from '../metadata/parse.js';
 import {
@@ -14,7 +14,7 @@ import {
   headerRecord,
   indexRecord,
   type ReadShard,
-  resultSlices,
+  resultYielding,
   type SafetensorsParseFromRepo,
 } from '../metadata/result.js';
 
@@ -63,7 +63,7 @@ function isLocal(source: unknown): source is string | URL {
   return isUrl(source) && source.protocol === 'file:';
 }
 
-function* parseLocal(source: string | URL, isCounted: boolean): Steps<SafetensorsParseFromRepo> {
+function* parseLocal(source: string | URL, isCounted: boolean): Work<SafetensorsParseFromRepo> {
   const shards = yield* openShards(source, {});
   try {
     const { index, path, shards: files } = shards.files;
@@ -76,7 +76,7 @@ function* parseLocal(source: string | URL, isCounted: boolean): Steps<Safetensor
     const filepaths = index === null ? [path] : [path, ...files.map((file) => file.path)];
     const counting = isCounted ? { config: yield* readJsonBeside({ path }, 'config.json') } : null;
     const readIndex = index === null ? null : { index, record: yield* indexRecord(index) };
-    return yield* resultSlices({ index: readIndex, shards: read, filepaths }, counting);
+    return yield* resultYielding({ index: readIndex, shards: read, filepaths }, counting);
   } finally {
     shards.close({});
   }

@@ -4,6 +4,7 @@
  */
 
 import { DTYPES, type Dtype } from '../../header/dtype.js';
+import { cut } from '../../work/byte-ranges.js';
 import { encodeBF16, encodeSmallFloat } from './encode.js';
 import { SMALL_FLOATS } from './small-floats.js';
 import { convertToFloat32 } from './to-float32.js';
@@ -61,10 +62,9 @@ export function castInTypeScript(
   const values = new Float32Array(Math.min(count, BLOCK_LENGTH));
   const patterns = new (targetBytes === 2 ? Uint16Array : Uint8Array)(values.length);
   let tooLarge = 0;
-  // A loop of its own: `cut` of tensor/pieces is above this folder.
-  for (let first = 0; first < count; first += BLOCK_LENGTH) {
-    const length = Math.min(BLOCK_LENGTH, count - first);
-    const part = bytes.subarray(first * sourceBytes, (first + length) * sourceBytes);
+  for (const { begin, end } of cut(0, count, BLOCK_LENGTH)) {
+    const length = end - begin;
+    const part = bytes.subarray(begin * sourceBytes, end * sourceBytes);
     const block = values.subarray(0, length);
     convertToFloat32(from, part, block);
     const words = new Int32Array(values.buffer, 0, length);
@@ -74,7 +74,7 @@ export function castInTypeScript(
     const encoded = to === 'F32' ? block : patterns.subarray(0, length);
     if (to !== 'F32') tooLarge += encode(from, to, words, encoded as typeof patterns);
     const encodedBytes = new Uint8Array(encoded.buffer, 0, length * targetBytes);
-    output.set(encodedBytes, first * targetBytes);
+    output.set(encodedBytes, begin * targetBytes);
   }
   return tooLarge;
 }

@@ -3,7 +3,7 @@
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { isFloat32Array, plainFloat32Array } from '../../errors/brand-checks.js';
 import type { Dtype } from '../../header/dtype.js';
-import { nextTurn } from '../../header/json/turns.js';
+import { yieldNow } from '../../work/yielding.js';
 import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
@@ -78,7 +78,7 @@ export async function convertOnPool(
   const kernels = provided();
   if (kernels !== undefined) return kernels.convertAsync(dtype, bytes, output);
   convertToFloat32(dtype, bytes, output);
-  await nextTurn();
+  await yieldNow();
 }
 
 /** As {@link cast}, on a thread of the pool if there are kernels, under the terms of `convertOnPool`. */
@@ -91,7 +91,7 @@ export async function castOnPool(
   const kernels = provided();
   if (kernels !== undefined) return await kernels.castAsync(from, to, bytes, output);
   const tooLarge = castInTypeScript(from, to, bytes, output);
-  await nextTurn();
+  await yieldNow();
   return tooLarge;
 }
 

@@ -6,6 +6,7 @@
  */
 
 import { DTYPES, type Dtype } from '../../header/dtype.js';
+import { cut } from '../../work/byte-ranges.js';
 import { decodeSmallFloat, SMALL_FLOATS } from './small-floats.js';
 
 /**
@@ -66,9 +67,8 @@ export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float3
   }
   const block = new Uint8Array(Math.min(WIDENED_LENGTH, bytes.length));
   const valuesPerByte = output.length / bytes.length;
-  // A loop of its own: `cut` of tensor/pieces is above this folder.
-  for (let begin = 0; begin < bytes.length; begin += WIDENED_LENGTH) {
-    const part = bytes.subarray(begin, begin + WIDENED_LENGTH);
+  for (const { begin, end } of cut(0, bytes.length, WIDENED_LENGTH)) {
+    const part = bytes.subarray(begin, end);
     block.set(part);
     const first = begin * valuesPerByte;
     const last = first + part.length * valuesPerByte;

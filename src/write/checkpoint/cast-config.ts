@@ -6,9 +6,9 @@ import { QuantizationError } from '../../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { Dtype } from '../../header/dtype.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
-import { runSync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { castConfig } from '../../quantized/plan/plain-config.js';
+import { runSync } from '../../work/work.js';
 import type { SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 

@@ -3,12 +3,12 @@
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
-import { mapInSlices } from '../../header/json/slices.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { DequantizedCheckpoint } from '../../quantized/dequantized.js';
 import { LogicalTensor } from '../../quantized/logical-tensor.js';
 import { MARKERS_KEY } from '../../quantized/plan/markers.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
+import { mapYielding } from '../../work/items.js';
 import type { MadePayload } from '../input/tensor-input.js';
 import { selectionSource, type Unselectable } from '../selection/select.js';
 import { TOTAL_PARAMETERS } from '../selection/total-parameters.js';
@@ -58,7 +58,7 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
     readBeside: source.readBeside,
     table: null,
     *list() {
-      const tensors = (yield* mapInSlices(stored.tensors, tensorOf)).flat();
+      const tensors = (yield* mapYielding(stored.tensors, tensorOf)).flat();
       const unselectable = model.problems.map((problem): Unselectable<TensorInfo> => {
         const name = problem.tensor as string;
         const info = byName.get(name)?.info ?? { dtype, shape: [], dataOffsets: [0, 0] };

@@ -2,13 +2,13 @@
 
 import { join } from 'node:path';
 import type { OptionNames } from '../../errors/arguments.js';
+import { limit, Slots } from '../../work/slots.js';
 import {
   TRANSFER_OPTIONS,
   Transfer,
   type TransferOptions,
   totalByteLength,
-} from '../../platform/transfer/transfer.js';
-import { limit, Slots } from '../../tensor/pieces.js';
+} from '../../work/transfer.js';
 import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { LOCK_OPTIONS, type LockOptions } from '../replacement/locks.js';
 import type { ReplacedFile } from '../replacement/replaced-files.js';

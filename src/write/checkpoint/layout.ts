@@ -18,7 +18,8 @@ import {
   splitByteLengths,
 } from '../../file/shards/split.js';
 import { layOut, type MetadataInput } from '../../header/header-writer.js';
-import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import { forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import type { Payload, WriteEntry } from '../input/tensor-input.js';
 import type { SaveSyncOptions } from '../save/save.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
@@ -82,7 +83,7 @@ export interface TensorTable<Layout = WritableLayout> {
  *
  * @throws InvalidTensorError for a name given twice
  */
-export function* tableOf(entries: readonly AnyEntry[]): Slices<TensorTable> {
+export function* tableOf(entries: readonly AnyEntry[]): Work<TensorTable> {
   yield* requireNamesOnce(entries);
   const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
   return {
@@ -128,7 +129,7 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   tensors: TensorTable<Layout>,
   options: CheckpointLayoutOptions & Pick<SaveSyncOptions, 'checksums'>,
   metadataOf: (split: SplitSummary) => Metadata,
-): Slices<CheckpointLayout<Metadata, Layout>> {
+): Work<CheckpointLayout<Metadata, Layout>> {
   const pattern = layoutPattern(options);
   const { checksums = false } = options;
   requireBoolean('checksums', checksums);
@@ -203,9 +204,9 @@ function requireIndexLength(byteLength: number): void {
 }
 
 /** Throws InvalidTensorError for a name given twice, even when split into two files. */
-function* requireNamesOnce(entries: readonly AnyEntry[]): Slices<void> {
+function* requireNamesOnce(entries: readonly AnyEntry[]): Work<void> {
   const names = new Set<string>();
-  yield* forEachInSlices(entries, ({ name }) => {
+  yield* forEachYielding(entries, ({ name }) => {
     if (names.has(name)) refuseTensor('expected every name once, found it twice', name);
     names.add(name);
   });

@@ -8,7 +8,7 @@ import { hasWeightsExtension, SHARD_EXTENSION } from '../../file/shards/shard-pa
 import { closeQuietly, systemRealpath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { requireTransferOptions } from '../../platform/transfer/transfer.js';
+import { requireTransferOptions } from '../../work/transfer.js';
 import { isOpenedAt } from '../replacement/exchange.js';
 import { syncMade } from '../replacement/folder-sync.js';
 import { makeInnerFolders } from '../replacement/inner-paths.js';

@@ -7,10 +7,10 @@ import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { BesidePlace } from '../../file/json-beside.js';
 import type { FileBeside } from '../../file/source/facts.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
-import { runSync } from '../../platform/io/steps.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { plainConfig } from '../../quantized/plan/plain-config.js';
 import type { CastTarget } from '../../tensor/float32/cast.js';
+import { runSync } from '../../work/work.js';
 import type { SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import {

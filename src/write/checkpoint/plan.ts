@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { parseStart } from '../../header/header.js';
-import { runSync } from '../../platform/io/steps.js';
+import { runSync } from '../../work/work.js';
 import type { OwnFiles, ReplacedFile } from '../replacement/replaced-files.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { CheckpointLayout } from './layout.js';

@@ -8,7 +8,7 @@ import { type BigIntStats, lstatSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSmallFile, writeNewFile } from '../../platform/io/small-files.js';
-import { runSync } from '../../platform/io/steps.js';
+import { runSync } from '../../work/work.js';
 
 /** Longest record to read: of some 100,000 files. */
 const MAX_RECORD_BYTE_LENGTH = 2 ** 24;

@@ -3,8 +3,8 @@
 import { basename, join } from 'node:path';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
-import { runAsync } from '../../platform/io/steps.js';
-import type { TransferOptions } from '../../platform/transfer/transfer.js';
+import type { TransferOptions } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';

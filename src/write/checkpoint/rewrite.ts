@@ -5,7 +5,7 @@ import { basename, dirname } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { usualFileNames } from '../../file/shards/file-choice.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
-import { runAsync } from '../../platform/io/steps.js';
+import { runAsync } from '../../work/work.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
 import { identityOf } from '../replacement/exchange.js';
 import { requireNotInUse } from '../replacement/in-use.js';

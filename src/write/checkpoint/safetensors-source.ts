@@ -8,10 +8,10 @@ import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
-import { mapInSlices, type Slices } from '../../header/json/slices.js';
-import { runAsync } from '../../platform/io/steps.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
-import { limit, Slots } from '../../tensor/pieces.js';
+import { mapYielding } from '../../work/items.js';
+import { limit, Slots } from '../../work/slots.js';
+import { runAsync, type Work } from '../../work/work.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
@@ -115,9 +115,9 @@ function* listOf(
   table: SourceTensors,
   { files, index }: SourceMetadata,
   path: string,
-): Slices<ListedTensors<TensorInfo>> {
+): Work<ListedTensors<TensorInfo>> {
   const names = new Set<string>();
-  const tensors = yield* mapInSlices(table.byteLengths.keys(), (number) => {
+  const tensors = yield* mapYielding(table.byteLengths.keys(), (number) => {
     const tensor = new HeaderTensor(table, number);
     names.add(tensor.name);
     return tensor;

@@ -15,7 +15,7 @@ import {
 } from '../../file/shards/shared-tensors.js';
 import { type Dtype, requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
-import { runSync } from '../../platform/io/steps.js';
+import { runSync } from '../../work/work.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import {
   WRITE_OPTIONS,

@@ -12,14 +12,9 @@ import {
 } from '../../file/shards/shared-tensors.js';
 import type { SplitSummary } from '../../file/shards/split.js';
 import type { Dtype } from '../../header/dtype.js';
-import {
-  filterInSlices,
-  forEachInSlices,
-  mapInSlices,
-  type Slices,
-} from '../../header/json/slices.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import type { Steps } from '../../platform/io/steps.js';
+import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
 import { filePayloadFill } from '../save/summed-fill.js';
 import { CastMemory, castFill } from '../selection/cast-bytes.js';
@@ -68,7 +63,7 @@ export interface SelectedTensors<Info extends SelectableInfo> {
 export function* selectTensors<Info extends SelectableInfo>(
   source: CheckpointSource<Info>,
   choices: Choices<Info>,
-): Steps<SelectedTensors<Info>> {
+): Work<SelectedTensors<Info>> {
   const { shared, metadata: given } = choices;
   const { table } = source;
   if (table !== null && selectsAll(choices.selection)) {
@@ -92,18 +87,18 @@ export function* selectTensors<Info extends SelectableInfo>(
   const selection = new Selection<Info>(choices.selection, listed);
   const selected = yield* selection.of(listed.tensors, listed.unselectable);
   const taken = new Set<string>();
-  yield* forEachInSlices(selected, ({ tensor }) => void taken.add(tensor.name));
-  const leftOut = yield* filterInSlices(listed.names(), (name) => !taken.has(name));
+  yield* forEachYielding(selected, ({ tensor }) => void taken.add(tensor.name));
+  const leftOut = yield* filterYielding(listed.names(), (name) => !taken.has(name));
   const overflowed = new Map<string, number>();
   const entries = yield* selectedEntries(selected, overflowed);
   // The report does not list copies.
   const memories = shared === 'copy' ? [] : yield* memoriesOf(selected);
   const { dropped, overlaps } = yield* planSharing(memories, shared, 'order');
   const isKept = ({ name }: { readonly name: string }): boolean => !dropped.has(name);
-  const kept = yield* filterInSlices(selected, isKept);
-  const tensors = yield* mapInSlices(kept, ({ tensor }) => tensor);
+  const kept = yield* filterYielding(selected, isKept);
+  const tensors = yield* mapYielding(kept, ({ tensor }) => tensor);
   const floatDtypes = new Set<Dtype>();
-  yield* forEachInSlices(kept, ({ dtype }) => {
+  yield* forEachYielding(kept, ({ dtype }) => {
     if (FLOAT.test(dtype)) floatDtypes.add(dtype);
   });
   const metadata = selectedMetadata(
@@ -111,7 +106,7 @@ export function* selectTensors<Info extends SelectableInfo>(
     yield* selection.metadataOf(selected),
   );
   return {
-    table: yield* tableOf(yield* filterInSlices(entries, isKept)),
+    table: yield* tableOf(yield* filterYielding(entries, isKept)),
     tensors,
     dropped,
     overlaps,
@@ -126,7 +121,7 @@ export function* selectTensors<Info extends SelectableInfo>(
 function* selectedEntries(
   selected: readonly Selected<SourceTensor>[],
   overflowed: Map<string, number>,
-): Slices<AnyEntry[]> {
+): Work<AnyEntry[]> {
   const memory = new CastMemory();
   const entryOf = ({ tensor, name, dtype, cast }: Selected<SourceTensor>): AnyEntry => {
     const { shape } = tensor.info;
@@ -137,7 +132,7 @@ function* selectedEntries(
     const fill = castFill(made.fill, cast, memory, counterOf(overflowed, name));
     return { name, dtype, shape, byteLength, payload: { ...made, fill } };
   };
-  return yield* mapInSlices(selected, entryOf);
+  return yield* mapYielding(selected, entryOf);
 }
 
 /** Turns bytes of a file into a payload that fills buffers. */
@@ -147,7 +142,7 @@ function madeOf(payload: FilePayload | MadePayload, byteLength: number): MadePay
 }
 
 /** Cast tensors share bytes only with tensors cast to the same dtype. */
-function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Slices<TensorMemory[]> {
+function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Work<TensorMemory[]> {
   const storages = new Map<unknown, Map<Dtype, object>>();
   const storageOf = (storage: unknown, to: Dtype): object => {
     const casts = storages.get(storage) ?? new Map<Dtype, object>();
@@ -156,7 +151,7 @@ function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Slices<Tensor
     casts.set(to, cast);
     return cast;
   };
-  return yield* mapInSlices(selected, ({ tensor: { memory }, name, cast }) => {
+  return yield* mapYielding(selected, ({ tensor: { memory }, name, cast }) => {
     const storage = cast === null ? memory.storage : storageOf(memory.storage, cast.to);
     return { ...memory, name, storage };
   });

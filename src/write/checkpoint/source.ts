@@ -4,7 +4,7 @@ import type { BesidePlace } from '../../file/json-beside.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { Dtype } from '../../header/dtype.js';
-import type { Steps } from '../../platform/io/steps.js';
+import type { Work } from '../../work/work.js';
 import type { FilePayload, MadePayload } from '../input/tensor-input.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionSource, Unselectable } from '../selection/select.js';
@@ -39,7 +39,7 @@ export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
   /** All tensors unchanged, without an object each; null when the source has no such table. */
   readonly table: TensorTable | null;
   /** Lists all tensors one by one. */
-  list(): Steps<ListedTensors<Info>>;
+  list(): Work<ListedTensors<Info>>;
   /** Metadata of the index and of the files with these tensors (all by default); null for formats without metadata. */
   metadataOf(tensors?: readonly SourceTensor<Info>[]): SourceMetadata | null;
   /** Checks the bytes of tensors about to be written, unless the writing itself checks them. */

@@ -5,7 +5,7 @@ import { requireLimits } from '../../foreign/limits.js';
 import { TORCH_LIMITS } from '../../foreign/torch/open.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { requireTransferOptions } from '../../platform/transfer/transfer.js';
+import { requireTransferOptions } from '../../work/transfer.js';
 import { WRITE_OPTIONS, type WriteCheckpointOptions } from '../checkpoint/execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';

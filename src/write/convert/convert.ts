@@ -24,7 +24,7 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { pathText } from '../../platform/io/paths.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
-import { requireTransferOptions } from '../../platform/transfer/transfer.js';
+import { requireTransferOptions } from '../../work/transfer.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,

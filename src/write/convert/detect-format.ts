@@ -21,8 +21,8 @@ import { firstEntryName } from '../../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../../header/foreign-formats.js';
 import { formatOfParts } from '../../header/foreign-names.js';
 import { pathText } from '../../platform/io/paths.js';
-import { runSync } from '../../platform/io/steps.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
+import { runSync } from '../../work/work.js';
 
 /** The result of {@link detectFormat}. */
 export interface DetectedFormat {

@@ -27,9 +27,9 @@ import {
 import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
 import { systemRealpath } from '../../platform/io/file-calls.js';
-import { runAsync, runSync } from '../../platform/io/steps.js';
-import { totalByteLength } from '../../platform/transfer/transfer.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
+import { totalByteLength } from '../../work/transfer.js';
+import { runAsync, runSync } from '../../work/work.js';
 import {
   findOtherFiles,
   isOtherName,

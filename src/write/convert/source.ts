@@ -5,8 +5,8 @@ import type { ArchiveContent } from '../../foreign/checksums.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import type { Dtype } from '../../header/dtype.js';
-import { forEachInSlices, mapInSlices } from '../../header/json/slices.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
+import { forEachYielding, mapYielding } from '../../work/items.js';
 import type { CheckpointSource, SourceTensor } from '../checkpoint/source.js';
 import { selectionSource } from '../selection/select.js';
 import { SourceBytes } from './source-bytes.js';
@@ -66,15 +66,15 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
     root,
     table: null,
     *list() {
-      const tensors = yield* mapInSlices(source.tensors, tensorOf);
-      const unselectable = yield* mapInSlices(source.problems, (problem) => ({
+      const tensors = yield* mapYielding(source.tensors, tensorOf);
+      const unselectable = yield* mapYielding(source.problems, (problem) => ({
         name: problem.tensor as string,
         info: { dtype: null, shape: [] },
         problem,
       }));
       const names = new Set<string>();
       for (const some of [tensors, unselectable]) {
-        yield* forEachInSlices<{ readonly name: string }>(some, ({ name }) => void names.add(name));
+        yield* forEachYielding<{ readonly name: string }>(some, ({ name }) => void names.add(name));
       }
       return { ...selectionSource(names, null, path), tensors, unselectable };
     },

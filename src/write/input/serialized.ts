@@ -3,8 +3,8 @@
 import { argumentRangeError } from '../../errors/arguments.js';
 import { allocate } from '../../errors/out-of-memory.js';
 import { type HeaderOptions, type Layout, layOut } from '../../header/header-writer.js';
-import { cut } from '../../tensor/pieces.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
+import { cut } from '../../work/byte-ranges.js';
 import type {
   FilePayload,
   MemoryPayload,

@@ -4,7 +4,7 @@ import { argumentTypeError } from '../../errors/arguments.js';
 import { isAsyncIterable, isIterable } from '../../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../../errors/errors.js';
 import type { TensorFacts } from '../../header/tensor-spec.js';
-import { itemsUntilAborted, untilAborted } from '../../platform/transfer/until-aborted.js';
+import { itemsUntilAborted, untilAborted } from '../../work/until-aborted.js';
 import { givenBytes, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 
 /** Pieces of a tensor's bytes, in order, of any length. */

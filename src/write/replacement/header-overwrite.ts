@@ -11,7 +11,7 @@ import { fsyncAsync } from '../../platform/io/pool-calls.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { headerBackupOf, makeTemporaryName } from '../../platform/io/temporary-names.js';
 import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
-import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { Transfer } from '../../work/transfer.js';
 import { syncFolder } from './folder-sync.js';
 import type { ReplacementTarget } from './target.js';
 

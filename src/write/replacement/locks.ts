@@ -10,7 +10,7 @@ import { argumentRangeError, argumentTypeError, type OptionNames } from '../../e
 import { SafetensorsError } from '../../errors/errors.js';
 import { addon } from '../../platform/addon/addon.js';
 import { hasCode, namingFile } from '../../platform/io/system-errors.js';
-import { untilAborted } from '../../platform/transfer/until-aborted.js';
+import { untilAborted } from '../../work/until-aborted.js';
 
 /** Options of calls that lock what they write: `editMetadata`, `saveCheckpoint` and `reshard`. */
 export interface LockOptions {

@@ -3,10 +3,10 @@
 import { constants } from 'node:fs';
 import { link, rename, rm } from 'node:fs/promises';
 import { closeQuietly, openPath, statOpened } from '../../platform/io/file-calls.js';
-import { runAsync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { writePieces } from '../../platform/io/write-pieces.js';
-import { Transfer } from '../../platform/transfer/transfer.js';
+import { Transfer } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 import type { Replacement } from './replacement.js';
 
 /** Errors after which a file is copied instead of linked. */

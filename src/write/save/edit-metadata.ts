@@ -21,7 +21,6 @@ import { SUMS_KEY } from '../../header/tensor-sums.js';
 import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { runAsync, runSync } from '../../platform/io/steps.js';
 import { aboutFile } from '../../platform/io/system-errors.js';
 import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import {
@@ -29,7 +28,8 @@ import {
   TRANSFER_OPTIONS,
   Transfer,
   type TransferOptions,
-} from '../../platform/transfer/transfer.js';
+} from '../../work/transfer.js';
+import { runAsync, runSync } from '../../work/work.js';
 import { identityOf } from '../replacement/exchange.js';
 import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
 import {

@@ -3,18 +3,18 @@
 import { SafetensorsError } from '../../errors/errors.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
-import { runAsync } from '../../platform/io/steps.js';
-import { allSettled } from '../../platform/transfer/all-settled.js';
-import type { PieceMover } from '../../platform/transfer/transfer.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
+import { allSettled } from '../../work/all-settled.js';
 import {
   CACHED_BYTE_LENGTH,
   type MergeLimits,
   merge,
   type Part,
   type Piece,
-  Slots,
-} from '../../tensor/pieces.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+} from '../../work/byte-ranges.js';
+import { Slots } from '../../work/slots.js';
+import type { PieceMover } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 
 /** Most tensors of a piece. */
 const MAX_PARTS = 1024;

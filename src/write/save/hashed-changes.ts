@@ -6,7 +6,7 @@ import { tensorsLayout } from '../../file/verification/legacy-place.js';
 import type { Header } from '../../header/header.js';
 import { MODELSPEC_HASH, roomForSums, SUMS_KEY, sumMismatch } from '../../header/tensor-sums.js';
 import type { OpenedFile } from '../../platform/io/opened-file.js';
-import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { Transfer } from '../../work/transfer.js';
 
 /** Which hashes go into the metadata. */
 export interface HashesToWrite {

@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import type { Payload } from '../input/tensor-input.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';

@@ -10,7 +10,7 @@ import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
 import {
   memoryEntries,
   type NamedTensors,

@@ -14,8 +14,8 @@ import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-
 import { type SumsPlace, sumMismatch } from '../../header/tensor-sums.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
-import { runSync } from '../../platform/io/steps.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
+import { runSync } from '../../work/work.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
   type Lenders,

@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import { sumMismatch } from '../../header/tensor-sums.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
-import { allSettled } from '../../platform/transfer/all-settled.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
+import { allSettled } from '../../work/all-settled.js';
 import type { FilePayload } from '../input/tensor-input.js';
 
 /** A tensor with a sum. */

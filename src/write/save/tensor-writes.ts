@@ -7,7 +7,6 @@ import { closeFile } from '../../platform/io/file-calls.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
-import { runAsync, runSync } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import {
   type Write,
@@ -15,9 +14,11 @@ import {
   writePieces,
   writePiecesSync,
 } from '../../platform/io/write-pieces.js';
-import type { Transfer } from '../../platform/transfer/transfer.js';
-import { CACHED_BYTE_LENGTH, cut, type Slots } from '../../tensor/pieces.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
+import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
+import type { Slots } from '../../work/slots.js';
+import type { Transfer } from '../../work/transfer.js';
+import { runAsync, runSync } from '../../work/work.js';
 import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { BorrowedFiles } from './source-files.js';

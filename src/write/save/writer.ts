@@ -26,9 +26,9 @@ import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor
 import type { SumsPlace } from '../../header/tensor-sums.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { Transfer } from '../../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+import { Transfer } from '../../work/transfer.js';
 import { isTensorBytes, type TensorBytes } from '../input/tensor-bytes.js';
 import { payloadOf, payloadOfTensor } from '../input/tensor-input.js';
 import type { TensorPieces, TensorStream } from '../input/tensor-stream.js';

@@ -18,7 +18,6 @@ import { pairsOf } from '../../errors/named-values.js';
 import { nearNames } from '../../errors/near-names.js';
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import { nameProblem } from '../../header/header-writer.js';
-import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 import {
   CAST_SOURCES,
@@ -27,6 +26,8 @@ import {
   castOf,
   isCastSource,
 } from '../../tensor/float32/cast.js';
+import { forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import {
   notADtype,
   type SelectableInfo,
@@ -136,7 +137,7 @@ export class Selection<Info extends SelectableInfo> {
   }
 
   /**
-   * Selects from all tensors, or from those of `names`, in slices. An unselectable tensor is a problem unless it is
+   * Selects from all tensors, or from those of `names`. An unselectable tensor is a problem unless it is
    * left out. An empty source gives an empty selection. The tensors must include the companions of quantized weights.
    *
    * @throws The problem with a name or a cast; SelectionError for several
@@ -146,7 +147,7 @@ export class Selection<Info extends SelectableInfo> {
   *of<Tensor extends Selectable<WithDtype<Info>>>(
     tensors: readonly Tensor[],
     unselectable: readonly Unselectable<Info>[] = [],
-  ): Slices<Selected<Tensor>[]> {
+  ): Work<Selected<Tensor>[]> {
     const problems = [...this.#problems];
     for (const { name, info, problem } of unselectable) {
       if (this.#askFor(name, info) !== false) problems.push(problem);
@@ -155,11 +156,11 @@ export class Selection<Info extends SelectableInfo> {
     const givenTo = new Map<string, string>();
     const dtypes = new Map<string, Dtype>();
     if (this.castsAll) {
-      yield* forEachInSlices(tensors, ({ name, info }) => void dtypes.set(name, info.dtype));
+      yield* forEachYielding(tensors, ({ name, info }) => void dtypes.set(name, info.dtype));
     }
     const isPacked = (name: string): boolean =>
       packedWeightOf(name, (other) => dtypes.get(other)) !== null;
-    yield* forEachInSlices(tensors, (tensor) => {
+    yield* forEachYielding(tensors, (tensor) => {
       const { name, info, valueDtype = info.dtype } = tensor;
       const as = this.#askFor(name, info);
       if (as === false) return;
@@ -196,10 +197,10 @@ export class Selection<Info extends SelectableInfo> {
    */
   *metadataOf(
     selected: readonly Selected<Selectable<WithDtype<Info>>>[],
-  ): Slices<(metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null> {
+  ): Work<(metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null> {
     const newNames = new Map<string, string>();
     const taken = new Set<string>();
-    yield* forEachInSlices(selected, ({ tensor, name }) => {
+    yield* forEachYielding(selected, ({ tensor, name }) => {
       newNames.set(tensor.name, name);
       taken.add(name);
     });

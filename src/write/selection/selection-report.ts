@@ -1,6 +1,7 @@
 /** The report of a selection: tensors left out, cast, dequantized or spared, and overflow. */
 
-import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import { forEachYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import type { Selected } from './select.js';
 
 /** The tensors left out, those cast, and the elements that overflowed. */
@@ -34,9 +35,9 @@ export function* reportOf(
   selected: readonly Selected<unknown>[],
   leftOut: readonly string[],
   overflowed: ReadonlyMap<string, number>,
-): Slices<SelectionReport> {
+): Work<SelectionReport> {
   const [cast, dequantized, uncast]: [string[], string[], string[]] = [[], [], []];
-  yield* forEachInSlices(selected, (tensor) => {
+  yield* forEachYielding(selected, (tensor) => {
     const { name } = tensor;
     if (tensor.isDequantized) dequantized.push(name);
     else if (tensor.cast !== null) cast.push(name);

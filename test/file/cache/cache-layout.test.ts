@@ -12,7 +12,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { cachedSha256 } from '../../../src/file/cache/cache-layout.js';
-import { runSync } from '../../../src/platform/io/steps.js';
+import { runSync } from '../../../src/work/work.js';
 import { call } from '../../cli/call.js';
 import { openCheckpoint, openCheckpointAsync } from '../../support/api.js';
 import { openCheckpointBoth } from '../../support/both-ways.js';

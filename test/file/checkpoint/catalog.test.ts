@@ -8,7 +8,7 @@ import { LazyShards } from '../../../src/file/checkpoint/lazy-shards.js';
 import { findCheckpoint } from '../../../src/file/checkpoint/open.js';
 import type { SafetensorsFile } from '../../../src/file/file.js';
 import { openFile } from '../../../src/file/open.js';
-import { runSync, type Steps } from '../../../src/platform/io/steps.js';
+import { runSync, type Work } from '../../../src/work/work.js';
 import { saveCheckpoint, type Tensor } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
@@ -21,7 +21,7 @@ let checkpoint: Checkpoint;
 let [opened, openNow, mostOpen] = [0, 0, 0];
 
 /** Counts from before the system is asked, as a descriptor is taken then. */
-function* countedOpen(path: string): Steps<SafetensorsFile> {
+function* countedOpen(path: string): Work<SafetensorsFile> {
   opened++;
   mostOpen = Math.max(mostOpen, ++openNow);
   const file = yield* openFile(path, {});
@@ -93,7 +93,7 @@ describe.each<[string, () => Promise<unknown>]>([
 it('has a turn for some hundred tensors', async () => {
   await open(3000, 12_000);
   const catalog = new Catalog(shards, []);
-  const count = (steps: Steps<unknown>): number => {
+  const count = (steps: Work<unknown>): number => {
     let turns = 0;
     for (let next = steps.next(); next.done !== true; ) {
       const call = next.value;

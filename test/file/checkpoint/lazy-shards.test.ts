@@ -5,7 +5,7 @@ import type { CheckpointFiles } from '../../../src/file/checkpoint/find-files.js
 import { LazyShards } from '../../../src/file/checkpoint/lazy-shards.js';
 import type { SafetensorsFile } from '../../../src/file/file.js';
 import { openFile } from '../../../src/file/open.js';
-import { here, runAsync, runSync, type Steps, step } from '../../../src/platform/io/steps.js';
+import { call, immediate, runAsync, runSync, type Work } from '../../../src/work/work.js';
 import { writeTemporary } from '../../support/make-file.js';
 
 /** Openings that wait to be released, and the number of open files. */
@@ -14,9 +14,9 @@ let [opened, openNow, mostOpen] = [0, 0, 0];
 let shards: LazyShards;
 
 /** Waits like a call of the system that takes long; on this thread it does not. */
-function* slowOpen(path: string): Steps<SafetensorsFile> {
+function* slowOpen(path: string): Work<SafetensorsFile> {
   opened++;
-  yield* step({
+  yield* call({
     sync: () => {},
     async: () => new Promise<void>((resolve) => void held.push(resolve)),
   });
@@ -49,7 +49,7 @@ function openAll(signal?: AbortSignal): Promise<void> {
 
 function lend(signal?: AbortSignal): Promise<void> {
   return runAsync(
-    shards.lendEach((file) => here(() => file.keys())),
+    shards.lendEach((file) => immediate(() => file.keys())),
     signal,
   );
 }
@@ -59,12 +59,12 @@ const reason = new Error('no longer wanted');
 describe.each([
   ['openAll', openAll],
   ['lendEach', lend],
-])('%s', (_, call) => {
+])('%s', (_, start) => {
   it('ends at once when it is aborted while it waits for another call that opens', async () => {
     const opening = lend();
     const controller = new AbortController();
-    const waiting = call(controller.signal);
-    const after = call();
+    const waiting = start(controller.signal);
+    const after = start();
     await setImmediate();
     controller.abort(reason);
     // Nothing is released: a call that waited for the opening would hang.
@@ -79,7 +79,7 @@ describe.each([
   it('opens the shard itself when the call that opened it is aborted', async () => {
     const controller = new AbortController();
     const opening = lend(controller.signal);
-    const waiting = [call(), call()];
+    const waiting = [start(), start()];
     await setImmediate();
     controller.abort(reason);
     release();
@@ -97,12 +97,12 @@ describe.each([
     const ended = new Promise<void>((resolve) => {
       end = resolve;
     });
-    const work = (): Steps<void> => step({ sync: () => {}, async: () => ended });
+    const work = (): Work<void> => call({ sync: () => {}, async: () => ended });
     const lent = runAsync(shards.lendEach(work), undefined);
     await expect.poll(() => held.length).toBe(1);
     release();
     await expect.poll(() => openNow).toBe(1);
-    await call();
+    await start();
     end();
     await lent;
     shards.close({});
@@ -125,8 +125,8 @@ it('opens for a call that cannot wait, and closes what the other call opens then
 
 it('keeps a file open that was lent, when a call wants it to stay', async () => {
   const kept: SafetensorsFile[] = [];
-  const work = (file: SafetensorsFile): Steps<unknown> =>
-    here(() => kept.push(file, shards.open(0)));
+  const work = (file: SafetensorsFile): Work<unknown> =>
+    immediate(() => kept.push(file, shards.open(0)));
   runSync(shards.lendEach(work));
   expect(kept[0]).toBe(kept[1]);
   expect([opened, openNow]).toEqual([1, 1]);

@@ -45,7 +45,7 @@ if (ending === 'unreadable') {
   // Below the check of the size: the kernel is asked for pages that are gone, without a guard.
   const { loadAddon } = await import('../../../build/platform/addon/load.js');
   const { openRegularFile } = await import('../../../build/platform/io/opened-file.js');
-  const { runSync } = await import('../../../build/platform/io/steps.js');
+  const { runSync } = await import('../../../build/work/work.js');
   const { addon } = loadAddon();
   const { fd, byteLength } = runSync(openRegularFile(path, path));
   const mapping = addon.mapFile(fd, byteLength, false);

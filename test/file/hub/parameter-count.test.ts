@@ -3,14 +3,14 @@ import { declaredParameters, parametersByDtype } from '../../../src/file/hub/par
 import { quantizationOf } from '../../../src/file/hub/quantization.js';
 import type { Dtype } from '../../../src/header/dtype.js';
 import { parseHeader } from '../../../src/header/header.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
+import { runSync } from '../../../src/work/work.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 
 function counts(entries: readonly Entry[], config?: unknown): Map<Dtype, number> {
   const file = fileBytes(entries);
   const length = new DataView(file.buffer).getUint32(0, true);
   const header = parseHeader(file.slice(8, 8 + length), file.length);
-  return inOneGo(parametersByDtype([{ header }], null, quantizationOf(config)));
+  return runSync(parametersByDtype([{ header }], null, quantizationOf(config)));
 }
 
 describe('parametersByDtype', () => {

@@ -6,7 +6,7 @@ import { checkpointMetadata, reshardMetadata } from '../../../src/file/shards/me
 import type { TensorMemory } from '../../../src/file/shards/shared-tensors.js';
 import { planSharing } from '../../../src/file/shards/shared-tensors.js';
 import { splitStateDictIntoShards } from '../../../src/file/shards/split.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
+import { runSync } from '../../../src/work/work.js';
 import { shardingCases, view } from './sharding-cases.js';
 
 /** Tensors of `byteLength` bytes, each with memory of its own. */
@@ -32,7 +32,7 @@ const STATE_DICTS: Readonly<Record<string, TensorMemory[]>> = {
 function save(input: (typeof shardingCases.save)[number]['input']): Map<string, unknown> {
   const tensors = STATE_DICTS[input.state_dict] ?? [];
   const isPickle = input.safe_serialization === false;
-  const { dropped } = inOneGo(planSharing(tensors, isPickle ? 'copy' : 'python'));
+  const { dropped } = runSync(planSharing(tensors, isPickle ? 'copy' : 'python'));
   const pattern =
     input.filename_pattern ?? (isPickle ? 'pytorch_model{suffix}.bin' : DEFAULT_FILENAME_PATTERN);
   const split = splitStateDictIntoShards(

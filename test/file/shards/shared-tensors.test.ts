@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { SafetensorsError } from '../../../src/errors/errors.js';
 import {
   type FirstBy,
-  planSharing as planInSlices,
+  planSharing as planYielding,
   type SharedMode,
   type SharingPlan,
   type TensorMemory,
 } from '../../../src/file/shards/shared-tensors.js';
 import type { Dtype } from '../../../src/header/dtype.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
+import { runSync } from '../../../src/work/work.js';
 import { nightly } from '../../support/nightly.js';
 import { findPython, isSkipped, titleWith } from '../../support/python.js';
 import {
@@ -27,7 +27,7 @@ function planSharing(
   mode: SharedMode,
   firstBy?: FirstBy,
 ): SharingPlan {
-  return inOneGo(planInSlices(tensors, mode, firstBy));
+  return runSync(planYielding(tensors, mode, firstBy));
 }
 
 /** Names that are written, in the order of the tensors. */

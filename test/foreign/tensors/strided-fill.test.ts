@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { StridedStorage } from '../../../src/foreign/strided-storage.js';
 import { stridedFill as stepFill } from '../../../src/foreign/tensors/strided-fill.js';
 import { checkLayout, type TensorLayout } from '../../../src/foreign/tensors/tensor-layout.js';
-import { runSync } from '../../../src/platform/io/steps.js';
 import type { Fill } from '../../../src/tensor/storage/made.js';
+import { runSync } from '../../../src/work/work.js';
 import { nightly } from '../../support/nightly.js';
 import { copied, viewed } from '../storages.js';
 

@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import * as core from 'safetensors-mmap';
 import * as convert from 'safetensors-mmap/convert';
@@ -283,7 +283,7 @@ async function check(input: Buffer): Promise<string> {
     if (error instanceof Problem) throw error;
     outcome = refuse(call, error);
   }
-  await nextTurn();
+  await yieldNow();
   for (const error of late) refuse(`${call}, later,`, error);
   if (WRITES.test(call)) writeFiles();
   return outcome;

@@ -4,8 +4,8 @@
 // `polluted`, Object.prototype has the fields of a description.
 import { Header, scanHeader } from '../../../build/header/header.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
-import { inOneGo } from '../../../build/header/json/slices.js';
 import { readUsualHeader } from '../../../build/header/usual-header.js';
+import { runSync } from '../../../build/work/work.js';
 
 const [seed = '1', count = '1000', pollution] = process.argv.slice(2);
 const encoder = new TextEncoder();
@@ -362,7 +362,7 @@ function factsOf(header) {
 /** The scanner's result, or the code of its error. */
 function scan({ json, dataByteLength }) {
   try {
-    return inOneGo(scanHeader(json, dataByteLength, {}));
+    return runSync(scanHeader(json, dataByteLength, {}));
   } catch (error) {
     if (error.code === undefined) throw error;
     return error.code;
@@ -376,7 +376,7 @@ const counts = { taken: 0, scanned: 0, refused: 0 };
 for (let i = 0; i < Number(count); i++) {
   const { json, dataByteLength } = input();
   const scanned = scan({ json, dataByteLength });
-  const content = inOneGo(readUsualHeader(json, dataByteLength));
+  const content = runSync(readUsualHeader(json, dataByteLength));
   if (content === null) {
     counts[typeof scanned === 'string' ? 'refused' : 'scanned']++;
     continue;

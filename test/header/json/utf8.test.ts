@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
 import { checkUtf8, describeByte, sequenceEnd, utf8Text } from '../../../src/header/json/utf8.js';
+import { runSync } from '../../../src/work/work.js';
 
 function isUtf8(bytes: Uint8Array): boolean {
   try {
@@ -96,7 +96,7 @@ describe('checkUtf8', () => {
 test('a long text is decoded in pieces, wherever they end', () => {
   for (const text of ['', '\ufeffa', 'a😀'.repeat(500_000), '😀é€'.repeat(300_000)]) {
     const work = utf8Text(new TextEncoder().encode(text));
-    expect(inOneGo(work) === text).toBe(true);
+    expect(runSync(work) === text).toBe(true);
   }
   const turns = [...utf8Text(new Uint8Array(2 ** 22).fill(0x20))];
   expect(turns.length).toBe(4);

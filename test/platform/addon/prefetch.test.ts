@@ -3,7 +3,7 @@ import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Addon, loadAddon, type Mapping } from '../../../src/platform/addon/load.js';
 import { openRegularFile } from '../../../src/platform/io/opened-file.js';
-import { runSync } from '../../../src/platform/io/steps.js';
+import { runSync } from '../../../src/work/work.js';
 import { writeTemporary } from '../../support/make-file.js';
 
 const load = loadAddon();

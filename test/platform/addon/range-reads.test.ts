@@ -3,7 +3,7 @@ import { closeSync, truncateSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Addon, loadAddon, type Mapping } from '../../../src/platform/addon/load.js';
 import { openRegularFile } from '../../../src/platform/io/opened-file.js';
-import { runSync } from '../../../src/platform/io/steps.js';
+import { runSync } from '../../../src/work/work.js';
 import { fileBytes, writeTemporary } from '../../support/make-file.js';
 import { dropFromPageCache } from '../../support/page-cache.js';
 

@@ -8,7 +8,7 @@ import {
   removeQuietly,
   statOpened,
 } from '../../../src/platform/io/file-calls.js';
-import { runAsync, runSync, type Steps } from '../../../src/platform/io/steps.js';
+import { runAsync, runSync, type Work } from '../../../src/work/work.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const { failing } = vi.hoisted(() => ({
@@ -46,8 +46,8 @@ vi.mock(import('node:fs'), async (importOriginal) => {
 afterEach(() => failing.clear());
 
 const forms = [
-  ['on this thread', 'Sync', async <Result>(steps: Steps<Result>) => runSync(steps)],
-  ['on the pool', '', <Result>(steps: Steps<Result>) => runAsync(steps, undefined)],
+  ['on this thread', 'Sync', async <Result>(steps: Work<Result>) => runSync(steps)],
+  ['on the pool', '', <Result>(steps: Work<Result>) => runAsync(steps, undefined)],
 ] as const;
 
 describe.each(forms)('%s', (_, suffix, run) => {

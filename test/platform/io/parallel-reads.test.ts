@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, type PathLike, writeFileSync } from 'node:fs';
 import { afterEach, expect, test, vi } from 'vitest';
 import { readRanges, type TensorRange } from '../../../src/platform/io/parallel-reads.js';
-import { Transfer } from '../../../src/platform/transfer/transfer.js';
+import { Transfer } from '../../../src/work/transfer.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const MIB = 2 ** 20;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, expect, it } from 'vitest';
 import { readSmallFile, readText, writeNewFile } from '../../../src/platform/io/small-files.js';
-import { runAsync, runSync } from '../../../src/platform/io/steps.js';
+import { runAsync, runSync } from '../../../src/work/work.js';
 import { nightly } from '../../support/nightly.js';
 import { measureInChild } from '../../support/run-child.js';
 

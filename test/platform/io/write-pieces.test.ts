@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ReadFile } from '../../../src/platform/io/pool-calls.js';
 import { type Write, writePieces, writePiecesSync } from '../../../src/platform/io/write-pieces.js';
-import { Transfer, type TransferOptions } from '../../../src/platform/transfer/transfer.js';
+import { Transfer, type TransferOptions } from '../../../src/work/transfer.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const MIB = 2 ** 20;

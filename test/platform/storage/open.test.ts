@@ -3,12 +3,12 @@ import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, type Mock, test, vi } from 'vitest';
 import type { Addon, AddonLoad } from '../../../src/platform/addon/load.js';
 import { type OpenedFile, openRegularFile } from '../../../src/platform/io/opened-file.js';
-import { runSync } from '../../../src/platform/io/steps.js';
 import type { FileBackedStorage } from '../../../src/platform/storage/file-backed.js';
 import {
   openStorage as openingStorage,
   type StorageOptions,
 } from '../../../src/platform/storage/open.js';
+import { runSync } from '../../../src/work/work.js';
 import { writeTemporary } from '../../support/make-file.js';
 
 // Hoisted, since the module asks for the addon as soon as it is loaded.

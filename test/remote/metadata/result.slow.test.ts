@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { parseCheckpointIndex } from '../../../src/file/shards/checkpoint-index.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
 import { indexRecord } from '../../../src/remote/metadata/result.js';
+import { runSync } from '../../../src/work/work.js';
 
 it.each([
   ['200 000 tensors', 200_000, 1, true],
@@ -15,7 +15,7 @@ it.each([
   );
   const index = { weight_map: Object.fromEntries(names.map((name) => [name, shard])) };
   const parsed = parseCheckpointIndex(new TextEncoder().encode(JSON.stringify(index)));
-  const record = inOneGo(indexRecord(parsed));
+  const record = runSync(indexRecord(parsed));
   expect(Object.keys(record.weight_map ?? {}).length).toBe(isGiven ? size : 0);
   expect('weight_map' in record).toBe(isGiven);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseCheckpointIndex } from '../../../src/file/shards/checkpoint-index.js';
 import { parseHeader } from '../../../src/header/header.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
 import { headerRecord, indexRecord } from '../../../src/remote/metadata/result.js';
+import { runSync } from '../../../src/work/work.js';
 
 const encoder = new TextEncoder();
 
@@ -13,7 +13,7 @@ function header(text: string, dataByteLength: number) {
 }
 
 function index(value: object) {
-  return inOneGo(indexRecord(parseCheckpointIndex(encoder.encode(JSON.stringify(value)))));
+  return runSync(indexRecord(parseCheckpointIndex(encoder.encode(JSON.stringify(value)))));
 }
 
 /** Every object in a value, itself included; arrays do not count. */

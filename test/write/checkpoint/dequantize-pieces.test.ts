@@ -1,7 +1,7 @@
 /** Dequantized weights of several pieces: memory, choices, and failures on the way. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
 import { bytesOf, codes, type MadeTensor, scales } from '../../quantized/made-tensors.js';
@@ -352,7 +352,7 @@ describe('a failure on the way leaves the folder as it was', () => {
     const { signal } = controller;
     const failed = reshard(folder, folder, { ...fast, dequantize: 'BF16', signal });
     // Until the first temporary file is there.
-    while (readdirSync(folder).length === before.length) await nextTurn();
+    while (readdirSync(folder).length === before.length) await yieldNow();
     controller.abort();
     await expect(failed).rejects.toBe(signal.reason);
     expect(contents(folder)).toEqual(before);

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import type { Steps } from '../../../src/platform/io/steps.js';
+import type { Work } from '../../../src/work/work.js';
 import { layOutCheckpoint } from '../../../src/write/checkpoint/layout.js';
 import { openSafetensorsSource } from '../../../src/write/checkpoint/safetensors-source.js';
 import { selectTensors } from '../../../src/write/checkpoint/selected-tensors.js';
 import { writeTemporary } from '../../support/make-file.js';
 
 /** Does the work, and counts the places where the event loop may turn. */
-function counted<Result>(steps: Steps<Result>): { result: Result; turns: number } {
+function counted<Result>(steps: Work<Result>): { result: Result; turns: number } {
   let turns = 0;
   let next = steps.next();
   while (next.done !== true) {

@@ -1,7 +1,7 @@
 /** The tensors of a checkpoint as bytes of its headers: which of them are written together. */
 import { afterEach, expect, it } from 'vitest';
 import { openShards } from '../../../src/file/checkpoint/open.js';
-import { runSync } from '../../../src/platform/io/steps.js';
+import { runSync } from '../../../src/work/work.js';
 import { type Comparison, SourceTensors } from '../../../src/write/checkpoint/source-tensors.js';
 import { saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { TensorMemory } from '../../../src/file/shards/shared-tensors.js';
 import { planSharing } from '../../../src/file/shards/shared-tensors.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
+import { runSync } from '../../../src/work/work.js';
 import { memoryOfEntry } from '../../../src/write/checkpoint/tensor-memory.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import { type OpenOptions, parse, type SafetensorsFile, safeOpen } from '../../support/api.js';
@@ -19,7 +19,7 @@ function memories(tensors: Tensors): TensorMemory[] {
 }
 
 function dedupe(tensors: Tensors): { dropped: object; overlaps: string[][] } {
-  const { dropped, overlaps } = inOneGo(planSharing(memories(tensors), 'dedupe'));
+  const { dropped, overlaps } = runSync(planSharing(memories(tensors), 'dedupe'));
   return { dropped: Object.fromEntries(dropped), overlaps };
 }
 
@@ -58,9 +58,9 @@ describe.each(OPENERS)('tensors of %s', (_, openFile) => {
       ['a', file.getTensor('a')],
       ['b', file.getTensor('b')],
     ];
-    expect(inOneGo(planSharing(memories(tensors), 'python')).dropped.size).toBe(0);
+    expect(runSync(planSharing(memories(tensors), 'python')).dropped.size).toBe(0);
     for (const { bytes } of file.getTensors().values()) void bytes;
-    expect(inOneGo(planSharing(memories(tensors), 'python')).dropped.size).toBe(0);
+    expect(runSync(planSharing(memories(tensors), 'python')).dropped.size).toBe(0);
   });
 });
 

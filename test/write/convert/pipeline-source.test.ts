@@ -2,7 +2,7 @@
 import { closeSync, existsSync, openSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import type { TransferProgress } from '../../../src/platform/transfer/transfer.js';
+import type { TransferProgress } from '../../../src/work/transfer.js';
 import { convert } from '../../../src/write/convert/convert.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';

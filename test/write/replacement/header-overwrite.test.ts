@@ -13,7 +13,7 @@ import {
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { Transfer } from '../../../src/platform/transfer/transfer.js';
+import { Transfer } from '../../../src/work/transfer.js';
 import {
   overwriteHeader,
   requireNoBackup,

@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'nod
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
 import * as fileWrites from '../../../src/platform/io/file-writes.js';
-import { Transfer } from '../../../src/platform/transfer/transfer.js';
+import { Transfer } from '../../../src/work/transfer.js';
 import { type MadePayload, readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import { serialize } from '../../../src/write/save/serialize.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
-import { Transfer } from '../../../src/platform/transfer/transfer.js';
+import { Transfer } from '../../../src/work/transfer.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';

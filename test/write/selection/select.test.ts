@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { TensorNotFoundError } from '../../../src/errors/errors.js';
 import type { Dtype } from '../../../src/header/dtype.js';
-import { inOneGo } from '../../../src/header/json/slices.js';
+import { runSync } from '../../../src/work/work.js';
 import {
   readSelection,
   type SelectableInfo,
@@ -35,7 +35,7 @@ function selectionOf(options: Options): Selection<SelectableInfo> {
 
 /** Old name, new name and cast of each selected tensor. */
 function select(options: Options): string[] {
-  return inOneGo(selectionOf(options).of(tensors)).map(({ tensor, name, cast }) =>
+  return runSync(selectionOf(options).of(tensors)).map(({ tensor, name, cast }) =>
     [tensor.name, name, cast === null ? '' : `${cast.from}-${cast.to}`].join(' ').trim(),
   );
 }
@@ -207,7 +207,7 @@ it('nothing at all is refused', () => {
 
 it('of a source without tensors nothing is selected, whatever is asked of all', () => {
   const empty = (options: Options): unknown =>
-    inOneGo(
+    runSync(
       new Selection(readSelection(options), selectionSource(new Set(), null, 'model.bin')).of([]),
     );
   for (const options of [{}, { dtype: 'F16' }, { names: () => false }] as const) {
@@ -223,12 +223,12 @@ it('tensors that cannot be taken are a problem when they are not left out', () =
   const odd = [{ name: 'odd', info: { dtype: null, shape: [] }, problem }];
   const source = selectionSource(new Set(['a', 'odd']), null, 'model.bin');
   const chosen = (options: SelectionOptions<SelectableInfo>): string[] =>
-    inOneGo(new Selection(options, source).of(tensors, odd)).map(({ name }) => name);
+    runSync(new Selection(options, source).of(tensors, odd)).map(({ name }) => name);
   expect(() => chosen({})).toThrow(problem);
   expect(() => chosen({ names: ['a', 'odd'] })).toThrow(problem);
   expect(() => chosen({ names: ['odd', 'none'] })).toThrow(SelectionError);
   const nothing = new Selection({ select: () => false }, source).of([], odd);
-  expect(() => inOneGo(nothing)).toThrow(RangeError);
+  expect(() => runSync(nothing)).toThrow(RangeError);
   expect(chosen({ names: ['a'] })).toEqual(['a']);
   expect(chosen({ names: (_, { dtype }) => dtype !== null })).toEqual(['a']);
   expect(chosen({ select: (name) => (name === 'odd' ? false : { name: 'b' }) })).toEqual(['b']);
@@ -277,7 +277,7 @@ describe('metadata', () => {
 
   function metadataOf(options: Options): [string, string][] {
     const selection = selectionOf(options);
-    return [...(inOneGo(selection.metadataOf(inOneGo(selection.of(tensors))))(metadata) ?? [])];
+    return [...(runSync(selection.metadataOf(runSync(selection.of(tensors))))(metadata) ?? [])];
   }
 
   it('names the new names of tensors that have aliases', () => {
@@ -300,6 +300,6 @@ describe('metadata', () => {
     ]);
     const rename = { 'model.norm': 'lm_head' };
     expect(metadataOf({ rename }).map(([key]) => key)).toEqual(['format', 'model.ids', 'note']);
-    expect(inOneGo(selectionOf({}).metadataOf([]))(null)).toBeNull();
+    expect(runSync(selectionOf({}).metadataOf([]))(null)).toBeNull();
   });
 });

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { fstatSync, openSync, readdirSync } from 'node:fs';
 import process from 'node:process';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as yieldNow } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import zlib from 'node:zlib';
@@ -82,7 +82,7 @@ const scenarios = {
     const path = makeFile('a', MB);
     const work = async (i) => {
       addon.release(mapPath(path, MB));
-      if (i % 100 === 99) await nextTurn();
+      if (i % 100 === 99) await yieldNow();
     };
     report(await leftBehind(work, 50_000, 100_000));
   },
@@ -107,7 +107,7 @@ const scenarios = {
     let most = 0;
     for (let i = 0; i < 3000; i++) {
       mapPath(path, PAGE);
-      await nextTurn();
+      await yieldNow();
       if (i % 10 === 0) most = Math.max(most, readdirSync('/proc/self/fd').length - begin);
     }
     await collect();

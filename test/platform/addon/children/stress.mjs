@@ -4,7 +4,7 @@
 
 import { once } from 'node:events';
 import process from 'node:process';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as yieldNow } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { addon, collect, folder, makeFile, mapPath, report } from './support.mjs';
@@ -30,7 +30,7 @@ async function stress(until) {
     else if (dice < 0.7) kept.push(...buffers.map((buffer) => buffer.transfer?.() ?? buffer));
     if (dice > 0.9) kept = [];
     if (dice > 0.95) globalThis.gc();
-    if (rounds % 3 === 0) await nextTurn();
+    if (rounds % 3 === 0) await yieldNow();
     lowest = Math.min(lowest, process.memoryUsage().external);
   }
   return { rounds, lowest, kept };
@@ -52,7 +52,7 @@ if (isMainThread) {
   report({ rounds, workers, lowest, external: process.memoryUsage().external });
 } else {
   // Some engines abort when they are terminated during the first turn of a module with await.
-  await nextTurn();
+  await yieldNow();
   parentPort.postMessage('ready');
   await stress(performance.now() + seconds * 1000);
 }

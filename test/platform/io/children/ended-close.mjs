@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import { closeFile } from '../../../../build/platform/io/file-calls.js';
 import { closeAsync } from '../../../../build/platform/io/pool-calls.js';
-import { runAsync } from '../../../../build/platform/io/steps.js';
+import { runAsync } from '../../../../build/work/work.js';
 
 const SELF = fileURLToPath(import.meta.url);
 

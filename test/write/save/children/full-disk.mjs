@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writePieces, writePiecesSync } from '../../../../build/platform/io/write-pieces.js';
-import { Transfer } from '../../../../build/platform/transfer/transfer.js';
+import { Transfer } from '../../../../build/work/transfer.js';
 import { Replacement } from '../../../../build/write/replacement/replacement.js';
 
 const [folder, size] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
-import { whenAborted } from '../../../src/platform/transfer/abort-listeners.js';
+import { whenAborted } from '../../src/work/abort-listeners.js';
 
 const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { allSettled } from '../../../src/platform/transfer/all-settled.js';
+import { allSettled } from '../../src/work/all-settled.js';
 
 it('throws the first error when all work has ended', async () => {
   let end = (): void => {};

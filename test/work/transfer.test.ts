@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { Transfer, type TransferProgress } from '../../../src/platform/transfer/transfer.js';
-import { Slots } from '../../../src/tensor/pieces.js';
+import { Slots } from '../../src/work/slots.js';
+import { Transfer, type TransferProgress } from '../../src/work/transfer.js';
 
 function nothing(): void {}
 

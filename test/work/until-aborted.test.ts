@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { itemsUntilAborted, untilAborted } from '../../../src/platform/transfer/until-aborted.js';
+import { itemsUntilAborted, untilAborted } from '../../src/work/until-aborted.js';
 
 const never = new Promise<never>(() => {});
 

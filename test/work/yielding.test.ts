@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { nextTurn, turnWhenDue } from '../../../src/header/json/turns.js';
+import { yieldIfDue, yieldNow } from '../../src/work/yielding.js';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -13,25 +13,25 @@ function workFor(milliseconds: number): void {
   while (performance.now() < end);
 }
 
-describe('turnWhenDue', () => {
+describe('yieldIfDue', () => {
   test('is undefined until work has gone on for 5 ms, and then one turn for all', async () => {
     let now = performance.now() + 6;
     vi.spyOn(globalThis.performance, 'now').mockImplementation(() => now);
-    await turnWhenDue();
-    expect(turnWhenDue()).toBeUndefined();
+    await yieldIfDue();
+    expect(yieldIfDue()).toBeUndefined();
     now += 6;
-    const turn = turnWhenDue();
+    const turn = yieldIfDue();
     expect(turn).toBeInstanceOf(Promise);
-    expect(turnWhenDue()).toBe(turn);
+    expect(yieldIfDue()).toBe(turn);
     await turn;
-    expect(turnWhenDue()).toBeUndefined();
+    expect(yieldIfDue()).toBeUndefined();
   });
 
   test('is there from exactly 5 ms on', async () => {
     vi.resetModules();
     let now = 4.5;
     vi.spyOn(globalThis.performance, 'now').mockImplementation(() => now);
-    const { turnWhenDue: due } = await import('../../../src/header/json/turns.js');
+    const { yieldIfDue: due } = await import('../../src/work/yielding.js');
     expect(due()).toBeUndefined();
     now = 5;
     const first = due();
@@ -44,33 +44,34 @@ describe('turnWhenDue', () => {
   });
 });
 
-describe('nextTurn', () => {
-  test('lets go on what waits for the event loop', async () => {
+describe('yieldNow', () => {
+  test('lets the event loop run', async () => {
     const log: string[] = [];
     setImmediate(() => log.push('event'));
-    await nextTurn();
-    await nextTurn();
+    await yieldNow();
+    await yieldNow();
     expect(log).toEqual(['event']);
   });
 
-  test('in Node it comes also where timers were faked before', async () => {
+  test('resolves in Node also where timers were faked before', async () => {
     vi.resetModules();
     vi.stubGlobal('setImmediate', () => ({}));
     vi.stubGlobal('setTimeout', () => ({}));
-    const { runAsync } = await import('../../../src/platform/io/steps.js');
-    const steps = (function* () {
+    await import('../../src/platform/io/file-calls.js');
+    const { runAsync } = await import('../../src/work/work.js');
+    const work = (function* () {
       yield undefined;
       workFor(6);
       yield undefined;
       return 'done';
     })();
-    expect(await runAsync(steps, undefined)).toBe('done');
+    expect(await runAsync(work, undefined)).toBe('done');
   });
 
-  test('where nothing is provided it is a turn of timers', async () => {
+  test('waits for a message where there is no setImmediate', async () => {
     vi.resetModules();
     vi.stubGlobal('setImmediate', undefined);
-    const { nextTurn: turn } = await import('../../../src/header/json/turns.js');
+    const { yieldNow: turn } = await import('../../src/work/yielding.js');
     await expect(turn()).resolves.toBeUndefined();
   });
 });

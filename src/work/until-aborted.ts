@@ -1,7 +1,7 @@
 /** Waits for promises of the caller's code, which may never settle, until a signal ends the wait. */
 
-import { argumentTypeError } from '../../errors/arguments.js';
-import { isAsyncIterable } from '../../errors/brand-checks.js';
+import { argumentTypeError } from '../errors/arguments.js';
+import { isAsyncIterable } from '../errors/brand-checks.js';
 import { whenAborted } from './abort-listeners.js';
 
 /** Resolves as the promise does, or rejects with `signal.reason`, whichever comes first. */

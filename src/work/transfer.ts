@@ -1,7 +1,7 @@
 /** Moves bytes for a user's call: progress, aborts, checks. */
 
-import { type OptionNames, requireFunction, requireSignal } from '../../errors/arguments.js';
-import { limit, type Slots } from '../../tensor/pieces.js';
+import { type OptionNames, requireFunction, requireSignal } from '../errors/arguments.js';
+import { limit, type Slots } from './slots.js';
 
 /** The progress of a transfer. */
 export interface TransferProgress {

@@ -68,38 +68,6 @@ const locations = {
   },
 };
 
-/**
- * Functions of entries that load their code at the first call, by their modules: programs that only read then parse a
- * sixth less at import. All of them are asynchronous; what is called synchronously stays where it is.
- */
-const LATE = {
-  'open/verify-checkpoint': 'verifyCheckpoint',
-  'remote/download/download': 'download',
-  'write/checkpoint/reshard': 'reshard',
-  'write/checkpoint/save': 'saveCheckpoint',
-  'write/convert/convert': 'convert',
-  'write/convert/convert-stream': 'convertStream',
-  'write/save/writer': 'createWriter',
-};
-
-/** Gives entries a function for each of these that imports its module. */
-const lateFunctions = {
-  name: 'late-functions',
-  resolveId(id, importer = '') {
-    const [, module] = /^\.\/(.+)\.js$/.exec(id) ?? [];
-    const isEntry = dirname(importer) === join(root, 'src');
-    return isEntry && module in LATE ? { id: `\0late-function:${module}` } : null;
-  },
-  load(id) {
-    const [, module] = /^\0late-function:(.+)$/.exec(id) ?? [];
-    if (module === undefined) return null;
-    const name = LATE[module];
-    return `export async function ${name}(...args) {
-  return await (await import(${JSON.stringify(join(root, 'src', `${module}.ts`))})).${name}(...args);
-}`;
-  },
-};
-
 /** V8 holds and reads a text of ASCII characters alone in half the bytes. */
 const asciiOnly = {
   name: 'ascii-only',
@@ -220,7 +188,7 @@ const inCore = (id) =>
   begins(
     'platform/storage/|platform/io/threads|file/shards/pipeline-files|file/cache/environment|inspect/number-texts',
   )(id) ||
-  /^\0(?!late-function)/.test(id);
+  id.startsWith('\0');
 
 /** Whether the command line gets a copy of a module. What opens addresses is a large part of its chunk. */
 const isCopied = begins(
@@ -239,7 +207,7 @@ await write(
   { core: index, ...others, cli: 'src/cli/main.ts' },
   {
     ...forNode,
-    plugins: [copiesForCli, lateFunctions, lateBuiltins, locations],
+    plugins: [copiesForCli, lateBuiltins, locations],
     // The core gets exports for the other files. The entries have no code of their own, and get none.
     preserveEntrySignatures: 'allow-extension',
   },
@@ -253,7 +221,12 @@ await write(
         { name: 'dequantizing', test: begins('quantized/'), minShareCount: 2, priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
-        { name: 'conversion', test: begins('write/convert/'), priority: 1 },
+        {
+          name: 'conversion',
+          test: begins('write/convert/(?!convert-checkpoint|stream-conversion)'),
+          priority: 1,
+        },
+        { name: 'download', test: begins('remote/download/checked-download'), priority: 1 },
         { name: 'verification', test: begins('open/'), priority: 1 },
         { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
         { name: 'inspection', test: begins('inspect/'), priority: 1 },

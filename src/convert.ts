@@ -91,24 +91,24 @@ export type { CopiedFiles, OtherFilesOptions } from './write/checkpoint/other-fi
 export type {
   CheckpointPlan,
   DryRun,
-  MaybeDryRun,
+  DryRunResult,
   PlannedFile,
   SharedTensors,
   WritePlan,
 } from './write/checkpoint/plan.js';
-export {
-  type ConversionOptions,
-  type ConversionPlan,
-  type ConvertedCheckpoint,
-  convert,
+export type {
+  ConversionOptions,
+  ConversionPlan,
+  ConvertedCheckpoint,
 } from './write/convert/convert.js';
-export {
-  type ConversionStreamOptions,
-  convertStream,
-  type StreamedConversion,
+export { convert } from './write/convert/convert-checkpoint.js';
+export type {
+  ConversionStreamOptions,
+  StreamedConversion,
 } from './write/convert/convert-stream.js';
 export { type DetectedFormat, detectFormat } from './write/convert/detect-format.js';
 export type { SourceTensorInfo } from './write/convert/source.js';
+export { convertStream } from './write/convert/stream-conversion.js';
 export type { SerializedStream } from './write/input/serialized.js';
 export type { LockOptions } from './write/replacement/locks.js';
 export type { OverwriteOptions, ReplacedFile } from './write/replacement/replaced-files.js';

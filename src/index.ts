@@ -80,7 +80,8 @@ export {
 export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
 export type { MetadataChanges } from './header/metadata-changes.js';
 export type { TensorSpec } from './header/tensor-spec.js';
-export { type VerifyOptions, verifyCheckpoint } from './open/verify-checkpoint.js';
+export { verifyCheckpoint } from './open/verify.js';
+export type { VerifyOptions } from './open/verify-checkpoint.js';
 export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
 export type { PathLike, PathOrDescriptor } from './platform/io/paths.js';
 export { type MappingStatus, mappingStatus } from './platform/storage/mapping-status.js';
@@ -104,23 +105,23 @@ export type { CopiedFiles, OtherFilesOptions } from './write/checkpoint/other-fi
 export type {
   CheckpointPlan,
   DryRun,
-  MaybeDryRun,
+  DryRunResult,
   PlannedFile,
   SharedTensors,
   WritePlan,
 } from './write/checkpoint/plan.js';
-export {
-  type ReshardedCheckpoint,
-  type ReshardOptions,
-  type ReshardPlan,
-  reshard,
+export type {
+  ReshardedCheckpoint,
+  ReshardOptions,
+  ReshardPlan,
 } from './write/checkpoint/reshard.js';
-export {
-  type SaveCheckpointOptions,
-  type SaveCheckpointPlan,
-  type SavedCheckpoint,
-  saveCheckpoint,
+export { reshard } from './write/checkpoint/reshard-checkpoint.js';
+export type {
+  SaveCheckpointOptions,
+  SaveCheckpointPlan,
+  SavedCheckpoint,
 } from './write/checkpoint/save.js';
+export { saveCheckpoint } from './write/checkpoint/save-checkpoint.js';
 export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
 export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
@@ -135,6 +136,7 @@ export type {
 export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
 export type { LockOptions } from './write/replacement/locks.js';
 export type { OverwriteOptions, ReplacedFile } from './write/replacement/replaced-files.js';
+export { createWriter } from './write/save/create-writer.js';
 export {
   type EditMetadataOptions,
   editMetadata,
@@ -147,12 +149,7 @@ export {
   saveFileSync,
 } from './write/save/save.js';
 export { type SummedStreamOptions, serialize, serializeStream } from './write/save/serialize.js';
-export {
-  createWriter,
-  type SafetensorsWriter,
-  type WriterData,
-  type WriterOptions,
-} from './write/save/writer.js';
+export type { SafetensorsWriter, WriterData, WriterOptions } from './write/save/writer.js';
 export type {
   SelectableInfo,
   SelectedAs,

@@ -47,7 +47,8 @@ export type {
   RemoteTensorsOptions,
 } from './remote/checkpoint.js';
 export type { HeadersInput } from './remote/credentials.js';
-export { type DownloadOptions, download } from './remote/download/download.js';
+export type { DownloadOptions } from './remote/download/checked-download.js';
+export { download } from './remote/download/download.js';
 export type {
   DownloadedFile,
   DownloadPlan,
@@ -71,7 +72,7 @@ export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
 export type { TransferOptions, TransferProgress } from './work/transfer.js';
 export type { ConfigMismatch } from './write/checkpoint/cast-config.js';
-export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
+export type { DryRun, DryRunResult, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
 export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
 export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';

@@ -17,7 +17,7 @@ const TYPES = [
   'DownloadResult',
   'DownloadedFile',
   'DryRun',
-  'MaybeDryRun',
+  'DryRun',
   'LockOptions',
   'OverwriteOptions',
   'ReplacedFile',

@@ -4,7 +4,7 @@ import type {
   ConversionOptions,
   ConversionPlan,
   ConvertedCheckpoint,
-  MaybeDryRun,
+  DryRun,
 } from '../../convert.js';
 import {
   type ConfigMismatch,
@@ -126,7 +126,7 @@ export function isDryRun(options: OptionValues): boolean {
 export async function convertLocal(
   source: string,
   target: string,
-  choices: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun,
+  choices: ConversionOptions & DryRun,
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   const { convert } = await import('../../convert.js');
   return await convert(source, target, choices);

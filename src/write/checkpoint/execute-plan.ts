@@ -20,22 +20,19 @@ import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replaceme
 import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
 import type { OldFiles } from './old-files.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
-import { type DryRun, type MaybeDryRun, oldFilesBefore } from './plan.js';
+import { type DryRun, oldFilesBefore } from './plan.js';
 
 /** Options of writing a checkpoint. */
 export interface WriteCheckpointOptions
   extends TransferOptions,
     LockOptions,
-    Pick<SaveSyncOptions, 'durable' | 'checksums'> {
-  /** True returns the plan of the call and writes nothing: {@link DryRun}. */
-  readonly dryRun?: false | undefined;
-}
+    Pick<SaveSyncOptions, 'durable' | 'checksums'> {}
 
 /** As above, for a call that may be a dry run. */
-export type WriteOrPlanOptions = Omit<WriteCheckpointOptions, 'dryRun'> & MaybeDryRun;
+export type WriteOrPlanOptions = WriteCheckpointOptions & DryRun;
 
 /** Names of the options. */
-export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {
+export const WRITE_OPTIONS: OptionNames<WriteOrPlanOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
   durable: true,

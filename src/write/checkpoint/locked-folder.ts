@@ -26,7 +26,7 @@ import {
   removeMade,
   requireMakeableFolder,
 } from '../replacement/made-folders.js';
-import type { WriteOrPlanOptions } from './execute-plan.js';
+import type { WriteCheckpointOptions, WriteOrPlanOptions } from './execute-plan.js';
 
 /** Extensions of files that no folder is meant to have, besides those of weights. */
 const FILE_EXTENSION =
@@ -120,7 +120,7 @@ export async function inLockedFolder<Result>(
 export async function inLockedSubfolders<Result>(
   folder: string,
   names: Iterable<string>,
-  options: Omit<WriteOrPlanOptions, 'dryRun'>,
+  options: WriteCheckpointOptions,
   work: (made: string[]) => Promise<Result>,
 ): Promise<Result> {
   const made: string[] = [];

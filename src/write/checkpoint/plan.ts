@@ -10,19 +10,16 @@ import { type OldFiles, oldFilesOf } from './old-files.js';
 import { NO_OTHER_FILES, type OtherFiles } from './other-files.js';
 
 /** Asks for the plan of a call instead of its work. */
-export interface DryRun {
+export interface DryRun<Dry extends boolean | undefined = boolean | undefined> {
   /**
-   * Writes, locks, makes and deletes nothing; reads no streams, and only the headers of sources. The plan comes from
-   * the code that the call itself runs.
+   * True returns the plan: writes, locks, creates and deletes nothing, reads no streams, and only the headers of
+   * sources. The plan comes from the code that the call itself runs.
    */
-  readonly dryRun: true;
+  readonly dryRun?: Dry | undefined;
 }
 
-/** As {@link DryRun}, for a flag known only at run time. */
-export interface MaybeDryRun {
-  /** True as {@link DryRun}; otherwise the call does its work. */
-  readonly dryRun?: boolean | undefined;
-}
+/** The result of a call by its `dryRun`; either of them where only the running program knows which. */
+export type DryRunResult<Dry, Plan, Done> = Dry extends true ? Plan : Done;
 
 /** A file that would be written. */
 export interface PlannedFile {

@@ -24,7 +24,7 @@ import {
 import { openConversionSource } from './open-source.js';
 import type { SourceTensorInfo } from './source.js';
 
-/** Options of {@link convertStream}: those of {@link convert} that do not concern files to be written. */
+/** Options of `convertStream`: those of `convert` that do not concern files to be written. */
 export interface ConversionStreamOptions
   extends Omit<
     ConversionOptions,
@@ -45,7 +45,7 @@ function optionsOfStream(): OptionNames<ConversionStreamOptions> {
   return { ...Object.fromEntries(names), signal: true } as OptionNames<ConversionStreamOptions>;
 }
 
-/** Result of {@link convertStream}. */
+/** Result of `convertStream`. */
 export interface StreamedConversion
   extends Omit<
       ConversionPlan,
@@ -60,22 +60,7 @@ export interface StreamedConversion
   close(): void;
 }
 
-/**
- * As `convert`, into a stream of one file's bytes: for the standard output, an upload, or an answer by HTTP. The
- * length is known before the first piece, and memory holds some pieces of 1 MiB.
- *
- * Names, dtypes and shapes are checked before the promise resolves. With `verify` the checksums of an archive are
- * compared: those that go with a tensor's bytes while the stream is read, the others before. Nothing can be read back.
- *
- * @throws As `convert`; in the stream as `serializeStream`, and `SAFETENSORS_CHECKSUM_MISMATCH`
- *
- * @example
- * ```ts
- * const { stream, root } = await convertStream('model.ckpt', { dtype: 'BF16' });
- * const response = new Response(stream.readable());
- * console.log(stream.byteLength === (await response.arrayBuffer()).byteLength, root); // → true [ 'state_dict' ]
- * ```
- */
+/** As the public `convertStream`. */
 export async function convertStream(
   source: string | URL,
   options: ConversionStreamOptions = {},

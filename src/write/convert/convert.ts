@@ -33,7 +33,7 @@ import {
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
 import { requireFolderName, requireLocalTarget } from '../checkpoint/locked-folder.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
-import type { CheckpointPlan, DryRun, MaybeDryRun, SharedTensors } from '../checkpoint/plan.js';
+import type { CheckpointPlan, DryRun, SharedTensors } from '../checkpoint/plan.js';
 import { rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
 import { type ListedPipeline, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
@@ -45,7 +45,7 @@ import { type FoundPipeline, findPipeline, listPipeline } from './pipeline-sourc
 import type { SourceTensorInfo } from './source.js';
 import { requireUsed } from './used-options.js';
 
-/** Options of {@link convert}. */
+/** Options of `convert`. */
 export interface ConversionOptions
   extends Omit<OpenTorchOptions, keyof StorageOptions>,
     Omit<OpenNumpyOptions, keyof StorageOptions>,
@@ -80,7 +80,7 @@ const {
   ...SOURCE_OPTIONS
 } = { ...OPEN_TORCH_OPTIONS, ...OPEN_NUMPY_OPTIONS };
 
-export const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
+export const CONVERT_OPTIONS: OptionNames<ConversionOptions & DryRun> = {
   ...SOURCE_OPTIONS,
   ...SELECTION_OPTIONS,
   ...LAYOUT_OPTIONS,
@@ -93,7 +93,7 @@ export const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   verify: true,
 };
 
-/** Result of {@link convert}. */
+/** Result of `convert`. */
 export interface ConvertedCheckpoint
   extends WrittenCheckpoint,
     SelectionReport,
@@ -108,85 +108,11 @@ export interface ConversionPlan
   extends CheckpointPlan,
     Omit<ConvertedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
 
-/**
- * Converts a checkpoint to safetensors, off the event loop. Never runs code of the source.
- *
- * `source` is a torch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`; its index if it has several files), arrays of NumPy
- * (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes decide its format. `target` is
- * the path of a `.safetensors` file, or of a folder, which gets shards and an index when the tensors are larger than
- * `maxShardSize`. Missing folders are made. Stops before the first byte when the target holds weight files of another
- * source that would be replaced or deleted, unless `overwrite` is true.
- *
- * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
- * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
- * new files are complete, every model has its old ones; `model_index.json` is the last. `variant` takes the files of a
- * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `select`, `filenamePattern` and
- * `copyOtherFiles: false` are refused. In the result names of files and tensors begin with the folder.
- *
- * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast, written,
- * read back and compared. Without `verify` the kernel copies bytes that need no change. Memory stays small at any
- * size; only a compressed storage is held whole, and only for a tensor that is a part of it or strided. Files are
- * always read, never mapped, as with `reshard`.
- *
- * `names` and `select` see a tensor that safetensors cannot hold with the dtype null; leaving it out avoids the
- * error. All problems with names, dtypes and shapes are found before the first write, and the new files get their
- * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. With `copyOtherFiles` a folder also gets the
- * files beside the source, as with `reshard`; `dequantize` is as there, for a source that is safetensors.
- *
- * @throws FormatError as `openTorchCheckpoint`, `openNumpy` and `openDduf`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
- *   the source do not match their checksum
- * @throws SelectionError for several problems with the selection; a single one is thrown as it is
- * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`,
- *   `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and `saveCheckpoint`
- *
- * @example
- * ```ts
- * const { files, root } = await convert('model.ckpt', 'converted.safetensors', { dtype: 'BF16' });
- * console.log(files, root); // → [ 'converted.safetensors' ] [ 'state_dict' ]
- * ```
- */
+/** As the public `convert`. */
 export async function convert(
   source: string | URL,
   target: string | URL,
-  options?: ConversionOptions,
-): Promise<ConvertedCheckpoint>;
-/**
- * As a dry run: returns the plan and writes nothing. Compares no checksums.
- *
- * @throws As without `dryRun`
- *
- * @example
- * ```ts
- * const { files, root } = await convert('model.ckpt', 'planned', { dryRun: true });
- * console.log(files[0]?.name, root); // → model.safetensors [ 'state_dict' ]
- * ```
- */
-export async function convert(
-  source: string | URL,
-  target: string | URL,
-  options: Omit<ConversionOptions, 'dryRun'> & DryRun,
-): Promise<ConversionPlan>;
-/**
- * As above, for a `dryRun` known only at run time.
- *
- * @throws As without `dryRun`
- *
- * @example
- * ```ts
- * const dryRun = process.env['DRY_RUN'] !== undefined;
- * const { root } = await convert('model.ckpt', 'converted-or-not', { dryRun });
- * console.log(root); // → [ 'state_dict' ]
- * ```
- */
-export async function convert(
-  source: string | URL,
-  target: string | URL,
-  options: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun,
-): Promise<ConvertedCheckpoint | ConversionPlan>;
-export async function convert(
-  source: string | URL,
-  target: string | URL,
-  options: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun = {},
+  options: ConversionOptions & DryRun = {},
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   requireLittleEndianHost();
   requireOptions(options, CONVERT_OPTIONS);
@@ -256,7 +182,7 @@ function requireFileTarget(
 const ONE_MODEL_OPTIONS = ['names', 'rename', 'select', 'filenamePattern'] as const;
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for options that a pipeline has no use for, and for a file as its target. */
-function requirePipelineOptions(options: Omit<ConversionOptions, 'dryRun'>, target: string): void {
+function requirePipelineOptions(options: ConversionOptions, target: string): void {
   requireUsed(options, 'safetensors');
   for (const name of ONE_MODEL_OPTIONS) {
     const value = options[name];

@@ -40,7 +40,7 @@ import { writeTensors } from './tensor-writes.js';
 /** Number of missing tensors that an error names; it counts the rest. */
 const MAX_LISTED_NAMES = 5;
 
-/** Options of {@link createWriter}. */
+/** Options of `createWriter`. */
 export interface WriterOptions extends HeaderOptions {
   /** False does not sync file and folder: a loss of power may undo the writing. True by default. */
   readonly durable?: boolean | undefined;
@@ -67,27 +67,7 @@ interface Slot extends Placed<TensorFacts> {
   sum: string;
 }
 
-/**
- * Begins a file. `specs` declares all tensors by dtype and shape, and the header is written at once; `writer.write`
- * then takes their bytes, in any order. They go to a temporary file beside the target; its disk space is reserved
- * first. `writer.close()` renames it into place; until then the path has the old file, or no file. Links are
- * followed, and an old file's permissions kept. The bytes are those of `serialize` with the same tensors.
- *
- * End a writer with `close()` or `abort()`; `await using` aborts it unless it was closed.
- *
- * @throws InvalidTensorError for invalid dtypes, shapes, names and metadata, and `SAFETENSORS_HEADER_TOO_LARGE`
- * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`
- * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for unusable arguments
- * @throws Error Node's own `ENOENT`, `ENOSPC` and the like. Nothing is left after an error
- *
- * @example
- * ```ts
- * const writer = await createWriter('new.safetensors', { weight: { dtype: 'F32', shape: [2] } });
- * await writer.write('weight', Float32Array.of(1, 2));
- * await writer.close();
- * console.log(loadFile('new.safetensors').get('weight')?.data); // → Float32Array(2) [ 1, 2 ]
- * ```
- */
+/** As the public `createWriter`. */
 export async function createWriter(
   path: PathLike,
   specs: NamedValues<TensorSpec>,
@@ -125,7 +105,7 @@ function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, voi
 const UNCLONEABLE = uncloneable('A SafetensorsWriter', 'post the tensors to this thread instead');
 
 /**
- * A file that is being written. {@link createWriter} makes one.
+ * A file that is being written. `createWriter` makes one.
  *
  * @example
  * ```ts

@@ -1,4 +1,5 @@
 /** Checkpoints of torch in several files: their checksums, with one progress; their problems, with one error. */
+
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
@@ -8,7 +9,7 @@ import { VerificationError } from '../../../src/file/shards/verification-error.j
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { type VerifyOptions, verifyCheckpoint } from '../../../src/open/verify-checkpoint.js';
+import { type VerifyOptions, verifyCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 

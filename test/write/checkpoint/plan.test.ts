@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   convert,
-  type MaybeDryRun,
+  type DryRun,
   reshard,
   type SaveCheckpointOptions,
   saveCheckpoint,
@@ -133,7 +133,7 @@ describe('a dry run', () => {
     await saveFile(source, { a: filled(1, 1) }, saving);
     for (const dryRun of [true, false]) {
       const target = temporaryPath(`target-${dryRun}`);
-      const options: MaybeDryRun = { dryRun };
+      const options: DryRun = { dryRun };
       const results = [
         await saveCheckpoint(join(target, '1'), { a: filled(1, 1) }, { ...saving, ...options }),
         await reshard(source, join(target, '2'), { ...fast, ...options }),

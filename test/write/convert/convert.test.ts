@@ -2,9 +2,14 @@ import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/write/convert/convert.js';
 import { type ExpectedTensor, fixturePath, fixtures } from '../../foreign/torch/fixtures.js';
-import { openCheckpoint, safeOpen, saveCheckpoint, saveFileSync } from '../../support/api.js';
+import {
+  convert,
+  openCheckpoint,
+  safeOpen,
+  saveCheckpoint,
+  saveFileSync,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { equalTensors } from '../../support/saved-tensors.js';

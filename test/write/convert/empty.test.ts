@@ -2,9 +2,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/write/convert/convert.js';
 import { dict, legacyFile } from '../../foreign/torch/legacy-file.js';
-import { openCheckpoint, reshard, safeOpen, saveFileSync } from '../../support/api.js';
+import { convert, openCheckpoint, reshard, safeOpen, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };

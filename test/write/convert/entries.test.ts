@@ -1,9 +1,8 @@
 /** Tensors that share memory, when some are cast: shared are only those that become the same. */
 import { describe, expect, it } from 'vitest';
-import { type ConvertedCheckpoint, convert } from '../../../src/write/convert/convert.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
-import { type Dtype, safeOpen } from '../../support/api.js';
+import { type ConvertedCheckpoint, convert, type Dtype, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 /** Converts `a` and `b`, which are one tensor of F32, to these dtypes. */

@@ -1,9 +1,8 @@
 /** Metadata of converted checkpoints: whose keys win, and the index's own. */
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/write/convert/convert.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
-import { openCheckpoint, safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
+import { convert, openCheckpoint, safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
 

@@ -2,13 +2,18 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type ConversionOptions, convert } from '../../../src/write/convert/convert.js';
 import { writeArchive } from '../../foreign/made-archive.js';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
-import { safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
+import {
+  type ConversionOptions,
+  convert,
+  safeOpen,
+  saveCheckpoint,
+  saveFile,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { Random } from '../../support/random.js';

@@ -1,9 +1,10 @@
 /** Config, tokenizer and other files, which `convert` copies on request. */
+
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { convert } from '../../../src/write/convert/convert.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
+import { convert } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const options = { durable: false, copyOtherFiles: true };

@@ -3,11 +3,10 @@ import { closeSync, existsSync, openSync, renameSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import type { TransferProgress } from '../../../src/work/transfer.js';
-import { convert } from '../../../src/write/convert/convert.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { loadCheckpoint, openPipeline } from '../../support/api.js';
+import { convert, loadCheckpoint, openPipeline } from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
 

@@ -5,8 +5,7 @@ import * as readEntries from '../../../src/foreign/read-entry.js';
 import * as readArchives from '../../../src/foreign/zip/read-archive.js';
 import * as fileCalls from '../../../src/platform/io/file-calls.js';
 import * as kernels from '../../../src/tensor/float32/kernels.js';
-import { convert } from '../../../src/write/convert/convert.js';
-import { openCheckpoint, safeOpen } from '../../support/api.js';
+import { convert, openCheckpoint, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { type ArchivedFile, writeArchive } from './archives.js';
 

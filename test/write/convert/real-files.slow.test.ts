@@ -1,11 +1,12 @@
 /** Converted checkpoints of models and of their training equal, in Python, torch's reading of the source. */
+
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, parse } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { convert } from '../../../src/write/convert/convert.js';
 import { PythonReader, type TensorFact } from '../../foreign/python-reader.js';
+import { convert } from '../../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 
 const python = findPython('torch', 'transformers', 'huggingface_hub', 'safetensors');

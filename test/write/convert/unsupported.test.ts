@@ -5,12 +5,11 @@ import { describe, expect, it } from 'vitest';
 import { TensorNotFoundError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { convert } from '../../../src/write/convert/convert.js';
 import { SelectionError } from '../../../src/write/selection/selection-error.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
-import { safeOpen } from '../../support/api.js';
+import { convert, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const fast = { durable: false, overwrite: true };

@@ -2,10 +2,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { convert } from '../../../src/write/convert/convert.js';
-import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { downloadFrom, emptyFolder, noise, useHub } from '../../remote/download/downloads.js';
-import { parse, reshard } from '../../support/api.js';
+import { convert, convertStream, parse, reshard } from '../../support/api.js';
 import { type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 
 /** More than one piece, which is cast. */

@@ -1,0 +1,137 @@
+/** The options of `download`, and their checks. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requireString,
+} from '../../errors/arguments.js';
+import { parseByteSize } from '../../file/shards/sizes.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  type TransferOptions,
+} from '../../work/transfer.js';
+import type { DryRun } from '../../write/checkpoint/plan.js';
+import {
+  LOCK_OPTIONS,
+  type LockOptions,
+  requireLockTimeout,
+} from '../../write/replacement/locks.js';
+import type { OverwriteOptions } from '../../write/replacement/replaced-files.js';
+import {
+  readSelection,
+  SELECTION_OPTIONS,
+  type SelectionOptions,
+} from '../../write/selection/options.js';
+import type { HeadersInput } from '../credentials.js';
+import { remoteSettings } from '../node/settings.js';
+import { requireAddress, type SourceChoice } from '../source.js';
+import { type DownloadPlan, type DownloadResult, runDownload } from './run-download.js';
+
+/** Options of `download`. */
+export interface DownloadOptions
+  extends TransferOptions,
+    LockOptions,
+    OverwriteOptions,
+    SelectionOptions,
+    SourceChoice {
+  /**
+   * Sent to the server of `source` alone, and only over `https:` or to this machine. For the Hub `HF_TOKEN` or the
+   * token file by default; false sends none.
+   */
+  readonly token?: string | false | undefined;
+  /** More headers, for the server of `source` alone. */
+  readonly headers?: HeadersInput | undefined;
+  /** Sends the requests; the runtime's own by default. */
+  readonly fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * Identifies the contents of the source, such as the id of a version, where the Hub gives no hash: with the length
+   * of a file it replaces URL, ETag and `Last-Modified`. Downloads with the same identity and target continue each
+   * other's bytes, even without a strong ETag. Pass a new identity for new contents; never an empty one.
+   */
+  readonly identity?: string | undefined;
+  /**
+   * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
+   * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
+   * a source that is one file.
+   */
+  readonly maxShardSize?: number | string | undefined;
+  /**
+   * Downloads the files of a repository on the Hub, or of a folder in one, whose paths match one of these patterns,
+   * whatever is in them; `'*'` all of them. As of Python's `fnmatch`, and as the Hub's Python library reads
+   * `allow_patterns`: `*` stands for any characters, also `/`, `?` for one, `[a-z]` and `[!a-z]` for one of a set; a
+   * pattern that ends with `/` means all that is in the folder.
+   */
+  readonly files?: string | readonly string[] | undefined;
+  /** As `files`, without the files whose paths match one of these patterns; of all files without `files`. */
+  readonly ignore?: string | readonly string[] | undefined;
+  /** False skips syncing: a loss of power may leave files without their contents. True by default. */
+  readonly durable?: boolean | undefined;
+}
+
+const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions & DryRun> = {
+  ...TRANSFER_OPTIONS,
+  ...LOCK_OPTIONS,
+  ...SELECTION_OPTIONS,
+  token: true,
+  headers: true,
+  fetch: true,
+  identity: true,
+  maxShardSize: true,
+  files: true,
+  ignore: true,
+  overwrite: true,
+  durable: true,
+  dryRun: true,
+  variant: true,
+  revision: true,
+};
+
+/** As `download`. */
+export async function checkedDownload(
+  source: string | URL,
+  target: string | URL,
+  options: DownloadOptions & DryRun = {},
+): Promise<DownloadResult | DownloadPlan> {
+  requireAddress(source);
+  requireOptions(options, DOWNLOAD_OPTIONS);
+  const { durable = true, dryRun = false, identity } = options;
+  requireBoolean('durable', durable);
+  requireBoolean('dryRun', dryRun);
+  requireBoolean('overwrite', options.overwrite ?? false);
+  if (identity !== undefined) requireString('identity', identity);
+  if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
+  requireLockTimeout(options);
+  requireTransferOptions(options);
+  const selection = readSelection(options);
+  const { maxShardSize } = options;
+  if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
+  requirePatterns(options);
+  return await runDownload(
+    source,
+    target,
+    { ...options, ...selection, durable, dryRun },
+    remoteSettings(),
+  );
+}
+
+/** Throws for patterns that are no texts, and for options that choose something else. */
+function requirePatterns(options: DownloadOptions): void {
+  const { files, ignore, names, select, rename, dtype, dequantize, maxShardSize, variant } =
+    options;
+  const patterns = Object.entries({ files, ignore }).filter(([, given]) => given !== undefined);
+  for (const [name, given] of patterns) {
+    if ([given].flat().some((pattern) => typeof pattern !== 'string')) {
+      throw argumentTypeError(name, 'a pattern of paths, or an array of them', given);
+    }
+  }
+  const others = { names, select, rename, dtype, dequantize, maxShardSize, variant };
+  for (const [name, given] of Object.entries(others)) {
+    if (given === undefined || patterns.length === 0) continue;
+    const expected = `left out beside ${patterns.map(([each]) => each).join(' and ')}`;
+    throw argumentRangeError(name, `${expected}, which choose whole files`, given);
+  }
+}

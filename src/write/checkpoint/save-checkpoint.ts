@@ -1,0 +1,53 @@
+/** `saveCheckpoint`. Its code loads on the first call. */
+
+import type { Dtype } from '../../header/dtype.js';
+import type { NamedTensors } from '../input/tensor-input.js';
+import type { DryRun, DryRunResult } from './plan.js';
+import type { SaveCheckpointOptions, SaveCheckpointPlan, SavedCheckpoint } from './save.js';
+
+/**
+ * Writes a state dict into a folder, off the event loop: as `model.safetensors`, or in shards with an index when it
+ * is larger than `maxShardSize`. Files and index are those of `huggingface_hub`. A missing folder is created, with
+ * its parents.
+ *
+ * Everything is written to temporary files first. Then the new files are renamed into place: at every moment the folder
+ * has a whole checkpoint, the old one or the new one, even if their files have the same names. A save that fails before
+ * that leaves the old one. A killed process leaves one of the two, and temporary files, which the next save deletes.
+ * Last, files of the checkpoint that it replaces are deleted: the index and its shards, or the single file, and only
+ * those that match the pattern. `replaced` lists every file that existed and is gone. The disk needs room for both
+ * checkpoints. Links in the folder are replaced, not followed. Files that are open or mapped keep their content, even
+ * when the tensors come from them.
+ *
+ * At most two files are under way at a time, with two pieces in all. Tensors and streams are as in `saveFile`;
+ * streams are read in the order of the files. Saves into one folder wait for each other; for those of other processes
+ * and threads, up to `lockTimeout`. The lock ends at the latest when the process dies. On a file system without locks
+ * (NFS), or without the addon, don't run two saves at the same time.
+ *
+ * With `dryRun: true` it returns the plan and writes nothing.
+ *
+ * @throws As `saveFile`, and `SAFETENSORS_LOCKED`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`;
+ *   RangeError also for an empty state dict; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadFile('model.safetensors');
+ * const { files, index } = await saveCheckpoint('saved', tensors, { maxShardSize: '64B' });
+ * console.log(files.length, index); // → 2 model.safetensors.index.json
+ *
+ * const plan = await saveCheckpoint('planned', tensors, { maxShardSize: '64B', dryRun: true });
+ * console.log(plan.files[0]?.tensors, plan.totalSize); // → [ 'norm.weight' ] 80
+ * ```
+ */
+export async function saveCheckpoint<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+  const Dry extends boolean | undefined = false,
+>(
+  folder: string | URL,
+  tensors: NamedTensors<D, ByName>,
+  options?: SaveCheckpointOptions & DryRun<Dry>,
+): Promise<DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>> {
+  const { saveCheckpoint: save } = await import('./save.js');
+  const result = await save(folder, tensors as NamedTensors, options);
+  return result as DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>;
+}

@@ -1,7 +1,8 @@
 /**
  * Runs the tests with every version of Node that the package is tested on, and prints a line for each.
- * Arguments go to vitest: `node scripts/test-nodes.mjs test/tensor`. npm brings the versions, as packages
- * that hold nothing but Node, into `.nodes`. The addon is the same for all of them.
+ * Arguments go to vitest: `node scripts/test-nodes.mjs test/tensor`. `--others` leaves out the version that runs this
+ * script. npm brings the versions, as packages that hold nothing but Node, into `.nodes`. The addon is the same for all
+ * of them.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,8 +13,14 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from './build.mjs';
 
-const MAJORS = [20, 22, 24, 26];
+const OTHERS = '--others';
+const current = Number.parseInt(process.versions.node, 10);
+const MAJORS = [20, 22, 24, 26].filter(
+  (major) => major !== current || !process.argv.includes(OTHERS),
+);
 const COUNTS = /^\d+ passed, \d+ failed(?:, \d+ skipped)?$/;
+
+const forVitest = process.argv.slice(2).filter((argument) => argument !== OTHERS);
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, '.nodes');
@@ -38,7 +45,7 @@ function install() {
 async function test(node) {
   const vitest = join(root, 'node_modules/vitest/vitest.mjs');
   const reporters = ['--reporter=default', '--reporter=./scripts/count-reporter.mjs'];
-  const args = [vitest, 'run', ...reporters, ...process.argv.slice(2)];
+  const args = [vitest, 'run', ...reporters, ...forVitest];
   const PATH = `${dirname(node)}${delimiter}${process.env.PATH}`;
   const options = {
     cwd: root,

@@ -277,9 +277,12 @@ export function columnGroupsOf(
   tensors: CheckpointTensors,
 ): StoredTensor | null {
   const tensor = tensors.suffixed(name, '_g_idx');
-  if (tensor === undefined || grid.columns <= 1) return null;
-  const isSimple = of.matrices === 1 && grid.blockRows === 1;
-  if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) return tensor;
+  if (tensor === undefined) return null;
+  const hasGroups = grid.columns > 1;
+  const isSimple = !hasGroups || (of.matrices === 1 && grid.blockRows === 1);
+  if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) {
+    return hasGroups ? tensor : null;
+  }
   throw invalid(
     name,
     `expected ${JSON.stringify(tensor.name)} to be I32 of shape [${of.columns}], for groups of columns; found ` +

@@ -1,6 +1,7 @@
 /** `computeNumOfParamsByDtypeSingleFile`: parameters of a header that `parseSafetensorsMetadata` returned. */
 
 import { argumentTypeError, requireString } from '../../errors/arguments.js';
+import { quoteName } from '../../errors/errors.js';
 import { type CountedHeader, parametersByDtype } from '../../file/hub/parameter-count.js';
 import { quantizationOfSection } from '../../file/hub/quantization.js';
 import type { Dtype } from '../../header/dtype.js';
@@ -14,7 +15,7 @@ import { recordOf, type SafetensorsFileHeader, type SafetensorsTensorInfo } from
  * @param quantConfig `quantization_config` of `config.json`, by which packed values are counted
  * @param expertDtype `expert_dtype` of `config.json`
  * @returns an object without prototype; dtypes whose tensors all count 0 are left out
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of another type
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of another type, and for a header whose entries are no tensors
  *
  * @example
  * ```ts
@@ -41,6 +42,13 @@ function requireObject(name: string, value: unknown): void {
   throw argumentTypeError(name, 'an object', value);
 }
 
+function requireTensor(name: string, value: unknown): SafetensorsTensorInfo {
+  const { dtype, shape } = Object(value) as Partial<SafetensorsTensorInfo>;
+  const isShape = Array.isArray(shape) && shape.every((size) => typeof size === 'number');
+  if (typeof dtype === 'string' && isShape) return value as SafetensorsTensorInfo;
+  throw argumentTypeError(`header[${quoteName(name)}]`, 'an object with dtype and shape', value);
+}
+
 /** The tensors of a header that is an object. */
 class RecordedHeader implements CountedHeader {
   readonly size: number;
@@ -52,7 +60,7 @@ class RecordedHeader implements CountedHeader {
   constructor(header: SafetensorsFileHeader) {
     const tensors = Object.entries(header).filter(([name]) => name !== '__metadata__');
     this.#names = tensors.map(([name]) => name);
-    this.#entries = tensors.map(([, tensor]) => tensor as SafetensorsTensorInfo);
+    this.#entries = tensors.map(([name, tensor]) => requireTensor(name, tensor));
     this.#byName = new Map(this.#names.map((name, entry) => [name, entry]));
     this.size = tensors.length;
     this.json = { length: this.#names.reduce((sum, { length }) => sum + length, 0) };

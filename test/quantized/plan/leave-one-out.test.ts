@@ -92,6 +92,18 @@ it.each([
 });
 
 it.each([
+  ['F16', [4]],
+  ['I32', [3]],
+  ['I32', [4, 1]],
+] as const)(
+  'groups of columns that are %s of shape %j are rejected, also where one scale is for all',
+  async (dtype, shape) => {
+    const problem = await problemOf({ ...int8, 'm.weight_g_idx': [dtype, shape] }, null);
+    expect(problem).toContain('expected "m.weight_g_idx" to be I32 of shape [4]');
+  },
+);
+
+it.each([
   ['GPTQ', { 'm.qzeros': ['I32', [2, 4]], 'm.scales': ['F16', [2, 32]], 'm.g_idx': ['I32', [64]] }],
   ['MLX', { 'm.scales': ['F16', [2, 4]], 'm.biases': ['F16', [2, 4]] }],
   ['zero points', { 'm.weight_zero_point': ['I32', [2, 4]] }],

@@ -160,6 +160,10 @@ it.each([
   [null, undefined, undefined],
   [{}, null, undefined],
   [{}, undefined, 4],
+  [{ t: null }, undefined, undefined],
+  [{ t: { dtype: 'F32' } }, undefined, undefined],
+  [{ t: { dtype: 'F32', shape: ['1'] } }, undefined, undefined],
+  [{ t: { shape: [1] } }, undefined, undefined],
 ])('does not count %j with %j and %j', (header, quantConfig, expertDtype) => {
   expect(() =>
     ours.computeNumOfParamsByDtypeSingleFile(

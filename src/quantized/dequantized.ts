@@ -114,10 +114,7 @@ export class DequantizedCheckpoint {
     const tensors = new CheckpointTensors(entries, bytes);
     const configuration = await readConfiguration(stored, tensors, options);
     const markers = markersOf(tensors, await stored.metadataOfFiles(signal), stored.path);
-    const plan = await runAsync(
-      planCheckpoint(tensors, configuration, markers),
-      signal ?? new AbortController().signal,
-    );
+    const plan = await runAsync(planCheckpoint(tensors, configuration, markers), signal);
     return new DequantizedCheckpoint(stored, tensors, plan, configuration.method);
   }
 

@@ -21,6 +21,7 @@ import {
 } from '../tensor/slice.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { Transfer } from '../work/transfer.js';
+import { runAsync, runSync, type Work } from '../work/work.js';
 import type { LogicalInfo } from './info.js';
 import { type FillRows, fillRows, fillSlice, type ReadRows, readBlocks } from './parts.js';
 import { type LogicalPlan, matrixOf, type StoredTensor } from './plan/logical-plan.js';
@@ -42,7 +43,7 @@ import {
 } from './row-options.js';
 import type { StoredTensors } from './source.js';
 import { openDecoder } from './tiles/open.js';
-import type { Decoder, Reading } from './tiles/reading.js';
+import type { Decoder } from './tiles/reading.js';
 
 const DEFAULT_BLOCK_BYTE_LENGTH = 2 ** 24;
 
@@ -129,8 +130,7 @@ export class LogicalTensor {
       dtype === 'F32'
         ? tensor.#floatTarget(first, into as Float32Array)
         : tensor.#castTarget(first, into as Uint16Array, dtype);
-    const work = tensor.#read(first, last, target, transfer);
-    return await tensor.#stored.run(work, tensor.#storedName, signal);
+    return await runAsync(tensor.#read(first, last, target, transfer), signal);
   }
 
   /** Number of rows along the last dimension. */
@@ -157,10 +157,7 @@ export class LogicalTensor {
     requireOptions(options, ROWS_OPTIONS);
     const [first, last] = requireRows(options.rows, this.rowCount);
     const output = this.#floats(last - first, options.into);
-    this.#stored.runNow(
-      this.#read(first, last, this.#floatTarget(first, output)),
-      this.#storedName,
-    );
+    runSync(this.#read(first, last, this.#floatTarget(first, output)));
     return options.into ?? output;
   }
 
@@ -346,10 +343,15 @@ export class LogicalTensor {
     return this.info.storedAs['weight'] as string;
   }
 
-  *#read(first: number, last: number, target: Target, transfer?: Transfer): Reading<number> {
+  /** Reads rows into the target; returns how many values were too large. */
+  #read(first: number, last: number, target: Target, transfer?: Transfer): Work<number> {
+    return this.#stored.verified(this.#storedName, this.#decode(first, last, target, transfer));
+  }
+
+  *#decode(first: number, last: number, target: Target, transfer?: Transfer): Work<number> {
     // Dimensions beside a 0 may be very large.
     if (this.elementCount === 0) return 0;
-    this.#decoder ??= yield* openDecoder(this.#plan);
+    this.#decoder ??= yield* openDecoder(this.#plan, this.#stored);
     let overflows = 0;
     yield* this.#decoder.decode(first, last, (begin, end, fill) => {
       overflows += target.write(begin, end - begin, fill);

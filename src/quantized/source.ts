@@ -5,9 +5,9 @@ import type { FileBeside } from '../file/source/facts.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { yieldIfDue } from '../work/yielding.js';
+import { call, type Work } from '../work/work.js';
 import { inFile } from './plan/refusals.js';
-import type { Reading, Want } from './tiles/reading.js';
+import type { TensorPart, TensorReader } from './tiles/reading.js';
 
 /** An open handle that `dequantized` takes: a SafetensorsFile, a Checkpoint or a RemoteCheckpoint. */
 export interface QuantizedSource extends TensorSource {
@@ -32,8 +32,8 @@ interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
   getSlice(name: string, ...index: unknown[]): Tensor | Promise<Tensor>;
 }
 
-/** Reads stored tensors for generators that ask for them. */
-export class StoredTensors {
+/** Reads stored tensors, local or remote. */
+export class StoredTensors implements TensorReader {
   readonly #source: OwnSource;
   /** Whether tensors have to be fetched, so that only asynchronous reading works. */
   readonly isRemote: boolean;
@@ -76,70 +76,36 @@ export class StoredTensors {
     return this.#source.getTensor(name) as Tensor;
   }
 
-  /** Runs work on this thread, of a local source. */
-  runNow<Result>(work: Reading<Result>, name: string): Result {
-    if (this.isRemote) {
-      throw Object.assign(
-        new TypeError('a remote tensor has to be fetched: use the asynchronous method'),
-        { code: 'ERR_INVALID_STATE' },
-      );
-    }
+  /**
+   * Work that reads these tensors, with errors that name the file. When it ends, a local source is checked by one of
+   * its tensors: views of a truncated file read as zeros.
+   */
+  *verified<Result>(name: string, work: Work<Result>): Work<Result> {
     try {
-      let step = work.next([]);
-      while (!step.done) step = work.next(step.value.map((want) => this.#part(want)));
-      this.#verify(name);
-      return step.value;
+      const result = yield* work;
+      if (!this.isRemote) this.tensor(name);
+      return result;
     } catch (error) {
       throw inFile(error, this.path);
     }
   }
 
-  /** Runs work between other events; `signal` ends it between two steps. */
-  async run<Result>(
-    work: Reading<Result>,
-    name: string,
-    signal: AbortSignal | undefined,
-  ): Promise<Result> {
-    try {
-      return await this.#run(work, name, signal);
-    } catch (error) {
-      throw inFile(error, this.path);
-    }
+  *read(parts: readonly TensorPart[]): Work<readonly Tensor[]> {
+    yield;
+    if (!this.isRemote) return parts.map((part) => this.#part(part));
+    return yield* call({
+      async: (signal) => Promise.all(parts.map((part) => this.#fetch(part, signal))),
+    });
   }
 
-  async #run<Result>(
-    work: Reading<Result>,
-    name: string,
-    signal: AbortSignal | undefined,
-  ): Promise<Result> {
-    signal?.throwIfAborted();
-    let step = work.next([]);
-    while (!step.done) {
-      const wants = step.value;
-      await yieldIfDue();
-      signal?.throwIfAborted();
-      const found = this.isRemote
-        ? await Promise.all(wants.map((want) => this.#fetch(want, signal)))
-        : wants.map((want) => this.#part(want));
-      step = work.next(found);
-    }
-    if (!this.isRemote) this.#verify(name);
-    return step.value;
-  }
-
-  #part({ name, index }: Want): Tensor {
+  #part({ name, index }: TensorPart): Tensor {
     const tensor = this.tensor(name);
     return index === null ? tensor : tensor.slice(...index);
   }
 
-  async #fetch({ name, index }: Want, signal: AbortSignal | undefined): Promise<Tensor> {
+  async #fetch({ name, index }: TensorPart, signal: AbortSignal | undefined): Promise<Tensor> {
     const options = signal === undefined ? {} : { signal };
     if (index === null) return await this.#source.getTensor(name, options);
     return await this.#source.getSlice(name, ...index, options);
-  }
-
-  /** Views of a file that was cut short read as zeros: throws when the file has changed meanwhile. */
-  #verify(name: string): void {
-    this.tensor(name);
   }
 }

@@ -5,9 +5,9 @@
 
 import { yieldIfDue } from './yielding.js';
 
-/** A call in both forms. */
+/** A call in both forms, or in the asynchronous one only when it has to wait for the network. */
 export interface Call<Result> {
-  readonly sync: () => Result;
+  readonly sync?: (() => Result) | undefined;
   readonly async: (signal: AbortSignal | undefined) => Promise<Result>;
   /**
    * True when the call opens or closes something. An abort does not end the work after such a call, which would lose
@@ -29,13 +29,17 @@ export function immediate<Result>(run: () => Result): Work<Result> {
   return call({ sync: run, async: async () => run() });
 }
 
-/** Does the work on this thread. */
+/**
+ * Does the work on this thread.
+ *
+ * @throws TypeError `ERR_INVALID_STATE` when the work needs a call that has no synchronous form
+ */
 export function runSync<Result>(work: Work<Result>): Result {
   let next = work.next();
   while (next.done !== true) {
     let answer: unknown;
     try {
-      answer = next.value?.sync();
+      if (next.value !== undefined) answer = syncOf(next.value)();
     } catch (error) {
       next = work.throw(error);
       continue;
@@ -43,6 +47,14 @@ export function runSync<Result>(work: Work<Result>): Result {
     next = work.next(answer);
   }
   return next.value;
+}
+
+function syncOf({ sync }: Call<unknown>): () => unknown {
+  if (sync !== undefined) return sync;
+  throw Object.assign(
+    new TypeError('a remote tensor has to be fetched: use the asynchronous method'),
+    { code: 'ERR_INVALID_STATE' },
+  );
 }
 
 /**

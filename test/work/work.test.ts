@@ -48,6 +48,21 @@ describe('work', () => {
     expect(() => runSync(failing(reason))).toThrow(reason);
     await expect(runAsync(failing(reason), undefined)).rejects.toBe(reason);
   });
+
+  test('gets an error instead of answers that only the network has, unless it can wait', async () => {
+    const log: unknown[] = [];
+    function* fetched(): Work<string> {
+      try {
+        return yield* call<string>({ async: async () => 'fetched' });
+      } finally {
+        log.push(yield* call(named('closed')));
+      }
+    }
+    const error = { name: 'TypeError', code: 'ERR_INVALID_STATE' };
+    expect(() => runSync(fetched())).toThrow(expect.objectContaining(error));
+    expect(await runAsync(fetched(), undefined)).toBe('fetched');
+    expect(log).toEqual(['closed here', 'closed on the pool']);
+  });
 });
 
 describe('an abort', () => {

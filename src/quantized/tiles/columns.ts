@@ -5,25 +5,30 @@
 
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
+import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import { AWQ_NIBBLES, transpose, unpackAwq } from '../kernels/columns.js';
 import { subtractAndMultiply, subtractAndMultiplyByGroups } from '../kernels/grid.js';
 import { areNibbles, decodeNibbles, shiftedTable } from '../kernels/nibbles.js';
 import type { ColumnLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { invalid } from '../plan/refusals.js';
-import { type Decoder, type Emit, type Reading, tileRows } from './reading.js';
+import { type Decoder, type Emit, type TensorReader, tileRows } from './reading.js';
 import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
 
 /** Rows of a tile are a multiple of a cache line of columns of the packed tensor. */
 const LINE_LENGTH = 16;
 
 /** Reads all tensors of the weight. */
-export function* openColumns(plan: LogicalPlan, layout: ColumnLayout): Reading<Decoder> {
+export function* openColumns(
+  plan: LogicalPlan,
+  layout: ColumnLayout,
+  reader: TensorReader,
+): Work<Decoder> {
   const { name } = plan;
   const [outputs = 0, inputs = 0] = plan.shape;
   const { codes, zeros, scales, columnGroups, groupLength, bits, offset } = layout;
   const wanted = [codes, zeros, scales, ...(columnGroups === null ? [] : [columnGroups])];
-  const found = yield wanted.map((tensor) => ({ name: tensor.name, index: null }));
+  const found = yield* reader.read(wanted.map((tensor) => ({ name: tensor.name, index: null })));
   const [packed, storedZeros, scale, order] = found as [Tensor, Tensor, Tensor, Tensor | undefined];
   const [groupCount = 0] = scales.shape;
   const numbers = new Float32Array(groupCount * outputs);
@@ -85,11 +90,11 @@ export function* openColumns(plan: LogicalPlan, layout: ColumnLayout): Reading<D
     else subtractAndMultiplyByGroups(values, part, groups as Int32Array, own, zero);
   }
 
-  function* decode(first: number, last: number, emit: Emit): Reading<void> {
+  function* decode(first: number, last: number, emit: Emit): Work<void> {
     const tile = Math.max(LINE_LENGTH, tileRows(inputs) & -LINE_LENGTH);
     for (const { begin, end } of cut(first, last, tile, 0)) {
       emit(begin, end, (into) => fill(begin, end, into));
-      yield [];
+      yield;
     }
   }
   return { decode };

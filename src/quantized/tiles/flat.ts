@@ -4,16 +4,28 @@ import { DTYPES } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
+import type { Work } from '../../work/work.js';
 import { decodeFlat, decodeNested } from '../kernels/flat.js';
 import { type FlatLayout, type LogicalPlan, matrixOf } from '../plan/logical-plan.js';
-import { type Decoder, type Emit, type Reading, tileRows, windowRows } from './reading.js';
+import {
+  type Decoder,
+  type Emit,
+  readPart,
+  type TensorReader,
+  tileRows,
+  windowRows,
+} from './reading.js';
 import { decodeItems, refuseNaN } from './scales.js';
 
 /** Reads what stands beside the codes. */
-export function* openFlat(plan: LogicalPlan, layout: FlatLayout): Reading<Decoder> {
+export function* openFlat(
+  plan: LogicalPlan,
+  layout: FlatLayout,
+  reader: TensorReader,
+): Work<Decoder> {
   const { map, absmax, nested, blockLength } = layout;
   const wanted = [map, absmax, ...(nested === null ? [] : [nested.absmax, nested.map])];
-  const tensors = yield wanted.map(({ name }) => ({ name, index: null }));
+  const tensors = yield* reader.read(wanted.map(({ name }) => ({ name, index: null })));
   const [codeBook, scale, nestedScale, nestedMap] = tensors as [Tensor, Tensor, ...Tensor[]];
   const { columns } = matrixOf(plan.shape);
   const values = codeBook.toFloat32();
@@ -34,11 +46,12 @@ export function* openFlat(plan: LogicalPlan, layout: FlatLayout): Reading<Decode
     refuseNaN(plan.name, scale.name, into, first, 1);
   };
 
-  function* decode(first: number, last: number, emit: Emit): Reading<void> {
+  function* decode(first: number, last: number, emit: Emit): Work<void> {
     const tile = tileRows(columns);
     for (const window of cut(first, last, windowRows(columns / 2, tile))) {
       const [begin, end] = [window.begin * columns, window.end * columns];
       const { bytes, position } = yield* readCodes(
+        reader,
         layout,
         Math.floor(begin / 2),
         Math.ceil(end / 2),
@@ -53,7 +66,7 @@ export function* openFlat(plan: LogicalPlan, layout: FlatLayout): Reading<Decode
           scales(block, factors);
           decodeFlat(own, values, { first: at, blockLength }, factors, into);
         });
-        yield [];
+        yield;
       }
     }
   }
@@ -62,18 +75,19 @@ export function* openFlat(plan: LogicalPlan, layout: FlatLayout): Reading<Decode
 
 /** The bytes [begin, end) of the codes, or more; `position` is that of the first. */
 function* readCodes(
+  reader: TensorReader,
   { codes }: FlatLayout,
   begin: number,
   end: number,
-): Reading<{ bytes: Uint8Array; position: number }> {
+): Work<{ bytes: Uint8Array; position: number }> {
   const { name, dtype, shape } = codes;
   const width = DTYPES[dtype].bits / 8;
   const isColumn = (shape[0] ?? 0) * width === tensorByteLength(codes);
   if (!isColumn) {
-    const [tensor] = yield [{ name, index: null }];
-    return { bytes: (tensor as Tensor).bytes, position: 0 };
+    const { bytes } = yield* readPart(reader, name);
+    return { bytes, position: 0 };
   }
   const first = Math.floor(begin / width);
-  const [tensor] = yield [{ name, index: [[first, Math.ceil(end / width)]] }];
-  return { bytes: (tensor as Tensor).bytes, position: first * width };
+  const { bytes } = yield* readPart(reader, name, [[first, Math.ceil(end / width)]]);
+  return { bytes, position: first * width };
 }

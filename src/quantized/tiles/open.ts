@@ -1,26 +1,30 @@
 /** Opens a logical tensor for reading, by its layout. */
 
+import type { Work } from '../../work/work.js';
 import type { LogicalPlan, StoredTensor } from '../plan/logical-plan.js';
 import { isQuantized } from '../plan/plan.js';
 import { openColumns } from './columns.js';
 import { openExchanged } from './exchanged.js';
 import { openFlat } from './flat.js';
 import { plainDecoder } from './plain.js';
-import type { Decoder, Reading } from './reading.js';
+import type { Decoder, TensorReader } from './reading.js';
 import { openRows } from './rows.js';
 
 /** Reads the tensors beside the codes, such as scales; the codes are read by the decoder. */
-export function* openDecoder(tensor: LogicalPlan | StoredTensor): Reading<Decoder> {
-  if (!isQuantized(tensor)) return plainDecoder(tensor);
+export function* openDecoder(
+  tensor: LogicalPlan | StoredTensor,
+  reader: TensorReader,
+): Work<Decoder> {
+  if (!isQuantized(tensor)) return plainDecoder(tensor, reader);
   const { layout } = tensor;
   switch (layout.kind) {
     case 'rows':
-      return yield* openRows(tensor, layout);
+      return yield* openRows(tensor, layout, reader);
     case 'flat':
-      return yield* openFlat(tensor, layout);
+      return yield* openFlat(tensor, layout, reader);
     case 'columns':
-      return yield* openColumns(tensor, layout);
+      return yield* openColumns(tensor, layout, reader);
     case 'exchanged':
-      return yield* openExchanged(tensor, layout);
+      return yield* openExchanged(tensor, layout, reader);
   }
 }

@@ -1,34 +1,35 @@
 /** Tensors that are not quantized, in the same tiles. */
 
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
+import type { Work } from '../../work/work.js';
 import { matrixOf, type StoredTensor } from '../plan/logical-plan.js';
 import {
   type Decoder,
   type Emit,
-  type Reading,
+  readPart,
   rowIndex,
+  type TensorReader,
   tileRows,
   windowRows,
 } from './reading.js';
 
 /** Gives the rows of a stored tensor as its own numbers. */
-export function plainDecoder(stored: StoredTensor): Decoder {
+export function plainDecoder(stored: StoredTensor, reader: TensorReader): Decoder {
   const { name, shape } = stored;
   const { rows: total, columns } = matrixOf(shape);
   const rowsOfMatrix = shape.at(-2) ?? 1;
   const rowByteLength = tensorByteLength(stored) / Math.max(total, 1);
-  function* decode(first: number, last: number, emit: Emit): Reading<void> {
+  function* decode(first: number, last: number, emit: Emit): Work<void> {
     const window = windowRows(rowByteLength, tileRows(columns));
     for (const inMatrix of cut(first, last, Math.max(rowsOfMatrix, 1), 0)) {
       const matrix = Math.floor(inMatrix.begin / rowsOfMatrix);
       const start = matrix * rowsOfMatrix;
       for (const { begin, end } of cut(inMatrix.begin - start, inMatrix.end - start, window)) {
         const index = rowIndex(shape, shape.length - 1, matrix, begin, end);
-        const [tensor] = yield [{ name, index }];
-        emit(start + begin, start + end, (into) => (tensor as Tensor).toFloat32({ into }));
-        yield [];
+        const tensor = yield* readPart(reader, name, index);
+        emit(start + begin, start + end, (into) => tensor.toFloat32({ into }));
+        yield;
       }
     }
   }

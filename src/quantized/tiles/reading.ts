@@ -1,20 +1,20 @@
-/**
- * How values are read: generators that ask for parts of stored tensors, whoever has them, and fill rows tile by tile.
- * What they ask for comes at once from a local file, or by requests.
- */
+/** How values are read: work that reads parts of stored tensors, local or remote, and fills rows tile by tile. */
 
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import type { StoredTensor } from '../plan/logical-plan.js';
+import type { Work } from '../../work/work.js';
 
 /** A part of a stored tensor; all of it without an index. */
-export interface Want {
+export interface TensorPart {
   readonly name: string;
   readonly index: SliceIndices | null;
 }
 
-/** Work that asks for tensors: each `yield` gets those that it asks for. Without any it offers a turn to others. */
-export type Reading<Result> = Generator<readonly Want[], Result, readonly Tensor[]>;
+/** Reads stored tensors. */
+export interface TensorReader {
+  /** Reads parts of tensors, in this order. */
+  read(parts: readonly TensorPart[]): Work<readonly Tensor[]>;
+}
 
 /** Takes the rows [first, last), which `fill` writes. */
 export type Emit = (first: number, last: number, fill: (into: Float32Array) => void) => void;
@@ -22,13 +22,13 @@ export type Emit = (first: number, last: number, fill: (into: Float32Array) => v
 /** Gives the rows of one logical tensor. */
 export interface Decoder {
   /** Emits the rows [first, last) in order, in tiles. */
-  decode(first: number, last: number, emit: Emit): Reading<void>;
+  decode(first: number, last: number, emit: Emit): Work<void>;
 }
 
 /** Values of a tile: 1 MiB, which stays in the processor's cache from one step to the next. */
 const TILE_LENGTH = 2 ** 18;
 
-/** Most bytes of codes that are asked for at once: two pieces of a remote read. */
+/** Maximum of bytes of codes that are read at once: two pieces of a remote read. */
 const WINDOW_BYTE_LENGTH = 2 ** 24;
 
 /** How many rows of so many values make a tile; at least one. */
@@ -36,15 +36,19 @@ export function tileRows(columns: number): number {
   return Math.max(1, Math.floor(TILE_LENGTH / Math.max(columns, 1)));
 }
 
-/** How many rows of so many bytes are asked for at once: whole tiles. */
+/** How many rows of so many bytes are read at once: whole tiles. */
 export function windowRows(rowByteLength: number, tile: number): number {
   const rows = Math.floor(WINDOW_BYTE_LENGTH / Math.max(rowByteLength, 1));
   return Math.max(1, Math.floor(rows / tile)) * tile;
 }
 
-/** Asks for one tensor, all of it. */
-export function* whole({ name }: StoredTensor): Reading<Tensor> {
-  const [tensor] = yield [{ name, index: null }];
+/** Reads a part of one tensor, by default all of it. */
+export function* readPart(
+  reader: TensorReader,
+  name: string,
+  index: SliceIndices | null = null,
+): Work<Tensor> {
+  const [tensor] = yield* reader.read([{ name, index }]);
   return tensor as Tensor;
 }
 

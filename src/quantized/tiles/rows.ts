@@ -4,6 +4,7 @@ import { tensorByteLength } from '../../header/tensor-spec.js';
 import { toFloat32 } from '../../tensor/float32/kernels.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
+import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import {
   type GridPart,
@@ -18,8 +19,9 @@ import { type LogicalPlan, matrixOf, type RowLayout } from '../plan/logical-plan
 import {
   type Decoder,
   type Emit,
-  type Reading,
+  readPart,
   rowIndex,
+  type TensorReader,
   tileRows,
   windowRows,
 } from './reading.js';
@@ -35,12 +37,16 @@ interface Companions {
 }
 
 /** Reads what stands beside the codes. */
-export function* openRows(plan: LogicalPlan, layout: RowLayout): Reading<Decoder> {
+export function* openRows(
+  plan: LogicalPlan,
+  layout: RowLayout,
+  reader: TensorReader,
+): Work<Decoder> {
   const { scale, global, zero, bias, columnGroups, grid } = layout;
   const stored = zero === null || zero.kind === 'constant' ? null : zero.tensor;
   const wanted = [scale.tensor, global?.tensor, stored, bias, columnGroups];
-  const tensors = yield wanted.flatMap((tensor) =>
-    tensor ? { name: tensor.name, index: null } : [],
+  const tensors = yield* reader.read(
+    wanted.flatMap((tensor) => (tensor ? { name: tensor.name, index: null } : [])),
   );
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const of = (tensor: { readonly name: string } | null | undefined): Tensor | null =>
@@ -52,7 +58,7 @@ export function* openRows(plan: LogicalPlan, layout: RowLayout): Reading<Decoder
     bias: of(bias),
     groups: groupsOf(plan.name, of(columnGroups), grid.columns),
   };
-  return new RowDecoder(plan, layout, companions);
+  return new RowDecoder(plan, layout, reader, companions);
 }
 
 function globalOf(weight: string, tensor: Tensor | null): number | null {
@@ -80,6 +86,7 @@ interface Tile {
 class RowDecoder implements Decoder {
   readonly #plan: LogicalPlan;
   readonly #layout: RowLayout;
+  readonly #reader: TensorReader;
   readonly #companions: Companions;
   readonly #columns: number;
   /** Rows of one matrix. */
@@ -89,15 +96,16 @@ class RowDecoder implements Decoder {
     new Float32Array(0),
   ];
 
-  constructor(plan: LogicalPlan, layout: RowLayout, companions: Companions) {
+  constructor(plan: LogicalPlan, layout: RowLayout, reader: TensorReader, companions: Companions) {
     this.#plan = plan;
     this.#layout = layout;
+    this.#reader = reader;
     this.#companions = companions;
     this.#columns = matrixOf(plan.shape).columns;
     this.#rows = plan.shape.at(-2) ?? 1;
   }
 
-  *decode(first: number, last: number, emit: Emit): Reading<void> {
+  *decode(first: number, last: number, emit: Emit): Work<void> {
     const { codes } = this.#layout;
     const { shape } = codes;
     const depth = this.#plan.shape.length - 1;
@@ -110,14 +118,13 @@ class RowDecoder implements Decoder {
       const start = matrix * this.#rows;
       for (const part of cut(inMatrix.begin - start, inMatrix.end - start, window)) {
         const index = rowIndex(shape, depth, matrix, part.begin, part.end);
-        const [tensor] = yield [{ name: codes.name, index }];
-        const { bytes } = tensor as Tensor;
+        const { bytes } = yield* readPart(this.#reader, codes.name, index);
         for (const { begin, end } of cut(part.begin, part.end, tile)) {
           const from = (begin - part.begin) * rowByteLength;
           const own = bytes.subarray(from, from + (end - begin) * rowByteLength);
           const rows = { matrix, first: begin, last: end };
           emit(start + begin, start + end, (into) => this.#fill(own, rowByteLength, rows, into));
-          yield [];
+          yield;
         }
       }
     }

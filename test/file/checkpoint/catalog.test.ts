@@ -93,12 +93,12 @@ describe.each<[string, () => Promise<unknown>]>([
 it('has a turn for some hundred tensors', async () => {
   await open(3000, 12_000);
   const catalog = new Catalog(shards, []);
-  const count = (steps: Work<unknown>): number => {
+  const count = (work: Work<unknown>): number => {
     let turns = 0;
-    for (let next = steps.next(); next.done !== true; ) {
+    for (let next = work.next(); next.done !== true; ) {
       const call = next.value;
       if (call === undefined) turns++;
-      next = steps.next(call?.sync());
+      next = work.next(call?.sync?.());
     }
     return turns;
   };

@@ -6,12 +6,12 @@ import { selectTensors } from '../../../src/write/checkpoint/selected-tensors.js
 import { writeTemporary } from '../../support/make-file.js';
 
 /** Does the work, and counts the places where the event loop may turn. */
-function counted<Result>(steps: Work<Result>): { result: Result; turns: number } {
+function counted<Result>(work: Work<Result>): { result: Result; turns: number } {
   let turns = 0;
-  let next = steps.next();
+  let next = work.next();
   while (next.done !== true) {
     if (next.value === undefined) turns++;
-    next = steps.next(next.value?.sync());
+    next = work.next(next.value?.sync?.());
   }
   return { result: next.value, turns };
 }

@@ -190,9 +190,12 @@ const inCore = (id) =>
   )(id) ||
   id.startsWith('\0');
 
-/** Whether the command line gets a copy of a module. What opens addresses is a large part of its chunk. */
+/**
+ * Whether the command line gets a copy of a module. What opens addresses, and what joins sources, is a large part of its
+ * chunk.
+ */
 const isCopied = begins(
-  '(?:write|quantized|foreign|remote(?!/node/open-remote)|file/verification)/',
+  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/',
 );
 
 rmSync(lib, { recursive: true, force: true });

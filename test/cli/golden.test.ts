@@ -63,7 +63,7 @@ const CALLS: Readonly<Record<string, string>> = {
   'split-replaced': 'split model.safetensors shards --max-shard-size 600B --force',
   'split-plan': 'split model.safetensors shards --max-shard-size 600B --dry-run',
   join: 'join shards -o whole',
-  'join-replaced': 'join shards model.safetensors -o other.safetensors',
+  'join-replaced': 'join shards model.safetensors -o other.safetensors --duplicates last',
   download: 'download URL copy.safetensors',
   'download-plan': 'download URL copy.safetensors --dry-run',
   scan: 'scan evil-os-system.pt',

@@ -362,16 +362,22 @@ export interface WrittenResult extends CastResult {
   readonly root?: readonly (string | number)[];
   /** The written name of each tensor by its dropped name; for the same commands. */
   readonly dropped?: Readonly<Record<string, string>>;
+  /** Keys of metadata with different values, at most one of which was written; absent without such keys. */
+  readonly conflicts?: readonly string[];
+  /** Names that several sources have; of `join`, absent without such names. */
+  readonly duplicates?: readonly string[];
 }
 
-/** Members that only `convert` reports. */
-interface Converted {
+/** Members that only some commands report. */
+interface FurtherOutcome {
   readonly root?: readonly (string | number)[];
   readonly dropped?: ReadonlyMap<string, string>;
+  readonly conflicts?: readonly string[];
+  readonly duplicates?: readonly string[];
 }
 
 /** The report or plan of one of the library's functions. */
-interface WrittenOutcome extends Converted {
+interface WrittenOutcome extends FurtherOutcome {
   readonly files: readonly (string | PlannedFile)[];
   readonly index: string | null;
   readonly totalSize: number;
@@ -412,13 +418,15 @@ export async function write(
   await requireCast(context, options, source, () => run(true));
   const outcome = await run(dryRun).finally(() => progress.end());
   const { files, index, totalSize, deleted, replaced, leftOut } = outcome;
-  const { root, dropped, skipped = [] } = outcome;
+  const { root, dropped, skipped = [], conflicts = [], duplicates = [] } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
     ...{ byteLength: totalSize, copied: copiedFiles(outcome), leftOut, ...castResult(outcome) },
     ...(skipped.length === 0 ? {} : { skipped }),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
+    ...(conflicts.length === 0 ? {} : { conflicts }),
+    ...(duplicates.length === 0 ? {} : { duplicates }),
   });
 }
 
@@ -447,6 +455,7 @@ export function printWritten(
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], leftOut, root = [], dropped = {} } = written;
+    const { conflicts = [], duplicates = [] } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
@@ -456,6 +465,12 @@ export function printWritten(
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...leftOutLines(leftOut, dryRun),
+      ...(duplicates.length === 0
+        ? []
+        : [`in several sources, taken from one: ${someNames(duplicates)}`]),
+      ...(conflicts.length === 0
+        ? []
+        : [style.warning(`warning: metadata with several values: ${someNames(conflicts)}`)]),
       ...castLines(written, style),
       ...replacedLines(replaced, deleted, dryRun),
       ...deletedLines(deleted, dryRun),

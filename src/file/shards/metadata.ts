@@ -106,6 +106,8 @@ export interface SourceMetadata {
   readonly files: readonly FileMetadata[];
   /** Of the index; null for a single file. */
   readonly index: IndexMetadata | null;
+  /** Keys with different values in several sources that were joined; absent for one source. */
+  readonly conflicts?: readonly string[];
 }
 
 /** Where a key of a checkpoint that is written anew comes from. */
@@ -144,11 +146,49 @@ export function rewrittenMetadata(
   const isKept = !hasHashes || (!split.isSharded && isSameData());
   const { files, index: ofIndex } = isKept ? source : withoutDataHashes(source);
   const { file, index, conflicts } = reshardMetadata(files, ofIndex, split);
-  const kept = { file, index, conflicts, unrecorded: [] };
-  if (given.size === 0) return kept;
-  return split.isSharded
-    ? { ...kept, index: new Map([...(index ?? []), ...given]) }
-    : { ...kept, file: new Map([...(file ?? []), ...given]) };
+  const all = [...(source.conflicts ?? []), ...conflicts];
+  const kept = new Map<string, IndexValue>([...((split.isSharded ? index : file) ?? []), ...given]);
+  const unrecorded = [...dropped.keys()].filter((name) => kept.has(name));
+  for (const [name, written] of dropped) if (!kept.has(name)) kept.set(name, written);
+  const facts = { conflicts: all, unrecorded };
+  if (split.isSharded) return { ...facts, file, index: kept };
+  const isNone = file === null && kept.size === 0;
+  return { ...facts, file: isNone ? null : (kept as Map<string, string>), index };
+}
+
+/**
+ * Returns the metadata that a single file of a source would have, without hashes of its bytes; that of formats without
+ * metadata as if they were converted. `adapt` maps the metadata to the tensors that were taken.
+ */
+export function fileMetadata(
+  source: SourceMetadata | null,
+  adapt: (metadata: FileMetadata) => FileMetadata,
+): Pick<ReshardedMetadata, 'file' | 'conflicts'> {
+  if (source === null) return { file: new Map([PYTORCH]), conflicts: [] };
+  const { files, index } = withoutDataHashes(source);
+  const ofIndex = index && { ...index, metadata: adapt(index.metadata) };
+  const split = { isSharded: false, metadata: { total_size: 0 } };
+  return reshardMetadata(files.map(adapt), ofIndex, split);
+}
+
+/**
+ * Joins the metadata of several sources: of a key in several, the first value counts. `computed` has the keys whose
+ * values are known for all sources together, such as aliases; they win over other keys.
+ */
+export function joinedMetadata(
+  sources: readonly FileMetadata[],
+  computed: ReadonlyMap<string, string>,
+): Required<SourceMetadata> {
+  const joined = new Map<string, string>();
+  const conflicts = new Set<string>();
+  const entries = sources.flatMap((source) => [...(source ?? [])]);
+  const own = entries.filter(([key]) => key !== TOTAL_SIZE);
+  for (const [key, value] of [...computed, ...own]) {
+    if (!joined.has(key)) joined.set(key, value);
+    else if (joined.get(key) !== value) conflicts.add(key);
+  }
+  const isNone = joined.size === 0 && sources.every((source) => source === null);
+  return { files: [isNone ? null : joined], index: null, conflicts: [...conflicts] };
 }
 
 /** The keys to which no two files give different values, and the keys to which some do. */

@@ -85,6 +85,29 @@ export function* planSharing(
   return { dropped, overlaps };
 }
 
+/** Keys with a meaning of their own, in a file or in an index. */
+const OWN_KEYS: ReadonlySet<string> = new Set(['format', 'total_size']);
+
+/**
+ * With `dedupe`, drops a name only if the metadata can record the tensor that replaces it. `keys` are those that the
+ * metadata has anyway.
+ */
+export function recordable(
+  plan: SharingPlan,
+  mode: SharedMode,
+  keys: ReadonlySet<string>,
+): SharingPlan {
+  if (mode !== 'dedupe') return plan;
+  const dropped = new Map(plan.dropped);
+  const overlaps = [...plan.overlaps];
+  for (const [name, kept] of plan.dropped) {
+    if (!OWN_KEYS.has(name) && !keys.has(name)) continue;
+    dropped.delete(name);
+    overlaps.push([name, kept]);
+  }
+  return { dropped, overlaps };
+}
+
 /** Returns the extents that are written; records those that mean the same as one of them. */
 function* dropAliases(
   extents: readonly Extent[],

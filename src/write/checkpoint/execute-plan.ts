@@ -71,6 +71,8 @@ type Sample = Pick<AnyEntry, 'payload'>;
 interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
   /** Whether to read the tensors back and compare them before any file gets its name. */
   readonly verify?: boolean;
+  /** Throws if a file that must stay has appeared. Called when all files are complete. */
+  readonly check?: () => void;
 }
 
 /** Files beside a checkpoint. */
@@ -144,7 +146,7 @@ export function indexNameOf({ index, pattern }: CheckpointLayout): string | null
 export async function writeFolders(
   contents: readonly FolderContents[],
   options: WriteOrPlanOptions,
-  { verify = false, closeSources }: Extras,
+  { verify = false, closeSources, check }: Extras,
 ): Promise<StaleFiles[]> {
   const { durable = true } = options;
   const failures: unknown[] = [];
@@ -179,6 +181,7 @@ export async function writeFolders(
     transfer.finish();
     sources.end();
     closeSources?.();
+    check?.();
     const stale: StaleFiles[] = [];
     for (const [i, { checkpoint, obsolete }] of contents.entries()) {
       stale.push(await (replacements[i] as FolderReplacement).commit(checkpoint, obsolete));

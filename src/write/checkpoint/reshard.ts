@@ -36,7 +36,7 @@ const RESHARD_OPTIONS: OptionNames<ReshardOptions & DryRun> = {
 
 /** Result of `reshard`. */
 export interface ReshardedCheckpoint extends WrittenCheckpoint, SelectionReport, CopiedFiles {
-  /** Keys of metadata with differing values in the source's files, not all of which were kept. */
+  /** Keys of metadata with different values in the files of the source: at most one of the values was written. */
   readonly conflicts: readonly string[];
 }
 
@@ -59,6 +59,6 @@ export async function reshard(
     openSafetensorsSource(source, { comparison: 'sums', dequantize: selection.dequantize, signal });
   const choices = { selection, shared: 'copy', metadata: new Map(), verify: false } as const;
   const result = await rewriteFolder(target, open, { ...options, ...choices });
-  const { dropped, unrecorded, overlaps, ...resharded } = result;
+  const { dropped, unrecorded, overlaps, duplicates, ...resharded } = result;
   return resharded;
 }

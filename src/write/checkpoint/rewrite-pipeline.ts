@@ -129,11 +129,16 @@ async function rewriteOpen<Info extends SelectableInfo>(
     [...source.models.values()].flatMap(({ files: ofModel }) => ofModel).concat(source.files),
   );
   if (options.dryRun === true) return { ...result, ...planOf(parts, folder, sources) };
-  const old = parts.map((part) =>
-    oldFilesBefore(part.folder, part.checkpoint, filesOf(part), sources),
-  );
+  const findOld = (): OldFiles[] => {
+    const found = parts.map((part) =>
+      oldFilesBefore(part.folder, part.checkpoint, filesOf(part), sources),
+    );
+    const all = found.map((files) => files.replaced);
+    requireOverwrite(belowAll(parts, all), folder, options);
+    return found;
+  };
+  const old = findOld();
   const replaced = old.map((files) => files.replaced);
-  requireOverwrite(belowAll(parts, replaced), folder, options);
   for (const [i, part] of parts.entries()) requireReplacedNotInUse(part.folder, old[i] as OldFiles);
   const checked = source.check?.byteLength ?? 0;
   const totalBytes = checked + writtenByteLength(parts);
@@ -148,7 +153,7 @@ async function rewriteOpen<Info extends SelectableInfo>(
   const stale = await writeFolders(
     parts,
     { ...options, ...progress(checked) },
-    { verify, closeSources },
+    { verify, closeSources, check: findOld },
   );
   const overflowed = new Map(
     models.flatMap(({ part, report }) =>
@@ -202,7 +207,7 @@ async function planModel<Info extends SelectableInfo>(
   const naming = { ...options, ...namingOf(basename(model.path)) };
   const layout = layOutCheckpoint(selected.table, naming, selected.metadataOf);
   const checkpoint = await runAsync(layout, signal);
-  const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches);
+  const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches, model);
   const { files: otherFiles, obsolete } = others;
   const part = { folder: join(folder, prefix), prefix, checkpoint, otherFiles, obsolete };
   return { part, facts, report };
@@ -242,6 +247,7 @@ function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' |
       facts.configMismatches.map((one) => ({ ...one, name: part.prefix + one.name })),
     ),
     conflicts: [...new Set(models.flatMap(({ facts }) => facts.conflicts))],
+    duplicates: [],
   };
 }
 

@@ -7,7 +7,7 @@ import { usualFileNames } from '../../file/shards/file-choice.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../work/work.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
-import { identityOf } from '../replacement/exchange.js';
+import { identityOf, type OldFileCheck } from '../replacement/exchange.js';
 import { requireNotInUse } from '../replacement/in-use.js';
 import { requireMakeableFolder } from '../replacement/made-folders.js';
 import {
@@ -29,6 +29,7 @@ import {
 } from './execute-plan.js';
 import { type CheckpointLayoutOptions, layOutCheckpoint, layOutFile } from './layout.js';
 import { inLockedFolder, inMadeFolder } from './locked-folder.js';
+import type { OldFiles } from './old-files.js';
 import {
   type CopiedFiles,
   findOtherFiles,
@@ -65,6 +66,8 @@ export interface RewriteFacts
     Omit<SelectionReport, 'overflowed'> {
   /** Keys of metadata with differing values in the source's files, not all of which were kept. */
   readonly conflicts: readonly string[];
+  /** Names that several of the sources have; empty for one source. */
+  readonly duplicates: readonly string[];
 }
 
 /** The result of the writes. */
@@ -104,19 +107,19 @@ export async function rewriteFolder<Info extends SelectableInfo>(
       const { others, mismatches } = filesBeside(found, source, folder, { selection, ...selected });
       const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
       const checkpoint = await runAsync(layout, signal);
-      const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches);
+      const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches, source);
       const own = new OwnFiles(source.files);
+      const unlisted = unlistedOwn(own, facts, source);
       if (options.dryRun === true) {
-        return { ...planCheckpoint(folder, checkpoint, others, listedOwn(own, facts)), ...facts };
+        return { ...planCheckpoint(folder, checkpoint, others, unlisted), ...facts };
       }
-      const old = oldFilesBefore(folder, checkpoint, others, own);
-      requireOverwrite(old.replaced, folder, { overwrite });
-      const { replaced: listed } = oldFilesBefore(
-        folder,
-        checkpoint,
-        others,
-        listedOwn(own, facts),
-      );
+      const findOld = (): OldFiles => {
+        const found = oldFilesBefore(folder, checkpoint, others, own);
+        requireOverwrite(found.replaced, folder, { overwrite });
+        return found;
+      };
+      const old = findOld();
+      const { replaced: listed } = oldFilesBefore(folder, checkpoint, others, unlisted);
       await source.verify?.(selected.tensors, signal);
       const written = await writeCheckpoint(folder, checkpoint, options, {
         otherFiles: others.files,
@@ -124,6 +127,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         old,
         verify,
         closeSources: () => source.close(),
+        check: findOld,
       });
       const replaced = withoutStaying(listed, written);
       return { ...written, replaced, ...facts, overflowed: selected.report.overflowed };
@@ -154,10 +158,10 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const isOpenedByFolder = usualFileNames(undefined).includes(name);
     const weights = { selection: options.selection, ...selected };
     const mismatches = isOpenedByFolder ? mismatchesIn(dirname(path), weights) : [];
-    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES, mismatches);
+    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES, mismatches, source);
     const own = new OwnFiles(source.files);
     const foreign = replacedAmong(dirname(path), [name], own);
-    const replaced = replacedAmong(dirname(path), [name], listedOwn(own, facts));
+    const replaced = replacedAmong(dirname(path), [name], unlistedOwn(own, facts, source));
     requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);
     if (dryRun) {
@@ -168,8 +172,9 @@ export async function rewriteFile<Info extends SelectableInfo>(
     if (foreign.length > 0) requireNotInUse(path, path);
     await source.verify?.(selected.tensors, signal);
     const closeSources = (): void => source.close();
+    const check = overwrite ? undefined : onlyOwnFile(path, own);
     await inMadeFolder(dirname(path), durable, () =>
-      replaceFile(path, layout, file.samples, { ...options, durable, closeSources }),
+      replaceFile(path, layout, file.samples, { ...options, durable, closeSources, check }),
     );
     const stale = { deleted: [], undeleted: [], replaced };
     const written = { path, files: [name], index: null, totalSize, ...stale };
@@ -177,9 +182,26 @@ export async function rewriteFile<Info extends SelectableInfo>(
   });
 }
 
-/** The files of the source that `replaced` does not list: its weights only if all of its tensors are written. */
-function listedOwn(own: OwnFiles, { leftOut }: Pick<RewriteFacts, 'leftOut'>): OwnFiles {
-  return leftOut.length === 0 ? own : own.withoutWeights();
+/** Returns a check that throws for weights which appeared at the path while the new file was written. */
+function onlyOwnFile(path: string, own: OwnFiles): OldFileCheck {
+  return (found) => {
+    const stats = statSync(found, { bigint: true, throwIfNoEntry: false });
+    if (stats === undefined || own.hasFile(stats)) return;
+    const file = { name: basename(path), byteLength: Number(stats.size) };
+    requireOverwrite([file], path, {});
+  };
+}
+
+/**
+ * The files of the source that `replaced` does not list: its weights only if it is the only source and all of its
+ * tensors are written.
+ */
+function unlistedOwn(
+  own: OwnFiles,
+  { leftOut }: Pick<RewriteFacts, 'leftOut'>,
+  { joined }: Pick<CheckpointSource, 'joined'>,
+): OwnFiles {
+  return leftOut.length === 0 && joined === undefined ? own : own.withoutWeights();
 }
 
 /** A file that is made while it is read, and the facts known before. */
@@ -218,7 +240,7 @@ export async function rewriteStream<Info extends SelectableInfo>(
       }
     }
     const stream = SerializedStream.of(layout.byteLength, pieces);
-    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES, []);
+    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES, [], {});
     const { overflowed } = selected.report;
     return { stream, totalSize, ...facts, overflowed, close: () => source.close() };
   } catch (error) {
@@ -258,10 +280,22 @@ export function rewriteFacts<Info extends SelectableInfo>(
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,
   configMismatches: readonly ConfigMismatch[],
+  { joined }: Pick<CheckpointSource, 'joined'>,
 ): RewriteFacts {
   const { overflowed, ...known } = report;
   const copied = files.map(({ name }) => name);
-  return { ...known, dropped, unrecorded, overlaps, conflicts, copied, skipped, configMismatches };
+  const { duplicates = [], leftOut = report.leftOut } = joined ?? {};
+  const ofSource = { ...known, leftOut, duplicates };
+  return {
+    ...ofSource,
+    dropped,
+    unrecorded,
+    overlaps,
+    conflicts,
+    copied,
+    skipped,
+    configMismatches,
+  };
 }
 
 /** The files to write next to the weights: with configurations of dequantized or cast ones. */

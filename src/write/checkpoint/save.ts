@@ -8,11 +8,7 @@ import {
 } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import { checkpointMetadata } from '../../file/shards/metadata.js';
-import {
-  planSharing,
-  type SharedMode,
-  type SharingPlan,
-} from '../../file/shards/shared-tensors.js';
+import { planSharing, recordable, type SharedMode } from '../../file/shards/shared-tensors.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { runSync } from '../../work/work.js';
@@ -79,7 +75,7 @@ export async function saveCheckpoint(
   const { dropped, overlaps } = recordable(
     runSync(planSharing(memories, shared)),
     shared,
-    metadata,
+    new Set(metadata.keys()),
   );
   const kept = entries.filter(({ name }) => !dropped.has(name));
   // Synchronous, in the turn of the call: the tensors' memory was inspected there.
@@ -103,24 +99,4 @@ function metadataOf({
   const pairs = [...pairsOf(metadata, 'metadata')];
   encodeMetadata(pairs);
   return new Map(pairs);
-}
-
-/** Keys with a meaning of their own, in a file or in an index. */
-const OWN_KEYS: ReadonlySet<string> = new Set(['format', 'total_size']);
-
-/** With `dedupe`, drops a name only if the metadata can record the tensor that replaces it. */
-function recordable(
-  plan: SharingPlan,
-  mode: SharedMode,
-  metadata: ReadonlyMap<string, string>,
-): SharingPlan {
-  if (mode !== 'dedupe') return plan;
-  const dropped = new Map(plan.dropped);
-  const overlaps = [...plan.overlaps];
-  for (const [name, kept] of plan.dropped) {
-    if (!OWN_KEYS.has(name) && !metadata.has(name)) continue;
-    dropped.delete(name);
-    overlaps.push([name, kept]);
-  }
-  return { dropped, overlaps };
 }

@@ -7,6 +7,7 @@ import {
 } from '../../file/shards/metadata.js';
 import {
   planSharing,
+  recordable,
   type SharedMode,
   type TensorMemory,
 } from '../../file/shards/shared-tensors.js';
@@ -93,7 +94,8 @@ export function* selectTensors<Info extends SelectableInfo>(
   const entries = yield* selectedEntries(selected, overflowed);
   // The report does not list copies.
   const memories = shared === 'copy' ? [] : yield* memoriesOf(selected);
-  const { dropped, overlaps } = yield* planSharing(memories, shared, 'order');
+  const plan = yield* planSharing(memories, shared, 'order');
+  const { dropped, overlaps } = recordable(plan, shared, keysOf(source.metadataOf(), given));
   const isKept = ({ name }: { readonly name: string }): boolean => !dropped.has(name);
   const kept = yield* filterYielding(selected, isKept);
   const tensors = yield* mapYielding(kept, ({ tensor }) => tensor);
@@ -157,6 +159,12 @@ function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Work<TensorMe
   });
 }
 
+/** All keys of the metadata of a source and of the caller. */
+function keysOf(source: SourceMetadata | null, given: ReadonlyMap<string, string>): Set<string> {
+  const all = [given, source?.index?.metadata, ...(source?.files ?? [])];
+  return new Set(all.flatMap((metadata) => [...(metadata?.keys() ?? [])]));
+}
+
 /** Returns the source's metadata for the selected tensors. */
 function selectedMetadata(
   metadata: SourceMetadata | null,
@@ -165,5 +173,5 @@ function selectedMetadata(
   if (metadata === null) return null;
   const { files, index } = metadata;
   const ofIndex = index && { metadata: metadataOf(index.metadata), jsonKeys: index.jsonKeys };
-  return { files: files.map(metadataOf), index: ofIndex };
+  return { ...metadata, files: files.map(metadataOf), index: ofIndex };
 }

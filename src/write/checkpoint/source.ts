@@ -31,11 +31,21 @@ export interface ListedTensors<Info extends SelectableInfo> extends SelectionSou
   readonly unselectable: readonly Unselectable<Info>[];
 }
 
+/** What several sources leave out. */
+export interface JoinedReport {
+  /** Names of the tensors that were not chosen. */
+  readonly leftOut: readonly string[];
+  /** Names that several sources have. */
+  readonly duplicates: readonly string[];
+}
+
 /** An open source; `path` is that of its index or only file. */
 export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
   extends BesidePlace {
-  /** Paths of all files that it reads: of the index, too. */
+  /** Paths of all files that it reads: of the index, too. Of several sources only of those that lose no tensor. */
   readonly files: readonly string[];
+  /** Of several sources that are written as one: what they leave out; absent for one source. Complete after `list`. */
+  readonly joined?: JoinedReport;
   /** All tensors unchanged, without an object each; null when the source has no such table. */
   readonly table: TensorTable | null;
   /** Lists all tensors one by one. */

@@ -101,6 +101,8 @@ export interface ConvertedCheckpoint
     SharedTensors {
   /** The keys that lead to the state dict in a torch checkpoint, given or chosen; empty for other formats. */
   readonly root: RootKeys;
+  /** Keys of metadata with different values in the files of the source: at most one of the values was written. */
+  readonly conflicts: readonly string[];
 }
 
 /** Result with `dryRun: true`: without the counts that only a cast can give. */
@@ -154,7 +156,7 @@ export async function convert(
       : isFile
         ? await rewriteFile(path, open, choices)
         : await rewriteFolder(target, open, choices);
-  const { conflicts, ...converted } = result;
+  const { duplicates, ...converted } = result;
   return { ...converted, root };
 }
 

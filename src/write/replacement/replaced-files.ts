@@ -56,9 +56,14 @@ export class OwnFiles {
     return others;
   }
 
+  /** Whether a file is one of the source. */
+  hasFile(stats: BigIntStats): boolean {
+    return this.#identities.has(identityOf(stats));
+  }
+
   /** Whether a file is one of the source, or a file without weights next to it. */
   has(folder: string, name: string, stats: BigIntStats): boolean {
-    if (this.#identities.has(identityOf(stats))) return true;
+    if (this.hasFile(stats)) return true;
     if (hasWeightsName(name)) return false;
     const parent = statsAt(dirname(join(folder, name)));
     return parent !== undefined && this.#folders.has(identityOf(parent));

@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import type { Payload } from '../input/tensor-input.js';
+import type { OldFileCheck } from '../replacement/exchange.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
 import { BorrowedFiles } from './source-files.js';
@@ -17,6 +18,8 @@ export interface ReplaceOptions extends TransferOptions {
   readonly verify: boolean;
   /** Closes the caller's files after the last read: Windows cannot replace an open file. */
   readonly closeSources?: () => void;
+  /** Throws unless the file that is at the path in the end may be replaced. */
+  readonly check?: OldFileCheck | undefined;
 }
 
 /**
@@ -34,7 +37,7 @@ export function requireReplaceableFile(path: string): void {
  *
  * @throws FileChangedError when a file that tensors come from has changed, or changes meanwhile
  * @throws SafetensorsError as `Replacement.open`; `SAFETENSORS_VERIFICATION_FAILED`
- * @throws Errors of the system; errors of a stream; `signal.reason`
+ * @throws Errors of the system; errors of a stream; errors of `check`; `signal.reason`
  */
 export async function replaceFile(
   path: PathLike,
@@ -43,7 +46,7 @@ export async function replaceFile(
   options: ReplaceOptions,
 ): Promise<void> {
   const { location, label } = locate(path);
-  const { durable, verify, closeSources } = options;
+  const { durable, verify, closeSources, check } = options;
   const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
@@ -56,7 +59,7 @@ export async function replaceFile(
       transfer.finish();
       sources.end();
       closeSources?.();
-      await replacement.commit(transfer.signal);
+      await replacement.commit(transfer.signal, check);
     } finally {
       replacement.discard();
     }

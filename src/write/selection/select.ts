@@ -139,6 +139,7 @@ export class Selection<Info extends SelectableInfo> {
   /**
    * Selects from all tensors, or from those of `names`. An unselectable tensor is a problem unless it is
    * left out. An empty source gives an empty selection. The tensors must include the companions of quantized weights.
+   * With `maybe none` all tensors may be left out.
    *
    * @throws The problem with a name or a cast; SelectionError for several
    * @throws RangeError `ERR_OUT_OF_RANGE` when all tensors are left out
@@ -147,6 +148,7 @@ export class Selection<Info extends SelectableInfo> {
   *of<Tensor extends Selectable<WithDtype<Info>>>(
     tensors: readonly Tensor[],
     unselectable: readonly Unselectable<Info>[] = [],
+    least: 'one' | 'maybe none' = 'one',
   ): Work<Selected<Tensor>[]> {
     const problems = [...this.#problems];
     for (const { name, info, problem } of unselectable) {
@@ -181,7 +183,7 @@ export class Selection<Info extends SelectableInfo> {
     this.#asked = tensors;
     this.#isPart = this.names !== null || selected.length < tensors.length + unselectable.length;
     const isEmpty = this.names === null && tensors.length + unselectable.length === 0;
-    if (selected.length === 0 && !isEmpty) throw this.#nothingLeft();
+    if (selected.length === 0 && !isEmpty && least === 'one') throw this.nothingLeft();
     return selected;
   }
 
@@ -226,7 +228,8 @@ export class Selection<Info extends SelectableInfo> {
     };
   }
 
-  #nothingLeft(): RangeError {
+  /** Returns the error for a choice that leaves out all tensors. */
+  nothingLeft(): RangeError {
     const [what, choice] = this.#choice;
     if (typeof choice !== 'function') {
       return argumentRangeError(what, 'a choice of at least one tensor', choice);
@@ -320,8 +323,11 @@ function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
   return as;
 }
 
-/** Throws a single problem as it is. */
-function throwTogether(problems: readonly SafetensorsError[], path: string | undefined): void {
+/** Throws all problems together, and a single one as it is. */
+export function throwTogether(
+  problems: readonly SafetensorsError[],
+  path: string | undefined,
+): void {
   const [first] = problems;
   if (first === undefined) return;
   throw problems.length === 1 ? first : new SelectionError(problems, { path });

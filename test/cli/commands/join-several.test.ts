@@ -1,6 +1,8 @@
 /** `join` of several sources. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadFile, openCheckpoint, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -21,6 +23,8 @@ const three = (): [string, string, string] => [
   write('b.safetensors', { z: 3, y: 4 }, { who: 'b', why: 'b' }),
   write('c.safetensors', { w: 5 }),
 ];
+
+const SEED = process.env['SAFETENSORS_SEED'];
 
 const values = (path: string): Record<string, number> =>
   Object.fromEntries(Array.from(loadFile(path), ([name, { bytes }]) => [name, bytes[0] as number]));
@@ -86,4 +90,175 @@ it.each([
     ...options,
   ]);
   expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+});
+
+/** Sources with tensors of one byte, and aliases of tensors in their metadata. */
+const randomSources = fc.array(
+  fc
+    .record({
+      names: fc.uniqueArray(fc.constantFrom<string>('a', 'b', 'm.a', 'm.b', 'c'), { minLength: 1 }),
+      aliases: fc.dictionary(fc.constantFrom('a', 'b', 'x', 'y'), fc.nat(4), { maxKeys: 2 }),
+      key: fc.option(fc.constantFrom('1', '2')),
+      count: fc.option(fc.nat(9)),
+    })
+    .map(({ names, aliases, key, count }) => ({
+      names,
+      aliases: Object.entries(aliases)
+        .filter(([alias]) => !names.includes(alias))
+        .map(([alias, i]) => [alias, names[i % names.length] as string] as const),
+      plain: {
+        ...(key === null ? {} : { key }),
+        ...(count === null ? {} : { total_parameters: String(count) }),
+      },
+    })),
+  { minLength: 2, maxLength: 3 },
+);
+
+type RandomSource = typeof randomSources extends fc.Arbitrary<(infer Value)[]> ? Value : never;
+
+const RENAMES: Record<string, (name: string) => string> = {
+  none: (name) => name,
+  'm.*=>*': (name) => name.replace(/^m\./, ''),
+  'a=>q': (name) => (name === 'a' ? 'q' : name),
+};
+
+/** All names that a source has after the choice, with their values; undefined if two tensors get one name. */
+function namesOf(
+  { names, aliases }: RandomSource,
+  place: number,
+  excluded: string,
+  rename: (name: string) => string,
+): Map<string, number> | undefined {
+  const values = new Map<string, number>();
+  for (const [i, name] of names.entries()) {
+    if (name === excluded) continue;
+    if (values.has(rename(name))) return undefined;
+    values.set(rename(name), place * 10 + i);
+  }
+  for (const [alias, name] of aliases) {
+    const value = name === excluded ? undefined : place * 10 + names.indexOf(name);
+    if (value !== undefined && !values.has(rename(alias))) values.set(rename(alias), value);
+  }
+  return values;
+}
+
+describe('random sources', () => {
+  it('every name of every source leads to its tensor, or the command fails', async () => {
+    const choice = fc.record({
+      rule: fc.constantFrom('refuse', 'first', 'last'),
+      rename: fc.constantFrom(...Object.keys(RENAMES)),
+      excluded: fc.constantFrom('nothing', 'a', 'm.b'),
+      isFile: fc.boolean(),
+    });
+    let place = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        randomSources,
+        choice,
+        async (sources, { rule, rename, excluded, isFile }) => {
+          const paths = sources.map(({ names, aliases, plain }, i) => {
+            const tensors = Object.fromEntries(names.map((name, j) => [name, i * 10 + j]));
+            return write(`s${place}-${i}.safetensors`, tensors, {
+              ...plain,
+              ...Object.fromEntries(aliases),
+            });
+          });
+          const target = temporaryPath(`t${place++}${isFile ? '.safetensors' : ''}`);
+          const options = ['--duplicates', rule, '--exclude', excluded];
+          if (rename !== 'none') options.push('--rename', rename);
+          const { code, stdout, stderr } = await call([
+            ...['join', ...paths, '-o', target],
+            ...[...options, '--json'],
+          ]);
+          const each = sources.map((source, i) =>
+            namesOf(source, i, excluded, RENAMES[rename] as (name: string) => string),
+          );
+          const counts = new Map<string, number>();
+          const wanted = new Map<string, number>();
+          for (const [name, value] of each.flatMap((values) => [...(values ?? [])])) {
+            counts.set(name, (counts.get(name) ?? 0) + 1);
+            if (rule !== 'first' || !wanted.has(name)) wanted.set(name, value);
+          }
+          const duplicates = [...counts].filter(([, count]) => count > 1).map(([name]) => name);
+          const isFailing =
+            each.includes(undefined) ||
+            wanted.size === 0 ||
+            (rule === 'refuse' && duplicates.length > 0);
+          expect([code, stderr]).toEqual([isFailing ? 1 : 0, isFailing ? expect.anything() : '']);
+          expect(existsSync(target)).toBe(!isFailing);
+          if (isFailing) return;
+          const result = JSON.parse(stdout);
+          expect([...(result.duplicates ?? [])].sort()).toEqual(duplicates.sort());
+          expect(result.leftOut.length).toBe(
+            sources.filter(({ names }) => names.includes(excluded)).length,
+          );
+          using checkpoint = openCheckpoint(target);
+          for (const [name, value] of wanted)
+            expect(checkpoint.getTensor(name).bytes[0]).toBe(value);
+          for (const name of checkpoint.keys()) expect(wanted.has(name)).toBe(true);
+          // Of a key with several values the first is written, and the key is listed.
+          const keys = sources.flatMap(({ plain }) => plain.key ?? []);
+          expect(checkpoint.metadata?.get('key')).toBe(keys[0]);
+          expect(result.conflicts ?? []).toEqual(new Set(keys).size > 1 ? ['key'] : []);
+        },
+      ),
+      { numRuns: 40, ...(SEED === undefined ? {} : { seed: Number(SEED) }) },
+    );
+  });
+});
+
+describe('a source with', () => {
+  it.each([
+    [
+      'a tensor that safetensors cannot hold',
+      'zip-sparse-csr.pt',
+      'SAFETENSORS_UNSUPPORTED_TENSOR',
+    ],
+    ['a wrong checksum', 'zip-x-crc-storage.pt', 'SAFETENSORS_CHECKSUM_MISMATCH'],
+  ])('%s fails, as with convert', async (_, name, code) => {
+    const torch = join(root, 'test/fixtures/torch', name);
+    const target = temporaryPath('all.safetensors');
+    const joined = await call(['join', write('a.safetensors', { x: 1 }), torch, '-o', target]);
+    const converted = await call(['convert', torch, target]);
+    for (const one of [joined, converted]) {
+      expect([one.code, one.stderr]).toEqual([1, expect.stringContaining(code)]);
+    }
+    expect(existsSync(target)).toBe(false);
+  });
+
+  it('tied tensors has all their names, next to metadata of other sources', async () => {
+    const torch = join(root, 'test/fixtures/torch/zip-tied.pt');
+    const target = temporaryPath('all.safetensors');
+    const a = write('a.safetensors', { x: 1 }, { note: 'mine' });
+    const { dropped } = JSON.parse(await printed(['join', a, torch, '-o', target, '--json']));
+    expect(dropped).toEqual({ 'embed.weight': 'lm_head.weight' });
+    using checkpoint = openCheckpoint(target);
+    const both = ['embed.weight', 'lm_head.weight'].map((name) => checkpoint.getTensor(name).bytes);
+    expect(both[0]).toEqual(both[1]);
+    expect(checkpoint.metadata?.get('note')).toBe('mine');
+  });
+
+  it('hashes of its bytes does not pass them on', async () => {
+    const a = write('a.safetensors', { x: 1 }, { 'modelspec.hash_sha256': `0x${'ab'.repeat(32)}` });
+    const target = temporaryPath('all.safetensors');
+    await printed(['join', a, write('b.safetensors', { y: 2 }), '-o', target]);
+    expect((await call(['verify', target])).code).toBe(0);
+  });
+
+  it('`total_parameters` adds to those of the others, if all are known', async () => {
+    const a = write('a.safetensors', { x: 1 }, { total_parameters: '1' });
+    const b = write('b.safetensors', { y: 2 }, { total_parameters: '2' });
+    const target = temporaryPath('all.safetensors');
+    await printed(['join', a, b, '-o', target]);
+    expect(openCheckpoint(target).metadata?.get('total_parameters')).toBe('3');
+    await printed(['join', a, b, write('c.safetensors', { z: 1 }), '-o', target, '--force']);
+    expect(openCheckpoint(target).metadata?.get('total_parameters')).toBeUndefined();
+  });
+});
+
+it('missing folders are made', async () => {
+  const [a, , c] = three();
+  const target = temporaryPath('missing');
+  await printed(['join', a, c, '-o', join(target, 'folder', 'x.safetensors')]);
+  expect(readdirSync(join(target, 'folder'))).toEqual(['x.safetensors']);
 });

@@ -1,6 +1,6 @@
 /** What commands replace: nothing that existed and is not the source's is gone without being listed. */
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { convert, openCheckpoint, reshard, saveCheckpoint } from '../../support/api.js';
@@ -189,5 +189,42 @@ describe('config.json of cast weights', () => {
     const found = { name: 'config.json', declared: 'bfloat16', dtypes: ['F16', 'F32'] };
     expect(configMismatches).toEqual([found]);
     expect(readFileSync(join(target, 'config.json'), 'utf8')).toBe(CONFIG);
+  });
+});
+
+describe('weights that appear while others are written', () => {
+  const targets = ['file.safetensors', 'folder', 'shards', 'pipeline'] as const;
+
+  it.each(targets)('stay, unless overwrite is true: %s', async (kind) => {
+    const source = temporaryPath('source');
+    const models = kind === 'pipeline' ? ['unet', 'vae'] : ['.'];
+    for (const name of models) {
+      await saveCheckpoint(join(source, name), new Map(TENSORS), { durable: false });
+    }
+    const classes = Object.fromEntries(models.map((name) => [name, ['diffusers', 'Model']]));
+    if (kind === 'pipeline') writeBelow(source, 'model_index.json', JSON.stringify(classes));
+    const target = temporaryPath(kind);
+    const file = {
+      'file.safetensors': target,
+      folder: join(target, 'model.safetensors'),
+      shards: join(target, 'model-00001-of-00003.safetensors'),
+      pipeline: join(target, 'vae/model.safetensors'),
+    }[kind];
+    const converting = (overwrite: boolean): Promise<unknown> => {
+      rmSync(target, { recursive: true, force: true });
+      return convert(source, target, {
+        ...{ durable: false, verify: false, overwrite },
+        ...(kind === 'shards' ? { maxShardSize: 8 } : {}),
+        onProgress: ({ bytes, totalBytes }) => {
+          if (bytes < totalBytes || existsSync(file)) return;
+          writeBelow(join(file, '..'), basename(file), 'of another process');
+        },
+      });
+    };
+    const code = 'SAFETENSORS_TARGET_EXISTS';
+    await expect(converting(false)).rejects.toThrow(expect.objectContaining({ code }));
+    expect(readFileSync(file, 'latin1')).toBe('of another process');
+    await converting(true);
+    expect(readFileSync(file, 'latin1')).not.toBe('of another process');
   });
 });

@@ -119,15 +119,16 @@ describe('of torch', () => {
     return legacyFile(dict(tied('a'), tied('b'), [unicode('c'), tensor('1', [2])]), { 0: 2, 1: 2 });
   }
 
-  it('in one file, the keys of the caller win over names and over the format', async () => {
+  it('in one file, the keys of the caller win over the format, and over names, which are written', async () => {
     const target = temporaryPath('model.safetensors');
-    const { dropped, unrecorded } = await convert(source(), target, {
+    const { dropped, overlaps } = await convert(source(), target, {
       ...fast,
       metadata: { format: 'mine', b: 'given' },
     });
     using file = safeOpen(target);
     expect(plain(file.metadata)).toEqual({ format: 'mine', b: 'given' });
-    expect([dropped, unrecorded]).toEqual([new Map([['b', 'a']]), ['b']]);
+    expect([dropped, overlaps]).toEqual([new Map(), [['b', 'a']]]);
+    expect(file.keys()).toEqual(['a', 'b', 'c']);
   });
 
   it('in several files, the keys of the caller and the names are in the index', async () => {
@@ -145,13 +146,13 @@ describe('of torch', () => {
     ]);
   });
 
-  it('in several files, a name that the caller uses is reported', async () => {
-    const { unrecorded } = await convert(source(), temporaryPath('model'), {
+  it('in several files, a tensor whose name the caller uses is written', async () => {
+    const { overlaps, files } = await convert(source(), temporaryPath('model'), {
       ...fast,
       maxShardSize: 8,
       metadata: { b: 'given' },
     });
-    expect(unrecorded).toEqual(['b']);
+    expect([overlaps, files.length]).toEqual([[['b', 'a']], 3]);
   });
 });
 

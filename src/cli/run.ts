@@ -117,6 +117,13 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
 }
 
+/** Codes of errors that concern one tensor of a source, which can be left out. */
+const TENSOR_CODES: ReadonlySet<unknown> = new Set([
+  'SAFETENSORS_UNSUPPORTED_TENSOR',
+  'SAFETENSORS_QUANTIZATION_UNSUPPORTED',
+  'SAFETENSORS_QUANTIZATION_INVALID',
+]);
+
 /** Advice after an error: an option of the command. */
 function adviceOn(error: unknown, [name = '']: readonly string[]): string {
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
@@ -126,7 +133,8 @@ function adviceOn(error: unknown, [name = '']: readonly string[]): string {
     return '; expected a folder there, found a file';
   }
   const isLeavable = [error, errors].flat().some((one) => {
-    return Object(one).code === 'SAFETENSORS_UNSUPPORTED_TENSOR';
+    const { code, tensor } = Object(one) as Record<string, unknown>;
+    return tensor !== undefined && TENSOR_CODES.has(code);
   });
   return isLeavable && options?.['exclude'] !== undefined
     ? '; leave such tensors out: --exclude GLOB, several times for several patterns'

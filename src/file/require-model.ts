@@ -112,7 +112,8 @@ function* partAmongSiblings(
 }
 
 function* namesIn(folder: string): Work<readonly string[]> {
-  return (yield* unlessBad(listFolder(folder))) ?? [];
+  const entries = (yield* unlessBad(listFolder(folder))) ?? [];
+  return entries.flatMap(({ name, isFolder }) => (isFolder ? [] : name));
 }
 
 function* readHeader(path: string): Work<Header> {

@@ -21,6 +21,12 @@ export const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'also copies config, tokenizer and other files' },
 };
 
+/** Throws a UsageError for `-`, which is the standard output of `convert` and no folder. */
+function requirePath(target: string): void {
+  if (target !== '-') return;
+  throw new UsageError('`convert SOURCE -` writes to the standard output; a folder is ./-');
+}
+
 /** The path of a local source. Throws a UsageError for a remote one. */
 export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
@@ -41,6 +47,7 @@ export const splitCommand: Command = {
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
+    requirePath(target);
     const maxShardSize = shardSizeOf(options);
     const copyOtherFiles = options['copy-other-files'] === true;
     const { path, naming } = chosenAt(source, repositoryChoice(options));
@@ -74,6 +81,7 @@ export const joinCommand: Command = {
     if (typeof target !== 'string') {
       throw new UsageError('-o TARGET is missing: the new file, or its folder');
     }
+    requirePath(target);
     const sources = arguments_.map(requireHere);
     const [source = ''] = sources;
     if (sources.length > 1) {

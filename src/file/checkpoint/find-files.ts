@@ -120,9 +120,16 @@ export function* insideOf(folder: string): Work<(path: string) => Work<boolean>>
   };
 }
 
-/** Lists the names in a folder, without the temporary names of a save. */
+/**
+ * Lists the names in a folder, without the temporary names of a save, and without folders that are named like a file of
+ * torch or NumPy.
+ */
 export function* lastingNames(folder: string): Work<string[]> {
-  return (yield* listFolder(folder)).filter((name) => !isInterimName(name));
+  const entries = yield* listFolder(folder);
+  const isModelName = (name: string): boolean => isConvertibleName(name) || isTorchIndexName(name);
+  return entries.flatMap(({ name, isFolder }) =>
+    isInterimName(name) || (isFolder && isModelName(name)) ? [] : name,
+  );
 }
 
 /**

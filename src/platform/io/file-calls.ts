@@ -181,9 +181,21 @@ export function realPath(path: string): Work<string> {
   return call({ sync: () => systemRealpath()(path), async: () => promisify(onPool)(path) });
 }
 
-/** Lists the names in a folder. */
-export function listFolder(path: string): Work<string[]> {
-  return call({ sync: () => readdirSync(path), async: () => promisify(readdir)(path) });
+/** A name in a folder. */
+export interface FolderEntry {
+  readonly name: string;
+  /** False for a link to a folder. */
+  readonly isFolder: boolean;
+}
+
+/** Lists a folder. */
+export function* listFolder(path: string): Work<FolderEntry[]> {
+  const options = { withFileTypes: true } as const;
+  const entries = yield* call({
+    sync: () => readdirSync(path, options),
+    async: () => promisify(readdir)(path, options),
+  });
+  return entries.map((entry) => ({ name: entry.name, isFolder: entry.isDirectory() }));
 }
 
 /** Whether a path exists; false also when the system gives no answer. */

@@ -25,11 +25,11 @@ const TORCH_DTYPES: Readonly<Partial<Record<Dtype, string>>> = {
   F8_E5M2: 'float8_e5m2',
 };
 
-/** A configuration that lists another dtype than the weights have. */
+/** A configuration that lists another dtype than the weights have, or describes plain weights as quantized. */
 export interface ConfigMismatch {
   /** Its name in the target. */
   readonly name: string;
-  /** The dtype that it lists; null for a text that is not an object of JSON. */
+  /** The dtype, or the member about quantization, that it lists; null for a text that is not an object of JSON. */
   readonly declared: string | null;
   /** The floating-point dtypes of the tensors. */
   readonly dtypes: readonly Dtype[];
@@ -93,7 +93,7 @@ export function mismatchesIn(folder: string, weights: CastWeights): readonly Con
 }
 
 /** Undefined where nothing is, or a parent is a file. */
-function statsAt(path: string): Stats | undefined {
+export function statsAt(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {

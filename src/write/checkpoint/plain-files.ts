@@ -2,6 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { QuantizationError } from '../../errors/errors.js';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { BesidePlace } from '../../file/json-beside.js';
@@ -20,6 +21,7 @@ import {
   changedDtype,
   isCast,
   mismatchesIn,
+  statsAt,
 } from './cast-config.js';
 import { isSameFolder, type OtherFile, type OtherFiles } from './other-files.js';
 
@@ -100,6 +102,34 @@ export function plainFiles(
   const written = new Set(changed.map(({ name }) => name));
   const kept = files.filter(({ name }) => !written.has(name) && !obsolete.includes(name));
   return { files: [...kept, ...changed], skipped, obsolete };
+}
+
+/**
+ * Returns the configurations in the target, other than the written ones, that describe plain weights as quantized:
+ * programs would take them for codes.
+ */
+export function quantizedConfigsIn(
+  folder: string,
+  written: readonly { readonly name: string }[],
+  { report, floatDtypes }: PlainWeights & Pick<CastWeights, 'floatDtypes'>,
+): readonly ConfigMismatch[] {
+  if (report.dequantized.length === 0) return [];
+  const dtypes = [...floatDtypes].sort();
+  return [CONFIG_FILE, ...OTHER_CONFIGS].flatMap((name): ConfigMismatch[] => {
+    const isWritten = written.some((file) => file.name === name);
+    const path = join(folder, name);
+    const stats = isWritten ? undefined : statsAt(path);
+    if (stats?.isFile() !== true || stats.size > MAX_CONFIG_BYTE_LENGTH) return [];
+    if (name !== CONFIG_FILE) return [{ name, declared: 'quantization', dtypes }];
+    const config = runSync(readSmallFile(path));
+    try {
+      const isPlain = Buffer.compare(plainConfig(config, null, path), config) === 0;
+      return isPlain ? [] : [{ name, declared: 'quantization_config', dtypes }];
+    } catch (error) {
+      if (!(error instanceof QuantizationError)) throw error;
+      return [{ name, declared: null, dtypes }];
+    }
+  });
 }
 
 /**

@@ -1,9 +1,9 @@
 /** Writes the tensors of a source anew, into a folder, a file or a stream, for `reshard` and `convert`. */
 
 import { statSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { basename, dirname, join, sep } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
-import { usualFileNames } from '../../file/shards/file-choice.js';
+import { isIndexPath, usualFileNames } from '../../file/shards/file-choice.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../work/work.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
@@ -37,7 +37,7 @@ import {
   type OtherFiles,
   type OtherFilesOptions,
 } from './other-files.js';
-import { castFiles, type PlainWeights, plainFiles } from './plain-files.js';
+import { castFiles, type PlainWeights, plainFiles, quantizedConfigsIn } from './plain-files.js';
 import {
   type CheckpointPlan,
   oldFilesBefore,
@@ -157,9 +157,11 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const name = basename(path);
     const isOpenedByFolder = usualFileNames(undefined).includes(name);
     const weights = { selection: options.selection, ...selected };
-    const mismatches = isOpenedByFolder ? mismatchesIn(dirname(path), weights) : [];
+    const mismatches = isOpenedByFolder
+      ? [...mismatchesIn(dirname(path), weights), ...quantizedConfigsIn(dirname(path), [], weights)]
+      : [];
     const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES, mismatches, source);
-    const own = new OwnFiles(source.files);
+    const own = new OwnFiles(wholeSources(source));
     const foreign = replacedAmong(dirname(path), [name], own);
     const replaced = replacedAmong(dirname(path), [name], unlistedOwn(own, facts, source));
     requireMakeableFolder(dirname(path));
@@ -180,6 +182,12 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const written = { path, files: [name], index: null, totalSize, ...stale };
     return { ...written, ...facts, overflowed: selected.report.overflowed };
   });
+}
+
+/** Files that are a source each. In place of a shard, a file of all tensors would contradict the index. */
+function wholeSources({ files }: Pick<CheckpointSource, 'files'>): readonly string[] {
+  const indexed = files.filter(isIndexPath).map((path) => join(dirname(path), sep));
+  return files.filter((path) => !indexed.some((folder) => path.startsWith(folder)));
 }
 
 /** Returns a check that throws for weights which appeared at the path while the new file was written. */
@@ -305,7 +313,9 @@ export function filesBeside(
   folder: string,
   weights: CastWeights & PlainWeights,
 ): { readonly others: OtherFiles; readonly mismatches: readonly ConfigMismatch[] } {
-  return weights.selection.dequantize === undefined
-    ? castFiles(found, source, folder, weights)
-    : { others: plainFiles(found, source, weights), mismatches: [] };
+  if (weights.selection.dequantize === undefined) return castFiles(found, source, folder, weights);
+  const others = plainFiles(found, source, weights);
+  // Configurations about quantization alone are deleted.
+  const written = [...others.files, ...others.obsolete.map((name) => ({ name }))];
+  return { others, mismatches: quantizedConfigsIn(folder, written, weights) };
 }

@@ -1,9 +1,10 @@
 /** `convert`, `split`, `join` and `scan`. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor as torchTensor } from '../../foreign/torch/legacy-file.js';
+import { saveFileSync } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -18,6 +19,27 @@ async function names(source: string): Promise<string[]> {
 }
 
 describe('split and join', () => {
+  it.each(['split', 'join'])('%s does not take - for a folder', async (command) => {
+    const path = writeTemporary(LAYERED);
+    const { code, stderr } = await call([command, path, ...toTarget(command, '-')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('`convert SOURCE -` writes')]);
+  });
+
+  it('join does not put a file of all tensors in place of a shard without --force', async () => {
+    const folder = temporaryPath('shards');
+    writeCheckpoint(TWO_SHARDS, folder);
+    const [shard = ''] = readdirSync(folder).filter((name) => name.includes('00001'));
+    const before = readFileSync(join(folder, shard));
+    const args = ['join', folder, '-o', join(folder, shard)];
+    const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+    expect(plan.replaced).toEqual([{ name: shard, byteLength: before.length }]);
+    const { code, stderr } = await call(args);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('SAFETENSORS_TARGET_EXISTS')]);
+    expect(readFileSync(join(folder, shard))).toEqual(before);
+    await printed([...args, '--force']);
+    expect((await names(join(folder, shard))).length).toBeGreaterThan(1);
+  });
+
   it('write the same tensors in other files, as they said', async () => {
     const path = writeTemporary(LAYERED);
     const folder = join(dirname(path), 'split');
@@ -418,6 +440,42 @@ describe('--dequantize', () => {
     expect(called.stderr).toMatch(
       /"model\.layers\.0\.mlp\.down_proj\.weight": F8_E4M3 codes without a scale/,
     );
+  });
+
+  it('names integers that are no codes, and the option that leaves them out', async () => {
+    const path = temporaryPath('tokens.safetensors');
+    const data = { dtype: 'F32', shape: [1], data: Float32Array.of(2) } as const;
+    saveFileSync(path, {
+      'm.weight': { dtype: 'F8_E4M3', shape: [2, 2], data: new Uint8Array(4) },
+      'm.weight_scale': data,
+      tokens: { dtype: 'I32', shape: [4], data: new Int32Array(4) },
+      tokens_scale: data,
+    });
+    const target = temporaryPath('plain.safetensors');
+    const args = ['convert', path, target, '--dequantize', 'BF16'];
+    const failed = await call(args);
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining('tensor "tokens"')]);
+    expect(failed.stderr).toContain('leave such tensors out: --exclude GLOB');
+    await printed([...args, '--exclude', 'tokens*']);
+    expect(await names(target)).toEqual(['m.weight']);
+  });
+
+  it.each(['model.safetensors', '.'])('warns of configurations at the target: %s', async (name) => {
+    const target = temporaryPath('plain');
+    writeBelow(target, 'config.json', '{"quantization_config":{"quant_method":"fp8"}}');
+    writeBelow(target, 'hf_quant_config.json', '{}');
+    const bare = temporaryPath('bare.safetensors');
+    cpSync(join(source, 'model.safetensors'), bare);
+    const args = ['convert', bare, join(target, name), '--dequantize', 'BF16'];
+    const text = 'warning: config.json lists quantization_config, but the tensors are BF16';
+    const plan = await printed([...args, '--dry-run']);
+    const done = await printed(args);
+    for (const one of [plan, done]) {
+      expect(one).toContain(text);
+      // A folder loses configurations about quantization alone.
+      expect(one.includes('hf_quant_config.json lists')).toBe(name !== '.');
+    }
+    expect(existsSync(join(target, 'hf_quant_config.json'))).toBe(name !== '.');
   });
 });
 

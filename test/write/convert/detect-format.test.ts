@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
-import { detectFormat, saveFile } from '../../support/api.js';
+import { detectFormat, openCheckpoint, saveFile } from '../../support/api.js';
 import { intercept, systemError } from '../../support/intercept.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
@@ -212,3 +212,18 @@ it('what is not there is left to the function whose error says so', async () => 
   expect(await detectFormat(temporaryPath('missing.pt'))).toMatchObject({ format: 'torch' });
   await expect(detectFormat(1 as never)).rejects.toThrow(TypeError);
 });
+
+it.each(['pytorch_model.bin', 'pytorch_model.bin.index.json', 'old.pt', 'arrays.npz'])(
+  'a folder called %s is no model',
+  async (name) => {
+    const folder = folderOf({ 'model.ckpt': TORCH });
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'notes.txt'), '');
+    expect(await detectFormat(folder)).toMatchObject({
+      path: join(folder, 'model.ckpt'),
+      format: 'torch',
+    });
+    rmSync(join(folder, 'model.ckpt'));
+    expect(() => openCheckpoint(folder)).toThrow(/found no safetensors file or index$/);
+  },
+);

@@ -1,11 +1,11 @@
 /** Syncs folders, so that new, changed and removed names survive a loss of power. */
 
-import { fsyncSync, openSync } from 'node:fs';
+import { openSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 import process from 'node:process';
-import { closeQuietly } from '../../platform/io/file-calls.js';
-import { fsyncAsync } from '../../platform/io/pool-calls.js';
+import { closeQuietly, syncDescriptor } from '../../platform/io/file-calls.js';
 import { aboutFile, CANNOT_SYNC, hasCode } from '../../platform/io/system-errors.js';
+import { runAsync, type Work } from '../../work/work.js';
 import { foldersOf } from './inner-paths.js';
 
 /** Errors of folders without read permission, and of file systems that do not sync folders. */
@@ -23,11 +23,11 @@ function openToSync(folder: Buffer, label: string): number | undefined {
 }
 
 /** Syncs a folder where the system can. `label` names the file in messages. */
-export async function syncFolder(folder: Buffer, label: string): Promise<void> {
+export function* syncFolder(folder: Buffer, label: string): Work<void> {
   const fd = openToSync(folder, label);
   if (fd === undefined) return;
   try {
-    await fsyncAsync(fd);
+    yield* syncDescriptor(fd);
   } catch (error) {
     if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
   } finally {
@@ -54,18 +54,5 @@ export async function syncMade(folder: string, made: string = folder): Promise<v
 }
 
 async function syncNamed(folder: string): Promise<void> {
-  await syncFolder(Buffer.from(folder + sep), folder);
-}
-
-/** As `syncFolder`, on this thread. */
-export function syncFolderSync(folder: Buffer, label: string): void {
-  const fd = openToSync(folder, label);
-  if (fd === undefined) return;
-  try {
-    fsyncSync(fd);
-  } catch (error) {
-    if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
-  } finally {
-    closeQuietly(fd);
-  }
+  await runAsync(syncFolder(Buffer.from(folder + sep), folder), undefined);
 }

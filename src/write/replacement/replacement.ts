@@ -6,23 +6,22 @@
  * be deleted.
  */
 
-import {
-  closeSync,
-  constants,
-  fsyncSync,
-  ftruncateSync,
-  lstatSync,
-  openSync,
-  renameSync,
-} from 'node:fs';
+import { constants, ftruncateSync, lstatSync, openSync } from 'node:fs';
 import { addon } from '../../platform/addon/addon.js';
-import { closeQuietly, removeFile, removeQuietly } from '../../platform/io/file-calls.js';
+import {
+  closeQuietly,
+  closeWritten,
+  removeFile,
+  removeQuietly,
+  renamePath,
+  syncDescriptor,
+} from '../../platform/io/file-calls.js';
 import type { WrittenFile } from '../../platform/io/file-writes.js';
-import { closeAsync, fsyncAsync, renameAsync } from '../../platform/io/pool-calls.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { makeTemporaryName } from '../../platform/io/temporary-names.js';
+import { call, runAsync, runSync, type Work } from '../../work/work.js';
 import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
-import { syncFolder, syncFolderSync } from './folder-sync.js';
+import { syncFolder } from './folder-sync.js';
 import { inUseError } from './in-use.js';
 import { type LikeFile, takeOver } from './permissions.js';
 import { resolveTarget } from './target.js';
@@ -66,6 +65,14 @@ function openKept(path: Buffer, mode: number): number {
 
 /** Errors of systems that cannot reserve space, as opposed to a full disk. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
+
+/** Reserves disk space for a file, where the addon is there to do so. */
+function reserve(fd: number, byteLength: number): Work<void> {
+  return call({
+    sync: () => addon()?.allocate(fd, byteLength),
+    async: async () => addon()?.allocateAsync(fd, byteLength),
+  });
+}
 
 /** Explains an error to a caller who wanted to write `label`. */
 function replacementError(error: unknown, label: string): unknown {
@@ -125,20 +132,22 @@ export class Replacement implements WrittenFile {
     label: string,
     options: ReplacementOptions,
   ): Promise<Replacement> {
-    const replacement = new Replacement(path, label, options);
-    try {
-      if (options.byteLength > 0) await addon()?.allocateAsync(replacement.fd, options.byteLength);
-    } catch (error) {
-      if (!hasCode(error, CANNOT_ALLOCATE)) throw replacement.#failed(error);
-    }
-    return replacement;
+    return await runAsync(Replacement.#opened(path, label, options), undefined);
   }
 
   /** As `open`, on this thread. */
   static openSync(path: string | Buffer, label: string, options: ReplacementOptions): Replacement {
+    return runSync(Replacement.#opened(path, label, options));
+  }
+
+  static *#opened(
+    path: string | Buffer,
+    label: string,
+    options: ReplacementOptions,
+  ): Work<Replacement> {
     const replacement = new Replacement(path, label, options);
     try {
-      if (options.byteLength > 0) addon()?.allocate(replacement.fd, options.byteLength);
+      if (options.byteLength > 0) yield* reserve(replacement.fd, options.byteLength);
     } catch (error) {
       if (!hasCode(error, CANNOT_ALLOCATE)) throw replacement.#failed(error);
     }
@@ -166,14 +175,18 @@ export class Replacement implements WrittenFile {
    */
   async finish(signal?: AbortSignal): Promise<void> {
     if (!this.#isOpen) return;
+    await runAsync(this.#finished(), undefined);
+    this.#require(() => signal?.throwIfAborted());
+  }
+
+  *#finished(): Work<void> {
     try {
-      if (this.#options.durable) await fsyncAsync(this.fd);
+      if (this.#options.durable) yield* syncDescriptor(this.fd);
       this.#isOpen = false;
-      await closeAsync(this.fd);
+      yield* closeWritten(this.fd);
     } catch (error) {
       throw this.#failed(error);
     }
-    this.#require(() => signal?.throwIfAborted());
   }
 
   /**
@@ -197,7 +210,7 @@ export class Replacement implements WrittenFile {
       this.#require(() => check(this.realPath));
       this.#replaceChecked(check, letGo);
     }
-    if (this.#options.durable) await syncFolder(this.#folder, this.path);
+    await runAsync(this.#folderSynced(), undefined);
   }
 
   /**
@@ -207,26 +220,27 @@ export class Replacement implements WrittenFile {
    * @throws as `commit`
    */
   async moveTo(path: string | Buffer): Promise<void> {
+    await runAsync(this.#moved(path), undefined);
+  }
+
+  *#moved(path: string | Buffer): Work<void> {
     try {
-      await renameAsync(this.#temporary, path);
+      yield* renamePath(this.#temporary, path);
     } catch (error) {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
   }
 
+  *#folderSynced(): Work<void> {
+    if (this.#options.durable) yield* syncFolder(this.#folder, this.path);
+  }
+
   /** As `commit`, on this thread. */
   commitSync(): void {
-    const { durable } = this.#options;
-    try {
-      if (durable) fsyncSync(this.fd);
-      this.#isOpen = false;
-      closeSync(this.fd);
-    } catch (error) {
-      throw this.#failed(error);
-    }
-    this.#renameSync();
-    if (durable) syncFolderSync(this.#folder, this.path);
+    runSync(this.#finished());
+    runSync(this.#moved(this.realPath));
+    runSync(this.#folderSynced());
   }
 
   /**
@@ -242,15 +256,6 @@ export class Replacement implements WrittenFile {
   /** Gives up a kept temporary file, so that no later download continues it. */
   giveUp(): void {
     this.#isKept = false;
-  }
-
-  #renameSync(): void {
-    try {
-      renameSync(this.#temporary, this.realPath);
-    } catch (error) {
-      throw this.#failed(error);
-    }
-    this.#isRenamed = true;
   }
 
   #replaceChecked(check: OldFileCheck, letGo: () => void): void {

@@ -2,7 +2,8 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { syncFolder, syncFolderSync } from '../../../src/write/replacement/folder-sync.js';
+import { runAsync, runSync, type Work } from '../../../src/work/work.js';
+import { syncFolder } from '../../../src/write/replacement/folder-sync.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 type Code = 'EACCES' | 'EPERM' | 'EINVAL' | 'ENOTSUP' | 'EMFILE' | 'EIO';
@@ -55,11 +56,12 @@ beforeEach(() => {
 });
 
 const forms = [
-  ['syncFolder', syncFolder],
-  ['syncFolderSync', async (...args: Parameters<typeof syncFolder>) => syncFolderSync(...args)],
+  ['on the pool', (work: Work<void>) => runAsync(work, undefined)],
+  ['on this thread', async (work: Work<void>) => runSync(work)],
 ] as const;
 
-describe.each(forms)('%s', (_, sync) => {
+describe.each(forms)('%s', (_, run) => {
+  const sync = (...args: Parameters<typeof syncFolder>) => run(syncFolder(...args));
   /** A folder, and the calls for it when all succeed. */
   const folder = (): { path: string; all: string[] } => {
     const path = join(realpathSync(dirname(temporaryPath('x'))), 'folder');

@@ -31,6 +31,7 @@ import {
   leftOutLines,
   replacedLines,
   requireCast,
+  requirePath,
   SELECTION,
   SHARD_SIZE,
   selecting,
@@ -152,6 +153,7 @@ export const downloadCommand: Command = {
     if (!isRemote(source)) {
       throw new UsageError(`expected a URL, or hf://org/name${repositoryHint(source)}`);
     }
+    requirePath(target);
     const { signal, stderr } = context;
     const maxShardSize = shardSizeOf(options);
     const dryRun = isDryRun(options);

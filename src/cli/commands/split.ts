@@ -10,6 +10,7 @@ import {
   convertLocal,
   DRY_RUN,
   FORCE,
+  requirePath,
   SELECTION,
   SHARD_SIZE,
   shardSizeOf,
@@ -20,12 +21,6 @@ import {
 export const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'also copies config, tokenizer and other files' },
 };
-
-/** Throws a UsageError for `-`, which is the standard output of `convert` and no folder. */
-function requirePath(target: string): void {
-  if (target !== '-') return;
-  throw new UsageError('`convert SOURCE -` writes to the standard output; a folder is ./-');
-}
 
 /** The path of a local source. Throws a UsageError for a remote one. */
 export function requireHere(source: string): string {

@@ -117,6 +117,12 @@ export function isForced(options: OptionValues): boolean {
   return options['force'] === true;
 }
 
+/** Throws a UsageError for `-`, which is the standard output of `convert` and no folder. */
+export function requirePath(target: string): void {
+  if (target !== '-') return;
+  throw new UsageError('`convert SOURCE -` writes to the standard output; a folder is ./-');
+}
+
 /** Whether a command only plans. */
 export function isDryRun(options: OptionValues): boolean {
   return options['dry-run'] === true;

@@ -71,11 +71,15 @@ async function tryToReceive(
     transfer.finish();
     return { receivedByteLength: 0, presentByteLength: byteLength, replaced: [] };
   }
-  const replaced = replacedAmong(dirname(path), [basename(path)]);
   const { durable, lockTimeout, repository } = options;
   const [folder, name] = [dirname(realPath), basename(realPath)];
-  const foreign = await unrecordedAmong(replaced, dirname(path), repository, signal);
-  requireOverwrite(foreign, path, options);
+  const findReplaced = async (): Promise<ReplacedFile[]> => {
+    const found = replacedAmong(dirname(path), [basename(path)]);
+    const foreign = await unrecordedAmong(found, dirname(path), repository, signal);
+    requireOverwrite(foreign, path, options);
+    return found;
+  };
+  const replaced = await findReplaced();
   requireNotInUse(path, path);
   await deleteOtherPartials(folder, name, planned);
   const temporaryName = partialNameOf(name, planned);
@@ -96,6 +100,8 @@ async function tryToReceive(
     const { hash, ...received } = await planned.receive(replacement, realPath, scope);
     await note(realPath, planned, hash);
     transfer.finish();
+    // Another program may have put weights there meanwhile, even the right ones.
+    if (!(await isAlreadyThere(realPath, planned, signal))) await findReplaced();
     await replacement.commit(signal);
     return { ...received, replaced };
   } catch (error) {

@@ -117,17 +117,26 @@ export async function findIn(
   signal: AbortSignal,
 ): Promise<FoundFiles> {
   const present = new Set<WantedFile>();
+  for (const { weights, others } of groups) {
+    for (const file of [...weights, ...others]) {
+      const path = innerPath(folder, file.name);
+      if (!(await isLink(path)) && (await isAlreadyThere(path, file, signal))) present.add(file);
+    }
+  }
+  return { present, ...(await oldIn(groups, present)) };
+}
+
+/** Finds the files of the folders that a plan would delete or replace, other than the `present` ones. */
+async function oldIn(
+  groups: readonly FileGroup[],
+  present: ReadonlySet<WantedFile>,
+): Promise<Omit<FoundFiles, 'present'>> {
   const deleted: string[] = [];
   const replaced: ReplacedFile[] = [];
   for (const group of groups) {
     const { prefix, pattern, weights, index, others, obsolete, isAddition } = group;
-    const unchanged = new Set<string>();
-    for (const file of [...weights, ...others]) {
-      const path = innerPath(folder, file.name);
-      if ((await isLink(path)) || !(await isAlreadyThere(path, file, signal))) continue;
-      present.add(file);
-      unchanged.add(nameIn(group, file));
-    }
+    const kept = [...weights, ...others].filter((file) => present.has(file));
+    const unchanged = new Set(kept.map((file) => nameIn(group, file)));
     if (index !== null && (await hasIndex(group, index))) unchanged.add(nameIn(group, index));
     const files = [...weights, ...others, ...(index === null ? [] : [index])];
     const names = files.map((file) => nameIn(group, file));
@@ -138,7 +147,7 @@ export async function findIn(
       replaced.push({ ...file, name: prefix + file.name });
     }
   }
-  return { present, deleted, replaced };
+  return { deleted, replaced };
 }
 
 /**
@@ -175,7 +184,10 @@ async function fillFolder(
   const { repository } = options;
   const found = await findIn(groups, folder, signal);
   const { present, replaced } = found;
-  requireOverwrite(await unrecordedAmong(replaced, folder, repository, signal), folder, options);
+  const requireAllowed = async (files: readonly ReplacedFile[]): Promise<void> => {
+    requireOverwrite(await unrecordedAmong(files, folder, repository, signal), folder, options);
+  };
+  await requireAllowed(replaced);
   requireReplacedNotInUse(folder, found);
   const missing = new Map<WantedFile, FileGroup>();
   const unfinished: FileGroup[] = [];
@@ -220,6 +232,11 @@ async function fillFolder(
       return await (replacements.get(group) as ModelReplacement).receive(file, options, scope);
     });
     signal.throwIfAborted();
+    // Other programs may have put files there meanwhile, even the right ones.
+    const { replaced: now } = await oldIn(groups, present);
+    if (now.length > replaced.length) {
+      await requireAllowed((await findIn(groups, folder, signal)).replaced);
+    }
     const stale: StaleFiles = { deleted: [], undeleted: [] };
     for (const [group, replacement] of replacements) {
       // The folder may have become a link meanwhile.

@@ -94,7 +94,7 @@ async function readRecord(folder: string): Promise<Map<string, RecordedFile>> {
 
 /**
  * Whether `hf download --local-dir` brought a file that was not changed since, by its record of commit, ETag and time.
- * The commit shows the repository. A record that cannot be read counts, too: that download was interrupted.
+ * The commit shows the repository. A record that cannot be read proves nothing.
  */
 async function isOfLocalDir(
   folder: string,
@@ -108,11 +108,11 @@ async function isOfLocalDir(
   try {
     text = await readText(path, MAX_LOCAL_DIR_RECORD_BYTE_LENGTH);
   } catch {
-    return true;
+    return false;
   }
   const [commit = '', , time = ''] = text.split('\n');
   const seconds = Number.parseFloat(time);
-  if (!isCommit(commit) || Number.isNaN(seconds)) return true;
+  if (!isCommit(commit) || Number.isNaN(seconds)) return false;
   const { mtimeMs = 0 } = stateAt(join(folder, name)) ?? {};
   // As `hf download` compares them.
   return mtimeMs / 1000 - 1 <= seconds && (await repository.hasCommit(commit, signal));

@@ -1,6 +1,6 @@
 /** Downloads to places that hold weights already: of the same repository, of another one, and of no record. */
 import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DownloadPlan } from '../../../src/remote/download/run-download.js';
 import { call, printed } from '../../cli/call.js';
@@ -155,7 +155,7 @@ describe('a folder', () => {
     ['of the same commit', () => hub().commit('org/one'), true],
     ['of another commit of the repository', () => hub().commit('org/one', 'sharded'), true],
     ['of another repository', () => hub().commit('org/two'), false],
-    ['that cannot be read', () => 'garbage', true],
+    ['that cannot be read', () => 'garbage', false],
   ])('of hf download --local-dir, with a record %s', async (_, commit, isRecorded) => {
     const folder = emptyFolder('folder');
     writeBelow(folder, SINGLE, weights('old', 6));
@@ -221,6 +221,32 @@ describe('a file', () => {
       await server.close();
     }
   });
+});
+
+describe('weights that appear during a download', () => {
+  it.each(['folder', 'x.safetensors', 'cast'])(
+    'stay, unless overwrite is true: %s',
+    async (kind) => {
+      const target = join(emptyFolder('target'), kind);
+      const path = kind === 'x.safetensors' ? target : join(target, SINGLE);
+      const mine = weights('mine', 6);
+      const downloading = (overwrite: boolean): Promise<unknown> => {
+        let isThere = false;
+        return downloadFrom(hub(), 'hf://org/one@large', target, {
+          ...{ overwrite, ...(kind === 'cast' ? { rename: { large: 'renamed' } } : {}) },
+          onProgress: ({ bytes }) => {
+            if (isThere || bytes < 1_000_000) return;
+            isThere = true;
+            writeBelow(dirname(path), basename(path), mine);
+          },
+        });
+      };
+      await expect(downloading(false)).rejects.toMatchObject(EXISTS);
+      expect(readFileSync(path)).toEqual(Buffer.from(mine));
+      await downloading(true);
+      expect(keys(path)).toEqual([kind === 'cast' ? 'renamed' : 'large']);
+    },
+  );
 });
 
 describe('a file of any server that differs in length from its header', () => {

@@ -12,10 +12,10 @@ import {
 import { chooseFiles, foreignFolder } from '../file/shards/file-choice.js';
 import { partsError } from '../file/shards/incomplete-models.js';
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
+import { withScope } from '../work/scope.js';
 import { untilAborted } from '../work/until-aborted.js';
 import { foundKindOf, requireInside } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
-import { withScope } from './scope.js';
 
 /**
  * A file that the caller reads: an object of a store through the store's own client, or a file of the browser's

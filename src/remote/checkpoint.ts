@@ -34,6 +34,7 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { withScope } from '../work/scope.js';
 import { requireTransferOptions, type TransferProgress } from '../work/transfer.js';
 import { runAsync } from '../work/work.js';
 import { FetchQueue } from './fetch-queue.js';
@@ -46,7 +47,6 @@ import {
   wantTensor,
 } from './fetch-tensors.js';
 import { parsedConfig, type RemoteShards } from './remote-shards.js';
-import { withScope } from './scope.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
 export interface RemoteCallOptions {

@@ -13,6 +13,7 @@ import { isUrl } from '../errors/brand-checks.js';
 import { noRevision } from '../file/hub/ids.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
+import { withScope } from '../work/scope.js';
 import {
   type BlobFolder,
   type ByteSource,
@@ -27,7 +28,6 @@ import { FIRST_BYTE_LENGTH } from './read-header.js';
 import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
 import { RemoteShards } from './remote-shards.js';
-import { withScope } from './scope.js';
 import type { Fetch } from './session.js';
 import { resolveSource, type SourceChoice } from './source.js';
 import type { Digest } from './whole-sums.js';

@@ -16,6 +16,7 @@ import {
   Pipeline,
   type PipelineOptions,
 } from '../file/source/pipeline.js';
+import { ofEach, withScope } from '../work/scope.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import { HubRepository } from './hub-repository.js';
 import { namesAmong, sourceOfPath } from './hub-source.js';
@@ -26,7 +27,6 @@ import {
   requireRemoteOptions,
 } from './open.js';
 import { RemoteShards } from './remote-shards.js';
-import { ofEach, withScope } from './scope.js';
 import type { Session } from './session.js';
 import { asSource, sourceSession } from './source.js';
 

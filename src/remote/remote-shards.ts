@@ -14,13 +14,13 @@ import {
 import type { FileBeside } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
+import { ofEach, SharedCall } from '../work/scope.js';
 import { Slots } from '../work/slots.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
 import { requireRemoteModel } from './require-model.js';
-import { ofEach, SharedCall } from './scope.js';
 
 /** Requests at a time to the first host: the Hub has refused some of more. */
 const HEADERS_AT_ONCE = 16;

@@ -18,10 +18,10 @@ import {
 } from '../file/shards/incomplete-models.js';
 import { isOfFile } from '../file/shards/verification-error.js';
 import type { Header } from '../header/header.js';
+import { ofEach } from '../work/scope.js';
 import { readRemoteHeader } from './read-header.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile } from './remote-file.js';
-import { ofEach } from './scope.js';
 
 /** Requests for siblings at a time. */
 const SIBLINGS_AT_ONCE = 8;

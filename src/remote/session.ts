@@ -3,13 +3,13 @@
 import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
 import type { RequestChannel } from '../file/hub/settings.js';
+import { withScope } from '../work/scope.js';
 import type { Credentials } from './credentials.js';
 import type { PlacedAnswer, PlacedRequest, Receiver } from './receiver.js';
 import { redactError } from './redacted-errors.js';
 import { WatchedTry } from './request-event.js';
 import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
 import { shownUrl } from './safe-urls.js';
-import { withScope } from './scope.js';
 import { LEAST_BYTE_LENGTH, STALL_MS, StallWatch } from './stall-watch.js';
 
 /** The `fetch` of the runtime, or a replacement of the caller's. */

@@ -1,6 +1,6 @@
 /** Fetches pieces in order, a few ahead of the piece in use. */
 
-import { withScope } from '../scope.js';
+import { withScope } from '../../work/scope.js';
 import { type DownloadPiece, type FetchedPiece, PIECE_BYTE_LENGTH } from './pieces.js';
 
 /** Pieces of one file in flight or waiting: their latencies overlap. */

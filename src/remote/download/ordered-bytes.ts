@@ -1,7 +1,7 @@
 /** Fetches bytes of remote files in the order of the writer. */
 
+import { withScope } from '../../work/scope.js';
 import { untilAborted } from '../../work/until-aborted.js';
-import { withScope } from '../scope.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { piecesFrom } from './pieces.js';
 import type { RemoteRange } from './wanted-file.js';

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { FileBeside, TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
+import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
 import {
   type CastWeights,
@@ -21,7 +22,6 @@ import type { StoredPart } from '../../write/checkpoint/stored-digests.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
 import { FetchQueue, LazyMemory } from '../fetch-queue.js';
 import { fetchBeside, isAbsence } from '../remote-shards.js';
-import { withScope } from '../scope.js';
 import { knownFile } from './receive.js';
 import type { RemoteTensor, RemoteTensors } from './remote-tensors.js';
 import type { SourceFiles } from './source-files.js';

@@ -7,8 +7,8 @@ import {
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
+import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
-import { ofEach } from '../scope.js';
 import { hasPattern } from './folder-target.js';
 import { indexBytesOf, type ModelFile, type PlaceOf } from './model-files.js';
 import { indexOf, requireReceivable, tensorsAmong } from './plan-whole.js';

@@ -4,10 +4,10 @@ import { FormatError, RemoteError } from '../../errors/errors.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
 import { checkFileStart } from '../../header/file-start.js';
 import type { Header } from '../../header/header.js';
+import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import { readRemoteHeader } from '../read-header.js';
 import type { RemoteFile } from '../remote-file.js';
-import { ofEach } from '../scope.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
 import {

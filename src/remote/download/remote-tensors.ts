@@ -10,6 +10,7 @@ import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { mapYielding } from '../../work/items.js';
+import { ofEach } from '../../work/scope.js';
 import { immediate, runAsync, type Work } from '../../work/work.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
@@ -19,7 +20,6 @@ import { Selection, type SelectionSource } from '../../write/selection/select.js
 import { TOTAL_PARAMETERS } from '../../write/selection/total-parameters.js';
 import { readRemoteHeader } from '../read-header.js';
 import { type RemoteSiblings, requireRemoteModel } from '../require-model.js';
-import { ofEach } from '../scope.js';
 import type { ModelFile } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles, splitPath } from './source-files.js';

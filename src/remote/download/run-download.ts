@@ -8,6 +8,7 @@ import { usualFileNames } from '../../file/shards/file-choice.js';
 import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
+import { ofEach, withScope } from '../../work/scope.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
 import {
@@ -24,7 +25,6 @@ import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
 import type { RemoteSettings } from '../receiver.js';
-import { ofEach, withScope } from '../scope.js';
 import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile, replacedAt } from './file-target.js';

@@ -2,13 +2,13 @@
 
 import { RemoteError } from '../../errors/errors.js';
 import type { HubSettings } from '../../file/hub/settings.js';
+import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
 import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
 import type { RemoteFile } from '../remote-file.js';
 import { fetchBeside, parsedConfig, RemoteShards } from '../remote-shards.js';
-import { withScope } from '../scope.js';
 import { asSource, openSession } from '../source.js';
 import { requireEndpoint } from '../source-address.js';
 import {

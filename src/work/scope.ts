@@ -1,8 +1,8 @@
 /** Signals for work with several reasons to end. */
 
-import { whenAborted } from '../work/abort-listeners.js';
-import { limit, Slots } from '../work/slots.js';
-import { untilAborted } from '../work/until-aborted.js';
+import { whenAborted } from './abort-listeners.js';
+import { limit, Slots } from './slots.js';
+import { untilAborted } from './until-aborted.js';
 
 /**
  * Does work with a signal that is aborted with any of the given ones, by the work itself, and once the work has

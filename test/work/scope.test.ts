@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { ofEach, SharedCall, withScope } from '../../src/remote/scope.js';
+import { ofEach, SharedCall, withScope } from '../../src/work/scope.js';
 
 const never = new Promise<never>(() => {});
 

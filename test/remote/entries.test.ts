@@ -17,7 +17,7 @@ const TYPES = [
   'DownloadResult',
   'DownloadedFile',
   'DryRun',
-  'DryRun',
+  'DryRunResult',
   'LockOptions',
   'OverwriteOptions',
   'ReplacedFile',

@@ -36,6 +36,7 @@ import {
   SHARD_SIZE,
   selecting,
   shardSizeOf,
+  unmatchedLines,
 } from './written.js';
 
 /** Downloaded or planned files, for `--json`. */
@@ -53,6 +54,8 @@ interface DownloadCommandResult extends CastResult {
   readonly deleted: readonly string[];
   /** Existing files that were replaced or deleted, or would be. */
   readonly replaced: readonly ReplacedFile[];
+  /** Options with patterns that no tensor matches; absent without such options. */
+  readonly unmatched?: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
 }
@@ -96,6 +99,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
     ),
     ...leftOutLines(leftOut, dryRun),
+    ...unmatchedLines(result.unmatched, style),
     ...castLines(result, style),
     ...replacedLines(replaced, deleted, dryRun),
     ...deletedLines(deleted, dryRun),
@@ -174,7 +178,7 @@ export const downloadCommand: Command = {
         throw signal.aborted ? interruptedDownload(target) : error;
       })
       .finally(() => progress.end());
-    const { path, commit, files, byteLength, deleted, replaced, leftOut } = downloaded;
+    const { path, commit, files, byteLength, deleted, replaced, leftOut, unmatched } = downloaded;
     const received = 'receivedByteLength' in downloaded ? downloaded : NOTHING_RECEIVED;
     const { receivedByteLength, presentByteLength } = received;
     printResult<DownloadCommandResult>(
@@ -184,6 +188,7 @@ export const downloadCommand: Command = {
         ...{ source, path, dryRun, commit, byteLength },
         ...{ receivedByteLength, presentByteLength, deleted, replaced, leftOut },
         ...castResult(downloaded),
+        ...(unmatched.length === 0 ? {} : { unmatched }),
         // A single file is listed by its name in the target.
         files: files.map(({ name, path: at, byteLength: length }) => {
           return { name: at === path ? basename(path) : name, byteLength: length };

@@ -18,7 +18,7 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
-import { RenameError, renamer } from '../sources/renames.js';
+import { RenameError, renameRule, renamer } from '../sources/renames.js';
 import { quantizedWeights } from '../sources/uncast.js';
 import {
   type CommandContext,
@@ -291,30 +291,76 @@ export function nothingChosen(options: OptionValues): string {
     : `no name matches ${choiceText(options)}`;
 }
 
+/** Options with patterns that no tensor matched, as on the command line. */
+export interface Unmatched {
+  readonly unmatched: readonly string[];
+}
+
+/** Observes which patterns of `--filter`, `--exclude` and `--rename` match a name. */
+class Patterns {
+  readonly #unmatched = new Map<string, (name: string) => boolean>();
+
+  constructor(options: OptionValues) {
+    for (const option of ['filter', 'exclude']) {
+      for (const glob of optionTexts(options, option)) {
+        this.#unmatched.set(`--${option} ${glob}`, namesTest([glob]) as (name: string) => boolean);
+      }
+    }
+    for (const text of optionTexts(options, 'rename')) {
+      const rule = renameRule([text]);
+      this.#unmatched.set(`--rename ${text}`, (name) => rule?.(name) !== undefined);
+    }
+  }
+
+  observe(name: string): void {
+    for (const [text, matches] of this.#unmatched) {
+      if (matches(name)) this.#unmatched.delete(text);
+    }
+  }
+
+  get unmatched(): string[] {
+    return [...this.#unmatched.keys()];
+  }
+}
+
 /**
  * Does work on the chosen tensors.
  *
  * @throws Error if the options choose no tensor; errors of the work
  */
-export async function selecting<Result>(
+export async function selecting<Result extends object>(
   options: OptionValues,
   work: (selection: ChosenSelection) => Promise<Result>,
-): Promise<Result> {
-  const { names, ...rest } = selectionOf(options);
-  if (names === undefined) return await work(rest);
+): Promise<Result & Unmatched> {
+  const { names, rename, ...rest } = selectionOf(options);
+  const patterns = new Patterns(options);
+  const renamed = (name: string): string => {
+    patterns.observe(name);
+    return (rename as (name: string) => string)(name);
+  };
+  const others = { ...rest, ...(rename === undefined ? {} : { rename: renamed }) };
+  if (names === undefined) return { ...(await work(others)), unmatched: patterns.unmatched };
   let [isAsked, isAny] = [false, false];
   const noted = (name: string): boolean => {
+    patterns.observe(name);
     const isChosen = names(name);
     [isAsked, isAny] = [true, isAny || isChosen];
     return isChosen;
   };
   try {
-    return await work({ ...rest, names: noted });
+    return { ...(await work({ ...others, names: noted })), unmatched: patterns.unmatched };
   } catch (error) {
     // The library's message names its own option, `names`.
     const isNone = Object(error).code === 'ERR_OUT_OF_RANGE' && isAsked && !isAny;
     throw isNone ? new Error(nothingChosen(options)) : error;
   }
+}
+
+/** Warns of patterns that no tensor matches. */
+export function unmatchedLines(unmatched: readonly string[] | undefined, style: Style): string[] {
+  return (unmatched ?? []).map((text) =>
+    style.warning(`warning: no tensor matches ${visible(text, SHOWN_NAME_LENGTH)}`),
+  );
 }
 
 /**
@@ -372,6 +418,8 @@ export interface WrittenResult extends CastResult {
   readonly conflicts?: readonly string[];
   /** Names that several sources have; of `join`, absent without such names. */
   readonly duplicates?: readonly string[];
+  /** Options with patterns that no tensor matches; absent without such options. */
+  readonly unmatched?: readonly string[];
 }
 
 /** Members that only some commands report. */
@@ -419,12 +467,12 @@ export async function write(
   const dryRun = isDryRun(options);
   const overwrite = isForced(options);
   const choices = { signal: context.signal, onProgress: progress.onProgress, dryRun, overwrite };
-  const run = (isPlan: boolean): Promise<WrittenOutcome> =>
+  const run = (isPlan: boolean): Promise<WrittenOutcome & Unmatched> =>
     selecting(options, (selection) => work({ ...selection, ...choices, dryRun: isPlan }));
   await requireCast(context, options, source, () => run(true));
   const outcome = await run(dryRun).finally(() => progress.end());
   const { files, index, totalSize, deleted, replaced, leftOut } = outcome;
-  const { root, dropped, skipped = [], conflicts = [], duplicates = [] } = outcome;
+  const { root, dropped, skipped = [], conflicts = [], duplicates = [], unmatched } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
     ...{ byteLength: totalSize, copied: copiedFiles(outcome), leftOut, ...castResult(outcome) },
@@ -433,6 +481,7 @@ export async function write(
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
     ...(conflicts.length === 0 ? {} : { conflicts }),
     ...(duplicates.length === 0 ? {} : { duplicates }),
+    ...(unmatched.length === 0 ? {} : { unmatched }),
   });
 }
 
@@ -461,7 +510,7 @@ export function printWritten(
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], leftOut, root = [], dropped = {} } = written;
-    const { conflicts = [], duplicates = [] } = written;
+    const { conflicts = [], duplicates = [], unmatched } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
@@ -477,6 +526,7 @@ export function printWritten(
       ...(conflicts.length === 0
         ? []
         : [style.warning(`warning: metadata with several values: ${someNames(conflicts)}`)]),
+      ...unmatchedLines(unmatched, style),
       ...castLines(written, style),
       ...replacedLines(replaced, deleted, dryRun),
       ...deletedLines(deleted, dryRun),

@@ -8,7 +8,7 @@ const ARROW = '=>';
 export class RenameError extends Error {}
 
 /** Gives a name its new form; undefined when it does not match. */
-type Rule = (name: string) => string | undefined;
+export type Rule = (name: string) => string | undefined;
 
 /**
  * Returns a function that renames by the first rule that matches the whole name; undefined without rules. The first `*`
@@ -18,6 +18,12 @@ type Rule = (name: string) => string | undefined;
  * @throws RenameError for a rule without an arrow, or with more `*` behind it; errors of reading the file
  */
 export function renamer(rules: readonly string[]): ((name: string) => string) | undefined {
+  const rule = renameRule(rules);
+  return rule && ((name) => rule(name) ?? name);
+}
+
+/** As {@link renamer}, with undefined for names that no rule matches. */
+export function renameRule(rules: readonly string[]): Rule | undefined {
   const all = rules.flatMap((rule) => (rule.startsWith('@') ? linesOf(rule.slice(1)) : [rule]));
   if (all.length === 0) return undefined;
   const parsed = all.map(ruleOf);
@@ -26,7 +32,7 @@ export function renamer(rules: readonly string[]): ((name: string) => string) | 
       const found = rule(name);
       if (found !== undefined) return found;
     }
-    return name;
+    return undefined;
   };
 }
 

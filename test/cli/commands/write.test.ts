@@ -18,6 +18,36 @@ async function names(source: string): Promise<string[]> {
   return tensors.map(({ name }: { name: string }) => name);
 }
 
+it.each(['convert', 'split', 'join', 'join several'])(
+  '%s lists patterns without a match',
+  async (kind) => {
+    const path = writeTemporary(LAYERED);
+    const more = temporaryPath('more.safetensors');
+    saveFileSync(more, { more: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } });
+    const [command = ''] = kind.split(' ');
+    const sources = kind === 'join several' ? [path, more] : [path];
+    const args = [command, ...sources, ...toTarget(command, temporaryPath('target'))];
+    args.push('--filter', 'model.*', '--filter', 'modle.*', '--exclude', '*.scale');
+    args.push(
+      '--exclude',
+      'bias*',
+      '--rename',
+      'model.layers.*=>layers.*',
+      '--rename',
+      'lost=>found',
+    );
+    const unmatched = ['--filter modle.*', '--exclude bias*', '--rename lost=>found'];
+    expect(JSON.parse(await printed([...args, '--dry-run', '--json']))).toMatchObject({
+      unmatched,
+    });
+    const text = await printed(args);
+    for (const one of unmatched) expect(text).toContain(`warning: no tensor matches ${one}\n`);
+    expect(text.split('no tensor matches').length).toBe(4);
+    const none = await printed([...args.slice(0, -12), '--filter', 'model.*', '--force', '--json']);
+    expect(JSON.parse(none).unmatched).toBe(undefined);
+  },
+);
+
 describe('split and join', () => {
   it.each(['split', 'join'])('%s does not take - for a folder', async (command) => {
     const path = writeTemporary(LAYERED);

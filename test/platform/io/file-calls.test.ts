@@ -46,8 +46,8 @@ vi.mock(import('node:fs'), async (importOriginal) => {
 afterEach(() => failing.clear());
 
 const forms = [
-  ['on this thread', 'Sync', async <Result>(steps: Work<Result>) => runSync(steps)],
-  ['on the pool', '', <Result>(steps: Work<Result>) => runAsync(steps, undefined)],
+  ['on this thread', 'Sync', async <Result>(work: Work<Result>) => runSync(work)],
+  ['on the pool', '', <Result>(work: Work<Result>) => runAsync(work, undefined)],
 ] as const;
 
 describe.each(forms)('%s', (_, suffix, run) => {

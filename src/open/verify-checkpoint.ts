@@ -10,12 +10,13 @@ import {
 import { FormatError, SafetensorsError } from '../errors/errors.js';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../file/checkpoint/find-files.js';
 import { findCheckpoint, findFolder } from '../file/checkpoint/open.js';
-import { findModels } from '../file/checkpoint/open-pipeline.js';
-import { type FoundModel, modelsOf } from '../file/checkpoint/pipeline.js';
+import { componentFiles, findModels } from '../file/checkpoint/open-pipeline.js';
+import { modelsOf } from '../file/checkpoint/pipeline.js';
 import { type VerifiableSource, verifyHeaders } from '../file/checkpoint/verify.js';
 import { readFileHeader } from '../file/read-header.js';
 import { requireModelFile } from '../file/require-model.js';
 import { isDdufName, PIPELINE_FILE } from '../file/shards/file-names.js';
+import type { Component } from '../file/shards/pipeline-files.js';
 import { isOfFile, problemOf, VerificationError } from '../file/shards/verification-error.js';
 import {
   type CheckpointCheck,
@@ -65,6 +66,9 @@ export interface VerifyOptions extends TransferOptions {
   /** As for `openNumpy`; not with a function. */
   readonly voidDtype?: VoidDtype | undefined;
 }
+
+/** The code of a folder that holds several models. */
+const PIPELINE = 'SAFETENSORS_DIFFUSERS_PIPELINE';
 
 const VERIFIABLE = 'a path, a file: URL, or a function that opens a source';
 
@@ -160,7 +164,7 @@ async function verifyPath(
   transfer: TransferOptions,
 ): Promise<VerificationReport> {
   const found: Found = { problems: [], files: new Map(), hasIndex: false };
-  await runAsync(verifyModel('', path, choice, found), transfer.signal);
+  await runAsync(verifySource(path, choice, found), transfer.signal);
   const { problems, files, hasIndex } = found;
   const readable = [...files.values()].filter((file) => file !== null);
   const compared = hashes ? await verifyClaims(readable, transfer) : skipped(readable);
@@ -210,26 +214,40 @@ function isOwnOfFile(error: unknown): error is SafetensorsError {
   return error instanceof SafetensorsError && isOfFile(error);
 }
 
-/** Adds the findings of one model, or of each model of a pipeline. `prefix` stands before file names. */
-function* verifyModel(
-  prefix: string,
+/** Adds the findings of one model, or of each model of a pipeline. */
+function* verifySource(
   source: string,
   { variant, revision }: Pick<Choice, 'variant' | 'revision'>,
   found: Found,
 ): Work<void> {
+  try {
+    yield* verifyModel('', source, findCheckpoint(source, { variant, revision }), found);
+  } catch (error) {
+    const isOfPipeline = error instanceof SafetensorsError && error.code === PIPELINE;
+    if (!isOfPipeline) throw error;
+    yield* verifyModels(yield* findFolder(source, revision), variant, found);
+  }
+}
+
+/**
+ * Adds the findings of one model. `prefix` stands before file names, and `source` is the path without that of its error.
+ * Throws for a pipeline.
+ */
+function* verifyModel(
+  prefix: string,
+  source: string,
+  find: Work<CheckpointFiles>,
+  found: Found,
+): Work<void> {
   let files: CheckpointFiles;
   try {
-    files = yield* findCheckpoint(source, { variant, revision });
+    files = yield* find;
   } catch (error) {
-    if (!isOwnOfFile(error)) throw error;
+    if (!isOwnOfFile(error) || error.code === PIPELINE) throw error;
     const { code, path = source } = error;
-    if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
-      const pipeline = yield* findFolder(source, revision);
-      yield* verifyModels(pipeline, variant, found);
-      return;
-    }
     if (code !== 'SAFETENSORS_MISSING_SHARDS') {
-      const problem = problemOf(prefix + basename(path), error);
+      const isOfFolder = prefix !== '' && path === source;
+      const problem = problemOf(isOfFolder ? basename(path) : prefix + basename(path), error);
       found.problems.push(problem);
       if (prefix !== '') found.files.set(problem.file, null);
       return;
@@ -252,7 +270,7 @@ function* verifyModel(
 
 /** Adds the findings of every model of a pipeline, and the folders that are missing. */
 function* verifyModels(pipeline: string, variant: string | undefined, found: Found): Work<void> {
-  let models: readonly FoundModel[];
+  let models: readonly Component[];
   try {
     const { missing, ...wanted } = yield* findModels(pipeline, variant);
     for (const name of missing) found.problems.push(missingComponent(name, pipeline));
@@ -260,10 +278,11 @@ function* verifyModels(pipeline: string, variant: string | undefined, found: Fou
   } catch (error) {
     if (!isOwnOfFile(error)) throw error;
     found.problems.push(problemOf(PIPELINE_FILE, error));
-    models = yield* modelsOf(pipeline, variant);
+    models = yield* modelsOf(pipeline);
   }
-  for (const { path, name, variant } of models) {
-    yield* verifyModel(`${name}/`, join(pipeline, path), { variant, revision: undefined }, found);
+  for (const model of models) {
+    const files = componentFiles(pipeline, model, {});
+    yield* verifyModel(`${model.name}/`, join(pipeline, model.name), files, found);
   }
 }
 

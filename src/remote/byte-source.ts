@@ -5,16 +5,17 @@ import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
 import {
   FileChangedError,
   quoteName,
-  quoteNames,
   RemoteError,
-  SafetensorsError,
+  type SafetensorsError,
 } from '../errors/errors.js';
-import { chooseFiles, foreignFolder } from '../file/shards/file-choice.js';
-import { partsError } from '../file/shards/incomplete-models.js';
-import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
+import { indexesAmong, isSafetensorsName } from '../file/shards/file-choice.js';
+import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { chooseModel, type NoModel } from '../file/shards/model-choice.js';
+import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
 import { withScope } from '../work/scope.js';
 import { untilAborted } from '../work/until-aborted.js';
-import { foundKindOf, requireInside } from './found-file.js';
+import { chosenSource, driveDecision, indexReader, type ReadIndexOptions } from './choose-files.js';
+import { requireInside } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 
 /**
@@ -116,45 +117,87 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
 }
 
 /**
- * Opens files of a folder: the index among them, else the only safetensors file.
+ * Chooses the files of a model in a folder, as in any other. Names may begin with those of further folders, as in a
+ * dropped folder: the model is in the first folder that holds more than one more folder, or in the only one with weights.
  *
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is no Blob
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`,
+ *   `SAFETENSORS_MISSING_SHARDS`; FormatError for a bad index
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for a value that is not a Blob
  */
-export function blobFolderSource(blobs: BlobFolder): RemoteSource {
+export async function blobFolderSource(
+  blobs: BlobFolder,
+  options: ReadIndexOptions & { readonly variant: string | undefined },
+): Promise<RemoteSource> {
   for (const [name, blob] of blobs) {
     if (!isBlob(blob)) throw argumentTypeError(`${quoteName(name)} of source`, 'a Blob', blob);
   }
-  const names = [...blobs.keys()];
-  const weights = names.filter((name) => name.endsWith(SHARD_EXTENSION));
-  const { indexes, single } = chooseFiles(names, undefined);
-  const path = indexes[0] ?? single ?? (weights.length === 1 ? weights[0] : undefined);
-  if (path === undefined) {
-    const lastParts = names.map((name) => name.slice(name.lastIndexOf('/') + 1));
-    const ofParts = partsError(lastParts);
-    if (ofParts !== undefined) throw ofParts;
-    const foreign = weights.length > 0 ? null : foreignFolder(lastParts);
-    const found = foreign?.description ?? quoteNames(names);
-    const message = `expected an index, or one ${SHARD_EXTENSION} file, found ${found}`;
-    const context = { foundFormat: foreign?.format };
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, context);
-  }
-  const prefix = path.slice(0, path.lastIndexOf('/') + 1);
-  const fileAt = (at: string): RemoteFile => {
-    const blob = blobs.get(at);
-    return blob === undefined ? new AbsentFile(at) : new ByteSourceFile(blobSource(blob, at), at);
+  const prefix = modelPrefix([...blobs.keys()]);
+  const below = Array.from(blobs.keys(), (name) => name.slice(prefix.length));
+  const names = {
+    files: below.filter((name) => !name.includes('/')),
+    folders: [...new Set(below.flatMap((name) => folderOf(name)))],
   };
   const file = (name: string): RemoteFile => {
+    const path = prefix + name;
     requireInside(name, path);
-    return fileAt(prefix + name);
+    const blob = blobs.get(path);
+    return blob === undefined
+      ? new AbsentFile(path)
+      : new ByteSourceFile(blobSource(blob, path), path);
   };
-  const kind = foundKindOf(path);
-  const withoutSecrets = (error: unknown): unknown => error;
-  const siblings = names.flatMap((name) =>
-    name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
+  const decision = chooseModel(names, options);
+  const chosen = await driveDecision(decision, indexReader(file, options), (name) =>
+    blobs.has(prefix + name),
   );
-  const folder = { file, names: async () => siblings };
-  return { folder, file: fileAt(path), kind, close: () => {}, withoutSecrets };
+  if (!('model' in chosen)) throw noModelError(names.files, below, chosen, prefix);
+  const folder = { file, names: async () => names.files };
+  const withoutSecrets = (error: unknown): unknown => error;
+  return { ...chosenSource(chosen, folder), close: () => {}, withoutSecrets };
+}
+
+/** The error for a folder without a checkpoint, which may be a pipeline. */
+function noModelError(
+  files: readonly string[],
+  below: readonly string[],
+  none: NoModel,
+  prefix: string,
+): SafetensorsError {
+  const path = prefix === '' ? undefined : prefix.slice(0, -1);
+  const byFolder = filesByFolder(below.map((name) => ({ name })));
+  const callFor = (relative: string, variant: string | undefined): string =>
+    openingCall('openRemote', `files of ${relative}`, variant);
+  const pipeline = none.mayBePipeline ? pipelineError(files, byFolder, callFor, path) : undefined;
+  return pipeline ?? none.errorAt((name) => (name === '' ? path : prefix + name));
+}
+
+/** The first folder of a path; an empty list without one. */
+function folderOf(name: string): readonly string[] {
+  const end = name.indexOf('/');
+  return end === -1 ? [] : [name.slice(0, end)];
+}
+
+/**
+ * The folder of the model, with a slash at its end unless it is empty: that which all names have in common, or the only
+ * one below it with weights.
+ */
+function modelPrefix(names: readonly string[]): string {
+  const folders = names.map((name) => name.slice(0, name.lastIndexOf('/') + 1));
+  const [first = '', ...others] = [...new Set(folders)];
+  const parts = first.split('/').slice(0, -1);
+  const isCommon = (length: number): boolean => {
+    const start = parts.slice(0, length).join('/');
+    return others.every((folder) => start === '' || folder.startsWith(`${start}/`));
+  };
+  let length = parts.length;
+  while (length > 0 && !isCommon(length)) length--;
+  const common = length === 0 ? '' : `${parts.slice(0, length).join('/')}/`;
+  if (names.includes(common + PIPELINE_FILE)) return common;
+  const weights = names.filter(
+    (name) => isSafetensorsName(name) || indexesAmong([name]).length > 0,
+  );
+  const ofWeights = new Set(weights.map((name) => name.slice(0, name.lastIndexOf('/') + 1)));
+  const [only = common, ...more] = ofWeights;
+  return more.length > 0 ? common : only;
 }
 
 /** A file that a folder has not. */

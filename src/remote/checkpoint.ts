@@ -154,7 +154,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** The checks of `verify()`; the same after `close()`. */
   get checks(): readonly CheckpointCheck[] {
-    return this.#shards.index === null ? ['headers'] : ['headers', 'index'];
+    return this.#shards.checks;
   }
 
   /** False after `close()`, and once a file has changed on the server. */

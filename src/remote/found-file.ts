@@ -1,6 +1,7 @@
 /** A found file, and the check of paths of files beside it. */
 
 import { FormatError, quoteName } from '../errors/errors.js';
+import { isIndexPath } from '../file/shards/file-choice.js';
 import { urlPathObjection } from '../file/shards/shard-paths.js';
 import type { RemoteSource } from './remote-file.js';
 
@@ -8,8 +9,8 @@ import type { RemoteSource } from './remote-file.js';
 export type FoundFile = Omit<RemoteSource, 'close' | 'withoutSecrets'>;
 
 /** The kind of a file by its path: an index is JSON. */
-export function foundKindOf(path: string): RemoteSource['kind'] {
-  return path.endsWith('.json') ? 'index' : 'file';
+export function foundKindOf(path: string): 'file' | 'index' {
+  return isIndexPath(path) ? 'index' : 'file';
 }
 
 /**

@@ -1,7 +1,7 @@
 /** A repository on the Hub: its files, all of the first answer's commit. */
 
 import { FileChangedError } from '../errors/errors.js';
-import { type HubId, isCommit } from '../file/hub/ids.js';
+import { type HubId, hubUri, isCommit } from '../file/hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
 import { type Answer, readPieces, refused, request } from './request.js';
@@ -93,6 +93,12 @@ export class HubRepository {
   /** The page of a folder, for messages. */
   pageOf(folder: string): string {
     return shownUrl(pageUrl(this.#endpoint, this.#id, this.#revision, folder));
+  }
+
+  /** The id of a file or folder by its path below that of the id; the address of its page where there is no id. */
+  uriOf(relative: string): string {
+    const path = [this.#id.path, relative].filter(Boolean).join('/');
+    return hubUri(this.#id, relative) ?? this.pageOf(path);
   }
 
   /** The file with this path, which the caller has checked. */

@@ -1,17 +1,19 @@
 /** Finds the model's file in a repository on the Hub. */
 
-import { quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
+import { quoteNames, RemoteError, type SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
-import {
-  foreignFolder,
-  noVariant,
-  preferredFile,
-  usualFileName,
-  usualFileNames,
-} from '../file/shards/file-choice.js';
+import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
-import { partsError } from '../file/shards/incomplete-models.js';
+import { chooseModel, type NoModel } from '../file/shards/model-choice.js';
+import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
 import { hasWeightsExtension } from '../file/shards/shard-paths.js';
+import {
+  chosenSource,
+  driveDecision,
+  indexReader,
+  listedIn,
+  type ReadIndexOptions,
+} from './choose-files.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
@@ -26,7 +28,7 @@ const COMPONENT_STEM = 'diffusion_pytorch_model';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
 
 /** Settings for finding the model's file. */
-interface HubSourceOptions {
+interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
   readonly variant?: string | undefined;
@@ -34,15 +36,16 @@ interface HubSourceOptions {
 
 /**
  * Sends no request for the path of a file, also of weights in another format: its first bytes will tell. In a
- * repository or folder it requests the usual files and keeps the start of the first that exists.
+ * repository or folder it requests the list of files and the usual file at once, and keeps the start of that.
  *
  * @throws RemoteError
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`,
+ *   `SAFETENSORS_MISSING_SHARDS`; FormatError for a bad index
  */
 export async function hubSource(
   session: Session,
   { endpoint, id, isFile }: HubAddress,
-  { startByteLength, variant }: HubSourceOptions,
+  { startByteLength, variant, acceptsIncomplete }: HubSourceOptions,
   signal: AbortSignal,
 ): Promise<FoundFile> {
   const repository = new HubRepository(session, endpoint, id);
@@ -57,26 +60,82 @@ export async function hubSource(
     const kind = foundKindOf(name);
     const byteLength = kind === 'index' ? DEFAULT_MAX_INDEX_BYTE_LENGTH : startByteLength;
     const start = await file.readStart(byteLength, signal);
-    const folder = remoteFolder(repository, prefix + name, file.path);
+    const folder = remoteFolder(repository, prefix, file.path);
     return { file: withStart(file, byteLength, start), kind, folder };
   };
   const isComponent = path !== '' && !ENCODER_FOLDER.test(path);
   const first = usualFileName(isComponent ? COMPONENT_STEM : USUAL_STEM, variant);
-  try {
-    return await open(first);
-  } catch (error) {
+  const listing = namesInFolder(repository, path, signal);
+  // An error of the file is thrown first.
+  listing.catch(() => {});
+  let missing: RemoteError | undefined;
+  const started = await open(first).catch((error: unknown) => {
     if (!isNotFound(error)) throw error;
-    const names = await namesInFolder(repository, path, signal);
-    if (names !== null) {
-      return await open(chooseAmong(names, repository.pageOf(path), variant, { missing: first }));
-    }
-    // The server has no lists of files.
-    for (const name of usualFileNames(variant)) {
-      const found = name === first ? null : await open(name).catch(nullIfMissing);
-      if (found !== null) return found;
-    }
-    throw repository.lacksApi ? noUsualFile(error as RemoteError, variant) : error;
+    missing = error as RemoteError;
+    return null;
+  });
+  const names = await listing;
+  if (names !== null) {
+    // A listed file that is not there would be chosen again.
+    const files = started === null ? names.files.filter((name) => name !== first) : names.files;
+    const options = { variant, acceptsIncomplete, signal };
+    const found = await chooseIn(repository, path, { ...names, files }, options);
+    return found.file.path === started?.file.path ? { ...started, chosen: found.chosen } : found;
   }
+  if (started !== null) return started;
+  // The server has no lists of files.
+  for (const name of usualFileNames(variant)) {
+    const found = name === first ? null : await open(name).catch(nullIfMissing);
+    if (found !== null) return found;
+  }
+  throw repository.lacksApi ? noUsualFile(missing as RemoteError, variant) : missing;
+}
+
+/** Chooses the model's files among the names in a folder. */
+async function chooseIn(
+  repository: HubRepository,
+  path: string,
+  names: Names,
+  options: ReadIndexOptions & Pick<HubSourceOptions, 'variant'>,
+): Promise<FoundFile> {
+  const prefix = path === '' ? '' : `${path}/`;
+  const folder = remoteFolder(repository, prefix, repository.pageOf(path), names);
+  const decision = chooseModel(names, options);
+  const read = indexReader(folder.file, options);
+  const chosen = await driveDecision(decision, read, listedIn(names.files));
+  if ('model' in chosen) return chosenSource(chosen, folder);
+  throw await noModelError(repository, path, names, chosen, options.signal);
+}
+
+/** The error for a folder without a checkpoint, which may be a pipeline. */
+export async function noModelError(
+  repository: HubRepository,
+  folder: string,
+  { files }: Names,
+  none: NoModel,
+  signal: AbortSignal,
+): Promise<SafetensorsError> {
+  const prefix = folder === '' ? '' : `${folder}/`;
+  const page = repository.pageOf(folder);
+  if (none.mayBePipeline && files.includes(PIPELINE_FILE)) {
+    const entries = await repository.list(folder, signal, true);
+    const byFolder = filesByFolder(filesBelow(entries, prefix));
+    const callFor = (relative: string, variant: string | undefined): string =>
+      openingCall('openRemote', repository.uriOf(relative), variant);
+    const error = pipelineError(files, byFolder, callFor, page);
+    if (error !== undefined) return error;
+  }
+  return none.errorAt((name) => (name === '' ? page : repository.file(prefix + name).path));
+}
+
+/** The files of a list by their paths below a folder. */
+export function filesBelow(
+  entries: readonly RepositoryEntry[],
+  prefix: string,
+): { readonly name: string }[] {
+  return entries.flatMap(({ path, isFolder }) =>
+    isFolder || !path.startsWith(prefix) ? [] : [{ name: path.slice(prefix.length) }],
+  );
 }
 
 /** The error for a server that lists no files and has none of the usual ones. */
@@ -92,7 +151,8 @@ function noUsualFile(cause: RemoteError, variant: string | undefined): RemoteErr
 /** The file with this path in the repository. Sends no request. */
 export function sourceOfPath(repository: HubRepository, path: string): FoundFile {
   const file = repository.file(path);
-  return { file, kind: foundKindOf(path), folder: remoteFolder(repository, path, file.path) };
+  const prefix = path.slice(0, path.lastIndexOf('/') + 1);
+  return { file, kind: foundKindOf(path), folder: remoteFolder(repository, prefix, file.path) };
 }
 
 function nullIfMissing(error: unknown): null {
@@ -105,16 +165,20 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
 }
 
-/** The files beside a file. */
-function remoteFolder(repository: HubRepository, path: string, shown: string): RemoteFolder {
-  const prefix = path.slice(0, path.lastIndexOf('/') + 1);
+/** The files of a folder, whose names may be known. `shown` is the path in errors about their names. */
+export function remoteFolder(
+  repository: HubRepository,
+  prefix: string,
+  shown: string,
+  known?: Pick<Names, 'files'>,
+): RemoteFolder {
   return {
     file: (name) => {
       requireInside(name, shown);
       return repository.file(prefix + name);
     },
     names: async (signal) => {
-      const found = await namesInFolder(repository, prefix.slice(0, -1), signal);
+      const found = known ?? (await namesInFolder(repository, prefix.slice(0, -1), signal));
       return found?.files ?? [];
     },
   };
@@ -161,40 +225,4 @@ export function namesAmong(entries: readonly RepositoryEntry[], folder: string):
       isFolder === areFolders ? [path.slice(prefix.length)] : [],
     );
   return { files: namesOf(false), folders: namesOf(true) };
-}
-
-/**
- * Chooses the model's file or index by variant and the names in a folder, whose page is `path`. The file `missing` is
- * listed but doesn't exist. `advice` is for a folder without a checkpoint.
- *
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
- */
-export function chooseAmong(
-  { files, folders }: Names,
-  path: string,
-  variant: string | undefined,
-  { missing, advice = '' }: { readonly missing?: string; readonly advice?: string } = {},
-): string {
-  const chosen = preferredFile(files, variant, missing);
-  if (chosen !== undefined) return chosen;
-  if (files.includes(PIPELINE_FILE)) {
-    const advice = `which has several; open one of its folders: ${quoteNames(folders) || 'nothing'}`;
-    const message = `expected one checkpoint, found a diffusers pipeline, ${advice}`;
-    throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
-  }
-  const ofParts = partsError(files, path);
-  if (ofParts !== undefined) throw ofParts;
-  const weights = files.filter((name) => /\.safetensors(?:\.|$)/.test(name));
-  const wanted = variant === undefined ? '' : ` of the variant ${variant}`;
-  const foreign = weights.length > 0 ? null : foreignFolder([...files, ...folders]);
-  if (foreign !== null) {
-    const message = `expected a safetensors checkpoint, found ${foreign.description}${advice}`;
-    const context = { path, foundFormat: foreign.format };
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, context);
-  }
-  const message =
-    weights.length === 0
-      ? `expected a checkpoint${wanted}, found no safetensors file or index; the folder has ${quoteNames([...files, ...folders]) || 'nothing'}${advice}`
-      : `expected one checkpoint${wanted}, found several files to choose from: ${quoteNames(weights)}; open one of them`;
-  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }

@@ -22,6 +22,7 @@ import {
   isBlobFolder,
 } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
+import type { ReadIndexOptions } from './choose-files.js';
 import type { HeadersInput } from './credentials.js';
 import type { FetchLimits } from './fetch-tensors.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
@@ -113,7 +114,8 @@ export async function openRemoteIn(
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
-    const found = await findSource(source, options, runtime.hubSettings, signal);
+    const choice = { ...options, acceptsIncomplete };
+    const found = await findSource(source, choice, runtime.hubSettings, signal);
     try {
       const shards = await RemoteShards.open(
         found,
@@ -135,17 +137,29 @@ export async function openRemoteIn(
  */
 export async function findSource(
   source: string | URL | Blob | BlobFolder | ByteSource,
-  { token, headers, fetch, variant, revision }: RemoteOptions,
+  {
+    token,
+    headers,
+    fetch,
+    variant,
+    revision,
+    acceptsIncomplete,
+  }: RemoteOptions & Pick<ReadIndexOptions, 'acceptsIncomplete'>,
   settings: RemoteSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
   if (typeof source === 'string' || isUrl(source)) {
     const session = { token, headers, fetch };
-    const options = { ...session, variant, revision, startByteLength: FIRST_BYTE_LENGTH };
+    const choice = { variant, revision, acceptsIncomplete };
+    const options = { ...session, ...choice, startByteLength: FIRST_BYTE_LENGTH };
     return await resolveSource(source, options, settings, signal);
   }
   requireVariant(variant);
-  const found = isBlobFolder(source) ? blobFolderSource(source) : byteSourceOf(source);
+  if (isBlobFolder(source)) {
+    if (revision !== undefined) throw noRevision('bytes', revision);
+    return await blobFolderSource(source, { variant, acceptsIncomplete, signal });
+  }
+  const found = byteSourceOf(source);
   if (found !== null && revision !== undefined) throw noRevision('bytes', revision);
   if (found !== null && variant !== undefined) throw noVariant('bytes', variant);
   if (found !== null) return found;

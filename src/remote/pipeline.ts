@@ -6,20 +6,24 @@ import {
   requireBoolean,
   requireOptions,
 } from '../errors/arguments.js';
-import { SafetensorsError } from '../errors/errors.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
-import { chooseModels } from '../file/shards/pipeline-files.js';
-import { isOfFile } from '../file/shards/verification-error.js';
 import {
-  componentsIn,
+  type Component,
+  checkPipelineByteLength,
+  chooseComponent,
+  componentsAmong,
+  filesByFolder,
   MAX_PIPELINE_FILE_BYTE_LENGTH,
-  Pipeline,
-  type PipelineOptions,
-} from '../file/source/pipeline.js';
+  noPipeline,
+} from '../file/shards/pipeline-files.js';
+import { isOfFile } from '../file/shards/verification-error.js';
+import { componentsIn, Pipeline, type PipelineOptions } from '../file/source/pipeline.js';
 import { ofEach, withScope } from '../work/scope.js';
 import { RemoteCheckpoint } from './checkpoint.js';
+import { chosenSource, driveDecision, indexReader, listedIn } from './choose-files.js';
+import type { FoundFile } from './found-file.js';
 import { HubRepository } from './hub-repository.js';
-import { namesAmong, sourceOfPath } from './hub-source.js';
+import { filesBelow, namesAmong, remoteFolder } from './hub-source.js';
 import {
   REMOTE_OPTIONS,
   type RemoteOptions,
@@ -67,17 +71,19 @@ export async function openRemotePipelineIn(
       const found = await findModels(repository, hub.id.path, options.variant, signal);
       const models = new Map<string, RemoteCheckpoint>();
       const failed = new Map<string, Error>();
-      const open = async ([folder, path]: [string, string], ends: AbortSignal): Promise<void> => {
-        const model = { ...asSource(session, sourceOfPath(repository, path)), close: () => {} };
+      const open = async (component: Component, ends: AbortSignal): Promise<void> => {
+        const { name } = component;
         try {
+          const source = await componentSource(repository, hub.id.path, component, ends);
+          const model = { ...asSource(session, source), close: () => {} };
           const shards = await RemoteShards.open(model, { maxHeaderByteLength }, ends);
-          models.set(folder, RemoteCheckpoint.of(shards, limits));
+          models.set(name, RemoteCheckpoint.of(shards, limits));
         } catch (error) {
           if (!toVerify || !isOfFile(error)) throw error;
-          failed.set(folder, session.withoutSecrets(error) as Error);
+          failed.set(name, session.withoutSecrets(error) as Error);
         }
       };
-      await ofEach(found.files, MODELS_AT_ONCE, open, signal);
+      await ofEach(found.models, MODELS_AT_ONCE, open, signal);
       const path = repository.pageOf(hub.id.path);
       return Pipeline.of({
         path,
@@ -102,9 +108,9 @@ function endOf(session: Session): () => void {
   return () => session.close();
 }
 
-/** The files or indexes of a pipeline's models, by their folders, and the folders that are missing. */
-export interface FoundModels {
-  readonly files: ReadonlyMap<string, string>;
+/** The models of a pipeline, and the folders that are missing. */
+interface FoundModels {
+  readonly models: readonly Component[];
   readonly missing: readonly string[];
 }
 
@@ -124,17 +130,31 @@ async function findModels(
   const path = repository.pageOf(folder);
   const entries = await repository.list(folder, signal, true);
   const here = namesAmong(entries, folder);
-  if (!here.files.includes(PIPELINE_FILE)) {
-    const message = `expected a pipeline, found no ${PIPELINE_FILE}`;
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
-  }
+  if (!here.files.includes(PIPELINE_FILE)) throw noPipeline(path);
   const file = repository.file(prefix + PIPELINE_FILE);
-  const { bytes } = await file.readStart(MAX_PIPELINE_FILE_BYTE_LENGTH, signal);
+  const { bytes, fileByteLength } = await file.readStart(MAX_PIPELINE_FILE_BYTE_LENGTH, signal);
+  checkPipelineByteLength(fileByteLength, file.path);
   const named = componentsIn(new TextDecoder().decode(bytes), file.path);
-  const below = entries.flatMap(({ path, isFolder }) =>
-    isFolder || !path.startsWith(prefix) ? [] : [{ name: path.slice(prefix.length) }],
-  );
-  const chosen = chooseModels(below, variant, path);
-  const files = new Map(Array.from(chosen, ([name, file]) => [name, prefix + file]));
-  return { files, missing: named.filter((name) => !here.folders.includes(name)) };
+  const byFolder = filesByFolder(filesBelow(entries, prefix));
+  return {
+    models: componentsAmong(byFolder, named, variant, path),
+    missing: named.filter((name) => !here.folders.includes(name)),
+  };
+}
+
+/** Finds the files of a model of a pipeline. Throws as `hubSource`. */
+async function componentSource(
+  repository: HubRepository,
+  path: string,
+  component: Component,
+  signal: AbortSignal,
+): Promise<FoundFile> {
+  const below = path === '' ? component.name : `${path}/${component.name}`;
+  const page = repository.pageOf(below);
+  const folder = remoteFolder(repository, `${below}/`, page, component);
+  const read = indexReader(folder.file, { signal });
+  const decision = chooseComponent(component);
+  const chosen = await driveDecision(decision, read, listedIn(component.files));
+  if ('model' in chosen) return chosenSource(chosen, folder);
+  throw chosen.errorAt((name) => (name === '' ? page : repository.file(`${below}/${name}`).path));
 }

@@ -3,6 +3,9 @@
  * a Blob or a reader of the caller's.
  */
 
+import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
+import type { ChosenModel } from '../file/shards/model-choice.js';
+
 /** How to read a range of a remote file. */
 export interface ReadRangeOptions {
   readonly signal?: AbortSignal | undefined;
@@ -57,9 +60,13 @@ export interface RemoteFolder {
 export interface RemoteSource {
   /** Null if the source is a single file. */
   readonly folder: RemoteFolder | null;
-  /** The safetensors file or the index. */
+  /** The safetensors file or the index; of shards without an index, the one that is missing. */
   readonly file: RemoteFile;
-  readonly kind: 'file' | 'index';
+  readonly kind: ChosenModel['kind'];
+  /** The files that were chosen in the folder; undefined for the address of a file or an index. */
+  readonly chosen?:
+    | { readonly model: ChosenModel; readonly index: CheckpointIndex | null }
+    | undefined;
   /** Ends all requests and refuses new ones. */
   close(): void;
   /** Removes credentials that a server may have repeated from an error about the source. */

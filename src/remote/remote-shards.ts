@@ -4,8 +4,12 @@ import { RemoteError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
+import { impliedIndex } from '../file/shards/implied-index.js';
+import { chooseIndex } from '../file/shards/model-choice.js';
 import { isOfFile } from '../file/shards/verification-error.js';
 import {
+  type CheckpointCheck,
+  type CheckpointProblem,
   reportOf,
   type UnverifiedReason,
   unverifiedFile,
@@ -16,6 +20,7 @@ import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
 import { ofEach, SharedCall } from '../work/scope.js';
 import { Slots } from '../work/slots.js';
+import { runAsync } from '../work/work.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import { readRemoteIndex } from './read-index.js';
@@ -41,7 +46,7 @@ export interface RemoteShardsOptions {
 /** Files by their position in the index. */
 export class RemoteShards {
   readonly source: RemoteSource;
-  /** Null when the source is the only file. */
+  /** Null when the source is the only file. Of shards without an index it is made of their headers. */
   readonly index: CheckpointIndex | null;
   /** Names as in the index, without `.` parts; the file's name when there is no index. */
   readonly names: readonly string[];
@@ -65,7 +70,7 @@ export class RemoteShards {
     this.source = source;
     this.index = index;
     for (const name of index?.shards ?? []) requireInside(name, path);
-    this.names = index?.shards ?? [fileName(path)];
+    this.names = shardNames(source, index);
     this.#options = options;
   }
 
@@ -76,15 +81,37 @@ export class RemoteShards {
     signal: AbortSignal,
   ): Promise<RemoteShards> {
     try {
-      const isIndex = source.kind === 'index';
+      const { kind, chosen, file } = source;
       const { acceptsIncomplete } = options;
-      const index = isIndex ? await readRemoteIndex(source.file, acceptsIncomplete, signal) : null;
+      const read = kind === 'index' && chosen === undefined;
+      const index = read
+        ? await readRemoteIndex(file, acceptsIncomplete, signal)
+        : (chosen?.index ?? null);
       const shards = new RemoteShards(source, index, options);
-      if (index === null) await shards.header(0, signal);
-      return shards;
+      if (index !== null) return shards;
+      const headers = await shards.headers(signal);
+      return kind === 'shards' ? await shards.#withIndex(headers, signal) : shards;
     } catch (error) {
       throw source.withoutSecrets(error);
     }
+  }
+
+  /** The same shards, with the index that they lack. */
+  async #withIndex(headers: readonly Header[], signal: AbortSignal): Promise<RemoteShards> {
+    const named = headers.map((header, shard) => ({ name: this.names[shard] as string, header }));
+    const index = await runAsync(impliedIndex(named, this.source.file.path), signal);
+    const shards = new RemoteShards(this.source, index, this.#options);
+    // The index lists shards in the order of their tensors, and none without tensors.
+    for (const { name, header } of named) {
+      const shard = shards.names.indexOf(name);
+      if (shard !== -1) shards.#headers.set(shard, header);
+    }
+    return shards;
+  }
+
+  /** The checks of `verify`. */
+  get checks(): readonly CheckpointCheck[] {
+    return this.source.kind === 'index' ? ['headers', 'index'] : ['headers'];
   }
 
   /** The header of the only file, fetched by opening. */
@@ -95,10 +122,16 @@ export class RemoteShards {
   /** The file of a shard. */
   file(shard: number): RemoteFile {
     const { file: only, folder } = this.source;
-    if (this.index === null || folder === null) return only;
-    const file = this.#files.get(shard) ?? folder.file(this.names[shard] as string);
+    if (this.source.kind === 'file' || folder === null) return only;
+    const name = this.names[shard] as string;
+    const file = this.#files.get(shard) ?? folder.file(this.#placeOf(name));
     this.#files.set(shard, file);
     return file;
+  }
+
+  /** The name of a shard in the folder: the index may have another case or Unicode normalization. */
+  #placeOf(name: string): string {
+    return this.source.chosen?.model.shards.get(name) ?? name;
   }
 
   /** The header of a shard. Callers at the same time share one request. */
@@ -142,7 +175,8 @@ export class RemoteShards {
    * are not read.
    */
   async verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport> {
-    const check = new IndexCheck(this.index, fileName(this.source.file.path));
+    const check = new IndexCheck(this.index, fileName(this.source.file.path), this.names);
+    const byName = await this.#problemsByName(signal);
     const found = await this.#ofEach(async (shard, ends) => {
       try {
         return await this.header(shard, ends);
@@ -161,8 +195,21 @@ export class RemoteShards {
         ? unverifiedFile(name, one.size, reason)
         : unverifiedFile(name, 0, 'unreadable');
     });
-    const checks = this.index === null ? (['headers'] as const) : (['headers', 'index'] as const);
-    return reportOf(checks, check.finish(), files);
+    return reportOf(this.checks, [...byName, ...check.finish()], files);
+  }
+
+  /** Problems that the names in the folder show, where they can be listed. */
+  async #problemsByName(signal: AbortSignal): Promise<readonly CheckpointProblem[]> {
+    const { chosen, folder, file } = this.source;
+    if (chosen !== undefined) return chosen.model.problems;
+    if (this.index === null || folder?.names === undefined) return [];
+    const names = await folder.names(signal);
+    const found = chooseIndex(
+      fileName(file.path),
+      { shards: this.index.shards, missing: [] },
+      names,
+    );
+    return found.kind === 'none' ? [] : found.problems;
   }
 
   /** Maps every shard, a few at a time: calls for all at once would take much memory. */
@@ -192,6 +239,14 @@ export class RemoteShards {
     this.#headers.set(shard, header);
     return header;
   }
+}
+
+function shardNames(
+  { file, chosen }: RemoteSource,
+  index: CheckpointIndex | null,
+): readonly string[] {
+  if (index !== null) return index.shards;
+  return chosen === undefined ? [fileName(file.path)] : [...chosen.model.shards.keys()];
 }
 
 /** The last part of a path. */

@@ -40,6 +40,8 @@ export interface SourceChoice {
 export interface ResolveOptions extends SessionSettings, SourceChoice {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
+  /** Whether to accept the index of a delta, to inspect it. */
+  readonly acceptsIncomplete?: boolean | undefined;
 }
 
 /**

@@ -161,18 +161,21 @@ describe('openRemote with files of a folder', () => {
 
   it('names a shard that is not among them', async () => {
     const shard = 'model-00002-of-00002.safetensors';
-    const checkpoint = await openRemote(blobs(shard));
-    await expect(checkpoint.getTensor('b.bias')).rejects.toMatchObject({
-      code: 'SAFETENSORS_REMOTE_NOT_FOUND',
-      path: shard,
+    await expect(openRemote(blobs(shard))).rejects.toMatchObject({
+      code: 'SAFETENSORS_MISSING_SHARDS',
+      path: 'model.safetensors.index.json',
+      message: expect.stringContaining(`found 1 of them missing: "${shard}"`),
     });
   });
 
-  it('takes the only file, whatever its name, and refuses several without an index', async () => {
-    const one = new Map([['x-00001-of-00002.safetensors', new Blob([BYTES])]]);
+  it('takes the only file, whatever its name, or all shards without an index, never one', async () => {
+    const one = new Map([['x.safetensors', new Blob([BYTES])]]);
     expect((await openRemote(one)).keys()).toEqual(['a', 'b']);
-    const several = blobs('model.safetensors.index.json');
-    await expect(openRemote(several)).rejects.toMatchObject({
+    const shards = await openRemote(blobs('model.safetensors.index.json'));
+    expect(shards.keys()).toEqual(['a.weight', 'b.bias', 'b.weight', 'embed']);
+    expect([...(await shards.getTensor('b.bias')).bytes]).toEqual([1, 2, 3, 4]);
+    const half = new Map([['x-00001-of-00002.safetensors', new Blob([BYTES])]]);
+    await expect(openRemote(half)).rejects.toMatchObject({
       code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
     });
   });

@@ -15,7 +15,12 @@ const REPOSITORIES: Readonly<Record<string, Files>> = {
     'model.safetensors.index.json': index,
     'model-00001-of-00001.safetensors': 'shard',
   },
-  'org/both': { 'model.safetensors': 'single', 'model.safetensors.index.json': index },
+  'org/both': {
+    'model.safetensors': 'single',
+    'model.safetensors.index.json': index,
+    'model-00001-of-00001.safetensors': 'shard',
+  },
+  'org/incomplete': { 'model.safetensors': 'single', 'model.safetensors.index.json': index },
   'org/diffusers': { 'diffusion_pytorch_model.safetensors': 'diffusers' },
   'org/lora': { 'pytorch_lora_weights.safetensors': 'lora', 'README.md': '' },
   'org/several': { 'a.safetensors': 'a', 'b.safetensors': 'b' },
@@ -30,6 +35,7 @@ const REPOSITORIES: Readonly<Record<string, Files>> = {
     'transformer/model-00001-of-00001.safetensors': 'part',
     'text_encoder/model.safetensors': 'encoder',
     'text_encoder_2/model.safetensors.index.json': index,
+    'text_encoder_2/model-00001-of-00001.safetensors': 'part',
   },
 };
 
@@ -71,25 +77,29 @@ async function resolve(
 async function read(source: string, options?: Partial<ResolveOptions>): Promise<unknown[]> {
   hub.requests.splice(0);
   const found = await resolve(source, options);
+  // The choice in a folder has read the index.
+  const isRead = found.chosen?.index != null;
+  const resolved = hub.requests.length;
   const byteLength = found.kind === 'index' ? 104_857_600 : START;
   const { bytes } = await found.file.readStart(byteLength);
   found.close();
-  const asked = hub.requests.filter(
-    ({ server, path }) => server === 'hub' && !path.includes('etag='),
-  );
+  const asked = hub.requests
+    .slice(0, isRead ? resolved : hub.requests.length)
+    .filter(({ server, path }) => server === 'hub' && !path.includes('etag='));
   return [found.kind, new TextDecoder().decode(bytes), asked.length];
 }
 
 describe('a repository', () => {
   it.each([
-    ['org/single', 'file', 'single', 1],
-    ['org/both', 'file', 'single', 1],
+    ['org/single', 'file', 'single', 2],
+    ['org/both', 'index', index, 3],
+    ['org/incomplete', 'file', 'single', 3],
     ['org/sharded', 'index', index, 3],
     ['org/diffusers', 'file', 'diffusers', 3],
     ['org/lora', 'file', 'lora', 3],
-    ['org/pipeline/unet', 'file', 'unet', 1],
+    ['org/pipeline/unet', 'file', 'unet', 2],
     ['org/pipeline/transformer', 'index', index, 3],
-    ['org/pipeline/text_encoder', 'file', 'encoder', 1],
+    ['org/pipeline/text_encoder', 'file', 'encoder', 2],
     ['org/pipeline/text_encoder_2', 'index', index, 3],
     ['org/single/model.safetensors', 'file', 'single', 1],
     ['org/sharded/model.safetensors.index.json', 'index', index, 1],
@@ -98,7 +108,7 @@ describe('a repository', () => {
   });
 
   it('is known by the addresses of its pages', async () => {
-    expect(await read(`${hub.url}/org/single`)).toEqual(['file', 'single', 1]);
+    expect(await read(`${hub.url}/org/single`)).toEqual(['file', 'single', 2]);
     expect(await read(`${hub.url}/org/pipeline/tree/main/unet`)).toEqual([
       'file',
       'unet',
@@ -146,7 +156,7 @@ describe('a repository', () => {
     ['org/single/folder', 'SAFETENSORS_REMOTE_NOT_FOUND', 'no such file'],
     ['org/several', 'SAFETENSORS_CHECKPOINT_NOT_FOUND', '"a.safetensors", "b.safetensors"'],
     ['org/nothing', 'SAFETENSORS_CHECKPOINT_NOT_FOUND', '"pytorch_model.bin"'],
-    ['org/pipeline', 'SAFETENSORS_DIFFUSERS_PIPELINE', '"unet", "transformer", "text_encoder"'],
+    ['org/pipeline', 'SAFETENSORS_DIFFUSERS_PIPELINE', 'openRemote("hf://org/pipeline/unet")'],
   ])('that cannot be opened says why: %s', async (id, code, hint) => {
     const error = await read(`hf://${id}`).catch((error: unknown) => error);
     expect(error).toMatchObject({ code });

@@ -9,7 +9,7 @@ import {
   findFolder,
   type OpenCheckpointOptions,
 } from '../../file/checkpoint/open.js';
-import { findModels } from '../../file/checkpoint/open-pipeline.js';
+import { componentFiles, findModels } from '../../file/checkpoint/open-pipeline.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireModelFile } from '../../file/require-model.js';
@@ -78,28 +78,40 @@ function* servedModels(
   { variant, revision }: SourceChoice,
 ): Work<ServedSource[]> {
   try {
-    return [yield* servedModel(name, yield* findCheckpoint(path, { variant, revision }))];
+    return [
+      yield* servedModel(name, yield* withMissing(findCheckpoint(path, { variant, revision }))),
+    ];
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
-    if (error.code === 'SAFETENSORS_MISSING_SHARDS' && error.path !== undefined) {
-      return [yield* servedModel(name, yield* namedFiles(error.path, {}))];
-    }
     if (error.code !== 'SAFETENSORS_DIFFUSERS_PIPELINE') throw error;
   }
   const pipeline = yield* findFolder(path, revision);
   const sources: ServedSource[] = [];
   const { models } = yield* findModels(pipeline, variant);
   for (const model of models) {
-    const [folder = ''] = model.path.split('/');
-    const below = join(pipeline, model.path);
-    sources.push(...(yield* servedModels(`${name}/${folder}`, below, { variant: model.variant })));
+    const files = yield* withMissing(componentFiles(pipeline, model, {}));
+    sources.push(yield* servedModel(`${name}/${model.name}`, files));
   }
   return sources;
 }
 
+/** The same files, also of an index whose shards are not all there. */
+function* withMissing(files: Work<CheckpointFiles>): Work<CheckpointFiles> {
+  try {
+    return yield* files;
+  } catch (error) {
+    if (!(error instanceof SafetensorsError) || error.code !== 'SAFETENSORS_MISSING_SHARDS') {
+      throw error;
+    }
+    return yield* namedFiles(error.path as string, {});
+  }
+}
+
 function* servedModel(name: string, found: CheckpointFiles): Work<ServedSource> {
   const { path, index, shards } = found;
-  if (index === null) yield* requireServable(path);
+  if (index === null) {
+    for (const shard of shards) yield* requireServable(shard.path);
+  }
   const files: ServedFile[] = [];
   const missing: string[] = [];
   if (index !== null) files.push(yield* servedFile(basename(path), path));

@@ -1,42 +1,65 @@
 /** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
 
 import { basename, dirname, join } from 'node:path';
-import { FormatError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
-import { exists, listFolder, NOTHING_THERE, realPath } from '../../platform/io/file-calls.js';
+import { FormatError, quoteName } from '../../errors/errors.js';
+import {
+  closeFile,
+  exists,
+  listFolder,
+  NOTHING_THERE,
+  realPath,
+} from '../../platform/io/file-calls.js';
+import { openRegularFile } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { isInterimName } from '../../platform/io/temporary-names.js';
+import { isInterimName, isReplacementRecord } from '../../platform/io/temporary-names.js';
 import { forEach } from '../../work/items.js';
 import { runSync, type Work } from '../../work/work.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
 import type { BesidePlace } from '../json-beside.js';
+import { readFileHeader } from '../read-header.js';
 import { readIndex } from '../read-index.js';
+import { requireModelFile } from '../require-model.js';
 import type { CheckpointIndex, ParseIndexOptions } from '../shards/checkpoint-index.js';
 import {
-  chooseFiles,
-  foreignFolder,
   indexesAmong,
   isConvertibleName,
-  isOfVariant,
+  isSafetensorsName,
   isTorchIndexName,
-  onlyWholeFile,
   requireVariant,
-  wholeFiles,
+  SHARD_NUMBER,
 } from '../shards/file-choice.js';
-import { partNames, partsError } from '../shards/incomplete-models.js';
+import { impliedIndex, type ShardNames } from '../shards/implied-index.js';
+import {
+  type ChosenModel,
+  chooseIndex,
+  chooseModel,
+  type ModelDecision,
+  type NoModel,
+} from '../shards/model-choice.js';
+import type { CheckpointProblem } from '../shards/verification-report.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
   /** Name as in the index, without `.` parts; the file's name when there is no index. */
   readonly name: string;
+  /** The name differs from that in the index where only case or Unicode normalization do. */
   readonly path: string;
 }
 
-/** The files of a checkpoint; `path` is that of the index, or of the only file. */
+/**
+ * The files of a checkpoint; `path` is that of the index, or of the only file. Shards without an index have the path
+ * that their index would have.
+ */
 export interface CheckpointFiles extends BesidePlace {
+  /** Of shards without an index null, until `withIndex` has read their headers. */
   readonly index: CheckpointIndex | null;
+  /** Whether there are shards without an index. */
+  readonly isIndexMissing?: boolean | undefined;
   readonly shards: readonly ShardFile[];
   /** Names of an index or a single file in the same folder that could have been opened instead. */
   readonly passedOver: readonly string[];
+  /** Problems by names, for the verification. */
+  readonly problems?: readonly CheckpointProblem[] | undefined;
 }
 
 /** Options of the choice. */
@@ -59,44 +82,113 @@ export function shardNamesOf(path: string): readonly string[] | undefined {
   }
 }
 
-/** An index, and the names of the shards that are missing. */
-interface FoundIndex {
-  readonly files: CheckpointFiles;
-  readonly missing: readonly string[];
-}
-
-function* findShards(path: string, options: ParseIndexOptions): Work<FoundIndex> {
-  const index = yield* readIndex(path, options);
-  const folder = dirname(path);
-  const isInside = yield* insideOf(folder);
-  const shards = index.shards.map((name) => ({ name, path: join(folder, name) }));
-  const isMissing = new Set<string>();
-  yield* forEach(shards, function* (shard) {
-    try {
-      if (!(yield* isInside(shard.path))) refuseLink(path, shard.name);
-    } catch (error) {
-      if (!hasCode(error, NOTHING_THERE)) throw error;
-      isMissing.add(shard.name);
-    }
-  });
-  const missing = index.shards.filter((name) => isMissing.has(name));
-  return { files: { path, index, shards, passedOver: [] }, missing };
-}
-
 /** Finds the checkpoint of an index; every shard must exist. */
 export function* indexedFiles(path: string, options: ParseIndexOptions): Work<CheckpointFiles> {
-  return complete(yield* findShards(path, options));
+  const { index, chosen, names } = yield* findIndexed(path, options);
+  if (chosen.kind === 'none') throw chosen.errorAt(() => path);
+  return filesOf(dirname(path), names, chosen, index);
 }
 
 /** Finds the checkpoint of an index, with or without its shards. */
 export function* namedFiles(path: string, options: ParseIndexOptions): Work<CheckpointFiles> {
-  return (yield* findShards(path, options)).files;
+  const { index, chosen, names } = yield* findIndexed(path, options);
+  if (chosen.kind !== 'none') return filesOf(dirname(path), names, chosen, index);
+  const shards = index.shards.map((name) => ({ name, path: join(dirname(path), name) }));
+  return { path, index, shards, passedOver: [] };
 }
 
-function complete({ files, missing }: FoundIndex): CheckpointFiles {
-  if (missing.length === 0) return files;
-  const message = `expected ${files.shards.length} shards, found ${missing.length} of them missing: ${quoteNames(missing)}`;
-  throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: files.path });
+/** An index, and which files it means among the names in its folder. */
+interface FoundIndex {
+  readonly index: CheckpointIndex;
+  readonly chosen: ChosenModel | NoModel;
+  readonly names: readonly string[];
+}
+
+function* findIndexed(path: string, options: ParseIndexOptions): Work<FoundIndex> {
+  const folder = dirname(path);
+  const index = yield* readIndex(path, options);
+  const missing = yield* missingShards(path, index);
+  const names = yield* listedNames(folder);
+  const chosen = chooseIndex(basename(path), { shards: index.shards, missing }, names);
+  return { index, chosen, names };
+}
+
+/** The names in a folder; empty without permission to list it, which opening an index does not need. */
+function* listedNames(folder: string): Work<string[]> {
+  try {
+    return yield* lastingNames(folder);
+  } catch (error) {
+    if (!hasCode(error, ['EACCES', 'EPERM'])) throw error;
+    return [];
+  }
+}
+
+/** The shards of an index without a file of this name. Throws for a link out of the folder. */
+function* missingShards(path: string, { shards }: CheckpointIndex): Work<string[]> {
+  const folder = dirname(path);
+  const isInside = yield* insideOf(folder);
+  const isMissing = new Set<string>();
+  yield* forEach(shards, function* (name) {
+    try {
+      if (!(yield* isInside(join(folder, name)))) refuseLink(path, name);
+    } catch (error) {
+      if (!hasCode(error, NOTHING_THERE)) throw error;
+      isMissing.add(name);
+    }
+  });
+  return shards.filter((name) => isMissing.has(name));
+}
+
+function filesOf(
+  folder: string,
+  names: readonly string[],
+  { kind, name, shards, passedOver, problems }: ChosenModel,
+  index: CheckpointIndex | null,
+): CheckpointFiles {
+  return {
+    path: join(folder, name),
+    index,
+    isIndexMissing: kind === 'shards',
+    shards: Array.from(shards, ([listed, file]) => ({ name: listed, path: join(folder, file) })),
+    passedOver,
+    // A save that was killed, or is under way, leaves shards; the next one deletes them.
+    problems: kind === 'index' && names.some(isReplacementRecord) ? [] : problems,
+  };
+}
+
+/** How to read the headers of shards without an index. */
+export interface ShardHeaderOptions {
+  readonly maxHeaderByteLength?: number | undefined;
+  /** Whether to accept files that are not a model, to inspect them. */
+  readonly acceptsIncomplete?: boolean | undefined;
+}
+
+/**
+ * Returns the same files with the index that they lack, which takes the header of every shard.
+ *
+ * @throws FormatError for a bad shard, and `SAFETENSORS_INDEX_MISMATCH` for a tensor in two shards
+ */
+export function* withIndex(
+  files: CheckpointFiles,
+  { maxHeaderByteLength, acceptsIncomplete }: ShardHeaderOptions,
+): Work<CheckpointFiles> {
+  if (files.isIndexMissing !== true) return files;
+  const headers = new Map<number, ShardNames>();
+  yield* forEach(files.shards, function* ({ name, path }, shard) {
+    const file = yield* openRegularFile(path, path);
+    try {
+      const { header } = yield* readFileHeader(file, { maxHeaderByteLength, path });
+      if (acceptsIncomplete !== true) yield* requireModelFile({ header, file, path });
+      headers.set(shard, { name, header });
+    } finally {
+      yield* closeFile(file.fd);
+    }
+  });
+  const all = Array.from(files.shards.keys(), (shard) => headers.get(shard) as ShardNames);
+  const index = yield* impliedIndex(all, files.path);
+  // The index lists no shard without tensors.
+  const shards = files.shards.filter(({ name }) => index.shards.includes(name));
+  return { ...files, index, shards };
 }
 
 /** Throws for a link that leads out of the folder of a checkpoint. */
@@ -132,79 +224,48 @@ export function* lastingNames(folder: string): Work<string[]> {
   );
 }
 
-/**
- * Chooses in a folder: the model's index if all its shards are there, else its single file, else the
- * only index of another name, else the only safetensors file.
- *
- * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
- * @throws FormatError for a bad index, `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`, and
- *   `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
- */
-export function* selectInFolder(folder: string, options: SelectOptions): Work<CheckpointFiles> {
-  const { variant } = options;
-  requireVariant(variant);
-  const isInside = yield* insideOf(folder);
-  const present = (yield* lastingNames(folder)).filter((name) => isOfVariant(name, variant));
-  let { indexes, single } = chooseFiles(present, variant);
-  if (single !== undefined && !(yield* exists(join(folder, single)))) {
-    const others = present.filter((name) => name !== single);
-    ({ indexes, single } = chooseFiles(others, variant));
+/** Lists the names in a folder, without temporary names of a save and without weights behind dangling links. */
+export function* usableNames(folder: string): Work<string[]> {
+  const names = yield* lastingNames(folder);
+  const isIndexed = indexesAmong(names).length > 0;
+  const usable: string[] = [];
+  for (const name of names) {
+    // The shards of an index are looked for by their names.
+    const isChecked = isSafetensorsName(name) && !(isIndexed && SHARD_NUMBER.test(name));
+    if (!isChecked || (yield* exists(join(folder, name)))) usable.push(name);
   }
-  let incomplete: FoundIndex | undefined;
-  for (const name of indexes) {
-    const path = join(folder, name);
-    if (!(yield* isInside(path))) refuseLink(folder, name);
-    const found = yield* findShards(path, options);
-    const named = found.files.shards.some((shard) => shard.name === single);
-    const passedOver = single !== undefined && !named ? [single] : [];
-    if (found.missing.length === 0) return { ...found.files, passedOver };
-    incomplete ??= found;
-  }
-  single ??= onlyFile(folder, present, incomplete, variant);
-  if (!(yield* isInside(join(folder, single)))) refuseLink(folder, single);
-  const passedOver = incomplete === undefined ? [] : [basename(incomplete.files.path)];
-  return singleFile(join(folder, single), passedOver);
+  return usable;
 }
 
 /**
- * Returns the only safetensors file of a folder. Throws for half a model: a shard of an incomplete index, or a
- * numbered file without an index, as during a save.
+ * Finds the checkpoint in a folder, by the rules of `chooseModel`.
+ *
+ * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
  */
-function onlyFile(
+export function* selectInFolder(
   folder: string,
-  present: readonly string[],
-  incomplete: FoundIndex | undefined,
-  variant: string | undefined,
-): string {
-  const ofVariant = variant === undefined ? '' : ` of the variant ${variant}`;
-  const names = wholeFiles(present);
-  if (incomplete !== undefined) {
-    const isShard = incomplete.files.shards.some((shard) => shard.name === names[0]);
-    if (names.length !== 1 || isShard) complete(incomplete);
+  names: readonly string[],
+  options: SelectOptions,
+): Work<CheckpointFiles | NoModel> {
+  const { variant } = options;
+  requireVariant(variant);
+  const isInside = yield* insideOf(folder);
+  const indexes = new Map<string, CheckpointIndex>();
+  const decision: ModelDecision = chooseModel({ files: names }, { variant });
+  let next = decision.next();
+  while (next.done !== true) {
+    const name = next.value;
+    const path = join(folder, name);
+    if (!(yield* isInside(path))) refuseLink(folder, name);
+    const index = yield* readIndex(path, options);
+    indexes.set(name, index);
+    next = decision.next({ shards: index.shards, missing: yield* missingShards(path, index) });
   }
-  const only = onlyWholeFile(present);
-  if (only !== undefined) return only;
-  const found = [...indexesAmong(present), ...names].sort();
-  const ofParts = partsError(present, folder);
-  if (ofParts !== undefined) throw ofParts;
-  const indexes = present.filter(isTorchIndexName);
-  const foreign = found.length > 0 ? null : foreignFolder(present);
-  // Parts are rejected by their paths, too.
-  const parts = partNames(present);
-  const files = present.filter((name) => isConvertibleName(name) && !parts.includes(name));
-  const others = (indexes.length > 0 ? indexes : files).sort();
-  const hint =
-    others.length === 0
-      ? ''
-      : `, but files that safetensors-mmap/convert opens by their paths: ${quoteNames(others)}`;
-  const message =
-    foreign !== null
-      ? `expected a safetensors checkpoint in the folder, found ${foreign.description}`
-      : found.length === 0
-        ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}${hint}`
-        : found.length === 1
-          ? `expected a whole checkpoint in the folder, found a shard without its index: ${quoteNames(found)}`
-          : `expected one checkpoint in the folder, found several to choose from: ${quoteNames(found)}; open one of them`;
-  const context = { path: folder, foundFormat: foreign?.format };
-  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, context);
+  const chosen = next.value;
+  if (chosen.kind === 'none') return chosen;
+  for (const [listed, file] of chosen.shards) {
+    if (chosen.kind === 'index' && listed === file) continue;
+    if (!(yield* isInside(join(folder, file)))) refuseLink(folder, file);
+  }
+  return filesOf(folder, names, chosen, indexes.get(chosen.name) ?? null);
 }

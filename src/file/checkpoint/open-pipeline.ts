@@ -2,33 +2,30 @@
 
 import { join } from 'node:path';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
-import { FormatError, SafetensorsError } from '../../errors/errors.js';
 import { statPath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
-import { hasCode } from '../../platform/io/system-errors.js';
 import { runSync, type Work } from '../../work/work.js';
-import { requireVariant, variantsAmong } from '../shards/file-choice.js';
+import { requireVariant } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
-import { missingVariant } from '../shards/pipeline-files.js';
+import { type Component, checkPipelineByteLength, noPipeline } from '../shards/pipeline-files.js';
 import {
   componentsIn,
-  MAX_PIPELINE_FILE_BYTE_LENGTH,
   openModels,
   Pipeline,
   type PipelineBytes,
   type PipelineOptions,
 } from '../source/pipeline.js';
 import type { Checkpoint } from './checkpoint.js';
+import type { CheckpointFiles } from './find-files.js';
 import {
+  filesInFolder,
   findFolder,
   OPEN_CHECKPOINT_OPTIONS,
   type OpenCheckpointOptions,
-  openLazily,
+  openFound,
 } from './open.js';
-import { type FoundModel, modelsOf, namesIn } from './pipeline.js';
-
-const NOT_FOUND: readonly string[] = ['SAFETENSORS_CHECKPOINT_NOT_FOUND'];
+import { modelsOf, namesIn } from './pipeline.js';
 
 /** Options of {@link openPipeline}. */
 export interface OpenPipelineOptions extends OpenCheckpointOptions, PipelineOptions {}
@@ -41,7 +38,7 @@ const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
 /**
  * Opens a pipeline of diffusers, a folder with `model_index.json`, or a repository with one in the Hub's cache on this
  * machine: each model as {@link openCheckpoint} opens its folder. A folder without weights, as of a scheduler or a
- * tokenizer, is passed over. With `variant` takes the files of that variant where a folder has them, as diffusers does,
+ * tokenizer, is skipped; one that `model_index.json` lists and that has only weights of other formats is an error. With `variant` takes the files of that variant where a folder has them, as diffusers does,
  * and the usual ones elsewhere.
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
@@ -67,9 +64,9 @@ export function openPipeline(
   const folder = runSync(findFolder(pathText('path', path), revision));
   const found = runSync(findModels(folder, variant));
   const places = found.models.map((model) => [model.name, model] as const);
-  const opened = openModels(places, toVerify, ({ path: below, variant: wanted }) => {
-    const path = join(folder, below);
-    return runSync(openModel(path, wanted, (variant) => openLazily(path, { ...opening, variant })));
+  const opened = openModels(places, toVerify, (model) => {
+    const files = componentFiles(folder, model, opening);
+    return runSync(openFound(runSync(files), opening));
   });
   const bytes = { checks: [], verify: verifyBytesOf(opened.models) };
   return Pipeline.of({ path: folder, missing: found.missing, ...opened, bytes });
@@ -86,25 +83,17 @@ function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['
   };
 }
 
-/** Opens a model; where its usual file leads nowhere, as a link may, the first variant that is there. */
-export function* openModel<Opened>(
-  path: string,
-  wanted: string | undefined,
-  open: (variant: string | undefined) => Work<Opened>,
-): Work<Opened> {
-  try {
-    return yield* open(wanted);
-  } catch (error) {
-    if (!hasCode(error, NOT_FOUND) || wanted !== undefined) throw error;
-    for (const variant of variantsAmong(yield* namesIn(path))) {
-      try {
-        return yield* open(variant);
-      } catch (other) {
-        if (!hasCode(other, NOT_FOUND)) throw other;
-      }
-    }
-    throw error;
-  }
+/**
+ * Finds the files of a model of a pipeline.
+ *
+ * @throws As `openCheckpoint` for the folder of the model
+ */
+export function* componentFiles(
+  pipeline: string,
+  { name, files, variant }: Component,
+  options: Pick<OpenCheckpointOptions, 'maxIndexByteLength'>,
+): Work<CheckpointFiles> {
+  return yield* filesInFolder(join(pipeline, name), files, { ...options, variant });
 }
 
 /**
@@ -116,29 +105,18 @@ export function* openModel<Opened>(
 export function* findModels(
   folder: string,
   variant: string | undefined,
-): Work<{ readonly models: readonly FoundModel[]; readonly missing: readonly string[] }> {
-  const missing = yield* missingFolders(folder);
-  const models = yield* modelsOf(folder, variant);
-  if (variant !== undefined && !models.some((model) => model.variant === variant)) {
-    throw missingVariant(variant, folder);
-  }
-  return { models, missing };
+): Work<{ readonly models: readonly Component[]; readonly missing: readonly string[] }> {
+  const names = yield* namesIn(folder);
+  const named = yield* namedComponents(folder, names);
+  const missing = named.filter((name) => !names.includes(name));
+  return { models: yield* modelsOf(folder, named, variant), missing };
 }
 
-function* missingFolders(folder: string): Work<string[]> {
-  const names = yield* namesIn(folder);
-  if (!names.includes(PIPELINE_FILE)) {
-    const message = `expected a pipeline, found no ${PIPELINE_FILE} in the folder`;
-    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
-  }
+function* namedComponents(folder: string, names: readonly string[]): Work<string[]> {
+  if (!names.includes(PIPELINE_FILE)) throw noPipeline(folder);
   const path = join(folder, PIPELINE_FILE);
   const { size } = yield* statPath(path);
-  if (size > MAX_PIPELINE_FILE_BYTE_LENGTH) {
-    const message = `expected at most ${MAX_PIPELINE_FILE_BYTE_LENGTH} bytes, found ${size}`;
-    throw new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
-  }
+  checkPipelineByteLength(size, path);
   const bytes = yield* readSmallFile(path);
-  return componentsIn(new TextDecoder().decode(bytes), path).filter(
-    (name) => !names.includes(name),
-  );
+  return componentsIn(new TextDecoder().decode(bytes), path);
 }

@@ -17,9 +17,17 @@ import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids
 import { OPEN_OPTIONS, type OpenOptions, openFile } from '../open.js';
 import { isIndexPath, noVariant, requireVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
-import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
+import {
+  type CheckpointFiles,
+  indexedFiles,
+  type SelectOptions,
+  selectInFolder,
+  singleFile,
+  usableNames,
+  withIndex,
+} from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
-import { type PathTo, pipelineError } from './pipeline.js';
+import { localPipelineError, type PathTo } from './pipeline.js';
 
 /** Codes for an incomplete folder, such as a missing blob behind a link. */
 const INCOMPLETE: readonly string[] = [
@@ -70,11 +78,12 @@ const OPEN_CHECKPOINT_ASYNC_OPTIONS: OptionNames<OpenCheckpointAsyncOptions> = {
  *
  * In a folder it takes the index if all its shards are there, else the single file
  * `model.safetensors`, or those of a diffusers model, `diffusion_pytorch_model.safetensors`, else the
- * only index or safetensors file of another name. Shards without an
- * index are ignored beside the single file that has their name without the numbers. Opening reads and
+ * only index or safetensors file of another name. Shards 1 to n of n without an index are one checkpoint, too;
+ * fewer of them are an error, and all are ignored next to the single file that has their name without the numbers.
+ * Names match in any case and Unicode normalization. Opening reads and
  * checks the index and looks for the shards, but opens none: headers are checked when a shard is first
- * used, or all by `verify()`. A single file is opened and checked at once. Opening is synchronous: it
- * reads a few files and is as fast as `safeOpen`.
+ * used, or all by `verify()`. A single file is opened and checked at once; of shards without an index all headers are
+ * read. Opening is synchronous: it reads a few files and is as fast as `safeOpen`.
  *
  * @throws FormatError for a bad index or file; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
  *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed);
@@ -110,9 +119,14 @@ export function openForInspection(path: string, options: OpenCheckpointOptions):
   return runSync(openLazily(path, { ...options, acceptsIncomplete: true }));
 }
 
-/** The work of `openCheckpoint`. */
+/** The steps of `openCheckpoint`. */
 export function* openLazily(path: string | URL, options: InternalOptions): Work<Checkpoint> {
-  const shards = shardsOf(yield* findCheckpoint(path, options), options);
+  return yield* openFound(yield* findCheckpoint(path, options), options);
+}
+
+/** Opens a checkpoint whose files were found. */
+export function* openFound(found: CheckpointFiles, options: InternalOptions): Work<Checkpoint> {
+  const shards = yield* shardsOf(found, options);
   if (shards.files.index === null) shards.open(0);
   return Checkpoint.of(shards);
 }
@@ -147,7 +161,15 @@ export async function openCheckpointAsync(
 
 /** Finds a checkpoint and opens all of its shards. The caller closes them. */
 export function* openShards(path: string | URL, options: OpenCheckpointOptions): Work<LazyShards> {
-  const shards = shardsOf(yield* findCheckpoint(path, options), options);
+  return yield* openAllFound(yield* findCheckpoint(path, options), options);
+}
+
+/** Opens all shards of a checkpoint whose files were found. The caller closes them. */
+export function* openAllFound(
+  found: CheckpointFiles,
+  options: OpenCheckpointOptions,
+): Work<LazyShards> {
+  const shards = yield* shardsOf(found, options);
   try {
     yield* shards.openAll();
   } catch (error) {
@@ -175,7 +197,7 @@ export function loadCheckpoint(
   options: OpenCheckpointOptions = {},
 ): Map<string, Tensor> {
   requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
-  const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
+  const shards = runSync(shardsOf(runSync(findCheckpoint(path, options)), options));
   try {
     const tensors = takeAll(shards);
     // A buffer made before the shard is closed outlives it.
@@ -205,8 +227,9 @@ function takeAll(shards: LazyShards): Map<string, Tensor> {
 }
 
 /** Shards opened with the same options, which may have further ones. */
-function shardsOf(files: CheckpointFiles, options: InternalOptions): LazyShards {
+function* shardsOf(found: CheckpointFiles, options: InternalOptions): Work<LazyShards> {
   const { acceptsIncomplete } = options;
+  const files = yield* withIndex(found, options);
   const isIndexed = files.index !== null;
   return new LazyShards(files, (path) => openFile(path, options, { isIndexed, acceptsIncomplete }));
 }
@@ -214,7 +237,7 @@ function shardsOf(files: CheckpointFiles, options: InternalOptions): LazyShards 
 /** Finds the files that `openCheckpoint` opens. */
 export function* findCheckpoint(
   path: string | URL,
-  options: OpenCheckpointOptions,
+  options: InternalOptions,
 ): Work<CheckpointFiles> {
   const { variant, revision } = options;
   requireVariant(variant);
@@ -245,7 +268,7 @@ export function* findFolder(text: string, revision: string | undefined): Work<st
 /** Finds the files at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
 function* findFiles(
   path: string,
-  options: OpenCheckpointOptions,
+  options: InternalOptions,
   label: string = path,
   pathTo: PathTo = (relative) => join(path, relative),
 ): Work<CheckpointFiles> {
@@ -253,15 +276,26 @@ function* findFiles(
     if (options.variant !== undefined) throw noVariant('a file', options.variant);
     return isIndexPath(path) ? yield* indexedFiles(path, options) : singleFile(path);
   }
-  try {
-    return yield* selectInFolder(path, options);
-  } catch (error) {
-    if (!hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND'])) throw error;
-    throw (yield* pipelineError(path, label, pathTo)) ?? error;
-  }
+  return yield* filesInFolder(path, yield* usableNames(path), options, label, pathTo);
 }
 
-function* findCached(text: string, options: OpenCheckpointOptions): Work<CheckpointFiles> {
+/** Finds the files of the checkpoint in a folder with these names. */
+export function* filesInFolder(
+  folder: string,
+  names: readonly string[],
+  options: SelectOptions,
+  label: string = folder,
+  pathTo: PathTo = (relative) => join(folder, relative),
+): Work<CheckpointFiles> {
+  const found = yield* selectInFolder(folder, names, options);
+  if (!('kind' in found)) return found;
+  const pipeline = found.mayBePipeline
+    ? yield* localPipelineError(folder, names, label, pathTo)
+    : undefined;
+  throw pipeline ?? found.errorAt((name) => (name === '' ? folder : join(folder, name)));
+}
+
+function* findCached(text: string, options: InternalOptions): Work<CheckpointFiles> {
   const id = parseHubId(text);
   // Not an id either: Node's own error says that nothing is there.
   if (id === null) return yield* findFiles(text, options);

@@ -5,6 +5,7 @@ import type { Header } from '../../header/header.js';
 import { immediate, runAsync, type Work } from '../../work/work.js';
 import { SafetensorsFile } from '../file.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
+import { impliedIndex, type ShardNames } from '../shards/implied-index.js';
 import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
 import {
   type CheckpointCheck,
@@ -42,26 +43,45 @@ export interface VerifiableSource {
  * @throws Error for failures that are not a file's fault: FileClosedError, Node's own `EMFILE` and the like
  */
 export function* verifyHeaders(
-  { index, path, shards }: CheckpointFiles,
+  { index, path, shards, isIndexMissing = false, problems = [] }: CheckpointFiles,
   headerOf: (shard: number) => Work<Header>,
 ): Work<CheckpointProblem[]> {
-  const check = new IndexCheck(index, basename(path));
+  const names = shards.map(({ name }) => name);
+  const check = new IndexCheck(index, basename(path), names);
+  const unindexed: ShardNames[] = [];
   for (let shard = 0; shard < shards.length; shard++) {
     try {
-      check.add(shard, yield* headerOf(shard));
+      const header = yield* headerOf(shard);
+      if (isIndexMissing) unindexed.push({ name: names[shard] as string, header });
+      check.add(shard, header);
     } catch (error) {
       if (!isOfFile(error)) throw error;
       check.addUnreadable(shard, error);
     }
     yield;
   }
-  return check.finish();
+  return [...problems, ...check.finish(), ...(yield* repeatedTensors(unindexed, path))];
+}
+
+/** The problem of shards without an index that have a tensor twice. */
+function* repeatedTensors(shards: readonly ShardNames[], path: string): Work<CheckpointProblem[]> {
+  try {
+    if (shards.length > 0) yield* impliedIndex(shards, path);
+    return [];
+  } catch (error) {
+    if (!isOfFile(error)) throw error;
+    return [problemOf(basename(path), error)];
+  }
+}
+
+/** The checks of headers, and of the index where there is one. */
+function headerChecks({ index, isIndexMissing }: CheckpointFiles): readonly CheckpointCheck[] {
+  return index === null || isIndexMissing === true ? ['headers'] : ['headers', 'index'];
 }
 
 /** Returns the checks of `verifyShards`. */
 export function checksOf(shards: LazyShards<Shard>): readonly CheckpointCheck[] {
-  const checks: CheckpointCheck[] =
-    shards.files.index === null ? ['headers'] : ['headers', 'index'];
+  const checks = headerChecks(shards.files);
   const hasChecksums = [...shards.opened.values()].some((one) => isOther(one) && one.hasChecksums);
   return hasChecksums ? [...checks, 'checksums'] : checks;
 }
@@ -79,7 +99,7 @@ export async function verifyShards(
 ): Promise<VerificationReport> {
   requireVerifyBytesOptions(options);
   shards.requireOpen();
-  const { path, index } = shards.files;
+  const { path } = shards.files;
   const others = [...shards.opened].filter((each): each is [number, OtherShard] =>
     isOther(each[1]),
   );
@@ -90,8 +110,11 @@ export async function verifyShards(
   const compared = isOfOthers
     ? await verifyOthers(shards, others, options)
     : await verifyOwn(shards as LazyShards, options);
-  const checks = index === null ? (['headers'] as const) : (['headers', 'index'] as const);
-  const report = reportOf(checks, [...structure, ...compared.problems], compared.files);
+  const report = reportOf(
+    headerChecks(shards.files),
+    [...structure, ...compared.problems],
+    compared.files,
+  );
   if (report.ok) return report;
   const isOfBytes = structure.length === 0;
   const code = isOfBytes ? 'SAFETENSORS_CHECKSUM_MISMATCH' : 'SAFETENSORS_INDEX_MISMATCH';

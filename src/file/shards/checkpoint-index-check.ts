@@ -16,17 +16,19 @@ export function missingTensor(file: string, tensor: string): CheckpointProblem {
 export class IndexCheck {
   readonly #index: CheckpointIndex | null;
   readonly #name: string;
+  readonly #shards: readonly string[];
   readonly #problems: CheckpointProblem[] = [];
   #byteLength = 0;
   #hasUnreadable = false;
 
   /**
-   * Without an index there is nothing to compare, but the only file can be unreadable. `name` is that of the index
+   * Without an index there is nothing to compare, but files can be unreadable. `name` is that of the index
    * or of the only file.
    */
-  constructor(index: CheckpointIndex | null, name: string) {
+  constructor(index: CheckpointIndex | null, name: string, shards: readonly string[]) {
     this.#index = index;
     this.#name = name;
+    this.#shards = shards;
   }
 
   /** A shard, by its position in the index. */
@@ -38,7 +40,7 @@ export class IndexCheck {
   /** A shard whose header could not be read. */
   addUnreadable(shard: number, error: Error): void {
     this.#hasUnreadable = true;
-    this.#problems.push(problemOf(this.#index?.shards[shard] ?? this.#name, error));
+    this.#problems.push(problemOf(this.#shards[shard] ?? this.#name, error));
   }
 
   /** To be called when all shards were added. */

@@ -1,36 +1,35 @@
-/** Chooses the files of a model in a folder, by names alone. */
+/** The names of a model's files: usual ones, of variants, of numbered shards, of indexes and of other formats. */
 
 import { argumentRangeError, requireString } from '../../errors/arguments.js';
 import { type ForeignFormat, formatOfFolder, formatOfParts } from '../../header/foreign-names.js';
 import { pathObjection, SHARD_EXTENSION } from './shard-paths.js';
 
 /** The usual names of a model's files: those of transformers and diffusers. */
-const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
+export const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
 
 /** The name of an index, or of the only file: its stem, and the variant that an index may have. */
-const INDEX_OR_FILE = /^(.*)\.safetensors(\.index(?:\.([^.]+))?\.json)?$/;
+const INDEX_OR_FILE = /^(.*)\.safetensors(\.index(?:\.([^.]+))?\.json)?$/i;
 
-const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
+const INDEX_NAME = /\.safetensors\.index\.(?:[^/]*\.)?json$/i;
+
+/** The name of an index of any format: that of the single file is in two parts, around the variant of the index. */
+const INDEX_OF_FILE = /^(.*)(\.[^.]+)\.index(?:\.([^.]+))?\.json$/i;
 
 /** A usual name with a variant; an index has the variant in one of two places. */
 const VARIANT_NAME =
-  /^(?:model|diffusion_pytorch_model)\.(?:([^.]+)\.safetensors(?:\.index\.json)?|safetensors\.index\.([^.]+)\.json)$/;
+  /^(?:model|diffusion_pytorch_model)\.(?:([^.]+)\.safetensors(?:\.index\.json)?|safetensors\.index\.([^.]+)\.json)$/i;
 
 /** Extensions of the files that torch and NumPy write. */
 const CONVERTIBLE_NAME = /\.(?:bin|pt|pth|ckpt|npz|npy)$/;
 
-/** The name of a numbered shard. */
-const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
+/** The part that a shard's name adds to the name of a single file of the same model: its number and their count. */
+export const SHARD_NUMBER: RegExp = /-(\d{5,})-of-(\d{5,})(?!\d)/i;
 
-/** The part that a shard's name adds to the name of a single file of the same pattern. */
-const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
-
-/** Files to be opened. */
-export interface FileChoice {
-  /** Indexes, the preferred first. */
+/** The usual names of a variant. */
+interface UsualNames {
+  /** Of indexes, the preferred first. */
   readonly indexes: readonly string[];
-  /** The model's single file. */
-  readonly single: string | undefined;
+  readonly single: string;
 }
 
 /**
@@ -50,10 +49,8 @@ export function noVariant(what: string, variant: string): RangeError {
   return argumentRangeError('variant', `left out for ${what}: it chooses in a folder`, variant);
 }
 
-function usualNames(
-  stem: string,
-  variant: string | undefined,
-): FileChoice & { readonly single: string } {
+/** Returns the usual names of a variant's index and single file. */
+export function usualNames(stem: string, variant: string | undefined): UsualNames {
   if (variant === undefined) {
     return { indexes: [`${stem}.safetensors.index.json`], single: `${stem}.safetensors` };
   }
@@ -79,43 +76,33 @@ export function usualFileNames(variant: string | undefined): string[] {
   });
 }
 
-/** The usually named files of a variant; undefined if the folder has no such files. */
-function usualFiles(
-  present: readonly string[],
-  variant: string | undefined,
-): FileChoice | undefined {
-  for (const stem of USUAL_STEMS) {
-    const usual = usualNames(stem, variant);
-    const indexes = usual.indexes.filter((name) => present.includes(name));
-    const single = present.find((name) => name === usual.single);
-    if (indexes.length > 0 || single !== undefined) return { indexes, single };
-  }
-  return undefined;
+/**
+ * A name as it is compared: file systems and archives differ in case and Unicode normalization. The original name
+ * identifies the file.
+ */
+export function foldName(name: string): string {
+  return name.normalize('NFC').toLowerCase();
 }
 
-/** The files of a variant that have usual names, else the only index. */
-export function chooseFiles(present: readonly string[], variant: string | undefined): FileChoice {
-  const others = indexesAmong(present);
-  const only = { indexes: others.length === 1 ? others : [], single: undefined };
-  return usualFiles(present, variant) ?? only;
+/** Whether a file has the name of a safetensors file. */
+export function isSafetensorsName(name: string): boolean {
+  return /\.safetensors$/i.test(name);
 }
 
-/** The file or index to open among these names: an index, the single file, or the only file of another name. */
-export function preferredFile(
-  names: readonly string[],
-  variant: string | undefined,
-  missing?: string,
-): string | undefined {
-  const ofVariant = names.filter((name) => isOfVariant(name, variant));
-  const { indexes, single } = chooseFiles(ofVariant, variant);
-  const found = [indexes[0], single, onlyWholeFile(ofVariant)];
-  return found.find((name) => name !== undefined && name !== missing);
+/** Returns the name that the single file of a shard's model would have. */
+export function singleNameOf(name: string): string {
+  return name.replace(SHARD_NUMBER, '');
 }
 
-/** Whether files of these names make a checkpoint, right or wrong, that is chosen without a variant. */
-export function hasCheckpoint(present: readonly string[]): boolean {
-  const { indexes, single = onlyWholeFile(present) } = chooseFiles(present, undefined);
-  return indexes.length > 0 || single !== undefined;
+/** Returns the name that the single file of an index's model would have. */
+export function indexedNameOf(index: string): string {
+  const [, stem = '', extension = '', variant] = INDEX_OF_FILE.exec(index) ?? [];
+  return variant === undefined ? stem + extension : `${stem}.${variant}${extension}`;
+}
+
+/** Whether an index or a single file has the usual name of a variant. */
+export function isUsualVariantName(name: string): boolean {
+  return VARIANT_NAME.test(name);
 }
 
 /** The names of indexes. */
@@ -125,7 +112,7 @@ export function indexesAmong(present: readonly string[]): string[] {
 
 /** Whether a path is opened as an index, of whatever format: of safetensors and torch no other file is JSON. */
 export function isIndexPath(path: string): boolean {
-  return path.endsWith('.json');
+  return /\.json$/i.test(path);
 }
 
 /** Whether a file of this name may be of torch or NumPy, which `safetensors-mmap/convert` opens. */
@@ -149,51 +136,18 @@ export function isTorchIndexName(path: string): boolean {
 /** Whether a file of any name belongs to a variant. Without a variant all files do. */
 export function isOfVariant(name: string, variant: string | undefined): boolean {
   if (variant === undefined) return true;
+  const folded = foldName(singleNameOf(name));
+  const wanted = foldName(variant);
   return (
-    name.endsWith(`.${variant}${SHARD_EXTENSION}`) ||
-    name.endsWith(`.${variant}.safetensors.index.json`) ||
-    name.endsWith(`.safetensors.index.${variant}.json`)
+    folded.endsWith(`.${wanted}${SHARD_EXTENSION}`) ||
+    folded.endsWith(`.${wanted}.safetensors.index.json`) ||
+    folded.endsWith(`.safetensors.index.${wanted}.json`)
   );
-}
-
-/**
- * The safetensors files of a folder, without those that a save from or to a single file leaves there
- * for a moment, or for good when it is killed: shards that no index names.
- */
-export function wholeFiles(present: readonly string[]): string[] {
-  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION));
-  const all = new Set(names);
-  return names.filter(
-    (name) => !SHARD_NUMBER.test(name) || !all.has(name.replace(SHARD_NUMBER, '')),
-  );
-}
-
-/** The only file among `wholeFiles`, unless it is a numbered shard. */
-export function onlyWholeFile(present: readonly string[]): string | undefined {
-  const [only, ...more] = wholeFiles(present);
-  return only === undefined || more.length > 0 || NUMBERED_SHARD.test(only) ? undefined : only;
-}
-
-/** One way to open a folder: as it is, with a variant, or one of its files. */
-export interface WayToOpen {
-  readonly variant?: string;
-  readonly file?: string;
-}
-
-/** The ways to open a folder with files of these names, the preferred first; an empty list without weights. */
-export function waysToOpen(names: readonly string[]): WayToOpen[] {
-  const variants = variantsAmong(names).map((variant) => ({ variant }));
-  if (usualFiles(names, undefined) !== undefined) return [{}, ...variants];
-  if (hasCheckpoint(names)) return [{}];
-  if (variants.length > 0) return variants;
-  const files = [...indexesAmong(names), ...wholeFiles(names)];
-  return files.filter((name) => !NUMBERED_SHARD.test(name)).map((file) => ({ file }));
 }
 
 /** The variants that have usually named files. */
 export function variantsAmong(names: readonly string[]): string[] {
-  const whole = names.filter((name) => !SHARD_NUMBER.test(name));
-  const found = whole.map((name) => VARIANT_NAME.exec(name)?.slice(1).find(Boolean));
+  const found = names.map((name) => VARIANT_NAME.exec(singleNameOf(name))?.slice(1).find(Boolean));
   return [...new Set(found.filter((variant) => variant !== undefined))].sort();
 }
 

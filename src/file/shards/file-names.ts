@@ -21,7 +21,8 @@ export function isDdufName(path: string): boolean {
   return /\.dduf$/i.test(path);
 }
 
-const INDEX_SUFFIX = '.index.json';
+/** Added to the name of a single file, it is that of an index. */
+export const INDEX_SUFFIX = '.index.json';
 
 /** Forbidden in every part of a file name: separators, drives, control characters, lone surrogates. */
 const UNSAFE_IN_PATTERN = /[/\\:{}\p{Cc}\p{Surrogate}]/u;

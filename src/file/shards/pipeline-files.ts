@@ -1,68 +1,177 @@
-/** Chooses the files of a pipeline's models, by names alone. */
+/** Decides which folders of a pipeline hold models, and which files these are, by names alone. */
 
-import { SafetensorsError } from '../../errors/errors.js';
-import { isOfVariant, preferredFile, type WayToOpen, waysToOpen } from './file-choice.js';
+import { FormatError, SafetensorsError } from '../../errors/errors.js';
+import { isOfVariant, isSafetensorsName, variantsAmong } from './file-choice.js';
+import { PIPELINE_FILE } from './file-names.js';
+import { chooseModel, hasModel, type ModelDecision } from './model-choice.js';
+import { hasWeightsName } from './shard-paths.js';
 
-/** Most folders that are looked at, and names among which they are. Pipelines have about ten. */
+/** Maximum number of folders to examine. Pipelines have about ten. */
 export const MAX_COMPONENTS = 1000;
+
+/** Maximum length of `model_index.json`, in bytes. Those of pipelines have less than 4 kB. */
+export const MAX_PIPELINE_FILE_BYTE_LENGTH: number = 2 ** 20;
+
+/** Maximum number of components that a message lists. */
+const SHOWN_COMPONENTS = 20;
+
+/** Maximum number of ways to open a component that it lists. */
+const SHOWN_WAYS = 5;
 
 /** A file by its path below the pipeline's folder. */
 interface NamedFile {
   readonly name: string;
 }
 
-/**
- * The files or indexes of a pipeline's models by their folders, in the order of names. With a variant, those of it in
- * folders that have it, and the usual ones elsewhere. Passes over hidden folders. `path` names the pipeline in errors.
- *
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder has
- */
-export function chooseModels(
-  files: Iterable<NamedFile>,
-  variant: string | undefined,
-  path: string,
-): Map<string, string> {
+/** A folder of a pipeline with the files of a model. */
+export interface Component {
+  /** The name of the folder. */
+  readonly name: string;
+  readonly files: readonly string[];
+  readonly variant: string | undefined;
+}
+
+/** One way to open a folder: as it is, with a variant, or one of its files. */
+interface WayToOpen {
+  readonly variant?: string;
+  readonly file?: string;
+}
+
+/** Returns the call that opens a folder or a file of a pipeline, given by its path in the pipeline. */
+export type CallFor = (relative: string, variant: string | undefined) => string;
+
+/** The names of the files in each folder directly below the pipeline's. */
+export function filesByFolder(files: Iterable<NamedFile>): Map<string, string[]> {
   const byFolder = new Map<string, string[]>();
   for (const { name } of files) {
     const [folder = '', file, ...deeper] = name.split('/');
     if (file === undefined || deeper.length > 0 || !isComponentName(folder)) continue;
-    const names = byFolder.get(folder) ?? [];
-    byFolder.set(folder, names);
-    names.push(file);
+    const names = byFolder.get(folder);
+    if (names === undefined) byFolder.set(folder, [file]);
+    else names.push(file);
   }
-  const chosen = new Map<string, string>();
-  let hasVariant = variant === undefined;
-  for (const folder of [...byFolder.keys()].sort().slice(0, MAX_COMPONENTS)) {
-    const names = byFolder.get(folder) as string[];
-    const way = wayInto(names, variant);
-    if (way === undefined) continue;
-    hasVariant ||= way.variant === variant;
-    const { file = preferredFile(names, way.variant) } = way;
-    if (file !== undefined) chosen.set(folder, `${folder}/${file}`);
-  }
-  if (!hasVariant) throw missingVariant(variant, path);
-  return chosen;
+  return byFolder;
 }
 
-/** Whether a name may be that of a model's folder: hidden ones are passed over. */
+/** Whether a name may be that of a model's folder: hidden ones are skipped. */
 export function isComponentName(name: string): boolean {
   return !name.startsWith('.');
 }
 
 /**
- * How the model in a folder with files of these names is opened: with the variant where the folder has it, else in the
- * preferred way. Undefined without weights.
+ * Returns the folders with models, in the order of names. A folder that `model_index.json` lists (`named`) also counts
+ * if it has weights of other formats, or no choice among several: its decision has the error. With a variant, a folder
+ * that has it uses it. `path` is that of the pipeline, for errors.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder has
  */
-export function wayInto(
-  names: readonly string[],
+export function componentsAmong(
+  byFolder: ReadonlyMap<string, readonly string[]>,
+  named: readonly string[],
   variant: string | undefined,
-): WayToOpen | undefined {
-  const isOf = variant !== undefined && names.some((name) => isOfVariant(name, variant));
-  return isOf ? { variant } : waysToOpen(names)[0];
+  path: string,
+): Component[] {
+  const found = [...byFolder]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .slice(0, MAX_COMPONENTS)
+    .map(([name, files]) => ({ name, files, variant: variantIn(files, variant) }))
+    .filter(({ name, files, variant }) =>
+      named.includes(name) ? files.some(hasWeightsName) : hasModel(files, variant),
+    );
+  if (variant === undefined || found.some((one) => one.variant === variant)) return found;
+  const message = `expected models of the variant ${variant}, found none in the pipeline`;
+  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }
 
-/** The error for a variant that no folder of a pipeline has. */
-export function missingVariant(variant: string | undefined, path: string): SafetensorsError {
-  const message = `expected models of the variant ${variant}, found none in the pipeline`;
+/** The decision about a component. */
+export function chooseComponent({ files, variant }: Component): ModelDecision {
+  return chooseModel({ files }, { variant });
+}
+
+/** The variant of a folder: the requested one if it is there, none if there is a model without, else the first. */
+function variantIn(files: readonly string[], wanted: string | undefined): string | undefined {
+  if (wanted !== undefined && files.some((name) => isOfVariant(name, wanted))) return wanted;
+  if (hasModel(files)) return undefined;
+  return variantsAmong(files).find((variant) => hasModel(files, variant));
+}
+
+/** The ways to open a folder with files of these names, the preferred first; an empty list without weights. */
+function waysToOpen(files: readonly string[]): WayToOpen[] {
+  const first = firstOf(files, undefined);
+  const variants = variantsAmong(files).filter((variant) => {
+    const found = firstOf(files, variant);
+    return found !== undefined && found !== first;
+  });
+  const ways = variants.map((variant) => ({ variant }));
+  if (first !== undefined) return [{}, ...ways];
+  if (ways.length > 0) return ways;
+  return files.filter((name) => isSafetensorsName(name)).map((file) => ({ file }));
+}
+
+/** The file or index that a decision begins with. */
+function firstOf(files: readonly string[], variant: string | undefined): string | undefined {
+  const { value, done } = chooseModel({ files }, { variant }).next();
+  if (done !== true) return value;
+  return value.kind === 'none' ? undefined : value.name;
+}
+
+/**
+ * The error for a folder without a checkpoint that is a pipeline: it lists every folder that holds weights, and the
+ * calls that open it. Undefined for other folders, and for a pipeline without weights.
+ */
+export function pipelineError(
+  names: readonly string[],
+  byFolder: ReadonlyMap<string, readonly string[]>,
+  callFor: CallFor,
+  path: string | undefined,
+): SafetensorsError | undefined {
+  if (!names.includes(PIPELINE_FILE)) return undefined;
+  const components = [...byFolder]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .slice(0, MAX_COMPONENTS)
+    .flatMap(([name, files]) => {
+      const ways = waysToOpen(files.toSorted());
+      return ways.length === 0 ? [] : [callsFor(name, ways, callFor)];
+    });
+  if (components.length === 0) return undefined;
+  const shown = components.slice(0, SHOWN_COMPONENTS).join(', ');
+  const more = components.length > SHOWN_COMPONENTS ? ' and more' : '';
+  const beside = waysToOpen(names.toSorted());
+  const message =
+    'expected one checkpoint in the folder, found a Diffusers pipeline, which has several; open one of ' +
+    `them: ${shown}${more}${beside.length === 0 ? '' : `; next to them: ${callsFor('', beside, callFor)}`}`;
+  return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
+}
+
+/** The calls that open a folder of the pipeline, or the pipeline's own files. */
+function callsFor(folder: string, ways: readonly WayToOpen[], callFor: CallFor): string {
+  const calls = ways
+    .slice(0, SHOWN_WAYS)
+    .map(({ file, variant }) => callFor([folder, file].filter(Boolean).join('/'), variant));
+  return calls.join(' or ');
+}
+
+/** A call of a function that takes a source and options. */
+export function openingCall(name: string, source: string, variant: string | undefined): string {
+  const options = variant === undefined ? '' : `, { variant: ${JSON.stringify(variant)} }`;
+  return `${name}(${JSON.stringify(source)}${options})`;
+}
+
+/** The error for a folder that is not a pipeline. */
+export function noPipeline(path: string): SafetensorsError {
+  const message = `expected a pipeline, found no ${PIPELINE_FILE} in the folder`;
   return new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
+}
+
+/**
+ * Throws for a `model_index.json` that is longer than any real one, before it is read.
+ *
+ * @throws FormatError `SAFETENSORS_INVALID_PIPELINE`
+ */
+export function checkPipelineByteLength(byteLength: number, path: string | undefined): void {
+  if (byteLength <= MAX_PIPELINE_FILE_BYTE_LENGTH) return;
+  const message =
+    `expected ${PIPELINE_FILE} to have at most ${MAX_PIPELINE_FILE_BYTE_LENGTH} bytes, ` +
+    `found ${byteLength}`;
+  throw new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
 }

@@ -14,9 +14,6 @@ import {
 } from '../shards/verification-report.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from './verify-options.js';
 
-/** Longest `model_index.json` to read, in bytes. Those of pipelines have less than 4 kB. */
-export const MAX_PIPELINE_FILE_BYTE_LENGTH: number = 2 ** 20;
-
 /** An open model of a pipeline: a `Checkpoint` or a `RemoteCheckpoint`. */
 export interface PipelineModel {
   /** The checks of `verify`, except for hashes that files declare. */

@@ -2,7 +2,8 @@
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
-import { componentsIn, MAX_PIPELINE_FILE_BYTE_LENGTH } from '../../file/source/pipeline.js';
+import { checkPipelineByteLength } from '../../file/shards/pipeline-files.js';
+import { componentsIn } from '../../file/source/pipeline.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import type { ArchiveLimits } from '../zip/limits.js';
 import { readArchive } from '../zip/read-archive.js';
@@ -22,7 +23,9 @@ const CONFIGS: readonly string[] = [
 export interface DdufArchive {
   /** By their names, such as `unet/config.json`, in the order of their bytes. */
   readonly entries: ReadonlyMap<string, ArchiveEntry>;
-  /** Folders that `model_index.json` names and that are not there. */
+  /** The components in `model_index.json`. */
+  readonly components: readonly string[];
+  /** Those of them that have no folder. */
   readonly missing: readonly string[];
 }
 
@@ -56,7 +59,7 @@ export function readDduf(
       invalid(`expected one of ${CONFIGS.join(', ')} in it, found none`);
     }
   }
-  return { entries, missing: components.filter((name) => !folders.has(name)) };
+  return { entries, components, missing: components.filter((name) => !folders.has(name)) };
 }
 
 function requireAllowed({ name, method }: ArchiveEntry, context: ErrorContext): void {
@@ -83,10 +86,7 @@ function readIndex(
   if (entry === undefined) {
     throw new FormatError(code, `expected ${PIPELINE_FILE} in the archive, found none`, context);
   }
-  if (entry.byteLength > MAX_PIPELINE_FILE_BYTE_LENGTH) {
-    const message = `expected ${PIPELINE_FILE} to have at most ${MAX_PIPELINE_FILE_BYTE_LENGTH} bytes, found ${entry.byteLength}`;
-    throw new FormatError(code, message, context);
-  }
+  checkPipelineByteLength(entry.byteLength, `${context.path ?? ''}/${PIPELINE_FILE}`);
   const text = new TextDecoder().decode(file.read(entry.begin, entry.end));
   const components = componentsIn(text, context.path ?? '');
   return { names: new Set(Object.keys(JSON.parse(text))), components };

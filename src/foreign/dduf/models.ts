@@ -1,6 +1,6 @@
 /** The models of a DDUF archive: which files they have, and how these are opened at their places within it. */
 
-import { FileChangedError, quoteNames, SafetensorsError } from '../../errors/errors.js';
+import { FileChangedError } from '../../errors/errors.js';
 import type { CheckpointFiles } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
@@ -14,9 +14,15 @@ import {
   type ParseIndexOptions,
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
-import { isIndexPath } from '../../file/shards/file-choice.js';
+import { indexesAmong, isOfVariant } from '../../file/shards/file-choice.js';
+import { impliedIndex } from '../../file/shards/implied-index.js';
 import { requireModel } from '../../file/shards/incomplete-models.js';
-import { chooseModels } from '../../file/shards/pipeline-files.js';
+import {
+  type Component,
+  chooseComponent,
+  componentsAmong,
+  filesByFolder,
+} from '../../file/shards/pipeline-files.js';
 import type { FileBeside } from '../../file/source/facts.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import {
@@ -48,8 +54,7 @@ interface ReadArchive extends DdufArchive {
 
 /** An archive, and what its models are. */
 export interface ArchivedModels extends ReadArchive {
-  /** Files or indexes of the models, by their folders. */
-  readonly chosen: ReadonlyMap<string, string>;
+  readonly models: readonly Component[];
 }
 
 /** What was read of an archive. An open pipeline needs the archive alone, for as long as it is open. */
@@ -77,15 +82,17 @@ export function readModels(
     if (fileKindOf(start) !== 'zip') throw otherKind(start, 'a DDUF archive', context);
     const found = readDduf(reader, context, undefined);
     const { byteLength, mtimeNs } = file;
-    const chosen = chooseModels(found.entries.values(), variant, path);
+    const byFolder = filesByFolder(found.entries.values());
+    const models = componentsAmong(byFolder, found.components, variant, path);
     const indexes = new Map<string, Uint8Array>();
-    for (const name of chosen.values()) {
-      const entry = found.entries.get(name) as ArchiveEntry;
-      if (isIndexPath(name)) {
-        indexes.set(name, indexBytes(reader, entry, { ...context, maxIndexByteLength }));
+    for (const { name: folder, files, variant: chosen } of models) {
+      for (const name of indexesAmong(files).filter((one) => isOfVariant(one, chosen))) {
+        const entry = found.entries.get(`${folder}/${name}`) as ArchiveEntry;
+        const limits = { path: `${path}/${folder}/${name}`, maxIndexByteLength };
+        indexes.set(entry.name, indexBytes(reader, entry, limits));
       }
     }
-    return { archive: { ...found, path, byteLength, mtimeNs, start, chosen }, indexes };
+    return { archive: { ...found, path, byteLength, mtimeNs, start, models }, indexes };
   } finally {
     runSync(closeFile(file.fd));
   }
@@ -101,56 +108,81 @@ function indexBytes(
 }
 
 /**
- * Opens a model, with all of its files, by its file, or by its index, whose bytes are `index`. The caller closes them.
+ * Opens a model, with all of its files. `indexes` are the bytes of indexes, by their names. The caller closes them.
  *
- * @throws FormatError for a bad index or file; SafetensorsError `SAFETENSORS_MISSING_SHARDS`; FileChangedError
+ * @throws FormatError for a bad index or file; SafetensorsError as `chooseModel`; FileChangedError
  */
 export function openModel(
   archive: ArchivedModels,
-  name: string,
-  index: Uint8Array | undefined,
+  model: Component,
+  indexes: ReadonlyMap<string, Uint8Array>,
   options: PartOptions,
 ): LazyShards {
-  const files = filesOf(archive, name, index);
-  const folder = folderOf(name);
+  const found = filesOf(archive, model, indexes);
+  const isIndexed = found.index !== null;
   const opened: SafetensorsFile[] = [];
   try {
-    for (const shard of files.shards) {
-      const entry = archive.entries.get(folder + shard.name) as ArchiveEntry;
-      opened.push(runSync(openPart(archive, entry, files.index !== null, options)));
+    for (const { path } of found.shards) {
+      const entry = archive.entries.get(path.slice(archive.path.length + 1)) as ArchiveEntry;
+      opened.push(runSync(openPart(archive, entry, isIndexed, options)));
     }
-    return LazyShards.ofOpen(files, opened.entries());
+    if (found.isIndexMissing !== true) return LazyShards.ofOpen(found, opened.entries());
+    const { files, shards } = indexedByHeaders(found, opened);
+    return LazyShards.ofOpen(files, shards.entries());
   } catch (error) {
     for (const file of opened) file.close();
     throw error;
   }
 }
 
-/** The folder of a file, with a slash at its end. */
-function folderOf(name: string): string {
-  return name.slice(0, name.lastIndexOf('/') + 1);
-}
-
 /** The files of a model, all of which must be in the archive. */
 function filesOf(
   archive: ArchivedModels,
-  name: string,
-  bytes: Uint8Array | undefined,
+  model: Component,
+  indexes: ReadonlyMap<string, Uint8Array>,
 ): CheckpointFiles {
   const { path, entries } = archive;
-  const folder = folderOf(name);
-  const place = `${path}/${name}`;
-  const index = bytes === undefined ? null : parseIndex(bytes, place);
-  const names = index?.shards ?? [name.slice(folder.length)];
-  const missing = names.filter((shard) => !entries.has(folder + shard));
-  if (missing.length > 0) {
-    const message = `expected ${names.length} shards, found ${missing.length} of them missing: ${quoteNames(missing)}`;
-    throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: place });
+  const folder = `${model.name}/`;
+  const place = `${path}/${folder}`;
+  const parsed = new Map<string, CheckpointIndex>();
+  const decision = chooseComponent(model);
+  let next = decision.next();
+  while (next.done !== true) {
+    const name = next.value;
+    const index = parseIndex(indexes.get(folder + name) as Uint8Array, place + name);
+    parsed.set(name, index);
+    const missing = index.shards.filter((shard) => !entries.has(folder + shard));
+    next = decision.next({ shards: index.shards, missing });
   }
-  const shards = names.map((shard) => ({ name: shard, path: `${path}/${folder}${shard}` }));
-  const readBeside = (name: string): Work<FileBeside | undefined> =>
-    readSmall(archive, folder + name);
-  return { path: place, index, shards, passedOver: [], readBeside };
+  const chosen = next.value;
+  if (chosen.kind === 'none') {
+    throw chosen.errorAt((name) => (name === '' ? place.slice(0, -1) : place + name));
+  }
+  return {
+    path: place + chosen.name,
+    index: parsed.get(chosen.name) ?? null,
+    isIndexMissing: chosen.kind === 'shards',
+    shards: Array.from(chosen.shards, ([name, file]) => ({ name, path: place + file })),
+    passedOver: chosen.passedOver,
+    problems: chosen.problems,
+    readBeside: (name) => readSmall(archive, folder + name),
+  };
+}
+
+/** Files with the index that they lack, by the headers of all of them. Closes shards without tensors. */
+function indexedByHeaders(
+  files: CheckpointFiles,
+  opened: readonly SafetensorsFile[],
+): { readonly files: CheckpointFiles; readonly shards: readonly SafetensorsFile[] } {
+  const named = files.shards.map(({ name }, shard) => {
+    return { name, header: SafetensorsFile.headerOf(opened[shard] as SafetensorsFile) };
+  });
+  const index = runSync(impliedIndex(named, files.path));
+  const isListed = (shard: number): boolean => index.shards.includes(named[shard]?.name as string);
+  const shards = opened.filter((_, shard) => isListed(shard));
+  for (const [shard, file] of opened.entries()) if (!isListed(shard)) file.close();
+  const listed = files.shards.filter((_, shard) => isListed(shard));
+  return { files: { ...files, index, shards: listed }, shards };
 }
 
 /** Parses an index whose length was checked before it was read. */
@@ -190,7 +222,7 @@ function* openPart(
     };
     const { header } = yield* readFileHeader(file, limits, { begin, end });
     const isCompressed = yield* hasZstdFrames({ header, file, begin });
-    const origin = { name: name.slice(folderOf(name).length), isIndexed, isCompressed };
+    const origin = { name: name.slice(name.lastIndexOf('/') + 1), isIndexed, isCompressed };
     requireModel(header, origin, limits.path);
     storage = yield* openStorage(file, archive.start, options);
     // The last place for an abort.

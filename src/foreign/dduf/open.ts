@@ -60,8 +60,9 @@ export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pip
   requireLittleEndianHost(label);
   const { archive, indexes } = readModels(label, variant);
   const files: LazyShards[] = [];
-  const opened = openModels(archive.chosen, toVerify, (name) => {
-    const shards = openModel(archive, name, indexes.get(name), options);
+  const places = archive.models.map((model) => [model.name, model] as const);
+  const opened = openModels(places, toVerify, (model) => {
+    const shards = openModel(archive, model, indexes, options);
     files.push(shards);
     return Checkpoint.of(shards);
   });

@@ -106,6 +106,11 @@ export function isInterimName(name: string): boolean {
   return INTERIM.test(name);
 }
 
+/** Whether a name is that of the record of a replacement, which is under way or was killed. */
+export function isReplacementRecord(name: string): boolean {
+  return name.startsWith(PREFIX) && name.endsWith(REPLACING_EXTENSION);
+}
+
 /**
  * Names for the files of a checkpoint, `.safetensors-mmap-<8 hex digits>-<16 hex digits>` with `.tmp`
  * or `.safetensors`. The first digits stand for the pattern of the final names.

@@ -4,7 +4,7 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readFileHeader } from '../../file/read-header.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
-import { namingOf } from '../../file/shards/file-choice.js';
+import { namingOf, singleNameOf } from '../../file/shards/file-choice.js';
 import { FilenamePattern } from '../../file/shards/file-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { hasCode } from '../../platform/io/system-errors.js';
@@ -369,7 +369,10 @@ export function hasPattern(model: WantedModel): boolean {
 
 /** Pattern of the names of a model's weights and index. */
 function patternOf({ prefix, index, weights }: WantedModel): FilenamePattern {
-  const name = (index ?? (weights[0] as WantedFile)).name.slice(prefix.length);
+  const [first] = weights as readonly [WantedFile];
+  // Shards without an index have the pattern of the single file.
+  const path = index?.name ?? (weights.length > 1 ? singleNameOf(first.name) : first.name);
+  const name = path.slice(prefix.length);
   const { filenamePattern, variant } = namingOf(name);
   return new FilenamePattern(filenamePattern, variant);
 }

@@ -1,19 +1,22 @@
 /** Finds a source's files of the model, and the files beside it. */
 
-import { RemoteError } from '../../errors/errors.js';
+import { RemoteError, SafetensorsError } from '../../errors/errors.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
+import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { chooseModel, type ModelDecision, type NoModel } from '../../file/shards/model-choice.js';
 import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runAsync } from '../../work/work.js';
 import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
+import { driveDecision, listedIn } from '../choose-files.js';
 import type { HttpFile, KnownFile } from '../http-file.js';
 import type { RepositoryEntry } from '../hub-repository.js';
-import { chooseAmong, namesAmong } from '../hub-source.js';
+import { type Names, namesAmong } from '../hub-source.js';
 import { beginHash } from './file-hash.js';
 import { isTooLongHere } from './local-names.js';
 import { isAlreadyThere } from './partial-files.js';
@@ -27,31 +30,95 @@ const ADVICE = '; `files` of download takes any files';
 /** Finds the path of a file that an earlier download left. */
 export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
 
-/** The file of the model, or its index. */
-export interface ModelFile {
+/** The files of a model. */
+export interface ModelFiles {
+  /** The index, or else the first file. */
   readonly file: SourceFile;
-  /** Null when `file` is not an index. */
+  /** Null without an index. */
   readonly index: {
     readonly bytes: Uint8Array<ArrayBuffer>;
     readonly parsed: CheckpointIndex;
   } | null;
+  /**
+   * The files with tensors by the names that the index lists. Both differ where the index has another case or Unicode
+   * normalization.
+   */
+  readonly shards: ReadonlyMap<string, string>;
 }
 
 /**
- * Finds the file that the source names, or chooses in a folder, and reads it when it is an index.
+ * Finds the file that the source names, or chooses in a folder, and reads indexes.
  *
- * @throws As `SourceFiles.find`; FormatError for a bad index; SafetensorsError
- *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
+ * @throws As `SourceFiles.find`; FormatError for a bad index; SafetensorsError as `hubSource`
  */
 export async function findModel(
   source: SourceFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<ModelFile> {
+): Promise<ModelFiles> {
+  if (source.name !== null) return await readModel(source, source.name, placeOf, signal);
   const folder = source.hub?.prefix.slice(0, -1) ?? '';
   const names = namesAmong(source.entries ?? [], folder);
-  const name = source.name ?? chooseAmong(names, source.path, source.variant, { advice: ADVICE });
-  return await readModel(source, name, placeOf, signal);
+  const { variant } = source;
+  const decision = chooseModel(names, { variant });
+  const files = listedIn(names.files);
+  const found = await chosenModel(source, '', decision, files, placeOf, signal);
+  if ('file' in found) return found;
+  const error = await noModelError(source, names, found, signal);
+  throw found.isEmpty && error.code !== PIPELINE ? withAdvice(error) : error;
+}
+
+const PIPELINE = 'SAFETENSORS_DIFFUSERS_PIPELINE';
+
+/** The error for a folder without a checkpoint. A pipeline without safetensors is one, too: its other files are copied. */
+async function noModelError(
+  source: SourceFiles,
+  names: Names,
+  none: NoModel,
+  signal: AbortSignal,
+): Promise<SafetensorsError> {
+  const { path } = source;
+  const error = await source.noModelError?.(names, none, signal);
+  if (error === undefined) return none.errorAt(() => path);
+  const isPipeline = none.mayBePipeline && names.files.includes(PIPELINE_FILE);
+  if (!isPipeline || error.code === PIPELINE) return error;
+  const message =
+    'expected one checkpoint in the folder, found a Diffusers pipeline without safetensors files';
+  return new SafetensorsError(PIPELINE, message, { path });
+}
+
+/** Names the option that downloads repositories that are not a model. */
+function withAdvice({ code, message, path, foundFormat }: SafetensorsError): SafetensorsError {
+  const text = path === undefined ? message : message.slice(`${path}: `.length);
+  return new SafetensorsError(code, text + ADVICE, { path, foundFormat });
+}
+
+/**
+ * Drives the decision about a folder, whose path below the source's is `prefix`.
+ *
+ * @throws As `SourceFiles.find`; FormatError for a bad index
+ */
+export async function chosenModel(
+  source: SourceFiles,
+  prefix: string,
+  decision: ModelDecision,
+  hasFile: (name: string) => boolean,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<ModelFiles | NoModel> {
+  const read = new Map<string, ModelFiles>();
+  const readIndex = async (name: string): Promise<CheckpointIndex> => {
+    const found = await readModel(source, prefix + name, placeOf, signal);
+    read.set(name, found);
+    return (found.index as NonNullable<ModelFiles['index']>).parsed;
+  };
+  const chosen = await driveDecision(decision, readIndex, hasFile);
+  if (!('model' in chosen)) return chosen;
+  const { name, shards } = chosen.model;
+  const indexed = read.get(name);
+  if (indexed !== undefined) return { ...indexed, shards };
+  const [first] = shards.keys();
+  return { file: await source.find(`${prefix}${first}`, signal), index: null, shards };
 }
 
 /**
@@ -59,16 +126,19 @@ export async function findModel(
  *
  * @throws As `SourceFiles.find`; FormatError for a bad index
  */
-export async function readModel(
+async function readModel(
   source: SourceFiles,
   name: string,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<ModelFile> {
+): Promise<ModelFiles> {
   const file = await source.find(name, signal);
-  if (!isIndexName(splitPath(name)[1])) return { file, index: null };
+  const [, last] = splitPath(name);
+  if (!isIndexName(last)) return { file, index: null, shards: new Map([[last, last]]) };
   const bytes = await indexBytesOf(file, placeOf(file), signal);
-  return { file, index: { bytes, parsed: parseCheckpointIndex(bytes, { path: file.file.path }) } };
+  const parsed = parseCheckpointIndex(bytes, { path: file.file.path });
+  const shards = new Map(parsed.shards.map((shard) => [shard, shard]));
+  return { file, index: { bytes, parsed }, shards };
 }
 
 /** The files of a list, by default of the source's own folder, that are neither weights nor hidden. */

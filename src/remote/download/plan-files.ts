@@ -10,7 +10,7 @@ import {
 import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import { hasPattern } from './folder-target.js';
-import { indexBytesOf, type ModelFile, type PlaceOf } from './model-files.js';
+import { indexBytesOf, type ModelFiles, type PlaceOf } from './model-files.js';
 import { indexOf, requireReceivable, tensorsAmong } from './plan-whole.js';
 import {
   isIndexName,
@@ -131,12 +131,17 @@ async function modelsAmong(
   return models;
 }
 
+/** An index. */
+interface IndexFile extends Pick<ModelFiles, 'file'> {
+  readonly index: NonNullable<ModelFiles['index']>;
+}
+
 /** Reads an index; null for one that is malformed, which is a file like any other. */
 async function readIndex(
   file: SourceFile,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<(ModelFile & { readonly index: NonNullable<ModelFile['index']> }) | null> {
+): Promise<IndexFile | null> {
   const bytes = await indexBytesOf(file, placeOf(file), signal);
   try {
     return {

@@ -1,12 +1,18 @@
 /** Plans downloads of pipelines of diffusers: their models, the files beside these, and `model_index.json`. */
 
-import { FormatError } from '../../errors/errors.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
-import { chooseModels } from '../../file/shards/pipeline-files.js';
-import { componentsIn, MAX_PIPELINE_FILE_BYTE_LENGTH } from '../../file/source/pipeline.js';
+import {
+  checkPipelineByteLength,
+  chooseComponent,
+  componentsAmong,
+  filesByFolder,
+} from '../../file/shards/pipeline-files.js';
+import { hasWeightsName } from '../../file/shards/shard-paths.js';
+import { componentsIn } from '../../file/source/pipeline.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
+import { listedIn } from '../choose-files.js';
 import type { RepositoryEntry } from '../hub-repository.js';
-import { indexBytesOf, otherFiles, type PlaceOf, readModel } from './model-files.js';
+import { chosenModel, indexBytesOf, otherFiles, type PlaceOf } from './model-files.js';
 import { indexOf, tensorsAmong, weightsOf } from './plan-whole.js';
 import { knownFile } from './receive.js';
 import { type SourceFile, type SourceFiles, splitPath } from './source-files.js';
@@ -28,18 +34,28 @@ export async function planPipeline(
   const begin = hub?.prefix.length ?? 0;
   const entries = (await source.listAll(signal)) ?? [];
   const named = entries.map((entry) => ({ name: entry.path.slice(begin) }));
-  const chosen = chooseModels(named, variant, path);
   const { file, components } = await readPipelineFile(source, placeOf, signal);
+  const chosen = componentsAmong(filesByFolder(named), components, variant, path);
   const models: WantedModel[] = [];
   const weights: SourceFile[] = [];
-  for (const name of chosen.values()) {
-    const model = await readModel(source, name, placeOf, signal);
+  const foreign: string[] = [];
+  for (const component of chosen) {
+    const prefix = `${component.name}/`;
+    const isThere = listedIn(component.files);
+    const decision = chooseComponent(component);
+    const model = await chosenModel(source, prefix, decision, isThere, placeOf, signal);
+    if (!('file' in model)) {
+      if (!model.isEmpty) throw model.errorAt((name) => `${path}/${prefix}${name}`);
+      const names = component.files.filter(hasWeightsName);
+      foreign.push(...names.map((name) => prefix + name));
+      continue;
+    }
     const ofModel = await weightsOf(source, model, placeOf, signal);
-    const [prefix] = splitPath(name);
     models.push({ prefix, weights: ofModel, index: indexOf(model), obsolete: [] });
     weights.push(...ofModel);
   }
-  const folders = new Set(['', ...[...components, ...chosen.keys()].map((name) => `${name}/`)]);
+  const names = [...components, ...chosen.map(({ name }) => name)];
+  const folders = new Set(['', ...names.map((name) => `${name}/`)]);
   const beside = entries.filter((entry) => isBeside(entry, begin, folders));
   const { others, skipped } = await otherFiles(source, placeOf, signal, beside);
   return {
@@ -48,7 +64,7 @@ export async function planPipeline(
     others: [...others, file],
     isAddition: false,
     configMismatches: [],
-    skipped,
+    skipped: [...skipped, ...foreign],
     report: emptyReport(),
     tensorsIn: tensorsAmong(weights, placeOf),
   };
@@ -68,10 +84,7 @@ async function readPipelineFile(
 ): Promise<{ readonly file: WantedFile; readonly components: readonly string[] }> {
   const found = await source.find(PIPELINE_FILE, signal);
   const { path } = found.file;
-  if (found.byteLength > MAX_PIPELINE_FILE_BYTE_LENGTH) {
-    const message = `expected at most ${MAX_PIPELINE_FILE_BYTE_LENGTH} bytes, found ${found.byteLength}`;
-    throw new FormatError('SAFETENSORS_INVALID_PIPELINE', message, { path });
-  }
+  checkPipelineByteLength(found.byteLength, path);
   const bytes = await indexBytesOf(found, placeOf(found), signal);
   const { name, hash, version } = found;
   const components = componentsIn(new TextDecoder().decode(bytes), path);

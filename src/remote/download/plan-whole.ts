@@ -8,7 +8,7 @@ import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import { readRemoteHeader } from '../read-header.js';
 import type { RemoteFile } from '../remote-file.js';
-import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
+import { findModel, type ModelFiles, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
 import {
   isNamedSafetensors,
@@ -41,22 +41,30 @@ export async function planWhole(
 }
 
 /**
- * The files with a model's tensors: the shards of its index, or its only file.
+ * The files with a model's tensors.
  *
  * @throws As `requireReceivable`; RemoteError
  */
 export async function weightsOf(
   source: SourceFiles,
-  { file, index }: ModelFile,
+  { file, index, shards }: ModelFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<SourceFile[]> {
   const [prefix] = splitPath(file.name);
   // Ask servers without lists about several files at a time.
-  const find = (name: string, ends: AbortSignal): Promise<SourceFile> =>
-    source.find(prefix + name, ends);
-  const shards = index?.parsed.shards;
-  const weights = shards ? await ofEach(shards, QUESTIONS_AT_ONCE, find, signal) : [file];
+  const find = async (
+    [listed, name]: readonly [string, string],
+    ends: AbortSignal,
+  ): Promise<SourceFile> => {
+    const found = await source.find(prefix + name, ends);
+    // Saved by the name in the index, which any program finds.
+    return { ...found, name: prefix + listed };
+  };
+  const weights =
+    index === null && shards.size === 1
+      ? [file]
+      : await ofEach(shards, QUESTIONS_AT_ONCE, find, signal);
   for (const weight of weights) requireReceivable(weight, placeOf(weight));
   return weights;
 }
@@ -138,7 +146,7 @@ function cutFile({ file, byteLength }: SourceFile): RemoteFile {
 }
 
 /** The index of a model, if it has one. */
-export function indexOf({ file, index }: ModelFile): WantedIndex | null {
+export function indexOf({ file, index }: Pick<ModelFiles, 'file' | 'index'>): WantedIndex | null {
   if (index === null) return null;
   const { bytes, parsed } = index;
   function* weightMap(nameOf: (name: string) => string): Generator<[string, string], void, void> {

@@ -2,6 +2,7 @@
 
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import { CheckpointContents } from '../../file/shards/contents.js';
+import { impliedIndex, type ShardNames } from '../../file/shards/implied-index.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Header } from '../../header/header.js';
@@ -20,7 +21,7 @@ import { Selection, type SelectionSource } from '../../write/selection/select.js
 import { TOTAL_PARAMETERS } from '../../write/selection/total-parameters.js';
 import { readRemoteHeader } from '../read-header.js';
 import { type RemoteSiblings, requireRemoteModel } from '../require-model.js';
-import type { ModelFile } from './model-files.js';
+import type { ModelFiles } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
 import type { RemoteRange } from './wanted-file.js';
@@ -98,14 +99,21 @@ export interface RemoteTensors extends CheckpointSource<TensorInfo> {
  */
 export async function readRemoteTensors(
   source: SourceFiles,
-  { file, index }: ModelFile,
+  { file, index, shards: places }: ModelFiles,
   options: SelectionOptions<TensorInfo>,
   signal: AbortSignal,
 ): Promise<RemoteTensors> {
-  const parsed: CheckpointIndex | null = index?.parsed ?? null;
   const { path } = file.file;
-  const shards = new ShardHeaders(source, parsed?.shards ?? [file.name], parsed !== null);
-  if (parsed === null) await shards.read([0], signal);
+  const listed: CheckpointIndex | null = index?.parsed ?? null;
+  const inOrder = listed?.shards ?? [...places.keys()];
+  const files = inOrder.map((name) => places.get(name) ?? name);
+  let shards = new ShardHeaders(source, files, listed !== null);
+  if (listed === null) await shards.read(shards.numbers, signal);
+  let parsed = listed;
+  if (listed === null && files.length > 1) {
+    parsed = await runAsync(impliedIndex(shards.named(), path), signal);
+    shards = shards.only(parsed.shards);
+  }
   const contents = new CheckpointContents(parsed, path, () => shards.at(0).header);
   const names: SelectionSource = {
     path,
@@ -122,7 +130,7 @@ export async function readRemoteTensors(
     list: () => immediate(() => ({ ...names, tensors, unselectable: [] })),
     metadataOf: (some = tensors) => {
       const used = new Set((some as readonly RemoteTensor[]).map(({ shard }) => shard.header));
-      return { files: Array.from(used, ({ metadata }) => metadata), index: parsed };
+      return { files: Array.from(used, ({ metadata }) => metadata), index: listed };
     },
     isAll: (some) => selection.names === null && some.length === tensors.length,
     close: () => {},
@@ -155,6 +163,20 @@ class ShardHeaders {
   /** Numbers of the shards whose headers were read, in order. */
   get readNumbers(): number[] {
     return this.numbers.filter((number) => this.#shards.has(number));
+  }
+
+  /** All shards with their headers, which were read. */
+  named(): ShardNames[] {
+    return this.#names.map((name, number) => ({ name, header: this.at(number).header }));
+  }
+
+  /** The shards of these names, which were read, numbered in this order. */
+  only(names: readonly string[]): ShardHeaders {
+    const shards = new ShardHeaders(this.#source, names, this.#isIndexed);
+    for (const [number, name] of names.entries()) {
+      shards.#shards.set(number, this.at(this.#names.indexOf(name)));
+    }
+    return shards;
   }
 
   /** Reads the headers of shards by their numbers. */

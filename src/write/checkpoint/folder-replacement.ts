@@ -17,6 +17,7 @@
 import { readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { shardNamesOf } from '../../file/checkpoint/find-files.js';
+import { SHARD_NUMBER } from '../../file/shards/file-choice.js';
 import { FilenamePattern } from '../../file/shards/file-names.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { writeViews } from '../../platform/io/file-writes.js';
@@ -245,9 +246,14 @@ export class FolderReplacement {
     return index === undefined ? indexes : [];
   }
 
-  /** Whether an old index would name any of the new files, once these have their names. */
+  /**
+   * Whether an old index would name any of the new files, once these have their names, or old shards without an index
+   * would be mixed with new ones.
+   */
   #isInterimNeeded(present: ReadonlySet<string>, indexes: readonly string[]): boolean {
     const names = new Set(this.#files.map(({ name }) => name));
+    const hasShards = [...present].some((name) => SHARD_NUMBER.test(name));
+    if (indexes.length === 0 && names.size > 1 && hasShards) return true;
     if (indexes.length > 0 && [...names].some((name) => present.has(name))) return true;
     for (const index of indexes) {
       const shards = shardNamesOf(join(this.#folder, index));

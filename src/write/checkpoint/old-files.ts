@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import { readIndex } from '../../file/read-index.js';
 import type { FilenamePattern } from '../../file/shards/file-names.js';
+import { chooseModel } from '../../file/shards/model-choice.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { TemporaryNames } from '../../platform/io/temporary-names.js';
 import { runSync } from '../../work/work.js';
@@ -57,8 +58,8 @@ export function requireReplaceable(
 
 /**
  * Returns the files of the checkpoint in the folder under the names of the pattern: its indexes and their shards, and
- * the single file, which some readers prefer to an index. Other files of such names, like the shards of an index that
- * is gone, belong to no checkpoint: they stay.
+ * the single file, which some readers prefer to an index; or all shards of a checkpoint without an index. Other files
+ * of such names, like some shards of an index that is gone, belong to no checkpoint: they stay.
  */
 function oldCheckpointIn({ folder, names, pattern, temporary }: OldFolder): Set<string> {
   const present = new Set(names);
@@ -71,7 +72,15 @@ function oldCheckpointIn({ folder, names, pattern, temporary }: OldFolder): Set<
   }
   const single = pattern.filename(1, 1);
   if (present.has(single)) found.add(single);
-  return found;
+  return found.size > 0
+    ? found
+    : new Set(unindexedAmong(names.filter((name) => pattern.owns(name))));
+}
+
+/** The shards of a checkpoint without an index, by the names of its files. */
+function unindexedAmong(names: readonly string[]): readonly string[] {
+  const { value, done } = chooseModel({ files: names }).next();
+  return done === true && value.kind === 'shards' ? [...value.shards.values()] : [];
 }
 
 /**

@@ -7,13 +7,9 @@ import type { FoundFormat } from '../../errors/found-format.js';
 import { lastingNames } from '../../file/checkpoint/find-files.js';
 import { isCachedId } from '../../file/checkpoint/open.js';
 import { modelsOf } from '../../file/checkpoint/pipeline.js';
-import {
-  hasCheckpoint,
-  isConvertibleName,
-  isIndexPath,
-  isTorchIndexName,
-} from '../../file/shards/file-choice.js';
+import { isConvertibleName, isIndexPath, isTorchIndexName } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { hasModel } from '../../file/shards/model-choice.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
 import { lookInto } from '../../foreign/open-file.js';
@@ -86,9 +82,7 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
 
 /** Whether `openCheckpoint` finds something to open, valid or not. Looks at names alone: it reads the index itself. */
 function isSafetensors(folder: string, names: readonly string[]): boolean {
-  return (
-    hasCheckpoint(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0)
-  );
+  return hasModel(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0);
 }
 
 /** Returns the torch checkpoint in a folder, by its usual name, or the only file of another format. */

@@ -5,16 +5,18 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FileChangedError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
-import { findFolder, isCachedId, openShards } from '../../file/checkpoint/open.js';
-import { findModels, openModel } from '../../file/checkpoint/open-pipeline.js';
+import { findFolder, isCachedId, openAllFound } from '../../file/checkpoint/open.js';
+import { componentFiles, findModels } from '../../file/checkpoint/open-pipeline.js';
 import { modelsOf, namesIn } from '../../file/checkpoint/pipeline.js';
 import {
-  hasCheckpoint,
+  indexesAmong,
   isConvertibleName,
+  isSafetensorsName,
   isTorchIndexName,
 } from '../../file/shards/file-choice.js';
 import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
-import { isComponentName } from '../../file/shards/pipeline-files.js';
+import { hasModel } from '../../file/shards/model-choice.js';
+import { type Component, isComponentName } from '../../file/shards/pipeline-files.js';
 import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import { verifyEntries } from '../../foreign/checksums.js';
@@ -75,7 +77,7 @@ export function findPipeline(source: string): FoundPipeline | undefined {
   if (stats === undefined && !runSync(isCachedId(source))) return undefined;
   const path = runSync(findFolder(source, undefined));
   const names = runSync(namesIn(path));
-  if (!names.includes(PIPELINE_FILE) || hasCheckpoint(names)) return undefined;
+  if (!names.includes(PIPELINE_FILE) || hasModel(names)) return undefined;
   return runSync(modelsOf(path)).length === 0 ? undefined : { path, isArchive: false };
 }
 
@@ -93,11 +95,11 @@ export function listPipeline(
 ): ListedPipeline<TensorInfo> {
   if (isArchive) {
     const read = readModels(path, opening.variant, opening.maxIndexByteLength);
-    return { folders: [...read.archive.chosen.keys()], open: () => openArchived(read, opening) };
+    const folders = read.archive.models.map(({ name }) => name);
+    return { folders, open: () => openArchived(read, opening) };
   }
   requireOutside(path, target);
-  const { models } = runSync(findModels(path, opening.variant));
-  const folders = models.map(({ name }) => name);
+  const folders = safetensorsModels(path, opening.variant).map(({ name }) => name);
   return { folders, open: () => openFolder(path, folders, opening) };
 }
 
@@ -136,7 +138,7 @@ async function openFolder(
   listed: readonly string[],
   { variant: wanted, maxIndexByteLength, verify, dequantize, signal }: PipelineOpening,
 ): Promise<PipelineSource<TensorInfo>> {
-  const { models: found } = runSync(findModels(folder, wanted));
+  const found = safetensorsModels(folder, wanted);
   // The call may have waited for their locks.
   if (found.map(({ name }) => name).join('/') !== listed.join('/')) {
     const message = 'models came into the pipeline, or left it, after they were listed; try again';
@@ -144,12 +146,10 @@ async function openFolder(
   }
   requireNoTorch(folder, listed);
   const places = found.map((model) => [model.name, model] as const);
-  const models = await openEach(places, async ({ path: below, variant: usual }) => {
-    const path = join(folder, below);
-    const open = openModel(path, usual, (variant) =>
-      openShards(path, { maxIndexByteLength, variant, storage: 'read' }),
-    );
-    return await safetensorsSource(await runAsync(open, signal), {
+  const models = await openEach(places, async (model) => {
+    const files = await runAsync(componentFiles(folder, model, { maxIndexByteLength }), signal);
+    const shards = await runAsync(openAllFound(files, { storage: 'read' }), signal);
+    return await safetensorsSource(shards, {
       comparison: verify ? 'each' : 'none',
       dequantize,
       signal,
@@ -161,6 +161,14 @@ async function openFolder(
     otherFiles: (target) => filesIn(folder, target, listed),
     close: () => closeAll(models),
   };
+}
+
+/** The models of a folder, without those that have only weights of other formats. */
+function safetensorsModels(folder: string, variant: string | undefined): Component[] {
+  const { models } = runSync(findModels(folder, variant));
+  return models.filter(
+    ({ files }) => files.some(isSafetensorsName) || indexesAmong(files).length > 0,
+  );
 }
 
 /** Throws for a folder beside the models that has weights of torch or NumPy alone: they would be left behind. */
@@ -218,17 +226,18 @@ async function openArchived(
   const { path } = archive;
   const storage = await runAsync(openWhole(archive), signal);
   const taken = new Set<string>();
-  const open = async (name: string): Promise<CheckpointSource<TensorInfo>> => {
-    const shards = openArchivedModel(archive, name, indexes.get(name), { storage: 'read' });
+  const open = async (model: Component): Promise<CheckpointSource<TensorInfo>> => {
+    const shards = openArchivedModel(archive, model, indexes, { storage: 'read' });
     for (const shard of shards.files.shards) taken.add(shard.path.slice(path.length + 1));
-    taken.add(name);
+    taken.add(shards.files.path.slice(path.length + 1));
     return await safetensorsSource(shards, {
       comparison: verify ? 'each' : 'none',
       dequantize,
       signal,
     });
   };
-  const models = await openEach(archive.chosen, open).catch((error: unknown) => {
+  const places = archive.models.map((model) => [model.name, model] as const);
+  const models = await openEach(places, open).catch((error: unknown) => {
     storage.close(false);
     throw error;
   });

@@ -51,6 +51,12 @@ export async function saveBesideIncomplete(folder: string): Promise<void> {
   renameSync(`${index}.kept`, index);
 }
 
+/** Shards whose index is missing. */
+export async function saveUnindexed(folder: string): Promise<void> {
+  await save(folder, OLD, TWO);
+  rmSync(join(folder, 'model.safetensors.index.json'));
+}
+
 type Before = Layout | ((folder: string) => Promise<void>) | null;
 
 /** The checkpoint before a save, the layout of the new one, and whether the file system has links. */

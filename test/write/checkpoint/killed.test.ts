@@ -1,8 +1,10 @@
 import { describe, it } from 'vitest';
 import {
   expectWholeCheckpoints,
+  FOUR,
   ONE,
   saveBesideIncomplete,
+  saveUnindexed,
   type Transition,
   TWO,
 } from './killed-saves.js';
@@ -13,6 +15,8 @@ const transitions: Transition[] = [
   ['shards to a file', TWO, ONE],
   ['shards to shards of the same names', TWO, TWO],
   ['the same without links', TWO, TWO, 'refused'],
+  ['shards without an index to shards', saveUnindexed, TWO],
+  ['shards without an index to more shards', saveUnindexed, FOUR],
   ['a file beside a broken index to its shards', saveBesideIncomplete, TWO],
 ];
 

@@ -1,0 +1,65 @@
+/** Chooses the files of a remote model: reads the indexes that the decision requests. */
+
+import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
+import type { ChosenModel, ModelDecision, NoModel } from '../file/shards/model-choice.js';
+import { readRemoteIndex } from './read-index.js';
+import type { RemoteFile, RemoteFolder, RemoteSource } from './remote-file.js';
+
+/** The chosen files of a model. */
+export interface ChosenFiles {
+  readonly model: ChosenModel;
+  /** The index, which the choice has read; null if there is none. */
+  readonly index: CheckpointIndex | null;
+}
+
+/** How to read indexes. */
+export interface ReadIndexOptions {
+  /** Whether to accept that of a delta, to inspect it. */
+  readonly acceptsIncomplete?: boolean | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Drives a decision. Shards below further folders count as present where `hasFile` doesn't know them.
+ *
+ * @throws As `read`
+ */
+export async function driveDecision(
+  decision: ModelDecision,
+  read: (name: string) => Promise<CheckpointIndex>,
+  hasFile: (name: string) => boolean,
+): Promise<ChosenFiles | NoModel> {
+  const indexes = new Map<string, CheckpointIndex>();
+  let next = decision.next();
+  while (next.done !== true) {
+    const index = await read(next.value);
+    indexes.set(next.value, index);
+    const { shards } = index;
+    next = decision.next({ shards, missing: shards.filter((shard) => !hasFile(shard)) });
+  }
+  const model = next.value;
+  return model.kind === 'none' ? model : { model, index: indexes.get(model.name) ?? null };
+}
+
+/** The chosen files of a folder as a source, without its session. */
+export function chosenSource(
+  chosen: ChosenFiles,
+  folder: RemoteFolder,
+): Pick<RemoteSource, 'file' | 'kind' | 'folder' | 'chosen'> {
+  const { kind, name } = chosen.model;
+  return { file: folder.file(name), kind, folder, chosen };
+}
+
+/** Reads the indexes in a folder. */
+export function indexReader(
+  fileAt: (name: string) => RemoteFile,
+  { acceptsIncomplete, signal }: ReadIndexOptions,
+): (name: string) => Promise<CheckpointIndex> {
+  return (name) => readRemoteIndex(fileAt(name), acceptsIncomplete, signal);
+}
+
+/** A test whether a folder has a file: by these names, or below a further folder, whose files are not listed. */
+export function listedIn(names: readonly string[]): (name: string) => boolean {
+  const listed = new Set(names);
+  return (name) => name.includes('/') || listed.has(name);
+}

@@ -35,13 +35,13 @@ import {
 } from '../platform/storage/open.js';
 import { MemoryStorage } from '../tensor/storage/memory.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { runAsync, runSync, type Work } from '../work/work.js';
+import { immediate, runAsync, runSync, type Work } from '../work/work.js';
 import { SafetensorsFile } from './file.js';
 import { checkHashes, type HashCheckOptions, requireHashCheckOptions } from './hash-check.js';
 import { isHubUri, parseHubId } from './hub/ids.js';
 import { readFileHeader } from './read-header.js';
 import { requireModelFile } from './require-model.js';
-import { isZstd, requireModel, zstdPositions } from './shards/incomplete-models.js';
+import { checkModel, type FileToCheck } from './shards/model-check.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -232,10 +232,10 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   const storage = new MemoryStorage(whole, constants.MAX_LENGTH);
   const header = parseHeader(json, whole.byteLength, limits);
-  const isCompressed = zstdPositions(header).every((position) =>
-    isZstd(whole.subarray(header.dataStart + position)),
-  );
-  requireModel(header, { isCompressed }, undefined);
+  const read: FileToCheck['read'] = (target, position) =>
+    immediate(() => target.set(whole.subarray(position, position + target.length)));
+  const unnamed = { name: undefined, path: undefined, isIndexed: false, siblings: null };
+  runSync(checkModel({ header, ...unnamed, read }));
   return SafetensorsFile.of(storage, header);
 }
 

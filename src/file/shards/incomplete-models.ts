@@ -89,20 +89,6 @@ export function incompleteModel(
   return deltaFile(contents, origin) ?? partFile(contents, origin);
 }
 
-/**
- * Throws for a file that is not a model.
- *
- * @throws FormatError `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA`
- */
-export function requireModel(
-  contents: ModelContents,
-  origin: FileOrigin,
-  path: string | undefined,
-): void {
-  const found = incompleteModel(contents, origin);
-  if (found !== null) throw incompleteModelError(found, 'file', path);
-}
-
 /** Returns the error for a file or an index that is not a model. */
 export function incompleteModelError(
   { code, kind, sign, advice }: IncompleteModel,

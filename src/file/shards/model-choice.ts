@@ -236,7 +236,7 @@ function chosen({ name, files }: Unit, incomplete: MissingShards | undefined): C
   const index = `${name}${INDEX_SUFFIX}`;
   const message =
     `the index of ${files.length} shards is missing: other programs may not open them; ` +
-    'reshard or `join` writes them with an index';
+    'save the model again, with reshard, `split` or `join`';
   const problem = { file: index, tensor: null, code: 'SAFETENSORS_INDEX_MISMATCH', message };
   return {
     kind: 'shards',

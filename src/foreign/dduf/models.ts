@@ -7,7 +7,7 @@ import { SafetensorsFile } from '../../file/file.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { ParseOptions } from '../../file/open.js';
 import { readFileHeader } from '../../file/read-header.js';
-import { hasZstdFrames } from '../../file/require-model.js';
+import { requireModelFile } from '../../file/require-model.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
@@ -16,7 +16,6 @@ import {
 } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, isOfVariant } from '../../file/shards/file-choice.js';
 import { impliedIndex } from '../../file/shards/implied-index.js';
-import { requireModel } from '../../file/shards/incomplete-models.js';
 import {
   type Component,
   chooseComponent,
@@ -221,9 +220,7 @@ function* openPart(
       path: `${archive.path}/${name}`,
     };
     const { header } = yield* readFileHeader(file, limits, { begin, end });
-    const isCompressed = yield* hasZstdFrames({ header, file, begin });
-    const origin = { name: name.slice(name.lastIndexOf('/') + 1), isIndexed, isCompressed };
-    requireModel(header, origin, limits.path);
+    yield* requireModelFile({ header, file, path: limits.path, isIndexed, begin });
     storage = yield* openStorage(file, archive.start, options);
     // The last place for an abort.
     yield;

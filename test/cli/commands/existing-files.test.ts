@@ -54,15 +54,29 @@ function filesOf(folder: string): Map<string, string> {
   );
 }
 
-/** The files that a reader of the folder takes: an index with all its shards, else the single file. */
-function ownOf({ names, shards }: Folder): readonly string[] | undefined {
+/** All shards of a checkpoint without an index, which is the model of a folder without its single file. */
+function unindexedIn({ names, shards }: Folder): readonly string[] {
+  const numbered = names.filter((name) => name.includes('-of-'));
+  const [first = ''] = numbered;
+  const isComplete =
+    numbered.every((name) => name.slice(-20) === first.slice(-20)) &&
+    numbered.length === Number(first.slice(-17, -12));
+  return shards === null && !names.includes(SINGLE) && isComplete ? numbered : [];
+}
+
+/** The files that a reader of the folder takes: an index with all its shards, else the single file, else all shards. */
+function ownOf(folder: Folder): readonly string[] | undefined {
+  const { names, shards } = folder;
   if (shards?.every((shard) => names.includes(shard))) return [INDEX, ...shards];
-  return names.includes(SINGLE) ? [SINGLE] : undefined;
+  if (names.includes(SINGLE)) return [SINGLE];
+  const unindexed = unindexedIn(folder);
+  return unindexed.length > 0 ? unindexed : undefined;
 }
 
 /** The rule, once more: names of files that a folder loses to new ones. */
 function lostIn(folder: Folder, written: readonly string[], own: readonly string[]): string[] {
-  const old = [SINGLE, ...(folder.shards === null ? [] : [INDEX, ...folder.shards])];
+  const indexed = folder.shards === null ? [] : [INDEX, ...folder.shards];
+  const old = [SINGLE, ...indexed, ...unindexedIn(folder)];
   const lost = written.includes(SINGLE) || written.includes(INDEX) ? [...written, ...old] : written;
   const there = new Set(contentsIn(folder).keys());
   return [...new Set(lost)].filter((name) => there.has(name) && !own.includes(name)).sort();

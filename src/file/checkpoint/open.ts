@@ -120,7 +120,7 @@ export function openForInspection(path: string, options: OpenCheckpointOptions):
 }
 
 /** The steps of `openCheckpoint`. */
-export function* openLazily(path: string | URL, options: InternalOptions): Work<Checkpoint> {
+function* openLazily(path: string | URL, options: InternalOptions): Work<Checkpoint> {
   return yield* openFound(yield* findCheckpoint(path, options), options);
 }
 

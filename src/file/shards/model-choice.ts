@@ -134,7 +134,7 @@ export function chooseIndex(
 }
 
 /** A file of any name. */
-export function chooseFile(name: string): ChosenModel {
+function chooseFile(name: string): ChosenModel {
   return { kind: 'file', name, shards: new Map([[name, name]]), passedOver: [], problems: [] };
 }
 

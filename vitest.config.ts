@@ -25,10 +25,13 @@ const WITH_TOOLS = ['deploy', 'examples', 'site', 'viewer/browser'].map(
 const exclude = [...configDefaults.exclude, ...WITH_TOOLS];
 
 /** Tests and benchmarks import the package by its name. */
-const alias = ['', '/remote', '/hub', '/convert', '/quantized', '/inspect'].map((entry) => ({
-  find: new RegExp(`^safetensors-mmap${entry}$`),
-  replacement: join(root, `src/${entry.slice(1) || 'index'}.ts`),
-}));
+const alias = [
+  ...['', '/hub', '/inspect'].map((entry) => ({
+    find: new RegExp(`^safetensors-mmap${entry}$`),
+    replacement: join(root, `src/${entry.slice(1) || 'index'}.ts`),
+  })),
+  { find: '#runtime', replacement: join(root, 'src/runtime.ts') },
+];
 
 type Options = NonNullable<TestProjectInlineConfiguration['test']>;
 
@@ -54,10 +57,10 @@ function project(
   };
 }
 
-const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote|convert|hub|inspect|quantized)\.js'/;
+const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|hub|inspect)\.js'/;
 /** How tests import public names. */
 const PUBLIC_NAMES = /'(?:\.\.\/)+support\/api\.js'/;
-const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
+const INTERNALS = /'(?:\.\.\/)+(?:src\/[\w-]+\/|support\/internal-openers\.js)|vi\.mock\(/;
 
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
 

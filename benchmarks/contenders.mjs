@@ -28,14 +28,14 @@ const TABLE = `
   torch | Python safe_open, torch | read.py safe_open-torch | needs=safetensors,torch
   torchShards | Python safe_open, torch | read.py safe_open-torch-shards | needs=safetensors,torch
   python | Python mmap, json, numpy; no checks | read.py mmap-numpy | needs=numpy
-  torchCheckpoint | openTorchCheckpoint | read.mjs torch | ours file=torch
+  torchCheckpoint | open("model.pt") | read.mjs torch | ours file=torch
   pickleparser | pickleparser | read.mjs torchByPickleparser | file=torch needs=pickleparser
   jpickle | jpickle | read.mjs torchByJpickle | file=torch needs=jpickle
 
   nodeStart | Node alone, opens nothing | start.mjs nothing
   import | safetensors-mmap, its import alone | start.mjs import | ours
   ourStart | safetensors-mmap | start.mjs safetensors | ours
-  ourTorchStart | openTorchCheckpoint | start.mjs torch | ours file=torch
+  ourTorchStart | open("model.pt") | start.mjs torch | ours file=torch
   numpyStart | Python safe_open, numpy | read.py safe_open-numpy | needs=safetensors,numpy,ml_dtypes
   torchStart | Python safe_open, torch | read.py safe_open-torch | needs=safetensors,torch
   mappedStart | torch.load(mmap=True) | read.py torch-mapped | file=torch needs=torch
@@ -72,7 +72,7 @@ const TABLE = `
   torchSave | load_file and save_file, Python with torch | save.py torch | needs=safetensors,torch
 
   casts | safetensors-mmap | casts.mjs - | ours
-  dequantize | safetensors-mmap/quantized | dequantize.mjs - | ours
+  dequantize | safetensors-mmap | dequantize.mjs - | ours
   dequantizeTorch | torch | dequantize.py - | needs=safetensors,torch
 
   take | takeFloat32 | rows.mjs take | ours
@@ -96,11 +96,11 @@ const TABLE = `
   torchDiff | diff --values: the same in Python with torch | compare_tensors.py - | needs=safetensors,torch
 
   formatSafetensors | safetensors: safetensors-mmap | read.mjs mapped | ours safe=✓ layout=✓
-  formatTorch | pickle (PyTorch): safetensors-mmap/convert | read.mjs torch | ours file=torch safe=✗ layout=✗
+  formatTorch | pickle (PyTorch): safetensors-mmap | read.mjs torch | ours file=torch safe=✗ layout=✗
   formatPickleparser | pickle (PyTorch): pickleparser | read.mjs torchByPickleparser | file=torch needs=pickleparser safe=✗ layout=✗
   formatJpickle | pickle (PyTorch): jpickle | read.mjs torchByJpickle | file=torch needs=jpickle safe=✗ layout=✗
   formatNumpy | pickled NumPy (pdparams): pickleparser | read.mjs numpyByPickleparser | file=numpy-pickle needs=pickleparser safe=✗ layout=✗
-  formatNpz | npz: safetensors-mmap/convert | read.mjs npz | ours file=npz safe=✓ layout=✓
+  formatNpz | npz: safetensors-mmap | read.mjs npz | ours file=npz safe=✓ layout=✓
   formatHdf5 | HDF5: h5wasm | read.mjs hdf5 | file=hdf5 needs=h5wasm safe=✓ layout=~
   formatMessagePack | MessagePack (Flax): @msgpack/msgpack | read.mjs messagePack | file=msgpack needs=@msgpack/msgpack safe=✓ layout=✗
   formatArrow | Arrow IPC: apache-arrow | read.mjs arrow | file=arrow needs=apache-arrow safe=✓ layout=✓

@@ -1,7 +1,7 @@
 // Bundles the entry points of the package from src/ into lib/, with their types.
 //
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
-// `src/NAME.ts`. Entries for browsers share chunks in `lib/browser`, which use no Node API. `bin`
+// `src/NAME.ts`, and `./lib/browser/NAME.js`, too: `#runtime` is another file there, and no Node API is used. `bin`
 // lists the program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command
 // would cost as much time as it saves, and shares the files of the entries.
 //
@@ -29,11 +29,19 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = join(root, 'build');
 const lib = join(root, 'lib');
 
-const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const { exports, imports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 /** Names of entries: what stands between `./lib/` and `.js` in targets of `exports`. */
 function entryNames(targets) {
   return targets.flatMap((target) => /^\.\/lib\/(.+)\.js$/.exec(target)?.[1] ?? []);
+}
+
+/** The source of `#runtime`, by package.json's `imports`. */
+function runtimeFor(condition) {
+  return join(
+    root,
+    imports['#runtime'][condition].replace('./build/', 'src/').replace('.js', '.ts'),
+  );
 }
 
 /**
@@ -85,8 +93,13 @@ const COPY = '?cli';
  */
 const copiesForCli = {
   name: 'copies-for-cli',
-  resolveId(id, importer = '') {
+  resolveId(id, importer = '', { kind } = {}) {
     if (!importer.startsWith(join(root, 'src/cli/')) && !importer.endsWith(COPY)) return null;
+    // What loads when it is needed is shared.
+    if (kind === 'dynamic-import')
+      return importer.endsWith(COPY) && id.startsWith('.')
+        ? join(dirname(importer), id.replace(/\.js$/, '.ts'))
+        : null;
     if (!id.startsWith('.')) return null;
     const path = join(dirname(importer), id.replace(/\.js$/, '.ts'));
     return isCopied(path) ? `${path}${COPY}` : path;
@@ -100,7 +113,8 @@ const copiesForCli = {
 /** Takes everything that `src/index.ts` exports from the core. */
 const namesOfCore = {
   name: 'names-of-core',
-  resolveId: (id) => (id.startsWith('./') ? { id: './core.js', external: true } : null),
+  resolveId: (id) =>
+    /^[.#]\//.test(id) || id === '#runtime' ? { id: './core.js', external: true } : null,
 };
 
 /** Fails for a builtin of Node. */
@@ -165,6 +179,13 @@ function entrySources(names) {
   return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 }
 
+/** Writes the types of an entry for browsers, which are those for Node. */
+function writeBrowserTypes(name) {
+  const text = readFileSync(join(lib, `${name}.d.ts`), 'utf8').replaceAll("'./", "'../");
+  mkdirSync(join(lib, 'browser'), { recursive: true });
+  writeFileSync(join(lib, `browser/${name}.d.ts`), text);
+}
+
 /**
  * Makes the types of an entry bring those of Node, which they mention. Since TypeScript 6 a program has
  * only the types of other packages that it names, or that a package which it imports names. The reference
@@ -200,10 +221,14 @@ const isCopied = begins(
 
 rmSync(lib, { recursive: true, force: true });
 const targets = Object.values(exports);
-const forNode = { platform: 'node', transform: { target: 'node20.19' } };
+const forNode = {
+  platform: 'node',
+  resolve: { alias: { '#runtime': runtimeFor('default') } },
+  transform: { target: 'node20.19' },
+};
 const nodeEntries = entryNames(targets.map((target) => target.default ?? target));
-const browserEntries = entryNames(targets.map((target) => target.browser?.default ?? ''));
-writeDeclarations(modules, lib, [...nodeEntries, ...browserEntries]);
+writeDeclarations(modules, lib, [...nodeEntries, 'runtime', 'types']);
+nodeEntries.forEach(writeBrowserTypes);
 nodeEntries.forEach(bringNodeTypes);
 const { index, ...others } = entrySources(nodeEntries);
 await write(
@@ -224,11 +249,7 @@ await write(
         { name: 'dequantizing', test: begins('quantized/'), minShareCount: 2, priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
-        {
-          name: 'conversion',
-          test: begins('write/convert/(?!convert-checkpoint|stream-conversion)'),
-          priority: 1,
-        },
+        { name: 'conversion', test: begins('write/convert/'), priority: 1 },
         { name: 'verification', test: begins('open/'), priority: 1 },
         { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
         { name: 'inspection', test: begins('inspect/'), priority: 1 },
@@ -239,8 +260,15 @@ await write(
 );
 await write({ index }, { ...forNode, plugins: [namesOfCore] }, { sourcemap: false });
 await write(
-  entrySources(browserEntries),
-  { platform: 'browser', transform: { target: 'es2022' }, plugins: [noBuiltins] },
+  Object.fromEntries(
+    Object.entries(entrySources(nodeEntries)).map(([name, source]) => [`browser/${name}`, source]),
+  ),
+  {
+    platform: 'browser',
+    resolve: { alias: { '#runtime': runtimeFor('browser') } },
+    transform: { target: 'es2022' },
+    plugins: [noBuiltins],
+  },
   // Pages load them as they are. Bundlers minify them again, and write a separate map.
   {
     chunkFileNames: 'browser/[name].js',

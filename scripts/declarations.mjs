@@ -81,7 +81,9 @@ export function writeDeclarations(from, to, names) {
   const entries = paths.map((path) => program.getSourceFile(path));
   const found = reachable(entries, program.getTypeChecker());
   for (const file of program.getSourceFiles()) {
-    const text = entries.includes(file) ? file.text.trimEnd() : partOf(file, found);
+    const text = entries.includes(file)
+      ? file.text.trimEnd().replaceAll("'#runtime'", "'./runtime.js'")
+      : partOf(file, found);
     const unknown = file.statements.find((statement) => {
       const { importClause } = statement;
       return ts.isImportDeclaration(statement) && !importClause?.namedBindings?.elements;

@@ -14,16 +14,22 @@ import { build } from 'esbuild';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const viewer = join(root, 'viewer');
 
-/** The entries that the page is built on: what package.json gives to browsers, as sources. */
-const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+/** The entries that the page is built on, as sources for browsers. */
+const { exports, imports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+function sourceOf(built) {
+  return join(root, built.replace(/^\.\/(?:lib\/browser|build)\//, 'src/').replace('.js', '.ts'));
+}
+
 const entries = Object.fromEntries(
-  Object.entries(exports).flatMap(([path, target]) => {
-    const [, name] = /^\.\/lib\/(.+)\.js$/.exec(target.browser?.default ?? '') ?? [];
-    return name === undefined
-      ? []
-      : [[path.replace('.', 'safetensors-mmap'), join(root, `src/${name}.ts`)]];
-  }),
+  Object.entries(exports)
+    .filter(([, target]) => target.browser !== undefined)
+    .map(([path, target]) => [
+      path.replace('.', 'safetensors-mmap'),
+      sourceOf(target.browser.default),
+    ]),
 );
+entries['#runtime'] = sourceOf(imports['#runtime'].browser);
 
 /** Bundles a file and returns the text, and the modules that it is made of. */
 async function bundled(file, more = {}) {
@@ -85,8 +91,6 @@ function copyLicences(modules) {
   }
 }
 
-if (!entries['safetensors-mmap/inspect'])
-  entries['safetensors-mmap/inspect'] = join(root, 'src/inspect-browser.ts');
 const worker = await bundled('worker/worker.ts');
 const page = await bundled('main.tsx', {
   jsx: 'automatic',

@@ -30,7 +30,7 @@ const COPIED = [
 ];
 
 /** What import names the modules that typedoc names after their files. */
-const ENTRIES = ['index', 'remote', 'convert', 'hub', 'quantized', 'inspect'];
+const ENTRIES = ['index', 'inspect', 'hub'];
 const importOf = (entry) => (entry === 'index' ? 'safetensors-mmap' : `safetensors-mmap/${entry}`);
 
 rmSync(join(site, 'build'), { recursive: true, force: true });

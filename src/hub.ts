@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export { parseSafetensorsMetadata } from '#runtime';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -57,5 +58,4 @@ export type {
   SafetensorsSingleFile,
   SafetensorsTensorInfo,
 } from './remote/metadata/result.js';
-export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
 export type { Fetch } from './remote/session.js';

@@ -11,7 +11,7 @@ import { peakMemory } from './memory.mjs';
 const [method, path, target, shardSize] = process.argv.slice(2);
 const isCopy = method.startsWith('cp');
 // Loaded before the clock starts, and not for a copy.
-const { convert } = isCopy ? {} : await import('safetensors-mmap/convert');
+const { convert } = isCopy ? {} : await import('safetensors-mmap');
 const { reshard } = isCopy ? {} : await import('safetensors-mmap');
 
 const converted = (verify) => convert(path, target, { durable: false, verify });

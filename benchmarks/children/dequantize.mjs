@@ -4,14 +4,13 @@
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { openCheckpoint } from 'safetensors-mmap';
-import { dequantized } from 'safetensors-mmap/quantized';
+import { dequantize, openCheckpoint } from 'safetensors-mmap';
 
 const [, folder] = process.argv.slice(2);
 const result = { bytes: 0 };
 let sum = 0;
 for (const scheme of readdirSync(folder)) {
-  const model = await dequantized(openCheckpoint(join(folder, scheme)));
+  const model = await dequantize(openCheckpoint(join(folder, scheme)));
   const weight = model.getTensor('m.weight');
   const into = new Float32Array(weight.elementCount).fill(1);
   const times = Array.from({ length: 7 }, () => {

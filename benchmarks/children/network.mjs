@@ -4,7 +4,7 @@
  * ready, starts its clock when standard input ends, and prints the ms.
  */
 import { execFileSync } from 'node:child_process';
-import { download, openRemote } from 'safetensors-mmap/remote';
+import { download, open } from 'safetensors-mmap';
 
 const [way, url, what, target] = process.argv.slice(2);
 const options = way === 'fetch' ? { fetch: (...request) => fetch(...request) } : {};
@@ -17,7 +17,7 @@ function curl() {
 
 const WHATS = {
   tensor: async () => {
-    const checkpoint = await openRemote(url, options);
+    const checkpoint = await open(url, options);
     await checkpoint.getTensor(checkpoint.keys()[0]);
     checkpoint.close();
   },

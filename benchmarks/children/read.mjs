@@ -7,7 +7,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { openCheckpoint, safeOpen } from 'safetensors-mmap';
+import { open, openCheckpoint, safeOpen } from 'safetensors-mmap';
 import { diskBytes, exposeCollector, readMemory } from './memory.mjs';
 
 const [method, path, loops, wanted = '', ...told] = process.argv.slice(2);
@@ -45,21 +45,15 @@ const METHODS = {
     const { mapFile } = await import('../rivals/readers.mjs');
     return (path) => viewsOf(mapFile(path));
   },
-  torch: async () => {
-    const { openTorchCheckpoint } = await import('safetensors-mmap/convert');
-    return (path) => asMap(openTorchCheckpoint(path));
-  },
+  torch: () => async (path) => asMap(await open(path)),
   // NumPy saves BF16 as two bytes without a name: the program has to know what they are.
-  npz: async () => {
-    const { openNumpy } = await import('safetensors-mmap/convert');
-    return (path) => {
-      const { keys, get } = asMap(openNumpy(path, { voidDtype: 'BF16' }));
-      const named = ({ bytes, dtype }) => ({
-        bytes,
-        dtype: dtype.replace(/^BF16$/, 'V2 (told $&)'),
-      });
-      return { keys, get: (name) => named(get(name)) };
-    };
+  npz: () => async (path) => {
+    const { keys, get } = asMap(await open(path, { voidDtype: 'BF16' }));
+    const named = ({ bytes, dtype }) => ({
+      bytes,
+      dtype: dtype.replace(/^BF16$/, 'V2 (told $&)'),
+    });
+    return { keys, get: (name) => named(get(name)) };
   },
 };
 

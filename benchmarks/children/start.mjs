@@ -11,11 +11,8 @@ if (method === 'import') {
 } else if (method === 'nothing') {
   console.log(0);
 } else {
-  const open =
-    method === 'torch'
-      ? (await import('safetensors-mmap/convert')).openTorchCheckpoint
-      : (await import('safetensors-mmap')).safeOpen;
-  for (const [, { bytes }] of open(path)) {
+  const { open, safeOpen } = await import('safetensors-mmap');
+  for (const [, { bytes }] of method === 'torch' ? await open(path) : safeOpen(path)) {
     console.log(bytes[0]);
     break;
   }

@@ -7,8 +7,7 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { openCheckpoint, verifyCheckpoint } from 'safetensors-mmap';
-import { convert, scanPickle } from 'safetensors-mmap/convert';
+import { convert, openCheckpoint, scanPickle, verifyCheckpoint } from 'safetensors-mmap';
 
 /** Key of the metadata for the hash of what was converted. */
 const SOURCE_KEY = 'converted_from_sha256';
@@ -60,7 +59,7 @@ async function hashOf(files) {
  * may be loaded as a pickle, and archives contain them.
  */
 function suspicion(file) {
-  const { verdict, pickleCount, globals, findings, problems } = scanPickle(file);
+  const { verdict, pickleCount, globals, findings, problems } = await scanPickle(file);
   if (verdict === 'safe' || verdict === 'no-pickle') return undefined;
   const isUnread = findings.some(({ kind }) => kind.endsWith('-archive'));
   // Pictures, programs and the like: no pickle, and no loader takes them for one.

@@ -1,6 +1,5 @@
 /** What quantization cost: reads weights through their codes and scales, and compares them with the original's. */
-import { openCheckpoint } from 'safetensors-mmap';
-import { dequantized } from 'safetensors-mmap/quantized';
+import { dequantize, openCheckpoint } from 'safetensors-mmap';
 
 const [quantizedPath, originalPath] = process.argv.slice(2);
 if (originalPath === undefined) {
@@ -30,7 +29,7 @@ try {
   opened.push(stored);
   const original = openCheckpoint(originalPath);
   opened.push(original);
-  const model = await dequantized(stored);
+  const model = await dequantize(stored);
   for (const problem of model.problems) console.error(problem.message);
   for (const name of model.keys()) {
     const { scheme, bits } = model.info(name);

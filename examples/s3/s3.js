@@ -1,7 +1,7 @@
 /** Checkpoints in a bucket: objects as readers for `openRemote`. */
 import { posix } from 'node:path';
 import { GetObjectCommand, HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { openRemote } from 'safetensors-mmap/remote';
+import { open } from 'safetensors-mmap';
 
 const TRIES = 3;
 
@@ -99,12 +99,12 @@ class Shards {
 /** Opens a file, or an index and its shards. */
 export async function openInBucket(client, address, counts) {
   const source = await objectSource(client, address, counts);
-  if (!address.Key.endsWith('.index.json')) return openRemote(source);
+  if (!address.Key.endsWith('.index.json')) return open(source);
   const bytes = await source.read(0, source.byteLength, new AbortController().signal);
   const { weight_map: files } = JSON.parse(new TextDecoder().decode(bytes));
   return new Shards(new Map(Object.entries(files)), async (file) => {
     // A name is a file beside the index, whatever the index says.
     const Key = posix.join(posix.dirname(address.Key), posix.basename(file));
-    return openRemote(await objectSource(client, { ...address, Key }, counts));
+    return open(await objectSource(client, { ...address, Key }, counts));
   });
 }

@@ -85,6 +85,7 @@ export type ErrorCode =
   | 'SAFETENSORS_SLICE_OUT_OF_RANGE'
   | 'SAFETENSORS_TOO_MANY_INDICES'
   | 'SAFETENSORS_MISALIGNED_SLICE'
+  | 'SAFETENSORS_NEEDS_NODE'
   | 'SAFETENSORS_NOT_DIVISIBLE'
   | 'SAFETENSORS_INVALID_SELECTION'
   | 'SAFETENSORS_NOT_A_REGULAR_FILE'
@@ -322,7 +323,7 @@ export interface RemoteErrorContext extends ErrorContext {
  * @example
  * ```ts
  * try {
- *   await openRemote('https://models.example/missing.safetensors');
+ *   await open('https://models.example/missing.safetensors');
  * } catch (error) {
  *   if (error instanceof RemoteError) console.log(error.code, error.status);
  *   // → SAFETENSORS_REMOTE_NOT_FOUND 404
@@ -351,7 +352,7 @@ export class RemoteError extends SafetensorsError {
  * @example
  * ```ts
  * const file = parse(serialize({ 'mlp.weight_packed': { dtype: 'U8', shape: [2], data: new Uint8Array(2) } }));
- * const [problem] = (await dequantized(file)).problems;
+ * const [problem] = (await dequantize(file)).problems;
  * console.log(problem?.code, problem?.tensor); // → SAFETENSORS_QUANTIZATION_INVALID mlp.weight
  * ```
  */

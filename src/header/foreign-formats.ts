@@ -66,7 +66,7 @@ const PREFIXES: readonly (readonly [string, FoundFormat, string])[] = [
   ['\0\0\0\0\0\0\0\0', 'zeros', 'a run of zeros (an interrupted download leaves such a file)'],
 ];
 
-/** Descriptions of formats that `safetensors-mmap/convert` may be able to open. */
+/** Descriptions of formats that `open` may be able to read. */
 const CONVERTIBLE: readonly string[] = [ZIP, PICKLE, NUMPY];
 
 /** Keys of the fields of an ONNX model that may follow the version of its format. */
@@ -263,7 +263,7 @@ export function likeness(
   const found = foreignFormatOf(head, context.path);
   if (found === null) return { looks: '', context };
   const { format, description } = found;
-  const opener = CONVERTIBLE.includes(description) ? ', which safetensors-mmap/convert opens' : '';
+  const opener = CONVERTIBLE.includes(description) ? ', which open() reads' : '';
   return {
     looks: `looks like ${description}${opener}; `,
     context: { ...context, foundFormat: format },

@@ -27,6 +27,7 @@ import {
   type VerifiedFile,
 } from '../file/shards/verification-report.js';
 import { missingComponent } from '../file/source/pipeline.js';
+import type { RootKeys } from '../file/source/plain-value.js';
 import {
   type ClaimingFile,
   type ComparedFiles,
@@ -35,7 +36,6 @@ import {
 import type { OpenDdufOptions } from '../foreign/dduf/open.js';
 import type { VoidDtype } from '../foreign/numpy/item-types.js';
 import type { UnknownGlobals } from '../foreign/torch/state-dict/builders.js';
-import type { RootKeys } from '../foreign/torch/state-dict/roots.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile } from '../platform/io/opened-file.js';
 import { pathText } from '../platform/io/paths.js';
@@ -59,11 +59,11 @@ export interface VerifyOptions extends TransferOptions {
   readonly variant?: string | undefined;
   /** As for `openCheckpoint`; not with a function. */
   readonly revision?: string | undefined;
-  /** As for `openTorchCheckpoint`; not with a function. */
+  /** As for `open`; not with a function. */
   readonly root?: string | RootKeys | undefined;
-  /** As for `openTorchCheckpoint`; not with a function. */
+  /** As for `open`; not with a function. */
   readonly unknownGlobals?: UnknownGlobals | undefined;
-  /** As for `openNumpy`; not with a function. */
+  /** As for `open`; not with a function. */
   readonly voidDtype?: VoidDtype | undefined;
 }
 

@@ -53,7 +53,7 @@ const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and o
  *
  * @example
  * ```ts
- * const model = await dequantized(openCheckpoint('quantized'));
+ * const model = await dequantize(openCheckpoint('quantized'));
  * console.log(model.keys(), model.info('up_proj.weight').scheme); // → [ 'norm.weight', 'up_proj.weight' ] fp8
  * ```
  */
@@ -141,7 +141,7 @@ export class DequantizedCheckpoint {
    *
    * @example
    * ```ts
-   * const { shape, bits, block } = (await dequantized(openCheckpoint('quantized'))).info('up_proj.weight');
+   * const { shape, bits, block } = (await dequantize(openCheckpoint('quantized'))).info('up_proj.weight');
    * console.log(shape, bits, block); // → [ 4, 8 ] 8 [ 2, 4 ]
    * ```
    */
@@ -157,7 +157,7 @@ export class DequantizedCheckpoint {
    *
    * @example
    * ```ts
-   * const model = await dequantized(openCheckpoint('quantized'));
+   * const model = await dequantize(openCheckpoint('quantized'));
    * for (const name of model.keys()) console.log(name, model.getTensor(name).toFloat32().length);
    * // → norm.weight 4
    * // → up_proj.weight 32
@@ -252,26 +252,4 @@ function configurationAt(config: unknown, path: string | undefined): Configurati
   } catch (error) {
     throw inFile(error, path);
   }
-}
-
-/**
- * Shows an open checkpoint as the model means it: quantized weights as numbers under their logical names, all others as
- * they are. Takes what `safeOpen`, `openCheckpoint`, `openRemote` and `parse` give. Reads headers, the configuration
- * and shapes, no weights; `docs/quantized.md` has the schemes.
- *
- * @throws QuantizationError for a configuration that no tensor can be read by, such as one that is cut short
- * @throws As `tensors` of the source, and for a configuration that is there but cannot be read; `signal.reason`
- *
- * @example
- * ```ts
- * const model = await dequantized(openCheckpoint('quantized'));
- * console.log(model.keys()); // → [ 'norm.weight', 'up_proj.weight' ]
- * console.log(model.getTensor('up_proj.weight').toFloat32().subarray(0, 3)); // → Float32Array(3) [ 0, 0.25, 0.5 ]
- * ```
- */
-export async function dequantized(
-  source: QuantizedSource,
-  options: DequantizeOptions = {},
-): Promise<DequantizedCheckpoint> {
-  return await DequantizedCheckpoint.of(source, options);
 }

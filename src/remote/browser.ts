@@ -1,4 +1,4 @@
-/** `openRemote` and `openRemotePipeline` in browsers. */
+/** `open` and `openPipeline` in browsers. */
 
 import { DEFAULT_HUB_SETTINGS } from '../file/hub/settings.js';
 import type { BlobFolder, ByteSource } from './byte-source.js';
@@ -20,12 +20,6 @@ const BROWSER: RemoteRuntime = {
 
 /**
  * As in Node, but without settings from the environment.
- *
- * @example
- * ```ts
- * const checkpoint = await openRemote(new Blob([new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125])]));
- * console.log(checkpoint.size); // → 0
- * ```
  */
 export async function openRemote(
   source: string | URL | Blob | BlobFolder | ByteSource,
@@ -36,13 +30,6 @@ export async function openRemote(
 
 /**
  * As in Node, but without settings from the environment.
- *
- * @example
- * ```ts
- * const pipeline = await openRemotePipeline('hf://org/pipeline');
- * console.log([...pipeline.models.keys()]); // → [ 'text_encoder', 'unet' ]
- * pipeline.close();
- * ```
  */
 export async function openRemotePipeline(
   source: string | URL,

@@ -24,10 +24,10 @@ import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './re
  *
  * @example
  * ```ts
- * import { open } from 'node:fs/promises';
+ * import { open as openFile } from 'node:fs/promises';
  *
- * const handle = await open('model.safetensors');
- * const checkpoint = await openRemote({
+ * const handle = await openFile('model.safetensors');
+ * const checkpoint = await open({
  *   byteLength: (await handle.stat()).size,
  *   async read(begin, end) {
  *     const { buffer } = await handle.read(new Uint8Array(end - begin), { position: begin });

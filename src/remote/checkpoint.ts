@@ -8,7 +8,7 @@ import {
   requireSignal,
   requireString,
 } from '../errors/arguments.js';
-import { FileChangedError, FileClosedError } from '../errors/errors.js';
+import { FileChangedError, FileClosedError, type SafetensorsError } from '../errors/errors.js';
 import { hintPythonMethods } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
@@ -96,7 +96,7 @@ export interface RemoteCheckpointFacts {
 const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open that there');
 
 /**
- * An open remote checkpoint, made by `openRemote`: one file, or the shards that an index names. Opening fetches the
+ * An open remote checkpoint, made by `open`: one file, or the shards that an index names. Opening fetches the
  * index or the only file's header, which answers `keys`, `has`, `size`, `metadata` and `shards`. All other methods
  * return promises: they fetch the header of a shard on first use, and tensors anew by every call. A tensor owns its
  * memory, which nothing else refers to.
@@ -108,7 +108,7 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  *
  * @example
  * ```ts
- * const checkpoint = await openRemote('https://models.example/my-model/model.safetensors.index.json');
+ * const checkpoint = await open('https://models.example/my-model/model.safetensors.index.json');
  * console.log(checkpoint.size, checkpoint.shards.length); // → 2 2
  * const norm = await checkpoint.getTensor('norm.weight'); // the header of its shard, then its 16 bytes
  * console.log(norm.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
@@ -140,6 +140,31 @@ export class RemoteCheckpoint implements TensorSource {
   /** @internal Takes ownership of the shards. */
   static of(shards: RemoteShards, limits: FetchLimits): RemoteCheckpoint {
     return new RemoteCheckpoint(shards, limits);
+  }
+
+  /** False: methods that read tensors send requests and return promises. */
+  get local(): false {
+    return false;
+  }
+
+  /** The format of the files. */
+  get format(): 'safetensors' {
+    return 'safetensors';
+  }
+
+  /** Only torch checkpoints have a root. */
+  get root(): undefined {
+    return undefined;
+  }
+
+  /** Only torch checkpoints have more than tensors. */
+  async extra(): Promise<null> {
+    return null;
+  }
+
+  /** Tensors that cannot be read: none, since a bad header is an error. */
+  get problems(): readonly SafetensorsError[] {
+    return [];
   }
 
   /** Address of the index or of the only file, without query and fragment; the name of a `File`. */
@@ -194,7 +219,7 @@ export class RemoteCheckpoint implements TensorSource {
    *
    * @example
    * ```ts
-   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const checkpoint = await open('https://models.example/model.safetensors');
    * const [header] = await checkpoint.headers();
    * console.log(header?.file, header?.tensors.length); // → model.safetensors 2
    * console.log(JSON.parse(header?.text ?? '')['norm.weight'].dtype); // → F32
@@ -248,7 +273,7 @@ export class RemoteCheckpoint implements TensorSource {
    *
    * @example
    * ```ts
-   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const checkpoint = await open('https://models.example/model.safetensors');
    * const entries = await checkpoint.tensors();
    * console.log(entries.map(({ name, byteLength }) => `${name} ${byteLength}`));
    * // → [ 'norm.weight 16', 'embed.weight 64' ]
@@ -291,7 +316,7 @@ export class RemoteCheckpoint implements TensorSource {
    *
    * @example
    * ```ts
-   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const checkpoint = await open('https://models.example/model.safetensors');
    * const { dtype, shape } = await checkpoint.info('embed.weight');
    * console.log(dtype, shape); // → BF16 [ 8, 4 ]
    * ```
@@ -310,7 +335,7 @@ export class RemoteCheckpoint implements TensorSource {
    *
    * @example
    * ```ts
-   * const checkpoint = await openRemote('https://models.example/my-model/model.safetensors.index.json');
+   * const checkpoint = await open('https://models.example/my-model/model.safetensors.index.json');
    * const { parameters, dtypes } = await checkpoint.summary();
    * console.log(parameters, dtypes.get('BF16')?.byteLength); // → 36 64
    * ```
@@ -351,7 +376,7 @@ export class RemoteCheckpoint implements TensorSource {
    *
    * @example
    * ```ts
-   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const checkpoint = await open('https://models.example/model.safetensors');
    * const tensors = await checkpoint.readTensors(['norm.weight', 'embed.weight'], {
    *   signal: AbortSignal.timeout(60_000),
    *   onProgress: ({ bytes, totalBytes }) => console.log(`${bytes} of ${totalBytes}`),
@@ -395,7 +420,7 @@ export class RemoteCheckpoint implements TensorSource {
    *
    * @example
    * ```ts
-   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const checkpoint = await open('https://models.example/model.safetensors');
    * const row = await checkpoint.getSlice('embed.weight', 1); // 8 bytes
    * console.log(row.toFloat32()); // → Float32Array(4) [ 1, 1.25, 1.5, 1.75 ]
    * ```
@@ -510,7 +535,7 @@ export class RemoteCheckpoint implements TensorSource {
     this.#shards.source.close();
   }
 
-  /** For `using checkpoint = await openRemote(source)`: as `close()`, at the end of the block. */
+  /** For `using checkpoint = await open(source)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
   }

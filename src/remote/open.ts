@@ -33,7 +33,7 @@ import type { Fetch } from './session.js';
 import { resolveSource, type SourceChoice } from './source.js';
 import type { Digest } from './whole-sums.js';
 
-/** Options of `openRemote`. */
+/** Options of `open`. */
 export interface RemoteOptions extends SourceChoice {
   /**
    * Token that goes to the origin of `source` and to no other, and over plain `http:` only to this machine. In Node

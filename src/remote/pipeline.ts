@@ -37,10 +37,10 @@ import { asSource, sourceSession } from './source.js';
 /** Models opened at a time, each by one request. */
 const MODELS_AT_ONCE = 8;
 
-/** A pipeline in a repository on the Hub, opened by `openRemotePipeline`. */
+/** A pipeline in a repository on the Hub, opened by `openPipeline`. */
 export type RemotePipeline = Pipeline<RemoteCheckpoint>;
 
-/** Options of `openRemotePipeline`. */
+/** Options of `openPipeline`. */
 export interface RemotePipelineOptions extends RemoteOptions, PipelineOptions {}
 
 const REMOTE_PIPELINE_OPTIONS: OptionNames<RemotePipelineOptions> = {

@@ -1,4 +1,4 @@
-/** `safetensors-mmap/remote` in a bundle for browsers, on a page in a real one. */
+/** The package in a bundle for browsers, on a page in a real one. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';

@@ -21,7 +21,7 @@ const RUNTIMES: readonly [Runtime, ...string[]][] = [
 
 /** Prints a tensor of the repository that it is given. */
 const PROGRAM = `
-import { openRemote } from 'safetensors-mmap/remote';
+import { openRemote } from 'safetensors-mmap';
 const checkpoint = await openRemote(process.argv[2]);
 const tensor = await checkpoint.getTensor('embed');
 console.log(JSON.stringify([checkpoint.keys(), tensor.shape, [...tensor.toFloat32()]]));

@@ -12,9 +12,7 @@ import {
   loadCheckpoint,
   loadFile,
   openCheckpoint,
-  openNumpy,
   openRemote,
-  openTorchCheckpoint,
   parse,
   reshard,
   type SafetensorsFile,
@@ -22,11 +20,11 @@ import {
   saveCheckpoint,
   saveFile,
   saveFileSync,
-  scanPickle,
   serialize,
   splitStateDictIntoShards,
   type Tensor,
 } from '../support/api.js';
+import { openNumpy, openTorchCheckpoint, scanPickle } from '../support/internal-openers.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
 const path = join(folder, 'model.safetensors');

@@ -2,15 +2,8 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { fixturePath } from '../foreign/torch/fixtures.js';
-import {
-  createWriter,
-  openCheckpoint,
-  openNumpy,
-  openRemote,
-  openTorchCheckpoint,
-  parse,
-  safeOpen,
-} from '../support/api.js';
+import { createWriter, openCheckpoint, openRemote, parse, safeOpen } from '../support/api.js';
+import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 

@@ -1,6 +1,5 @@
 /** No secret of an address is in a message, whichever function it was given to by mistake. */
 import { expect, it, test } from 'vitest';
-import * as foreign from '../../src/convert.js';
 import { withoutQuery, withoutUsers } from '../../src/errors/urls.js';
 import * as main from '../../src/index.js';
 import { download } from '../support/api.js';
@@ -40,12 +39,10 @@ it.each<[string, () => unknown]>([
   ['reshard to', () => main.reshard(elsewhere, ADDRESS)],
   ['editMetadata', () => main.editMetadata(ADDRESS, { a: 'b' })],
   ['createWriter', () => main.createWriter(ADDRESS, [])],
-  ['openTorchCheckpoint', () => foreign.openTorchCheckpoint(ADDRESS)],
-  ['openNumpy', () => foreign.openNumpy(ADDRESS)],
-  ['scanPickle', () => foreign.scanPickle(ADDRESS)],
-  ['detectFormat', () => foreign.detectFormat(ADDRESS)],
-  ['convert from', () => foreign.convert(ADDRESS, elsewhere)],
-  ['convert to', () => foreign.convert(elsewhere, ADDRESS)],
+  ['open without requests', () => main.open(ADDRESS, { remote: false })],
+  ['scanPickle', () => main.scanPickle(ADDRESS)],
+  ['convert from', () => main.convert(ADDRESS, elsewhere)],
+  ['convert to', () => main.convert(elsewhere, ADDRESS)],
   ['download to', () => download(ADDRESS, ADDRESS)],
 ])('%s', async (_, call) => {
   const error = await (async () => call())().then(

@@ -2,10 +2,12 @@
 import { mapping, opening, reading, verifying } from './reading-operations.mjs';
 import { converting, downloading, editing, resharding, saving } from './writing-operations.mjs';
 
+/** Files of the bundle that the operations of a group load on their first call. */
+const CHUNKS = { open: ['foreign'], convert: ['foreign', 'conversion'], download: ['download'] };
+
 /** Loads a group's own modules, so that processes of other groups start sooner. */
 export async function load(group) {
-  if (group === 'open' || group === 'convert') await import('../../lib/convert.js');
-  if (group === 'download') await import('../../lib/remote.js');
+  for (const name of CHUNKS[group] ?? []) await import(`../../lib/${name}.js`);
 }
 
 /** Those whose target is the folder of a checkpoint. */

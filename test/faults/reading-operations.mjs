@@ -4,10 +4,12 @@ import { join } from 'node:path';
 import {
   loadCheckpoint,
   loadFile,
+  open,
   openCheckpoint,
   openCheckpointAsync,
   safeOpen,
   safeOpenAsync,
+  scanPickle,
   verifyCheckpoint,
 } from '../../lib/index.js';
 import { checkpoint, copied, file, pathIn, SHARD, using } from './material.mjs';
@@ -38,28 +40,25 @@ export const opening = [
       using(await openCheckpointAsync(join(root, 'model')), (opened) => opened.summary()),
   ],
   [
-    'openTorchCheckpoint',
+    'open of torch',
     copied('zip-all-dtypes.pt'),
     async (root) =>
-      using(
-        (await import('../../lib/convert.js')).openTorchCheckpoint(join(root, 'zip-all-dtypes.pt')),
-        (opened) => values(opened.keys().map((name) => [name, opened.getTensor(name)])),
+      using(await open(join(root, 'zip-all-dtypes.pt')), (opened) =>
+        values(opened.keys().map((name) => [name, opened.getTensor(name)])),
       ),
   ],
   [
-    'openNumpy',
+    'open of NumPy',
     copied('np-savez.npz'),
     async (root) =>
-      using(
-        (await import('../../lib/convert.js')).openNumpy(join(root, 'np-savez.npz')),
-        (opened) => values(opened.keys().map((name) => [name, opened.getTensor(name)])),
+      using(await open(join(root, 'np-savez.npz')), (opened) =>
+        values(opened.keys().map((name) => [name, opened.getTensor(name)])),
       ),
   ],
   [
     'scanPickle',
     copied('zip-all-dtypes.pt'),
-    async (root) =>
-      (await import('../../lib/convert.js')).scanPickle(join(root, 'zip-all-dtypes.pt')).verdict,
+    async (root) => (await scanPickle(join(root, 'zip-all-dtypes.pt'))).verdict,
   ],
 ];
 

@@ -4,7 +4,9 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import {
+  convert,
   createWriter,
+  download,
   editMetadata,
   reshard,
   safeOpen,
@@ -35,14 +37,6 @@ import {
   SMALL_SHARD,
   using,
 } from './material.mjs';
-
-async function convert(...args) {
-  return (await import('../../lib/convert.js')).convert(...args);
-}
-
-async function download(...args) {
-  return (await import('../../lib/remote.js')).download(...args);
-}
 
 async function* piecesOf({ data }) {
   const bytes = new Uint8Array(data.buffer);

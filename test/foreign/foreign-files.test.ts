@@ -8,13 +8,12 @@ import {
   loadFile,
   openCheckpoint,
   openCheckpointAsync,
-  openNumpy,
   openRemote,
-  openTorchCheckpoint,
   safeOpen,
   safeOpenAsync,
   verifyCheckpoint,
 } from '../support/api.js';
+import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { storedArchive } from './stored-archive.js';

@@ -1,36 +1,32 @@
 /** Reads a file in every way that this package has for files of other formats. */
-import { SafetensorsError, type Tensor } from 'safetensors-mmap';
-import {
-  openNumpy,
-  openTorchCheckpoint,
-  type ScanReport,
-  scanPickle,
-  type TorchCheckpoint,
-} from 'safetensors-mmap/convert';
+import { open, SafetensorsError, type ScanReport, scanPickle, type Tensor } from 'safetensors-mmap';
 
 /** The result of a reader: a file's tensors, or the error that refused it. */
 export type Outcome<Result> = Result | SafetensorsError;
 
+const TORCH = { formats: ['torch'], remote: false } as const;
+const NUMPY = { formats: ['numpy'], remote: false } as const;
+
 /** Readers by name. A checkpoint's tensors are all of the file. */
 export const READERS = {
-  torch: (path: string) => openTorchCheckpoint(path, { root: [] }),
+  torch: (path: string) => open(path, { ...TORCH, root: [] }),
   placeholders: (path: string) =>
-    openTorchCheckpoint(path, { root: [], unknownGlobals: 'placeholder', storage: 'read' }),
-  numpy: (path: string) => openNumpy(path),
-  opaque: (path: string) => openNumpy(path, { voidDtype: 'BF16', storage: 'read' }),
+    open(path, { ...TORCH, root: [], unknownGlobals: 'placeholder', storage: 'read' }),
+  numpy: (path: string) => open(path, NUMPY),
+  opaque: (path: string) => open(path, { ...NUMPY, voidDtype: 'BF16', storage: 'read' }),
 } as const;
 
 /** Opens, calls `use` with every tensor, closes. Passes on errors that are not this package's. */
-export function readAll(
+export async function readAll(
   reader: keyof typeof READERS,
   path: string,
   use: (name: string, tensor: Tensor) => void,
   leaveOut: (name: string) => void = () => {},
-): SafetensorsError | undefined {
+): Promise<SafetensorsError | undefined> {
   try {
-    const file = READERS[reader](path);
+    const file = await READERS[reader](path);
     try {
-      if ('root' in file) (file as TorchCheckpoint).values();
+      await file.extra();
       JSON.stringify(file);
       for (const [name, tensor] of file) use(name, tensor);
       for (const { tensor } of file.problems) leaveOut(tensor as string);
@@ -51,12 +47,12 @@ export interface Readings {
 }
 
 /** Reads every byte of every tensor, in every way, and scans. */
-export function readEveryWay(path: string): Readings {
+export async function readEveryWay(path: string): Promise<Readings> {
   const errors = new Map<keyof typeof READERS, SafetensorsError | undefined>();
   for (const reader of Object.keys(READERS) as (keyof typeof READERS)[]) {
-    const error = readAll(reader, path, (_, tensor) => tensor.bytes);
+    const error = await readAll(reader, path, (_, tensor) => tensor.bytes);
     errors.set(reader, error);
   }
-  scanPickle(path, { checksums: true });
-  return { errors, report: scanPickle(path) };
+  await scanPickle(path, { checksums: true });
+  return { errors, report: await scanPickle(path) };
 }

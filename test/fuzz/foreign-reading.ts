@@ -13,10 +13,13 @@ export interface ForeignReading {
 }
 
 /** Reads all tensors. */
-export function readForeign(reader: keyof typeof READERS, path: string): ForeignReading {
+export async function readForeign(
+  reader: keyof typeof READERS,
+  path: string,
+): Promise<ForeignReading> {
   const tensors: TensorFact[] = [];
   const leftOut = new Set<string>();
-  const error = readAll(
+  const error = await readAll(
     reader,
     path,
     (name, { dtype, shape, bytes }) => {

@@ -1,13 +1,13 @@
 /** The fuzzer's judgement of scans and finds. */
-import { type ScanReport, scanPickle } from 'safetensors-mmap/convert';
+import { type ScanReport, scanPickle } from 'safetensors-mmap';
 import { describe, expect, it } from 'vitest';
 import { fixturePath } from '../foreign/torch/fixtures.js';
 import { signatureOf } from './finds.js';
 import { Problem } from './target.js';
 import { compareWithScan } from './targets/torch.js';
 
-describe('what a checkpoint that opens has to do with the scan of it', () => {
-  const safe = scanPickle(fixturePath('zip-state-dict.pt'));
+describe('what a checkpoint that opens has to do with the scan of it', async () => {
+  const safe = await scanPickle(fixturePath('zip-state-dict.pt'));
   const compare = (changes: Partial<ScanReport>) => () =>
     compareWithScan(undefined, { ...safe, ...changes });
   const finding = { message: '', position: 0 };

@@ -204,7 +204,7 @@ test.each([
 });
 
 describe('likeness', () => {
-  const opener = ', which safetensors-mmap/convert opens; ';
+  const opener = ', which open() reads; ';
   test.each([
     ['PK\x03\x04', 'zip', true],
     ['\x80\x02', 'pickle', true],

@@ -10,13 +10,12 @@ import { call } from '../cli/call.js';
 import { storedArchive } from '../foreign/stored-archive.js';
 import {
   openCheckpoint,
-  openDduf,
-  openPipeline,
   openRemote,
   VerificationError,
   type VerificationReport,
   verifyCheckpoint,
 } from '../support/api.js';
+import { openDduf, openPipeline } from '../support/internal-openers.js';
 import { writeBelow } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';

@@ -7,15 +7,14 @@ import { FileServer } from '../remote/download/file-server.js';
 import {
   FormatError,
   openCheckpoint,
-  openNumpy,
   openRemote,
-  openTorchCheckpoint,
   safeOpen,
   type VerifiableSource,
   VerificationError,
   verifyCheckpoint,
 } from '../support/api.js';
 import { HubCache } from '../support/hub-cache.js';
+import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
 import {
   type CheckpointDescription,
   filesOf,

@@ -27,9 +27,8 @@ test('the package has a file for each entry, one for its program, and some of sh
     (path) => path.endsWith('.js') && !path.startsWith('browser'),
   );
   const { exports, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  type Target = { default?: string; browser?: Target };
-  const paths = Object.values<Target>(exports).flatMap((target) => [target, target.browser ?? {}]);
-  const entries = paths.flatMap(({ default: path }) =>
+  type Target = { default?: string };
+  const entries = Object.values<Target>(exports).flatMap(({ default: path }) =>
     path === undefined ? [] : [path.replace('./lib/', '')],
   );
   const programs = new Set(Object.values<string>(bin).map((path) => path.replace('./lib/', '')));
@@ -91,16 +90,16 @@ function loadedBy(name: string, loaded = new Set<string>()): Set<string> {
 
 test('an entry loads what reads, and leaves the rest to its first call', () => {
   expect([...loadedBy('index.js')]).toEqual(['index.js', 'core.js']);
-  expect([...loadedBy('convert.js')]).toEqual(['convert.js', 'core.js', 'foreign.js']);
   expect([...loadedBy('cli.js')]).toEqual(['cli.js', 'core.js', 'inspection.js']);
-  expect([...loadedBy('remote.js')]).toEqual(['remote.js', 'core.js', 'remote-core.js']);
+  expect([...loadedBy('inspect.js')]).toEqual(['inspect.js', 'core.js', 'inspection.js']);
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
     sources: readonly string[];
   };
   // The public functions themselves are there, and import their code on the first call.
-  const late =
-    /src\/(?:remote|foreign|write\/(?:checkpoint\/(?!(?:save|reshard)-checkpoint)|convert)|file\/verification)/;
-  expect(sources.filter((path) => late.test(path))).toEqual([]);
+  const late = /src\/(?:remote|foreign|write\/(?:checkpoint|convert)|file\/verification)\//;
+  const functions =
+    /(?:save-checkpoint|reshard-checkpoint|convert-checkpoint|stream-conversion|scan-pickle|download\/download)\.ts$/;
+  expect(sources.filter((path) => late.test(path) && !functions.test(path))).toEqual([]);
   // What `saveFileSync` and `serialize` need is there: they cannot wait for a file.
   expect(sources).toContain('../src/write/save/save.ts');
 });
@@ -113,26 +112,27 @@ test('a program that reads loads no file that writes; what writes comes with the
   expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'writing.js']);
 });
 
-test.each(['remote', 'hub', 'convert', 'inspect', 'quantized'])(
+test.each(['hub', 'inspect', 'browser/hub', 'browser/inspect'])(
   'entries share their classes: %s and the core',
   async (name) => {
+    const index = join(dirname(name), 'index');
     const [core, other] = await Promise.all(
-      ['../../lib/index.js', `../../lib/${name}.js`].map(
+      [`../../lib/${index}.js`, `../../lib/${name}.js`].map(
         async (path) => new Map<string, unknown>(Object.entries((await import(path)) as object)),
       ),
     );
     const shared = [...(core?.keys() ?? [])].filter((key) => other?.has(key));
     expect(shared.filter((key) => key.endsWith('Error')).length).toBeGreaterThan(
-      { hub: 2, quantized: 1, inspect: 0 }[name] ?? 4,
+      name.endsWith('hub') ? 2 : 0,
     );
     for (const key of shared) expect(other?.get(key), key).toBe(core?.get(key));
   },
 );
 
-test.each(['remote', 'hub', 'inspect', 'quantized'])(
+test.each(['index', 'hub', 'inspect'])(
   'the bundle of %s for browsers has nothing of Node',
   (name) => {
-    const [, ...chunks] = modulesOf(join(root, `lib/${name}-browser.js`)).map((path) => {
+    const [, ...chunks] = modulesOf(join(root, `lib/browser/${name}.js`)).map((path) => {
       const text = readFileSync(path, 'utf8');
       expect(text.match(/["']node:|\bprocess\.|\brequire\s*\(/g), path).toBeNull();
       return path;
@@ -166,18 +166,16 @@ test('importing loads no builtin that only writing needs', async () => {
 });
 
 test('entries for browsers share their classes, and read quantized weights together', async () => {
-  const remote = await import('../../lib/remote-browser.js');
-  const hub = await import('../../lib/hub-browser.js');
-  expect(remote.RemoteError).toBe(hub.RemoteError);
-  const { openRemote } = remote;
-  const { dequantized } = await import('../../lib/quantized-browser.js');
+  const { dequantize, open, RemoteError } = await import('../../lib/browser/index.js');
+  const hub = await import('../../lib/browser/hub.js');
+  expect(RemoteError).toBe(hub.RemoteError);
   const { serialize } = await import('../../lib/index.js');
   const bytes = serialize({
     'm.weight': { dtype: 'F8_E4M3', shape: [2, 2], data: Uint8Array.of(56, 64, 68, 72) },
     'm.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(0.5) },
     norm: { dtype: 'BF16', shape: [1], data: Uint16Array.of(0x3f80) },
   });
-  const model = await dequantized(await openRemote(new Blob([bytes])));
+  const model = await dequantize(await open(new Blob([bytes])));
   const values = await model.getTensor('m.weight').toFloat32Async();
   expect([...values]).toEqual([0.5, 1, 1.5, 2]);
   expect(await model.getTensor('norm').cast('F16')).toEqual(Uint16Array.of(0x3c00));

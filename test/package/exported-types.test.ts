@@ -19,12 +19,7 @@ const entries = Object.values(exports).flatMap(({ types, browser }) =>
   [types, browser?.types].filter((path) => path !== undefined).map((path) => path.slice(2)),
 );
 
-/**
- * A page, and programs, can keep so many names in view. Those of quantized tensors and of what is in a checkpoint have
- * a few of their own; those of `./hub` are the names of `@huggingface/hub`. Pipelines are the last three, in a folder,
- * a repository and an archive: `openCheckpoint` and
- * `openRemote` give one model.
- */
+/** A page, and programs, can keep so many names in view. Those of `./hub` are the names of `@huggingface/hub`. */
 const MAXIMUM_NAMES = 40;
 
 const program = ts.createProgram(
@@ -73,7 +68,7 @@ test.each(entries)('%s exports the types that its names mention', (path) => {
   const file = program.getSourceFile(root + path) as ts.SourceFile;
   const module = checker.getSymbolAtLocation(file) as ts.Symbol;
   const exported = checker.getExportsOfModule(module).map(meant);
-  expect(exported.length).toBeGreaterThan(/hub|inspect|quantized/.test(path) ? 25 : 50);
+  expect(exported.length).toBeGreaterThan(/hub/.test(path) ? 25 : 50);
   const missing = exported.flatMap((symbol) =>
     declarationsOf(symbol)
       .flatMap(mentionedIn)
@@ -106,7 +101,7 @@ function isTypeOnly({ declarations = [] }: ts.Symbol): boolean {
 }
 
 test(`all entries but those for looking at tensors have together at most ${MAXIMUM_NAMES} names at run time`, async () => {
-  const others = entries.filter((path) => !/quantized|inspect|hub/.test(path));
+  const others = entries.filter((path) => !/inspect|hub/.test(path));
   const names = await Promise.all(others.map(namesOf));
   expect(new Set(names.flat()).size).toBeLessThanOrEqual(MAXIMUM_NAMES);
 });

@@ -91,12 +91,10 @@ describe('the tarball', () => {
       ),
       'lib/viewer/index.html',
       'lib/safetensors-mmap.1',
-      ...['index', 'remote', 'hub', 'convert', 'quantized'].map((name) => `lib/${name}.js`),
-      'lib/remote-browser.js',
-      'lib/hub-browser.js',
-      'lib/inspect-browser.js',
-      'lib/quantized-browser.js',
-      ...readdirSync(join(folder, 'copy/lib/browser')).map((name) => `lib/browser/${name}`),
+      ...['index', 'hub'].map((name) => `lib/${name}.js`),
+      ...readdirSync(join(folder, 'copy/lib/browser'))
+        .filter((name) => name.endsWith('.js'))
+        .map((name) => `lib/browser/${name}`),
       // The other pictures of the viewer are not packed.
       ...filesBelow('docs').filter(
         (path) => !/^docs\/(?:formats\.md|internals\/|viewer\/)/.test(path),
@@ -247,9 +245,7 @@ describe('installed without network, compiler and Python', () => {
 
   // So that a program may import one of them alone; test/deploy compiles such programs.
   it('brings the types of Node with every entry for Node', () => {
-    const types = ['index', 'remote', 'convert'].map((name) =>
-      join(folder, `copy/lib/${name}.d.ts`),
-    );
+    const types = ['index', 'inspect', 'hub'].map((name) => join(folder, `copy/lib/${name}.d.ts`));
     for (const path of types) {
       expect(ts.preProcessFile(readFileSync(path, 'utf8')).typeReferenceDirectives).toEqual([
         expect.objectContaining({ fileName: 'node' }),

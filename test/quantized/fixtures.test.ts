@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type DequantizedCheckpoint, dequantized } from '../../src/quantized/dequantized.js';
 import {
+  type DequantizedCheckpoint,
+  dequantized,
   fromFloat32,
   loadFile,
   openCheckpoint,

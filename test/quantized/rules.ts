@@ -2,7 +2,7 @@
  * The rules of every scheme, written once more: one value at a time, from the bits of the stored tensors. Slow, and
  * without a line of the library's.
  */
-import type { LogicalInfo } from 'safetensors-mmap/quantized';
+import type { LogicalInfo } from 'safetensors-mmap';
 
 /** A stored tensor. */
 export interface RuleTensor {

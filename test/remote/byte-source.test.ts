@@ -51,7 +51,6 @@ describe('openRemote', () => {
   it.each([
     [undefined],
     [null],
-    [BYTES],
     [{ byteLength: 3 }],
     [{ byteLength: -1, read() {} }],
     [{ byteLength: 1.5, read() {} }],

@@ -1,69 +1,48 @@
-/** The entries for Node and for browsers have the same names, except those that need Node. */
+/** The functions for Node and for browsers have the same names; those that need files name the remedy. */
 import { expect, it } from 'vitest';
-import * as hub from '../../src/hub.js';
-import * as hubBrowser from '../../src/hub-browser.js';
-import * as node from '../../src/remote.js';
-import * as browser from '../../src/remote-browser.js';
-import { textOf } from '../support/source-tree.js';
+import * as node from '../../src/runtime.js';
+import * as browser from '../../src/runtime-browser.js';
 
-/** Names that only the entry for Node has. */
-const CALLS = ['SelectionError', 'download'];
-const TYPES = [
-  'SelectionReport',
-  'CastTarget',
-  'ConfigMismatch',
-  'DownloadOptions',
-  'DownloadPlan',
-  'DownloadResult',
-  'DownloadedFile',
-  'DryRun',
-  'DryRunResult',
-  'LockOptions',
-  'OverwriteOptions',
-  'ReplacedFile',
-  'PlannedDownload',
-  'PlannedFile',
-  'RequestEvent',
-  'SelectableInfo',
-  'SelectedAs',
-  'SelectionOptions',
-  'SummedStreamOptions',
-  'TensorChoice',
-  'WritePlan',
+/** Functions that work in browsers, at least with some sources. */
+const PORTABLE = [
+  'open',
+  'openPipeline',
+  'parseSafetensorsMetadata',
+  'serialize',
+  'serializeStream',
 ];
 
-/** Names that a module exports, types too. */
-function namesIn(path: string): string[] {
-  const lists = textOf(path).matchAll(/^export (?:type )?\{([^}]*)\}/gm);
-  return [...lists]
-    .flatMap(([, list = '']) => list.split(','))
-    .map((name) => name.replace(/^\s*(?:type )?/, '').trim())
-    .filter(Boolean)
-    .sort();
-}
+const names = Object.keys(browser).sort() as (keyof typeof browser)[];
 
-it('the entries agree', () => {
-  const names = namesIn('src/remote.ts');
-  expect(names.length).toBeGreaterThan(60);
-  expect(names.filter((name) => !CALLS.includes(name) && !TYPES.includes(name))).toEqual(
-    namesIn('src/remote-browser.ts'),
-  );
-  expect(names).toEqual(expect.arrayContaining([...CALLS, ...TYPES]));
+it('have the same names', () => {
+  expect(names).toEqual(Object.keys(node).sort());
 });
 
-it('what can be called agrees, and is in the lists', () => {
-  const names = Object.keys(node).sort();
-  expect(names.filter((name) => !CALLS.includes(name))).toEqual(Object.keys(browser).sort());
-  expect(namesIn('src/remote.ts')).toEqual(expect.arrayContaining(names));
+const NEEDS_NODE = {
+  code: 'SAFETENSORS_NEEDS_NODE',
+  message: expect.stringMatching(/"browser" condition .*customExportConditions/),
+};
+
+it.each(names.filter((name) => !PORTABLE.includes(name)))('%s needs Node', async (name) => {
+  const call = async (): Promise<unknown> => await (browser[name] as () => unknown)();
+  await expect(call()).rejects.toMatchObject(NEEDS_NODE);
+  // The promise of an asynchronous function rejects, and nothing throws where it is called.
+  const isAsync = node[name].constructor.name === 'AsyncFunction';
+  const isPromise = (): boolean => {
+    const result = (browser[name] as () => unknown)();
+    if (result instanceof Promise) result.catch(() => {});
+    return result instanceof Promise;
+  };
+  if (isAsync) expect(isPromise()).toBe(true);
+  else expect(isPromise).toThrow(expect.objectContaining(NEEDS_NODE));
 });
 
-it('the entries of hub agree', () => {
-  expect(namesIn('src/hub.ts').length).toBeGreaterThan(30);
-  expect(namesIn('src/hub.ts')).toEqual(namesIn('src/hub-browser.ts'));
-  expect(Object.keys(hub).sort()).toEqual(Object.keys(hubBrowser).sort());
-});
-
-it('the entries of quantized tensors agree', () => {
-  expect(namesIn('src/quantized.ts').length).toBeGreaterThan(30);
-  expect(namesIn('src/quantized.ts')).toEqual(namesIn('src/quantized-browser.ts'));
+it('local sources need Node, others do not', async () => {
+  await expect(browser.open('model.safetensors')).rejects.toMatchObject(NEEDS_NODE);
+  await expect(browser.open(new Uint8Array(8))).rejects.toMatchObject(NEEDS_NODE);
+  await expect(browser.openPipeline('my-pipeline')).rejects.toMatchObject(NEEDS_NODE);
+  const empty = new Blob([new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125])]);
+  expect((await browser.open(empty)).size).toBe(0);
+  const options = { root: [] };
+  await expect(browser.open(empty, options)).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
 });

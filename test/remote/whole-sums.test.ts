@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { hashOnThread } from '../../src/file/verification/hash-thread.js';
 import { nodeDigest } from '../../src/remote/node/digest.js';
 import { webDigest } from '../../src/remote/whole-sums.js';
-import * as browser from '../../src/remote-browser.js';
+import * as browser from '../../src/runtime-browser.js';
 import { openRemote } from '../support/api.js';
 import { type Entry, fileBytes } from '../support/make-file.js';
 
@@ -33,7 +33,7 @@ function blob(sums: string, isDamaged = false): Blob {
 
 describe.each([
   ['Node', openRemote],
-  ['browsers', browser.openRemote],
+  ['browsers', browser.open as typeof openRemote],
 ] as const)('openRemote of %s', (_, open) => {
   it('reads tensors whose bytes have their sums', async () => {
     using checkpoint = await open(blob(SUMS));
@@ -79,12 +79,12 @@ describe.each([
     expect((await checkpoint.getSlice('short', 0)).bytes).toEqual(Uint8Array.of(1));
   });
 
-  it('compares nothing with checksums: false, and takes booleans alone', async () => {
+  it('compares nothing with verify: false, and takes booleans alone', async () => {
     for (const source of [blob(SUMS, true), blob('x')]) {
-      using checkpoint = await open(source, { checksums: false });
+      using checkpoint = await open(source, { verify: false });
       expect((await checkpoint.readTensors()).size).toBe(3);
     }
-    const wrong = { checksums: 1 as unknown as boolean };
+    const wrong = { verify: 1 as unknown as boolean };
     await expect(open(blob(SUMS), wrong)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
   });
 });

@@ -11,7 +11,7 @@ import { publicNames } from '../support/examples.js';
 import { filesBelow, root } from '../support/source-tree.js';
 
 const html = join(root, 'site/build/html');
-const ENTRIES = ['index', 'remote', 'convert', 'hub', 'quantized', 'inspect'];
+const ENTRIES = ['index', 'inspect', 'hub'];
 
 let output = '';
 let files = new Set<string>();

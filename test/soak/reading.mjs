@@ -2,8 +2,15 @@
 import assert from 'node:assert';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parse, safeOpen, safeOpenAsync, saveFile, serialize } from 'safetensors-mmap';
-import { download, openRemote } from 'safetensors-mmap/remote';
+import {
+  download,
+  open,
+  parse,
+  safeOpen,
+  safeOpenAsync,
+  saveFile,
+  serialize,
+} from 'safetensors-mmap';
 import { aborted, mayFail, mustFail } from './expectations.mjs';
 import { cutFile, putFile } from './files.mjs';
 import {
@@ -189,7 +196,7 @@ async function fetchTensors(lane) {
   await aborted(
     lane.random.from(1, 10, 60_000, 60_000),
     async (signal) => {
-      const checkpoint = await openRemote(lane.url(name), { signal });
+      const checkpoint = await open(lane.url(name), { signal });
       const { version, rows } = identityOf(checkpoint);
       const row = lane.random.below(rows);
       const slice = await checkpoint.getSlice('embed.weight', row, { signal });

@@ -2,16 +2,18 @@
 import assert from 'node:assert';
 import { join } from 'node:path';
 import {
+  convert,
   createWriter,
   editMetadata,
+  open,
   openCheckpoint,
   openCheckpointAsync,
   reshard,
   saveCheckpoint,
   saveFile,
   saveFileSync,
+  scanPickle,
 } from 'safetensors-mmap';
-import { convert, openTorchCheckpoint, scanPickle } from 'safetensors-mmap/convert';
 import { aborted, mayFail, mustFail } from './expectations.mjs';
 import { namesIn, putFile } from './files.mjs';
 import { checkTensors, identityOf, makeMetadata, makeTensors, NAMES } from './models.mjs';
@@ -160,10 +162,10 @@ async function convertTorch(lane) {
     await checkTensors(file, { version, rows });
     letGo(lane, file);
   }
-  // The functions for files of torch are synchronous.
+  // Files of torch are parsed on the calling thread.
   if (lane.isMain) return;
-  assert.strictEqual(scanPickle(source).verdict, 'safe');
-  const opened = openTorchCheckpoint(source);
+  assert.strictEqual((await scanPickle(source)).verdict, 'safe');
+  const opened = await open(source);
   await checkTensors(opened, { version, rows });
   if (lane.random.chance(0.6)) opened.close({ detach: lane.random.chance(0.5) });
 }
@@ -171,7 +173,7 @@ async function convertTorch(lane) {
 async function refuseHostile(lane) {
   const source = join(lane.folder, 'hostile.pt');
   await putFile(source, hostileTorchFile());
-  if (!lane.isMain) assert.strictEqual(scanPickle(source).verdict, 'suspicious');
+  if (!lane.isMain) assert.strictEqual((await scanPickle(source)).verdict, 'suspicious');
   const target = join(lane.folder, 'never.safetensors');
   await mustFail(['SAFETENSORS_FORBIDDEN_GLOBAL'], () => convert(source, target));
   await mustFail(['ENOENT'], () => openAnyhow(lane, target));

@@ -103,12 +103,18 @@ export function publicNames(entry = 'index'): Map<string, string> {
   for (const statement of parse(`src/${entry}.ts`).statements) {
     if (!ts.isExportDeclaration(statement) || !statement.moduleSpecifier) continue;
     const { text } = statement.moduleSpecifier as ts.StringLiteral;
+    const own = OWN_MODULES.find((name) => text === `#${name}` || text === `./${name}.js`);
+    const from = own === undefined ? undefined : publicNames(own);
     const path = posix.join('src', text).replace(/\.js$/, '.ts');
-    const { elements } = statement.exportClause as ts.NamedExports;
-    for (const { name } of elements) names.set(name.text, path);
+    const listed = statement.exportClause as ts.NamedExports | undefined;
+    const exported = listed?.elements.map(({ name }) => name.text) ?? from?.keys() ?? [];
+    for (const name of exported) names.set(name, from?.get(name) ?? path);
   }
   return names;
 }
+
+/** Modules beside the entries that re-export for them. */
+const OWN_MODULES = ['runtime', 'types'];
 
 /** The example of a docstring as a program, which imports what it uses, of the core where that has it. */
 export function withImport(example: Example): Example {
@@ -116,10 +122,7 @@ export function withImport(example: Example): Example {
   const imported = new Set<string>();
   const imports = [
     ['index', 'safetensors-mmap'],
-    ['remote', 'safetensors-mmap/remote'],
     ['hub', 'safetensors-mmap/hub'],
-    ['convert', 'safetensors-mmap/convert'],
-    ['quantized', 'safetensors-mmap/quantized'],
     ['inspect', 'safetensors-mmap/inspect'],
   ].map(([entry, module]) => {
     const names = [...publicNames(entry).keys()].filter(

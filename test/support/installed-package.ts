@@ -106,7 +106,7 @@ export function install(folder: string, name: string, tarball: string): string {
   return project;
 }
 
-/** The specifiers of the package's entries: `safetensors-mmap`, `safetensors-mmap/remote`, … */
+/** The specifiers of the package's entries: `safetensors-mmap`, `safetensors-mmap/inspect`, … */
 export function entrySpecifiers(): string[] {
   const { name, exports } = JSON.parse(textOf('package.json'));
   return Object.keys(exports)

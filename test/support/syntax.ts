@@ -57,6 +57,10 @@ function findImports(path: string): Import[] {
 function typeNamesOf(node: ts.ImportDeclaration | ts.ExportDeclaration): string[] | null {
   const clause = ts.isImportDeclaration(node) ? node.importClause : node;
   const named = ts.isImportDeclaration(node) ? node.importClause?.namedBindings : node.exportClause;
+  // `export type * from`
+  if (ts.isExportDeclaration(node) && node.isTypeOnly && named === undefined) return [];
+  const isNamespace = named !== undefined && ts.isNamespaceImport(named);
+  if (isNamespace && ts.isImportDeclaration(node) && node.importClause?.isTypeOnly) return [];
   if (clause === undefined || named === undefined) return null;
   if (!ts.isNamedImports(named) && !ts.isNamedExports(named)) return null;
   const isTypeOnly = ts.isImportClause(clause)

@@ -1,6 +1,6 @@
 /** Elements as the bits they are stored as: sign, exponent and fraction apart. */
 
-import type { Dtype, Tensor } from 'safetensors-mmap/remote';
+import type { Dtype, Tensor } from 'safetensors-mmap';
 
 /** Lengths of the fields of an element, the highest bits first; of others the groups are bytes. */
 const FIELDS: Partial<Record<Dtype, readonly number[]>> = {

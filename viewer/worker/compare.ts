@@ -1,7 +1,7 @@
 /** What differs between two models: their tensors by name, and the values of those that both have. */
 
+import type { LogicalTensor } from 'safetensors-mmap';
 import { compareTensors, type SliceableTensor, type ValuedTensor } from 'safetensors-mmap/inspect';
-import type { LogicalTensor } from 'safetensors-mmap/quantized';
 import type { TensorList } from './facts.js';
 import { forEachAt, seldom } from './layers.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';

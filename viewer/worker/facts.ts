@@ -1,13 +1,17 @@
 /** Facts of an open source for the page: what the overview shows, and the list of tensors in columns. */
 
+import type {
+  DequantizedCheckpoint,
+  RemoteCheckpoint,
+  ShardHeader,
+  TensorEntry,
+} from 'safetensors-mmap';
 import {
   checkModelspec,
   lackingDtypes,
   type ModelspecProblem,
   thumbnailOf,
 } from 'safetensors-mmap/inspect';
-import type { DequantizedCheckpoint } from 'safetensors-mmap/quantized';
-import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap/remote';
 
 /** Tensors in columns: 100 000 objects would take the page half a second to receive. */
 export interface TensorList {

@@ -1,12 +1,13 @@
 /** Opens what people drop, choose or type, and keeps it open under a number. */
 
-import { type DequantizedCheckpoint, dequantized } from 'safetensors-mmap/quantized';
 import {
-  openRemote,
+  type DequantizedCheckpoint,
+  dequantize,
+  type OpenSourceOptions,
+  open,
   type RemoteCheckpoint,
-  type RemoteOptions,
   type TensorEntry,
-} from 'safetensors-mmap/remote';
+} from 'safetensors-mmap';
 import type { SourceId } from '../protocol.js';
 import { listOf, type Overview, overviewOf, type TensorList } from './facts.js';
 
@@ -36,10 +37,11 @@ export interface Source {
 const sources = new Map<SourceId, Source>();
 let lastId = 0;
 
-async function openPlace(place: Place, options: RemoteOptions): Promise<RemoteCheckpoint> {
-  if (place.kind === 'files') return await openRemote(place.files, options);
+async function openPlace(place: Place, options: OpenSourceOptions): Promise<RemoteCheckpoint> {
+  if (place.kind === 'files') return await open(place.files, options);
   const { url, headers } = place;
-  return await openRemote(url, headers === undefined ? options : { ...options, headers });
+  // A text without a scheme would be a path, which a page has none of.
+  return (await open(url, { ...options, headers })) as RemoteCheckpoint;
 }
 
 /** What is wrong with index and shards. */
@@ -67,7 +69,7 @@ export async function openSource(
   try {
     // Headers and configuration are fetched once, whoever asks first.
     const [model, headers, entries, summary, problems] = await Promise.all([
-      dequantized(checkpoint, { signal }),
+      dequantize(checkpoint, { signal }),
       checkpoint.headers({ signal }),
       checkpoint.tensors({ signal }),
       checkpoint.summary({ signal }),

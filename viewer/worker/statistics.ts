@@ -1,5 +1,6 @@
 /** Statistics of a tensor: of all its values, or of a sample. */
 
+import type { Dtype, LogicalTensor } from 'safetensors-mmap';
 import {
   type Histogram,
   histogramOf,
@@ -8,8 +9,6 @@ import {
   tensorValues,
   type ValuedTensor,
 } from 'safetensors-mmap/inspect';
-import type { LogicalTensor } from 'safetensors-mmap/quantized';
-import type { Dtype } from 'safetensors-mmap/remote';
 import type { Axis } from '../selection.js';
 import { RowNorms } from './norms.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';

@@ -1,8 +1,7 @@
 /** The values of a tensor of a source, whatever it is stored as. */
 
+import type { Dtype, LogicalTensor, Tensor, TensorEntry } from 'safetensors-mmap';
 import { valueTexts } from 'safetensors-mmap/inspect';
-import type { LogicalTensor } from 'safetensors-mmap/quantized';
-import type { Dtype, Tensor, TensorEntry } from 'safetensors-mmap/remote';
 import { type Axis, type PartIndex, partIndices } from '../selection.js';
 import { bitTexts, packedCodes } from './bits.js';
 import type { Source } from './sources.js';

@@ -1,5 +1,6 @@
 /** `convert`: torch checkpoints and NumPy arrays to safetensors, also on the standard output. */
 
+import { convertStream } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
@@ -44,7 +45,6 @@ async function convertToOutput(
   if (stdout.isTerminal && !isDry) {
     throw new UsageError('expected the standard output to be a file or a pipe, found a terminal');
   }
-  const { convertStream } = await import('../../convert.js');
   const reporting = isDry ? context : { ...context, stdout: stderr };
   const target = { source, target: STANDARD_OUTPUT, label: 'converting' };
   await write(

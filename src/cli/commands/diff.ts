@@ -1,6 +1,6 @@
 /** `diff`: the differences of two files or checkpoints. */
 
-import type { TensorEntry } from '../../index.js';
+import type { DequantizedCheckpoint, TensorEntry } from '../../index.js';
 import { groupedText, plural } from '../../inspect/number-texts.js';
 import {
   type ComparedFacts,
@@ -10,7 +10,6 @@ import {
   type NamedFacts,
 } from '../../inspect/values/checkpoint-difference.js';
 import type { TensorDifference } from '../../inspect.js';
-import type { DequantizedCheckpoint } from '../../quantized.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';

@@ -2,9 +2,8 @@
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { ReplacedFile } from '../../index.js';
+import { type DownloadOptions, download, type ReplacedFile } from '../../index.js';
 import { bytesText, plural } from '../../inspect/number-texts.js';
-import type { DownloadOptions } from '../../remote.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -161,18 +160,17 @@ export const downloadCommand: Command = {
     const { signal, stderr } = context;
     const maxShardSize = shardSizeOf(options);
     const dryRun = isDryRun(options);
-    const remote = await import('../../remote.js');
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
     const chosen = { ...patternsOf(options), ...repositoryChoice(options), maxShardSize };
     const choices = { ...chosen, signal, onProgress, dryRun, overwrite: isForced(options) };
     await requireCast(context, options, source, () =>
       selecting(options, (selection) =>
-        remote.download(source, target, { ...selection, ...choices, dryRun: true }),
+        download(source, target, { ...selection, ...choices, dryRun: true }),
       ),
     );
     const downloaded = await selecting(options, (selection) =>
-      remote.download(source, target, { ...selection, ...choices }),
+      download(source, target, { ...selection, ...choices }),
     )
       .catch((error: unknown) => {
         throw signal.aborted ? interruptedDownload(target) : error;

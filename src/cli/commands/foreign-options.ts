@@ -1,6 +1,6 @@
 /** The options of commands that open files of torch and NumPy. */
 
-import type { RootKeys, VoidDtype } from '../../convert.js';
+import type { RootKeys, VoidDtype } from '../../index.js';
 import type { ForeignChoices } from '../sources/open-source.js';
 import { type CommandOptions, type OptionValues, requireChoice, UsageError } from './command.js';
 
@@ -40,7 +40,7 @@ export function foreignChoices({
   };
 }
 
-/** Reads a JSON array of keys; leaves any other text to `openTorchCheckpoint`. */
+/** Reads a JSON array of keys; leaves any other text to `open`. */
 function rootOf(text: string): string | RootKeys {
   if (!text.startsWith('[')) return text;
   try {

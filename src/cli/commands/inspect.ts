@@ -2,11 +2,10 @@
 
 import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
 import { isOfFile } from '../../file/shards/verification-error.js';
-import { SafetensorsError } from '../../index.js';
+import { SafetensorsError, type SourceChoice } from '../../index.js';
 import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';
 import { type TreeNode, treeOf } from '../../inspect.js';
-import type { SourceChoice } from '../../remote.js';
 import { bar } from '../output/bar.js';
 import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';

@@ -51,17 +51,17 @@ const ADVICE: readonly Advice[] = [
     elsewhere: 'the file system cannot sync files: write to another one',
   },
   { said: ", or open the file with { storage: 'read' }", elsewhere: '' },
-  { said: 'which safetensors-mmap/convert opens', elsewhere: 'which `convert` converts' },
+  { said: 'which open() reads', elsewhere: 'which `convert` converts' },
   {
-    said: 'but files that safetensors-mmap/convert opens by their paths',
+    said: 'but files that open() reads by their paths',
     elsewhere: 'but files that `convert` takes by their paths',
   },
   {
-    said: 'openTorchCheckpoint of safetensors-mmap/convert opens its index',
+    said: 'open() reads its index',
     elsewhere: '`convert` takes its index',
   },
   {
-    said: '; openRemote of safetensors-mmap/remote reads remote files',
+    said: '; open() reads remote files',
     elsewhere: '; `download` fetches remote files',
   },
   { said: ', which openCheckpoint opens', elsewhere: '' },

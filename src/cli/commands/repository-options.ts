@@ -1,6 +1,6 @@
 /** The options of commands that take a folder, or a repository on the Hub or in its cache. */
 
-import type { SourceChoice } from '../../remote.js';
+import type { SourceChoice } from '../../index.js';
 import type { CommandOptions, OptionValues } from './command.js';
 
 export const REPOSITORY: CommandOptions = {

@@ -1,6 +1,6 @@
 /** `scan`: the code that a file with pickles would run. */
 
-import type { ScanReport } from '../../convert.js';
+import { type ScanReport, scanPickle } from '../../index.js';
 import { groupedText, plural } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
@@ -74,8 +74,7 @@ export const scanCommand: Command = {
   async run(context, [source = ''], options) {
     if (isRemote(source))
       throw new UsageError('expected a local file: download it first, which runs nothing');
-    const { scanPickle } = await import('../../convert.js');
-    const report = scanPickle(localPath(source));
+    const report = await scanPickle(localPath(source));
     const advice = report.advice && inWordsOf({}, report.advice);
     const result: ScanResult = { source, ...report, ...(advice === undefined ? {} : { advice }) };
     printResult(context, options, result, scanLines);

@@ -3,6 +3,8 @@
 import { elementCountOf } from '../../header/tensor-spec.js';
 import {
   DTYPES,
+  type LogicalInfo,
+  type LogicalTensor,
   type SliceIndices,
   type Tensor,
   TensorNotFoundError,
@@ -20,7 +22,6 @@ import {
   type ValueWindows,
   valueTexts,
 } from '../../inspect.js';
-import type { LogicalInfo, LogicalTensor } from '../../quantized.js';
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
 import { progressOn } from '../output/progress.js';

@@ -1,13 +1,12 @@
 /** Shared by commands that write checkpoints: options, plans and reports. */
 
-import type {
-  ConversionOptions,
-  ConversionPlan,
-  ConvertedCheckpoint,
-  DryRun,
-} from '../../convert.js';
 import {
   type ConfigMismatch,
+  type ConversionOptions,
+  type ConversionPlan,
+  type ConvertedCheckpoint,
+  convert,
+  type DryRun,
   type PlannedFile,
   type ReplacedFile,
   splitStateDictIntoShards,
@@ -134,7 +133,6 @@ export async function convertLocal(
   target: string,
   choices: ConversionOptions & DryRun,
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
-  const { convert } = await import('../../convert.js');
   return await convert(source, target, choices);
 }
 

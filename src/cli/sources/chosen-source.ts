@@ -1,10 +1,10 @@
 /** What `--variant` and `--revision` choose at a local source, as a path that the library's writers take. */
 
 import { basename } from 'node:path';
+import { openPipeline } from '../../file/checkpoint/open-pipeline.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
-import { openCheckpoint, openPipeline } from '../../index.js';
-import type { SourceChoice } from '../../remote.js';
+import { openCheckpoint, type SourceChoice } from '../../index.js';
 import { isOfPipeline } from './open-source.js';
 
 /** A local source to be written anew. */

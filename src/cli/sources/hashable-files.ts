@@ -15,12 +15,12 @@ import { SUMS_KEY } from '../../header/tensor-sums.js';
 import {
   type Checkpoint,
   DTYPES,
+  type RemoteCheckpoint,
   type ShardHeader,
   type TensorEntry,
   VerificationError,
 } from '../../index.js';
 import { boxesOf } from '../../inspect/values/boxes.js';
-import type { RemoteCheckpoint } from '../../remote.js';
 import { merge, type Part } from '../../work/byte-ranges.js';
 
 /** Bytes of one fetch, by several requests; the next fetch runs while these bytes are used. */

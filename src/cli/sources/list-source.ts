@@ -7,10 +7,10 @@ import type {
   Checkpoint,
   CheckpointSummary,
   FormatError,
+  RemoteCheckpoint,
   ShardHeader,
   TensorEntry,
 } from '../../index.js';
-import type { RemoteCheckpoint } from '../../remote.js';
 import {
   countByDtype,
   type ListedTensor,

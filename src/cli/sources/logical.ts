@@ -1,10 +1,15 @@
 /** A source as its model means it: logical weights in place of codes, scales and zero points. */
 
 import { elementCountOf } from '../../header/tensor-spec.js';
-import type { SliceIndices } from '../../index.js';
+import {
+  type DequantizedCheckpoint,
+  dequantize,
+  type LogicalInfo,
+  type LogicalTensor,
+  type SliceIndices,
+} from '../../index.js';
 import { isMarker, MARKERS_KEY } from '../../quantized/plan/markers.js';
 import { mayBeQuantized } from '../../quantized/plan/plan.js';
-import type { DequantizedCheckpoint, LogicalInfo, LogicalTensor } from '../../quantized.js';
 import type { FoundTensor } from './get-tensor.js';
 import type { Component, OpenedSource } from './open-source.js';
 
@@ -38,8 +43,7 @@ export async function logicalModel(
 ): Promise<DequantizedCheckpoint | null> {
   if (opened.kind !== 'local' && opened.kind !== 'remote') return null;
   if (!mayBeQuantized(tensors)) return null;
-  const { dequantized } = await import('../../quantized.js');
-  const model = await dequantized(opened.checkpoint, { signal });
+  const model = await dequantize(opened.checkpoint, { signal });
   const isAny = model.keys().some((name) => model.info(name).scheme !== null);
   const isDeclared = (): boolean =>
     model.method !== null ||

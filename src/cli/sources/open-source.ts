@@ -3,27 +3,27 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { OpenDdufOptions, OpenNumpyOptions, OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { openForInspection as openLocalForInspection } from '../../file/checkpoint/open.js';
+import { openPipeline } from '../../file/checkpoint/open-pipeline.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
 import { isOfFile } from '../../file/shards/verification-error.js';
+import type { OpenDdufOptions } from '../../foreign/dduf/open.js';
+import type { OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
+import type { OpenTorchOptions } from '../../foreign/torch/open.js';
 import {
   type Checkpoint,
   FormatError,
   openCheckpoint,
-  openPipeline,
   type Pipeline,
+  type RemoteCheckpoint,
+  type RemotePipeline,
   SafetensorsError,
+  type SourceChoice,
 } from '../../index.js';
-import type {
-  RemoteCheckpoint,
-  RemoteOptions,
-  RemotePipeline,
-  SourceChoice,
-} from '../../remote.js';
+import type { RemoteOptions } from '../../remote/open.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 import { requireUsed } from '../../write/convert/used-options.js';
 
@@ -102,7 +102,7 @@ interface OpeningOptions {
  * Opens a source. The caller chooses the storage: mapped or read; with `toVerify` models of a pipeline that cannot be
  * opened are left out.
  *
- * @throws Whatever `openCheckpoint`, `openRemote`, `openTorchCheckpoint` and `openNumpy` throw
+ * @throws Whatever `openCheckpoint`, `open`, `open` throw
  */
 export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
   const { signal, storage, foreign = {}, toVerify, choice = {}, checksums } = options;
@@ -131,7 +131,7 @@ export async function openSource(source: string, options: OpeningOptions): Promi
  * Opens a file or an index that is not a model, to inspect it: a part of a distributed checkpoint, or a delta. Of a
  * folder of parts opens one at a time.
  *
- * @throws The errors of `openCheckpoint` and `openRemote`
+ * @throws The errors of `openCheckpoint` and `open`
  */
 export async function openForInspection(
   source: string,
@@ -145,7 +145,7 @@ export async function openForInspection(
   }
   const { kind, path: found } = await formatAt(path, foreign, choice);
   if (kind === 'torch') {
-    const { openTorchCheckpoint } = await import('../../convert.js');
+    const { openTorchCheckpoint } = await import('../../foreign/torch/open.js');
     const { voidDtype: _, ...ofTorch } = foreign;
     const accepting = { ...ofTorch, acceptsIncomplete: true } as OpenTorchOptions;
     return { kind, checkpoint: openTorchCheckpoint(found, accepting) };
@@ -194,7 +194,7 @@ export async function openArchive(
   { storage, toVerify, foreign = {}, choice = {} }: Omit<OpeningOptions, 'signal'>,
 ): Promise<Pipeline<Checkpoint>> {
   requireUsed(foreign, 'safetensors');
-  const { openDduf } = await import('../../convert.js');
+  const { openDduf } = await import('../../foreign/dduf/open.js');
   return openDduf(path, { storage, toVerify, ...choice } as OpenDdufOptions);
 }
 
@@ -272,7 +272,7 @@ export async function openAddress(
 ): Promise<RemoteCheckpoint | RemotePipeline> {
   const { toVerify, ...opening } = options;
   requireUsed(choices, 'safetensors');
-  const { openRemote, openRemotePipeline } = await import('../../remote.js');
+  const { openRemote, openRemotePipeline } = await import('../../remote/node/open-remote.js');
   try {
     return await openRemote(source, opening);
   } catch (error) {
@@ -307,7 +307,8 @@ async function openOtherFormat(
   { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
   { voidDtype, ...torch }: ForeignChoices,
 ): Promise<Extract<OpenedSource, { readonly kind: 'torch' | 'numpy' }>> {
-  const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
+  const { openNumpy } = await import('../../foreign/numpy/open-numpy.js');
+  const { openTorchCheckpoint } = await import('../../foreign/torch/open.js');
   return {
     kind,
     checkpoint:

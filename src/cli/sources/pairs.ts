@@ -1,13 +1,18 @@
 /** Tensors of two sources, pair by pair: as they are stored, or as the models mean them. */
 
-import type { Tensor, TensorEntry } from '../../index.js';
+import {
+  type DequantizedCheckpoint,
+  dequantize,
+  type LogicalTensor,
+  type Tensor,
+  type TensorEntry,
+} from '../../index.js';
 import {
   haveSameBytes,
   type PairReader,
   storedPair,
 } from '../../inspect/values/checkpoint-difference.js';
 import { compareTensors } from '../../inspect.js';
-import type { DequantizedCheckpoint, LogicalTensor } from '../../quantized.js';
 import { tensorsInTurn } from './get-tensor.js';
 import { logicalModel } from './logical.js';
 import type { OpenedSource } from './open-source.js';
@@ -48,9 +53,8 @@ export async function logicalModels(
     await logicalModel(b, tensors[1], signal),
   ];
   if (found.every((model) => model === null)) return null;
-  const { dequantized } = await import('../../quantized.js');
   const plain = async (opened: OpenedSource): Promise<DequantizedCheckpoint> =>
-    await dequantized((opened as Extract<OpenedSource, { kind: 'local' }>).checkpoint, {
+    await dequantize((opened as Extract<OpenedSource, { kind: 'local' }>).checkpoint, {
       config: null,
       signal,
     });

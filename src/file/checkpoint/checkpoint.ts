@@ -27,6 +27,7 @@ import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { readBeside } from '../json-beside.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
 import type { FileBeside, ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
+import type { PlainValue, RootKeys } from '../source/plain-value.js';
 import {
   LISTING_OPTIONS,
   type ListingOptions,
@@ -61,11 +62,14 @@ export interface CheckpointFacts {
   readonly metadata?: Readonly<Record<string, string>> | null;
 }
 
+/** Formats of checkpoints. */
+export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy';
+
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
 
 /**
  * An open checkpoint: one file, or the shards that an index names. `openCheckpoint` opens those of safetensors, each
- * shard when it is first needed; it stays open until `close()`. `openTorchCheckpoint` and `openNumpy` open those of
+ * shard when it is first needed; it stays open until `close()`. `open` open those of
  * other formats, whose tensors are ordinary ones, too: uncompressed, contiguous little-endian tensors are views of
  * the mapped file; all others are gathered, swapped or inflated when their bytes are first used.
  *
@@ -96,29 +100,76 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   readonly #catalog: Catalog;
   readonly #problems: readonly FormatError[];
   readonly #checks: readonly CheckpointCheck[];
+  readonly #format: CheckpointFormat;
 
   /** Only functions that open checkpoints make them. */
   protected constructor(shards: never);
   /** @internal */
-  protected constructor(shards: LazyShards<Shard>, problems: readonly FormatError[]);
-  protected constructor(shards: LazyShards<Shard>, problems: readonly FormatError[] = []) {
+  protected constructor(
+    shards: LazyShards<Shard>,
+    problems: readonly FormatError[],
+    format: CheckpointFormat,
+  );
+  protected constructor(
+    shards: LazyShards<Shard>,
+    problems: readonly FormatError[] = [],
+    format: CheckpointFormat = 'safetensors',
+  ) {
     this.#shards = shards;
     this.#catalog = new Catalog(shards, problems);
     this.#problems = Object.freeze([...problems]);
     this.#checks = Object.freeze(checksOf(shards));
+    this.#format = format;
   }
 
   /**
    * @internal Takes ownership of the shards. `problems` are the errors of tensors of the index, or of the only file,
    *   that cannot be read.
    */
-  static of(shards: LazyShards<Shard>, problems: readonly FormatError[] = []): Checkpoint {
-    return new Checkpoint(shards, problems);
+  static of(
+    shards: LazyShards<Shard>,
+    problems: readonly FormatError[] = [],
+    format: CheckpointFormat = 'safetensors',
+  ): Checkpoint {
+    return new Checkpoint(shards, problems, format);
   }
 
   /** @internal The open shards, each with its tensors' names in the order of their bytes. */
   static partsOf(checkpoint: Checkpoint): [Shard, string[]][] {
     return Array.from(checkpoint.#shards, (file, i) => [file, checkpoint.#catalog.namesIn(i)]);
+  }
+
+  /** True: tensors are at hand, and methods that read them return no promises. */
+  get local(): true {
+    return true;
+  }
+
+  /** The format of the files. */
+  get format(): CheckpointFormat {
+    return this.#format;
+  }
+
+  /**
+   * The keys that lead to the state dict in a torch checkpoint, given or chosen; of several files those of the first,
+   * and empty for the whole checkpoint. Undefined for other formats.
+   */
+  get root(): RootKeys | undefined {
+    return undefined;
+  }
+
+  /**
+   * Everything in a torch checkpoint but its tensors, whatever the root: the epoch, hyperparameters, an optimizer's
+   * state without its tensors. For several files a Map by shard name. The same object on every call, also after
+   * `close()`. Null for other formats.
+   *
+   * @example
+   * ```ts
+   * const extra = await (await open('model.ckpt')).extra();
+   * if (extra instanceof Map) console.log(extra.get('epoch'), extra.get('flag')); // → 3 true
+   * ```
+   */
+  async extra(): Promise<PlainValue | null> {
+    return null;
   }
 
   /** Path of the index, or of the only file, as text. */

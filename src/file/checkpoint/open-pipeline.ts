@@ -43,15 +43,6 @@ const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
  *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; as `openCheckpoint`
- *
- * @example
- * ```ts
- * const pipeline = openPipeline('my-pipeline', { variant: 'fp16' });
- * for (const [folder, model] of pipeline.models) console.log(folder, model.keys());
- * // → text_encoder [ 'embed.weight', 'norm.weight' ]
- * // → unet [ 'embed.weight', 'norm.weight' ]
- * pipeline.close();
- * ```
  */
 export function openPipeline(
   path: string | URL,

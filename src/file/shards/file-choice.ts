@@ -115,7 +115,7 @@ export function isIndexPath(path: string): boolean {
   return /\.json$/i.test(path);
 }
 
-/** Whether a file of this name may be of torch or NumPy, which `safetensors-mmap/convert` opens. */
+/** Whether a file of this name may be of torch or NumPy, which `open` reads. */
 export function isConvertibleName(name: string): boolean {
   return CONVERTIBLE_NAME.test(name);
 }

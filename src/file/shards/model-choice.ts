@@ -375,5 +375,5 @@ function hintFor(names: readonly string[]): string {
   const files = names.filter((name) => isConvertibleName(name) && !parts.includes(name));
   const others = (indexes.length > 0 ? indexes : files).toSorted();
   if (others.length === 0) return '';
-  return `, but files that safetensors-mmap/convert opens by their paths: ${quoteNames(others)}`;
+  return `, but files that open() reads by their paths: ${quoteNames(others)}`;
 }

@@ -25,8 +25,7 @@ export function hasWeightsName(name: string): boolean {
   return hasWeightsExtension(name.replace(INDEX_END, ''));
 }
 
-const TORCH_HINT =
-  ', a torch file: openTorchCheckpoint of safetensors-mmap/convert opens its index';
+const TORCH_HINT = ', a torch file: open() reads its index';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for them
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;

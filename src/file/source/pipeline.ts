@@ -126,12 +126,12 @@ function failedModel(folder: string, error: Error): CheckpointProblem {
 }
 
 /**
- * An open pipeline of diffusers: its models by folder. `openPipeline` opens one on this machine, `openRemotePipeline`
+ * An open pipeline of diffusers: its models by folder. `openPipeline` opens one on this machine, `openPipeline`
  * one in a repository on the Hub.
  *
  * @example
  * ```ts
- * const pipeline = openPipeline('my-pipeline');
+ * const pipeline = await openPipeline('my-pipeline');
  * console.log(pipeline.models.get('unet')?.getTensor('norm.weight').shape); // → [ 4 ]
  * await pipeline.verify();
  * pipeline.close();

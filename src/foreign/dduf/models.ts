@@ -66,7 +66,7 @@ export interface ReadModels {
 /**
  * Reads the directory of an archive, and its indexes of weights. Leaves no file open.
  *
- * @throws As `openDduf`, but for the files of weights
+ * @throws As `openPipeline`, but for the files of weights
  */
 export function readModels(
   path: string,

@@ -34,7 +34,7 @@ const OPEN_DDUF_OPTIONS: OptionNames<OpenDdufOptions> = {
  * within the archive. Nothing is unpacked; each file of weights is mapped by itself, and takes a descriptor.
  * `path` of a model is that of the archive and the name in it, joined by `/`, which is no file.
  *
- * The archive must be readable in one way only, as `openTorchCheckpoint` demands it, and keep the rules of DDUF: entries
+ * The archive must be readable in one way only, as `open` demands it, and keep the rules of DDUF: entries
  * without compression, at most one folder deep, `model_index.json`, and a configuration in every folder that it names.
  *
  * @throws FormatError `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_INCOMPLETE_FILE`, `SAFETENSORS_INVALID_PIPELINE`,
@@ -42,13 +42,6 @@ const OPEN_DDUF_OPTIONS: OptionNames<OpenDdufOptions> = {
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`; `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder
  *   has
  * @throws Error Node's own `ENOENT`, `EACCES` and the like
- *
- * @example
- * ```ts
- * const pipeline = openDduf('pipeline.dduf');
- * console.log(pipeline.models.get('unet')?.getTensor('norm.weight').data); // → Float32Array(4) [ 0, 0, 0, 0 ]
- * pipeline.close();
- * ```
  */
 export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pipeline<Checkpoint> {
   requireOptions(options, OPEN_DDUF_OPTIONS);

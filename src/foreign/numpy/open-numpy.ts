@@ -45,13 +45,6 @@ export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
  *   `SAFETENSORS_UNSUPPORTED_TENSOR`, `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_FOREIGN_LIMIT`
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
- *
- * @example
- * ```ts
- * const arrays = openNumpy('arrays.npz');
- * console.log(arrays.size, arrays.info('af4').dtype); // → 12 F32
- * arrays.close();
- * ```
  */
 export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Checkpoint {
   requireOptions(options, OPEN_NUMPY_OPTIONS);
@@ -73,7 +66,7 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Check
     return (storage) => {
       const shard = new ForeignShard(storage, arrays.tensorsIn(storage), archive);
       const files = singleFile(locate(path).label);
-      return Checkpoint.of(LazyShards.ofOpen(files, [[0, shard]]), problems);
+      return Checkpoint.of(LazyShards.ofOpen(files, [[0, shard]]), problems, 'numpy');
     };
   });
 }

@@ -36,7 +36,7 @@ const SCAN_LIMITS: OptionNames<ScanLimits> = {
   maxOpcodes: true,
 };
 
-/** Options of {@link scanPickle}. */
+/** Options of `scanPickle`. */
 export interface ScanOptions {
   /** Limits on the cost of the scan; the defaults are far above the needs of real files. */
   readonly limits?: ScanLimits | undefined;
@@ -58,24 +58,7 @@ const MAX_INNER_DEPTH = 8;
 /** An archive without entries begins with its end record. */
 const EMPTY_ARCHIVE = 'PK\x05\x06';
 
-/**
- * Reports what loading a file with pickles would import: every class and function that it names, unknown contents,
- * and a verdict. Builds and runs nothing. Also reads files that `openTorchCheckpoint` refuses: pickles of all
- * protocols, archives with contradictions.
- *
- * The verdict is `safe` or `no-pickle` only if every byte of the file is accounted for.
- *
- * @throws Error Node's own `ENOENT`, `EACCES` and the like; SafetensorsError
- *   `SAFETENSORS_NOT_A_REGULAR_FILE`
- *
- * @example
- * ```ts
- * const { verdict, globals } = scanPickle('stranger.pt');
- * console.log(verdict); // → suspicious
- * for (const { module, name, kind } of globals) console.log(`${module}.${name}`, kind);
- * // → posix.system hostile
- * ```
- */
+/** As the public `scanPickle`. */
 export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanReport {
   requireOptions(options, SCAN_OPTIONS);
   const { checksums = false } = options;

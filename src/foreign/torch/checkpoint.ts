@@ -4,9 +4,8 @@ import type { FormatError } from '../../errors/errors.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import type { PlainValue, RootKeys } from '../../file/source/plain-value.js';
 import type { ForeignShard } from '../foreign-shard.js';
-import type { PlainValue } from './state-dict/plain-values.js';
-import type { RootKeys } from './state-dict/roots.js';
 
 /** Contents of a checkpoint beside its tensors. */
 export interface TorchFacts {
@@ -19,16 +18,8 @@ export interface TorchFacts {
 const UNCLONEABLE = uncloneable('A TorchCheckpoint', 'post its path, and open that there');
 
 /**
- * A checkpoint of torch, opened by `openTorchCheckpoint`: a `Checkpoint` of one file, or of the files that an index
+ * A checkpoint of torch, opened by `open`: a `Checkpoint` of one file, or of the files that an index
  * names. Its tensors are those of the state dict at {@link root}; opening it ran no code from the file.
- *
- * @example
- * ```ts
- * const checkpoint = openTorchCheckpoint('model.ckpt');
- * for (const [name, tensor] of checkpoint) console.log(name, tensor.dtype, tensor.shape);
- * // → w F32 [ 2, 3 ]
- * // → b F32 [ 2 ]
- * ```
  */
 export class TorchCheckpoint extends Checkpoint {
   /** @internal */
@@ -37,13 +28,17 @@ export class TorchCheckpoint extends Checkpoint {
    * The keys that lead to the state dict, given or chosen; of several files those of the first. Empty for the whole
    * checkpoint.
    */
-  readonly root: RootKeys;
+  override get root(): RootKeys {
+    return this.#root;
+  }
+
+  readonly #root: RootKeys;
   readonly #values: PlainValue;
 
   /** @internal Takes ownership of the shards. */
   constructor(shards: LazyShards<ForeignShard>, { root, values, problems }: TorchFacts) {
-    super(shards, problems);
-    this.root = Object.freeze([...root]);
+    super(shards, problems, 'torch');
+    this.#root = Object.freeze([...root]);
     this.#values = values;
   }
 
@@ -51,14 +46,12 @@ export class TorchCheckpoint extends Checkpoint {
    * Everything in the checkpoint but its tensors, whatever the root: the epoch, hyperparameters, an optimizer's state
    * without its tensors. For several files a Map by shard name. Returns the same object on every call, also after
    * `close()`.
-   *
-   * @example
-   * ```ts
-   * const values = openTorchCheckpoint('model.ckpt').values();
-   * if (values instanceof Map) console.log(values.get('epoch'), values.get('flag')); // → 3 true
-   * ```
    */
   values(): PlainValue {
+    return this.#values;
+  }
+
+  override async extra(): Promise<PlainValue> {
     return this.#values;
   }
 }

@@ -19,6 +19,7 @@ import {
   isRankName,
   partOfRank,
 } from '../../file/shards/incomplete-models.js';
+import type { RootKeys } from '../../file/source/plain-value.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import { fileKindOf, isUnreadKind, otherKind } from '../file-kind.js';
@@ -33,7 +34,7 @@ import { readLegacyStream } from './legacy-stream.js';
 import { openSharded, openShardsToVerify, type TorchFile } from './sharded.js';
 import type { UnknownGlobals } from './state-dict/builders.js';
 import { plainValueOf } from './state-dict/plain-values.js';
-import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './state-dict/roots.js';
+import { chooseRoot, named, stateDictAt, tensorsIn } from './state-dict/roots.js';
 import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
@@ -80,16 +81,9 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
 /**
  * Opens a checkpoint for `verifyCheckpoint` alone. With an index the report then lists every problem: shards that are
  * missing or cannot be opened, tensors missing from their shards, and wrong checksums of the other shards, where
- * `openTorchCheckpoint` without `toVerify` throws the first problem.
+ * `open` without `toVerify` throws the first problem.
  *
  * @throws As without `toVerify`, but no errors of a shard of several
- *
- * @example
- * ```ts
- * const open = () => openTorchCheckpoint('model.ckpt', { toVerify: true });
- * const { ok, problems } = await verifyCheckpoint(open);
- * console.log(ok, problems); // → true []
- * ```
  */
 export function openTorchCheckpoint(
   path: PathLike,
@@ -108,17 +102,6 @@ export function openTorchCheckpoint(
  * @throws FormatError if the file is not a checkpoint, is incomplete or damaged, or names forbidden globals
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
- *
- * @example
- * ```ts
- * const checkpoint = openTorchCheckpoint('model.ckpt'); // of PyTorch Lightning
- * console.log(checkpoint.root, checkpoint.keys()); // → [ 'state_dict' ] [ 'b', 'w' ]
- * console.log(checkpoint.getTensor('w').data); // → Float32Array(6) [ 0, 1, 2, 3, 4, 5 ]
- * checkpoint.close();
- *
- * const all = openTorchCheckpoint('model.ckpt', { root: [] });
- * console.log(all.has('optimizer_states.0.state.1.exp_avg')); // → true
- * ```
  */
 export function openTorchCheckpoint(path: PathLike, options?: OpenTorchOptions): TorchCheckpoint;
 export function openTorchCheckpoint(

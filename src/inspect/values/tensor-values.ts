@@ -45,7 +45,7 @@ interface ValueWindow {
  *
  * @example
  * ```ts
- * const checkpoint = await openRemote('https://models.example/model.safetensors');
+ * const checkpoint = await open('https://models.example/model.safetensors');
  * const { dtype, shape } = await checkpoint.info('embed.weight');
  * const slice: SliceableTensor['slice'] = (...index) => checkpoint.getSlice('embed.weight', ...index);
  * let sum = 0;

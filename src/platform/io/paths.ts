@@ -1,6 +1,5 @@
 /** Paths in the forms that callers give them. */
 
-import type { FileHandle } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
@@ -8,10 +7,13 @@ import { quoteName } from '../../errors/errors.js';
 import { withoutQuery, withoutUsers } from '../../errors/urls.js';
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
-export type PathLike = string | Buffer | URL;
+export type PathLike = string | Uint8Array | URL;
 
-/** A path, or a descriptor or `FileHandle` that stays the caller's. */
-export type PathOrDescriptor = PathLike | number | FileHandle;
+/** A file that is open: a descriptor, or a `FileHandle`. It stays the caller's. */
+export type Descriptor = number | { readonly fd: number };
+
+/** A path, or an open file. */
+export type PathOrDescriptor = PathLike | Descriptor;
 
 /** Highest descriptor that `node:fs` takes. */
 const MAX_DESCRIPTOR = 2 ** 31 - 1;
@@ -27,13 +29,13 @@ export interface GivenDescriptor {
   readonly fd: number;
   readonly label: string;
   /** Node closes the descriptor of a handle that is collected. */
-  readonly handle: FileHandle | undefined;
+  readonly handle: { readonly fd: number } | undefined;
 }
 
 /** Throws a TypeError for anything but a path. */
 export function locate(path: PathLike, expected = 'a string, a Buffer or a file: URL'): Location {
   if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
-  const location = pathText('path', path, expected);
+  const location = pathText('path', path as string | URL, expected);
   return { location, label: location };
 }
 
@@ -57,12 +59,13 @@ export function locateOpen(path: PathOrDescriptor): Location | GivenDescriptor {
   return { fd, label: `descriptor ${fd}`, handle };
 }
 
-function isFileHandle(path: PathOrDescriptor): path is FileHandle {
+function isFileHandle(path: PathOrDescriptor): path is { readonly fd: number } {
   return (
     typeof path === 'object' &&
     path !== null &&
     !ArrayBuffer.isView(path) &&
-    typeof (path as FileHandle).fd === 'number'
+    'fd' in path &&
+    typeof path.fd === 'number'
   );
 }
 
@@ -89,7 +92,7 @@ export function pathText(
   if (objection !== undefined) {
     const shown = withoutUsers(withoutQuery(String(path)));
     const isRemote = /^https?:/i.test(shown);
-    const advice = isRemote ? '; openRemote of safetensors-mmap/remote reads remote files' : '';
+    const advice = isRemote ? '; open() reads remote files' : '';
     const message = `${name} must ${objection}, but is ${quoteName(shown)}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }

@@ -7,8 +7,8 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
 /**
  * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
  * the checkpoint that `openCheckpoint` would open and the files beside it without weights (`config.json`, tokenizer,
- * README …), or the pipeline of diffusers that `openRemotePipeline` would open, with its folders; for the URL or id of an
- * index the index and its shards; for any other URL or id one file. `source` is as for `openRemote`.
+ * README …), or the pipeline of diffusers that `openPipeline` would open, with its folders; for the URL or id of an
+ * index the index and its shards; for any other URL or id one file. `source` is as for `open`.
  *
  * One file goes to the path `target` if that ends in `.safetensors`. Any other `target` is a folder, which is created
  * if missing: files get their names there. `'cache'` is the Hub's cache on this machine, as the Hub's

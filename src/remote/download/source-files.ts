@@ -1,7 +1,8 @@
 /** The files of a source: a file, an index with its shards, or a listed folder of a repository. */
 
 import { FormatError, quoteName, RemoteError, type SafetensorsError } from '../../errors/errors.js';
-import { type HeaderFile, readFileHeader } from '../../file/read-header.js';
+import { readFileHeader } from '../../file/read-header.js';
+
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
 import type { NoModel } from '../../file/shards/model-choice.js';
@@ -129,7 +130,7 @@ function wholeFile(
     const received = await receiveFile(whole, target, scope);
     const { name, byteLength, hash } = facts;
     if (hash === null && isNamedSafetensors(name, place)) {
-      await requireHeader({ fd: target.fd, byteLength, path: file.path }, target, scope.signal);
+      await requireHeader(target, { byteLength, source: file.path }, scope.signal);
     }
     return received;
   };
@@ -138,12 +139,13 @@ function wholeFile(
 
 /** Deletes a received file whose header is invalid or declares another length. Throws as `readFileHeader`. */
 async function requireHeader(
-  file: HeaderFile,
   target: Replacement,
+  { byteLength, source }: { readonly byteLength: number; readonly source: string },
   signal: AbortSignal,
 ): Promise<void> {
+  const { fd, path } = target;
   try {
-    await runAsync(readFileHeader(file), signal);
+    await runAsync(readFileHeader({ fd, path, byteLength }, { path: source }), signal);
   } catch (error) {
     if (error instanceof FormatError) target.giveUp();
     throw error;

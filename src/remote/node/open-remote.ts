@@ -1,4 +1,4 @@
-/** `openRemote` and `openRemotePipeline` in Node. */
+/** `open` and `openPipeline` in Node. */
 
 import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
@@ -32,13 +32,6 @@ function runtime(): RemoteRuntime {
  *
  * @throws FormatError, by rejecting, when the file is not valid safetensors or the index is bad
  * @throws RemoteError whose code tells why the file is unavailable
- *
- * @example
- * ```ts
- * const checkpoint = await openRemote('https://models.example/model.safetensors');
- * console.log(checkpoint.keys()); // → [ 'embed.weight', 'norm.weight' ]
- * checkpoint.close();
- * ```
  */
 export async function openRemote(
   source: string | URL | Blob | BlobFolder | ByteSource,
@@ -62,16 +55,7 @@ export async function openRemoteForInspection(
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` without `model_index.json`, or for a variant that no
  *   folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; RangeError for a source that is
- *   not on the Hub; as `openRemote`
- *
- * @example
- * ```ts
- * const pipeline = await openRemotePipeline('hf://org/pipeline', { variant: 'fp16' });
- * for (const [folder, model] of pipeline.models) console.log(folder, model.keys());
- * // → text_encoder [ 'embed.weight', 'norm.weight' ]
- * // → unet [ 'embed.weight', 'norm.weight' ]
- * pipeline.close();
- * ```
+ *   not on the Hub; as `open`
  */
 export async function openRemotePipeline(
   source: string | URL,

@@ -24,7 +24,7 @@ import {
  * prototype. A file that is not valid safetensors is refused, as everywhere in this package.
  *
  * The model is in a repository of the Hub (`repo`, `revision`, `path`), or it is a `source`: whatever
- * `openRemote` takes, or a local path as `openCheckpoint` takes it.
+ * `open` takes, or a local path as `openCheckpoint` takes it.
  *
  * Parameters are counted as the Hub does: packed values of quantized models one by one, scalars and scales
  * not; tied tensors as often as they are stored. `data_offsets` count in bytes from the end of the header.

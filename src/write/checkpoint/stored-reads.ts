@@ -43,7 +43,7 @@ interface CallOptions {
 }
 
 /**
- * Stored tensors as `dequantized` takes them. Of each weight under way a window is kept, and the next one read ahead.
+ * Stored tensors as `dequantize` takes them. Of each weight under way a window is kept, and the next one read ahead.
  * All reads throw `SAFETENSORS_CHECKSUM_MISMATCH` as `StoredDigests` does.
  */
 export class StoredReads<T extends Stored> implements ReadableSource {

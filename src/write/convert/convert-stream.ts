@@ -1,9 +1,9 @@
 /** `convertStream`: `convert` into a stream of one file's bytes. */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import type { RootKeys } from '../../file/source/plain-value.js';
 import { requireLimits } from '../../foreign/limits.js';
 import { TORCH_LIMITS } from '../../foreign/torch/open.js';
-import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { requireTransferOptions } from '../../work/transfer.js';
 import { WRITE_OPTIONS, type WriteCheckpointOptions } from '../checkpoint/execute-plan.js';

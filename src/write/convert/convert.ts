@@ -11,6 +11,7 @@ import { requireVariant } from '../../file/shards/file-choice.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import type { SharedMode } from '../../file/shards/shared-tensors.js';
 import type { TensorInfo } from '../../file/source/facts.js';
+import type { RootKeys } from '../../file/source/plain-value.js';
 import { requireLimits } from '../../foreign/limits.js';
 import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
 import {
@@ -19,7 +20,6 @@ import {
   TORCH_LIMITS,
   type TorchLimits,
 } from '../../foreign/torch/open.js';
-import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { pathText } from '../../platform/io/paths.js';

@@ -25,7 +25,7 @@ export interface DetectedFormat {
   /** The path to open: the given path, or that of a torch or NumPy file in the given folder. */
   readonly path: string;
   /**
-   * The function that opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. `safetensors` also for a file
+   * The function that opens it: `openCheckpoint`, `open`. `safetensors` also for a file
    * without the mark of any format; the error of `openCheckpoint` then says why. Null for other formats.
    */
   readonly format: 'safetensors' | 'torch' | 'numpy' | null;
@@ -62,12 +62,6 @@ const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]
  *
  * @throws TypeError when `source` is neither a path nor a `file:` URL; Error Node's own, such as `EACCES` or `EMFILE`,
  *   for a path that cannot be read
- *
- * @example
- * ```ts
- * const { format, path } = await detectFormat('model.ckpt');
- * console.log(format, path); // → torch model.ckpt
- * ```
  */
 export async function detectFormat(source: string | URL): Promise<DetectedFormat> {
   const path = pathText('source', source);

@@ -4,6 +4,7 @@ import type { NamesOfOptions } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { isDdufName } from '../../file/shards/file-names.js';
+import type { RootKeys } from '../../file/source/plain-value.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import type { ForeignShard } from '../../foreign/foreign-shard.js';
 import { FOREIGN_LIMITS } from '../../foreign/limits.js';
@@ -18,7 +19,6 @@ import {
   type OpenTorchOptions,
   openTorchCheckpoint,
 } from '../../foreign/torch/open.js';
-import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import type { Dtype } from '../../header/dtype.js';
 import { pathText } from '../../platform/io/paths.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
@@ -44,7 +44,7 @@ const COPIED = { storage: 'read' } as const;
 /**
  * Opens a file, an index, a folder, or a repository in the Hub's cache, as `detectFormat` says.
  *
- * @throws As `openCheckpoint`, `openTorchCheckpoint` and `openNumpy`; `signal.reason`
+ * @throws As `openCheckpoint`, `open`; `signal.reason`
  */
 export async function openConversionSource(
   source: string | URL,

@@ -1,9 +1,9 @@
 /** An open file of another format as the source of a checkpoint. */
 
 import type { FormatError } from '../../errors/errors.js';
+import type { RootKeys } from '../../file/source/plain-value.js';
 import type { ArchiveContent } from '../../foreign/checksums.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
-import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import { forEachYielding, mapYielding } from '../../work/items.js';

@@ -1,6 +1,6 @@
 // A page in a browser: opens checkpoints on the Hub, on another site and in a dropped file, and posts its results to
 // its own server. The query says where they are.
-import { openRemote, RemoteError } from 'safetensors-mmap/remote';
+import { open, RemoteError } from 'safetensors-mmap';
 
 const query = new URL(location.href).searchParams;
 
@@ -10,7 +10,7 @@ function fetchFromHub(url, options) {
 }
 
 async function read(source, options) {
-  const checkpoint = await openRemote(source, options);
+  const checkpoint = await open(source, options);
   const names = checkpoint.keys();
   const [name] = names;
   const tensor = await checkpoint.getTensor(name);
@@ -47,7 +47,7 @@ const CASES = {
   anotherSite: () => read(query.get('source')),
   dropped: async () => read(await drop('model.safetensors', '/dropped')),
   missing: async () => {
-    const error = await openRemote(query.get('source')).catch((thrown) => thrown);
+    const error = await open(query.get('source')).catch((thrown) => thrown);
     return { isRemoteError: error instanceof RemoteError, code: error.code, status: error.status };
   },
 };

@@ -156,12 +156,12 @@ describe('in a folder', () => {
     const names = ['pytorch_model.bin', 'w.ckpt', 'w.npy', 'w.npz', 'w.pt', 'w.pth'];
     const listed = names.map((name) => `"${name}"`).join(', ');
     await expect(openCheckpointBoth(folderWith(names))).rejects.toThrow(
-      `found no safetensors file or index, but files that safetensors-mmap/convert opens by their paths: ${listed}`,
+      `found no safetensors file or index, but files that open() reads by their paths: ${listed}`,
     );
     const shard = 'pytorch_model-00001-of-00001.bin';
     const folder = folderWith([shard, 'pytorch_model.bin.index.json']);
     await expect(openCheckpointBoth(folder)).rejects.toThrow(
-      /opens by their paths: "pytorch_model\.bin\.index\.json"$/,
+      /reads by their paths: "pytorch_model\.bin\.index\.json"$/,
     );
   });
 

@@ -2,13 +2,9 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import {
-  loadCheckpoint,
-  openCheckpoint,
-  openPipeline,
-  type SafetensorsError,
-} from '../../support/api.js';
+import { loadCheckpoint, openCheckpoint, type SafetensorsError } from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
+import { openPipeline } from '../../support/internal-openers.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 

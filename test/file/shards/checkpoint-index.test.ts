@@ -200,7 +200,7 @@ describe('parseCheckpointIndex', () => {
 
   it('says who opens the index of a checkpoint of torch', () => {
     const index = '{"weight_map":{"a":"pytorch_model-00001-of-00002.bin"}}';
-    expect(() => parseText(index)).toThrow('openTorchCheckpoint of safetensors-mmap/convert');
+    expect(() => parseText(index)).toThrow('open() reads its index');
     const other = '{"weight_map":{"a":"pytorch_model-00001-of-00002.xyz"}}';
     expect(() => parseText(other)).toThrow(/in "pytorch_model-00001-of-00002\.xyz"/);
     expect(() => parseText(other)).not.toThrow('openTorchCheckpoint');

@@ -9,9 +9,7 @@ import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import {
   openCheckpoint,
-  openNumpy,
   openRemote,
-  openTorchCheckpoint,
   parse,
   safeOpen,
   saveCheckpoint,
@@ -19,6 +17,7 @@ import {
   type TensorEntry,
   type TensorSource,
 } from '../../support/api.js';
+import { openNumpy, openTorchCheckpoint } from '../../support/internal-openers.js';
 import { writeArchive } from '../../write/convert/archives.js';
 
 const TENSORS = {

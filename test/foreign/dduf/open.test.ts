@@ -3,14 +3,8 @@ import { readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
 import { readModels } from '../../../src/foreign/dduf/models.js';
-import {
-  type Checkpoint,
-  loadFile,
-  openDduf,
-  parse,
-  saveFile,
-  verifyCheckpoint,
-} from '../../support/api.js';
+import { type Checkpoint, loadFile, parse, saveFile, verifyCheckpoint } from '../../support/api.js';
+import { openDduf } from '../../support/internal-openers.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';

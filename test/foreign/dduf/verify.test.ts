@@ -6,11 +6,11 @@ import { call, printed } from '../../cli/call.js';
 import {
   type Checkpoint,
   dequantized,
-  openDduf,
   VerificationError,
   verifyCheckpoint,
 } from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
+import { openDduf } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { storedArchive } from '../stored-archive.js';
 import { FILES } from './pipeline-files.js';

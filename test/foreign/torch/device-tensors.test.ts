@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert, loadFile, openTorchCheckpoint, scanPickle } from '../../support/api.js';
+import { convert, loadFile } from '../../support/api.js';
+import { openTorchCheckpoint, scanPickle } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const fixture = (name: string): string =>

@@ -3,7 +3,8 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { call, printed } from '../../cli/call.js';
-import { convert, openTorchCheckpoint } from '../../support/api.js';
+import { convert } from '../../support/api.js';
+import { openTorchCheckpoint } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const FILE = join(import.meta.dirname, '../../fixtures/torch/zip-state-dict.pt');

@@ -130,13 +130,13 @@ interface Reading {
   readonly leftOut: readonly string[];
 }
 
-function readHere(path: string): Reading | undefined {
+async function readHere(path: string): Promise<Reading | undefined> {
   const facts: TensorFact[] = [];
   const leftOut: string[] = [];
   const use = (name: string, { dtype, shape, bytes }: Tensor): void => {
     facts.push([name, dtype, [...shape], createHash('sha256').update(bytes).digest('hex')]);
   };
-  const error = readAll('torch', path, use, (name) => leftOut.push(name));
+  const error = await readAll('torch', path, use, (name) => leftOut.push(name));
   if (error === undefined) return { facts, leftOut };
   expect(error).toBeInstanceOf(FormatError);
   return undefined;
@@ -149,10 +149,15 @@ function shown(facts: readonly TensorFact[], leftOut: readonly string[]): string
 
 describe.skipIf(isSkipped(python))(titleWith(python, 'what is accepted'), () => {
   it(`of ${VARIANTS.length} variants is read alike by torch`, { timeout: 120_000 }, async () => {
-    const read = VARIANTS.map((object) => {
+    const read: {
+      object: (typeof VARIANTS)[number];
+      path: string;
+      reading: Reading | undefined;
+    }[] = [];
+    for (const object of VARIANTS) {
       const path = legacyFile(object, { 0: 2, 1: 2 });
-      return { object, path, reading: readHere(path) };
-    });
+      read.push({ object, path, reading: await readHere(path) });
+    }
     const accepted = read.filter(({ reading }) => reading !== undefined);
     const questions = accepted.map(({ path }) => ({ reader: 'torch' as const, path }));
     const answers = await reader.answer<TensorFact[]>(questions);

@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { serialize } from 'safetensors-mmap';
+import { download, open, serialize } from 'safetensors-mmap';
 import { parseSafetensorsMetadata } from 'safetensors-mmap/hub';
-import { download, openRemote } from 'safetensors-mmap/remote';
 import type { Random } from '../../support/random.js';
 import { settled } from '../settle.js';
 import { type Corpus, codeOf, type Place, Problem, type Target } from '../target.js';
@@ -228,7 +227,7 @@ async function run({ call, lies }: Story): Promise<void> {
     if (sharded) throw new Problem('one file, but sharded');
     return;
   }
-  const checkpoint = await openRemote(url, options);
+  const checkpoint = await open(url, options);
   try {
     if (call === 'slice') {
       const { data } = await checkpoint.getSlice('a', [10, 20]);
@@ -298,7 +297,7 @@ async function check(input: Buffer): Promise<string> {
 
 export const lies: Target = {
   name: 'lies',
-  about: 'answers of a server that lies, to openRemote, parseSafetensorsMetadata and download',
+  about: 'answers of a server that lies, to open, parseSafetensorsMetadata and download',
   sources: /^remote\//,
   form: TREE,
   budget: { milliseconds: 1000, byteLength: 200 * 2 ** 20 },

@@ -1,5 +1,5 @@
 /** Arrays of NumPy, single ones and archives: refused, or those that `numpy.load` reads. */
-import { scanPickle } from 'safetensors-mmap/convert';
+import { scanPickle } from 'safetensors-mmap';
 import type { TensorFact } from '../../foreign/python-reader.js';
 import type { Random } from '../../support/random.js';
 import { BYTES } from '../bytes.js';
@@ -21,14 +21,14 @@ function make(random: Random, corpus: Corpus): Buffer {
   );
 }
 
-function check(input: Buffer, place: Place): string {
+async function check(input: Buffer, place: Place): Promise<string> {
   const path = place.file(input);
-  const here = readForeign('numpy', path);
+  const here = await readForeign('numpy', path);
   if (here.code === undefined && here.leftOut.size === 0) {
-    compareReadings('mapped and read arrays', here, readForeign('opaque', path));
+    compareReadings('mapped and read arrays', here, await readForeign('opaque', path));
   }
   // NumPy has nothing to unpickle where only numbers are.
-  const { verdict } = scanPickle(path);
+  const { verdict } = await scanPickle(path);
   if (here.code === undefined && verdict === 'safe')
     throw new Problem('arrays, but scanned as a checkpoint');
   if (here.code === undefined) {

@@ -1,6 +1,5 @@
 /** Configurations and shapes of quantized checkpoints: a refusal, or the values of the rule; never codes. */
-import { type Dtype, parse, serialize } from 'safetensors-mmap';
-import { dequantized, type LogicalTensor } from 'safetensors-mmap/quantized';
+import { type Dtype, dequantize, type LogicalTensor, parse, serialize } from 'safetensors-mmap';
 import {
   type MadeCheckpoint,
   type MadeTensor,
@@ -184,7 +183,7 @@ async function check(input: Buffer): Promise<string> {
   }
   let result = 'plain';
   try {
-    const model = await dequantized(file, { config: made.config });
+    const model = await dequantize(file, { config: made.config });
     for (const { code } of model.problems) result = code;
     for (const name of model.keys()) {
       const tensor = model.getTensor(name);

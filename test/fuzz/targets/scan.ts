@@ -1,5 +1,5 @@
 /** Files that `scanPickle` calls safe, or no pickle, run nothing in any of Python's readers. */
-import { type ScanReport, scanPickle } from 'safetensors-mmap/convert';
+import { type ScanReport, scanPickle } from 'safetensors-mmap';
 import type { Random } from '../../support/random.js';
 import { BYTES } from '../bytes.js';
 import {
@@ -58,8 +58,8 @@ function judge(report: ScanReport, { found, error }: PythonAnswer<Imports>): voi
   }
 }
 
-function check(input: Buffer, place: Place): string {
-  const report = scanPickle(place.file(input));
+async function check(input: Buffer, place: Place): Promise<string> {
+  const report = await scanPickle(place.file(input));
   place.ask<Imports>('imports', (answer) => judge(report, answer));
   return report.verdict;
 }

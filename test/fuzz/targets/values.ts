@@ -5,10 +5,7 @@ import process from 'node:process';
 import { setImmediate as yieldNow } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import * as core from 'safetensors-mmap';
-import * as convert from 'safetensors-mmap/convert';
 import * as hub from 'safetensors-mmap/hub';
-import * as quantized from 'safetensors-mmap/quantized';
-import * as remote from 'safetensors-mmap/remote';
 import { bytesOf, FIXTURES } from '../../foreign/torch-fixtures.js';
 import type { Random } from '../../support/random.js';
 import { ODD_VALUES, oddValue, Thrown } from '../odd-values.js';
@@ -83,20 +80,17 @@ const SUBJECTS: Readonly<Record<string, () => object | Promise<object>>> = {
   },
   checkpoint: () => core.openCheckpoint('.'),
   writer: () => core.createWriter('new.safetensors', { t: { dtype: 'F32', shape: [2] } }),
-  torch: () => convert.openTorchCheckpoint('model.pt', { root: [] }),
-  arrays: () => convert.openNumpy('arrays.npz'),
-  'quantized checkpoint': () => quantized.dequantized(core.parse(core.serialize(QUANTIZED))),
+  torch: () => core.open('model.pt', { root: [] }),
+  arrays: () => core.open('arrays.npz'),
+  'quantized checkpoint': () => core.dequantize(core.parse(core.serialize(QUANTIZED))),
   'logical tensor': async () =>
-    (await quantized.dequantized(core.parse(core.serialize(QUANTIZED)))).getTensor('t.weight'),
-  remote: () => remote.openRemote(new Blob([new Uint8Array(core.serialize(tensors))])),
+    (await core.dequantize(core.parse(core.serialize(QUANTIZED)))).getTensor('t.weight'),
+  remote: () => core.open(new Blob([new Uint8Array(core.serialize(tensors))])),
 };
 
 const ENTRIES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   core,
-  convert,
-  remote,
   hub,
-  quantized,
 };
 
 type Call = (args: readonly unknown[]) => unknown;

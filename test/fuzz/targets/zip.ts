@@ -1,5 +1,5 @@
 /** Archives of checkpoints and arrays: the entries read here are those of Python's `zipfile` and torch's reader. */
-import { type ScanReport, scanPickle } from 'safetensors-mmap/convert';
+import { type ScanReport, scanPickle } from 'safetensors-mmap';
 import type { TensorFact } from '../../foreign/python-reader.js';
 import type { Random } from '../../support/random.js';
 import { BYTES } from '../bytes.js';
@@ -54,13 +54,13 @@ function compareReaders(
   }
 }
 
-function check(input: Buffer, place: Place): string {
+async function check(input: Buffer, place: Place): Promise<string> {
   const path = place.file(input);
-  const checkpoint = readForeign('torch', path);
-  const arrays = readForeign('numpy', path);
-  compareWithScan(checkpoint.code, scanPickle(path));
-  const report = scanPickle(path, { checksums: true });
-  const opaque = readForeign('opaque', path);
+  const checkpoint = await readForeign('torch', path);
+  const arrays = await readForeign('numpy', path);
+  compareWithScan(checkpoint.code, await scanPickle(path));
+  const report = await scanPickle(path, { checksums: true });
+  const opaque = await readForeign('opaque', path);
   if (arrays.code === undefined && arrays.leftOut.size === 0) {
     compareReadings('mapped and read arrays', arrays, opaque);
   }

@@ -9,13 +9,11 @@ import { fixturePath } from '../../foreign/torch/fixtures.js';
 import {
   compareCheckpoints,
   openCheckpoint,
-  openDduf,
-  openPipeline,
   openRemote,
-  openTorchCheckpoint,
   parse,
   type TensorSource,
 } from '../../support/api.js';
+import { openDduf, openPipeline, openTorchCheckpoint } from '../../support/internal-openers.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { countedBytes, type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 

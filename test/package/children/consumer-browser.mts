@@ -1,9 +1,9 @@
 // A page of a careful stranger: compiled, not run, with the types of browsers and none of Node.
+import { open, RemoteError, type Tensor } from 'safetensors-mmap';
 import { parseSafetensorsMetadata, type SafetensorsParseFromRepo } from 'safetensors-mmap/hub';
-import { openRemote, RemoteError, type Tensor } from 'safetensors-mmap/remote';
 
 export async function firstRow(dropped: File): Promise<Float32Array> {
-  const checkpoint = await openRemote(dropped);
+  const checkpoint = await open(dropped);
   const [name = ''] = checkpoint.keys();
   const row: Tensor = await checkpoint.getSlice(name, 0, { signal: AbortSignal.timeout(1000) });
   return row.toFloat32();
@@ -12,7 +12,7 @@ export async function firstRow(dropped: File): Promise<Float32Array> {
 export async function shapeAt(url: URL, token: string): Promise<readonly number[] | number> {
   try {
     const options = { token, headers: { 'x-key': '1' }, fetch: window.fetch, concurrency: 4 };
-    const checkpoint = await openRemote(url, options);
+    const checkpoint = await open(`https://${url.host}${url.pathname}`, options);
     const tensors: Map<string, Tensor> = await checkpoint.readTensors(['norm.weight']);
     const size: number = await checkpoint.byteLength();
     return tensors.get('norm.weight')?.shape ?? size;
@@ -23,7 +23,7 @@ export async function shapeAt(url: URL, token: string): Promise<readonly number[
 }
 
 // @ts-expect-error no such option
-export const misspelt: unknown = openRemote('https://models.example/', { tokn: '' });
+export const misspelt: unknown = open('https://models.example/', { tokn: '' });
 
 export async function fileCount(repo: string): Promise<number> {
   const parsed: SafetensorsParseFromRepo = await parseSafetensorsMetadata({ repo });

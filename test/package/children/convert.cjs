@@ -1,9 +1,12 @@
 // The same in the way a CommonJS module does.
-const { SafetensorsError } = require('safetensors-mmap');
-const convert = require('safetensors-mmap/convert');
+const { open, SafetensorsError, scanPickle } = require('safetensors-mmap');
+const inspect = require('safetensors-mmap/inspect');
 
-const [path] = process.argv.slice(2);
-const { verdict } = convert.scanPickle(path);
-const { storage, size } = convert.openTorchCheckpoint(path);
-const isOneClass = SafetensorsError === convert.SafetensorsError;
-console.log(JSON.stringify({ verdict, storage, names: size, isOneClass }));
+async function run() {
+  const [path] = process.argv.slice(2);
+  const { verdict } = await scanPickle(path);
+  const { storage, size } = await open(path, { remote: false });
+  const isOneClass = SafetensorsError === inspect.SafetensorsError;
+  console.log(JSON.stringify({ verdict, storage, names: size, isOneClass }));
+}
+run();

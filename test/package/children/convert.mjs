@@ -1,14 +1,10 @@
 // Runs in a folder that has the package installed: opens a checkpoint of torch, and prints its contents as one line
 // of JSON.
-import { SafetensorsError } from 'safetensors-mmap';
-import {
-  openTorchCheckpoint,
-  SafetensorsError as SameError,
-  scanPickle,
-} from 'safetensors-mmap/convert';
+import { open, SafetensorsError, scanPickle } from 'safetensors-mmap';
+import { SafetensorsError as SameError } from 'safetensors-mmap/inspect';
 
 const [path] = process.argv.slice(2);
-const { verdict } = scanPickle(path);
-const { storage, size } = openTorchCheckpoint(path);
+const { verdict } = await scanPickle(path);
+const { storage, size } = await open(path, { remote: false });
 const isOneClass = SafetensorsError === SameError;
 console.log(JSON.stringify({ verdict, storage, names: size, isOneClass }));

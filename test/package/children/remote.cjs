@@ -1,11 +1,11 @@
 // The same in the way a CommonJS module does.
 const { openAsBlob } = require('node:fs');
-const { SafetensorsError, safeOpen } = require('safetensors-mmap');
+const { open, SafetensorsError, safeOpen } = require('safetensors-mmap');
 const { parseSafetensorsMetadata, SafetensorsError: HubError } = require('safetensors-mmap/hub');
-const { openRemote, SafetensorsError: SameError } = require('safetensors-mmap/remote');
+const { SafetensorsError: SameError } = require('safetensors-mmap/inspect');
 
 async function run() {
-  const checkpoint = await openRemote(await openAsBlob(process.argv[2]));
+  const checkpoint = await open(await openAsBlob(process.argv[2]));
   const tensor = await checkpoint.getTensor(process.argv[3]);
   const { sharded } = await parseSafetensorsMetadata({ source: process.argv[2] });
   const isSame = [SameError, HubError].every((other) => other === SafetensorsError) && !sharded;

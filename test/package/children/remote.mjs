@@ -1,11 +1,10 @@
-// Runs in a folder that has the package installed: reads one tensor of a Blob by the entry for remote checkpoints,
-// and prints the result as one line of JSON.
+// Runs in a folder that has the package installed: reads one tensor of a Blob, and prints the result as one line of JSON.
 import { openAsBlob } from 'node:fs';
-import { SafetensorsError, safeOpen } from 'safetensors-mmap';
+import { open, SafetensorsError, safeOpen } from 'safetensors-mmap';
 import { SafetensorsError as HubError, parseSafetensorsMetadata } from 'safetensors-mmap/hub';
-import { openRemote, SafetensorsError as SameError } from 'safetensors-mmap/remote';
+import { SafetensorsError as SameError } from 'safetensors-mmap/inspect';
 
-const checkpoint = await openRemote(await openAsBlob(process.argv[2]));
+const checkpoint = await open(await openAsBlob(process.argv[2]));
 const tensor = await checkpoint.getTensor(process.argv[3]);
 const { sharded } = await parseSafetensorsMetadata({ source: process.argv[2] });
 const isSame = [SameError, HubError].every((other) => other === SafetensorsError) && !sharded;

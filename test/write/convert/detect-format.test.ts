@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
-import { detectFormat, openCheckpoint, saveFile } from '../../support/api.js';
+import { openCheckpoint, saveFile } from '../../support/api.js';
 import { intercept, systemError } from '../../support/intercept.js';
+import { detectFormat } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
 

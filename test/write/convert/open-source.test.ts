@@ -131,7 +131,7 @@ describe('in a folder', () => {
     const folder = folderOf({ 'a.bin': torchFile(one), 'b.bin': torchFile(two) });
     await expect(converted(folder)).rejects.toMatchObject({
       code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
-      message: expect.stringMatching(/opens by their paths: "a\.bin", "b\.bin"$/),
+      message: expect.stringMatching(/reads by their paths: "a\.bin", "b\.bin"$/),
     });
   });
 });

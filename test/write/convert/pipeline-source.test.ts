@@ -6,7 +6,8 @@ import type { TransferProgress } from '../../../src/work/transfer.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, loadCheckpoint, openPipeline } from '../../support/api.js';
+import { convert, loadCheckpoint } from '../../support/api.js';
+import { openPipeline } from '../../support/internal-openers.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
 

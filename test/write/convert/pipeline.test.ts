@@ -10,7 +10,8 @@ import {
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, convertStream, loadCheckpoint, openPipeline, parse } from '../../support/api.js';
+import { convert, convertStream, loadCheckpoint, parse } from '../../support/api.js';
+import { openPipeline } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 

@@ -1,16 +1,16 @@
 /** `serializeStream`: the bytes of `serialize`, piece by piece, from wherever they are. */
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import * as browser from '../../../src/remote-browser.js';
+import * as browser from '../../../src/runtime-browser.js';
 import {
   openCheckpoint,
-  openTorchCheckpoint,
   parse,
   safeOpen,
   serialize,
   serializeStream,
   type TensorInput,
 } from '../../support/api.js';
+import { openTorchCheckpoint } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { root } from '../../support/source-tree.js';

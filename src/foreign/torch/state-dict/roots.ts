@@ -1,6 +1,7 @@
 /** Finds the state dict of a checkpoint and its tensors. */
 
 import { FormatError } from '../../../errors/errors.js';
+import type { RootKeys } from '../../../file/source/plain-value.js';
 import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
@@ -9,9 +10,6 @@ import { isModule, registeredIn } from './modules.js';
 import { type Place, placeAt, showKey, showKeys } from './names.js';
 import { keyText } from './python-text.js';
 import { type AnyTensor, isTensor, partsOf, RefusedTensor } from './values.js';
-
-/** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */
-export type RootKeys = readonly (string | number)[];
 
 /** A tensor and where it is. */
 export interface PlacedTensor {

@@ -1,6 +1,6 @@
 // Downloads in a process of its own, which may be killed; prints the memory that it took.
 import { readdirSync } from 'node:fs';
-import { download } from '../../../../lib/remote.js';
+import { download } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [source, target, announce] = process.argv.slice(2);

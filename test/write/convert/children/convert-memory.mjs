@@ -1,6 +1,6 @@
 // Converts a file and prints by how much the memory of the process grew meanwhile, in bytes: private memory,
 // looked at again and again, and the most that was resident.
-import { convert } from '../../../../lib/convert.js';
+import { convert } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [source, target] = process.argv.slice(2);

@@ -1,7 +1,6 @@
 // Reads a large file from `serializeStream`, one way or another, and prints by how much the private memory of the
 // process grew meanwhile, in bytes, and how many bytes came.
-import { openNumpy } from '../../../../lib/convert.js';
-import { safeOpen, serializeStream } from '../../../../lib/index.js';
+import { open, safeOpen, serializeStream } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [way, source, size] = process.argv.slice(2);
@@ -14,9 +13,9 @@ async function* produce() {
   }
 }
 
-function tensorsOf() {
+async function tensorsOf() {
   if (way.startsWith('streamed')) return { x: { dtype: 'U8', shape: [count], data: produce } };
-  if (way === 'swapped' || way === 'turned') return openNumpy(source);
+  if (way === 'swapped' || way === 'turned') return await open(source);
   const file = safeOpen(source, { storage: 'mmap' });
   if (way.startsWith('mapped')) file.getTensor('x').bytes;
   return file;
@@ -25,7 +24,7 @@ function tensorsOf() {
 // What the first stream of a process costs, compiled code above all, is not part of what a long one takes.
 for await (const _ of serializeStream({ x: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } }));
 const options = way.endsWith('summed') ? { checksums: true } : {};
-const stream = serializeStream(tensorsOf(), options);
+const stream = serializeStream(await tensorsOf(), options);
 globalThis.gc();
 const before = processStatus('RssAnon');
 let [anonymous, byteLength] = [0, 0];

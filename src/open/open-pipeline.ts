@@ -1,0 +1,64 @@
+/** `openPipeline`: the models of a Diffusers pipeline, wherever it is. */
+
+import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
+import {
+  type OpenPipelineOptions,
+  openPipeline as openFolder,
+} from '../file/checkpoint/open-pipeline.js';
+import { isDdufName } from '../file/shards/file-names.js';
+import type { Pipeline } from '../file/source/pipeline.js';
+import type { RemotePipeline, RemotePipelineOptions } from '../remote/pipeline.js';
+import { isRequested } from './sources/requested.js';
+import type { Address } from './sources/sources.js';
+
+/** The pipeline at a source, as far as its type shows it. */
+export type OpenedPipeline<Given> = Given extends Address
+  ? RemotePipeline
+  : Given extends string
+    ? string extends Given
+      ? Pipeline<Checkpoint> | RemotePipeline
+      : Pipeline<Checkpoint>
+    : Pipeline<Checkpoint> | RemotePipeline;
+
+/**
+ * Opens every model of a Diffusers pipeline: a folder with `model_index.json`, a repository with one in the Hub cache, a
+ * DDUF archive (`.dduf`), or a repository on the Hub (`hf://org/name`). Each model is opened as `open` opens its folder,
+ * and those of an archive are mapped in place. A folder without weights, as of a scheduler or a tokenizer, is passed
+ * over. With `variant` takes the files of that variant where a folder has them, as Diffusers does.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
+ *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`,
+ *   `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_INCOMPLETE_FILE` for an archive; as `open`
+ * @throws TypeError `ERR_INVALID_ARG_VALUE` for an option that the source cannot use
+ *
+ * @example
+ * ```ts
+ * const pipeline = await openPipeline('my-pipeline', { variant: 'fp16' });
+ * for (const [folder, model] of pipeline.models) console.log(folder, model.keys());
+ * // → text_encoder [ 'embed.weight', 'norm.weight' ]
+ * // → unet [ 'embed.weight', 'norm.weight' ]
+ * pipeline.close();
+ *
+ * const archive = await openPipeline('pipeline.dduf');
+ * console.log(archive.models.get('unet')?.getTensor('norm.weight').data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+ * ```
+ */
+export async function openPipeline<const Given extends string | URL>(
+  source: Given,
+  options: OpenPipelineOptions & RemotePipelineOptions = {},
+): Promise<OpenedPipeline<Given>> {
+  return (await openAt(source, options)) as OpenedPipeline<Given>;
+}
+
+async function openAt(
+  source: string | URL,
+  options: OpenPipelineOptions & RemotePipelineOptions,
+): Promise<Pipeline<Checkpoint> | RemotePipeline> {
+  if (isRequested(source)) {
+    const { openRemotePipeline } = await import('../remote/node/open-remote.js');
+    return await openRemotePipeline(source, options);
+  }
+  if (!isDdufName(String(source))) return openFolder(source, options);
+  const { openDduf } = await import('../foreign/dduf/open.js');
+  return openDduf(source, options);
+}

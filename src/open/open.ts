@@ -1,0 +1,102 @@
+/** `open`: anything with tensors, whatever its format and its place. */
+
+import { isUint8Array, isUrl } from '../errors/brand-checks.js';
+import { Checkpoint } from '../file/checkpoint/checkpoint.js';
+import { singleFile } from '../file/checkpoint/find-files.js';
+import { LazyShards } from '../file/checkpoint/lazy-shards.js';
+import { openCheckpointAsync } from '../file/checkpoint/open.js';
+import type { SafetensorsFile } from '../file/file.js';
+import { parse, safeOpenAsync } from '../file/open.js';
+import {
+  type OpenSourceOptions,
+  requireFormat,
+  requireFormats,
+  usedOptions,
+} from './sources/options.js';
+import { isRequested, openRequested, requireOpenOptions } from './sources/requested.js';
+import type { LocalSource, Opened, Source } from './sources/sources.js';
+
+/** Names of files and indexes that are always safetensors: no other reader is loaded for them. */
+const SAFETENSORS_NAME = /\.safetensors(?:\.index[^/\\]*\.json)?$/;
+
+/**
+ * Opens a checkpoint of any format, anywhere.
+ *
+ * - A path, a `file:` URL, or the id of a repository in the Hub cache: a safetensors file, folder or index, a PyTorch
+ *   checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, or its index), or NumPy arrays (`.npy`, `.npz`). Contents decide, not
+ *   names. Pickles are read as data: nothing in them is imported or called.
+ * - A descriptor or a `FileHandle`, which stays yours, or a `Uint8Array` with a safetensors file.
+ * - An address: a safetensors file or an index on a server that answers ranges, or a repository on the Hub
+ *   (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only.
+ * - A `Blob`, a Map of Blobs by path, or `{ byteLength, read }`.
+ *
+ * Returns a `Checkpoint` for what is local, whose tensors are at hand, and a `RemoteCheckpoint` for addresses, Blobs and
+ * readers, whose tensors are promises. A text without a scheme never makes a request. For a user's text, pass
+ * `remote: false`, and `formats: ['safetensors']` to keep pickles out. Close the handle, or declare it with `using`.
+ *
+ * @throws FormatError for a file that is damaged, incomplete, or of another format
+ * @throws SafetensorsError as `openCheckpoint`; RemoteError with the reason why an address is not available
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an option that the source cannot use; TypeError `ERR_INVALID_URL_SCHEME` for an
+ *   address with `remote: false`
+ * @throws Error Node's own `ENOENT`, `EACCES` and the like; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const checkpoint = await open('model.ckpt'); // of PyTorch Lightning
+ * console.log(checkpoint.format, checkpoint.root, checkpoint.keys()); // → torch [ 'state_dict' ] [ 'b', 'w' ]
+ * console.log(checkpoint.getTensor('w').data); // → Float32Array(6) [ 0, 1, 2, 3, 4, 5 ]
+ * checkpoint.close();
+ *
+ * const remote = await open('https://models.example/model.safetensors');
+ * console.log((await remote.getTensor('norm.weight')).data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+ * remote.close();
+ * ```
+ */
+export async function open(
+  source: LocalSource,
+  options: OpenSourceOptions & { readonly remote: false },
+): Promise<Checkpoint>;
+/** As above, with the handle that the type of the source shows. */
+export async function open<const Given extends Source>(
+  source: Given,
+  options?: OpenSourceOptions,
+): Promise<Opened<Given>>;
+export async function open<Given extends Source>(
+  source: Given,
+  options: OpenSourceOptions = {},
+): Promise<Opened<Given>> {
+  requireOpenOptions(options);
+  const opened = await openKind(source, options);
+  return opened as Opened<Given>;
+}
+
+async function openKind(source: Source, options: OpenSourceOptions): Promise<Opened<Source>> {
+  if (isRequested(source)) {
+    const { openRemote } = await import('../remote/node/open-remote.js');
+    return await openRequested(source, options, openRemote);
+  }
+  const { remote = true, signal } = options;
+  const formats = requireFormats(options.formats);
+  if (isUint8Array(source)) {
+    requireFormat('safetensors', formats);
+    return asCheckpoint(parse(source, usedOptions(options, 'bytes')), 'bytes');
+  }
+  if (typeof source !== 'string' && !isUrl(source)) {
+    requireFormat('safetensors', formats);
+    const { verify, ...opening } = usedOptions(options, 'descriptor');
+    const file = await safeOpenAsync(source, { ...opening, checksums: verify, signal });
+    return asCheckpoint(file, file.path as string);
+  }
+  if (SAFETENSORS_NAME.test(String(source)) && remote) {
+    requireFormat('safetensors', formats);
+    const { verify, ...opening } = usedOptions(options, 'safetensors');
+    return await openCheckpointAsync(source, { ...opening, checksums: verify, signal });
+  }
+  const { openPath } = await import('./open-path.js');
+  return await openPath(source, options, formats);
+}
+
+/** A file that is open already. */
+function asCheckpoint(file: SafetensorsFile, label: string): Checkpoint {
+  return Checkpoint.of(LazyShards.ofOpen(singleFile(label), [[0, file]]));
+}

@@ -1,0 +1,73 @@
+/** Opens sources that are read by requests, in Node and in browsers. */
+
+import { requireBoolean, requireOptions, requireSignal } from '../../errors/arguments.js';
+import { isUint8Array, isUrl } from '../../errors/brand-checks.js';
+import { quoteName } from '../../errors/errors.js';
+import { withoutQuery, withoutUsers } from '../../errors/urls.js';
+import type { RemoteCheckpoint } from '../../remote/checkpoint.js';
+import type { RemoteOptions } from '../../remote/open.js';
+import {
+  OPEN_SOURCE_OPTIONS,
+  type OpenSourceOptions,
+  requireFormat,
+  requireFormats,
+  usedOptions,
+} from './options.js';
+import type { RequestedSource } from './sources.js';
+
+const ADDRESS = /^(?!file:)[a-z][a-z\d+.-]+:\/\//i;
+
+/** Whether a source is read by requests. */
+export function isRequested(source: unknown): source is RequestedSource {
+  if (typeof source === 'string' || isUrl(source)) return isAddress(source);
+  return (
+    typeof source === 'object' && source !== null && !isUint8Array(source) && !('fd' in source)
+  );
+}
+
+/** Whether a text or a URL is an address; a `file:` URL is a path. */
+function isAddress(source: unknown): boolean {
+  return (typeof source === 'string' || isUrl(source)) && ADDRESS.test(String(source));
+}
+
+/** Checks the options of `open`. Throws a TypeError, or `signal.reason`. */
+export function requireOpenOptions(options: OpenSourceOptions): void {
+  requireOptions(options, OPEN_SOURCE_OPTIONS);
+  requireBoolean('remote', options.remote ?? true);
+  requireFormats(options.formats);
+  requireSignal(options.signal);
+  options.signal?.throwIfAborted();
+}
+
+/** `open` of this runtime. */
+export type OpenRemote = (
+  source: RequestedSource,
+  options: RemoteOptions,
+) => Promise<RemoteCheckpoint>;
+
+/**
+ * Opens a source that is read by requests; the options are checked.
+ *
+ * @throws TypeError `ERR_INVALID_URL_SCHEME` for an address with `remote: false`; RangeError `ERR_OUT_OF_RANGE` for
+ *   options that it cannot use; as `open`
+ */
+export async function openRequested(
+  source: RequestedSource,
+  options: OpenSourceOptions,
+  openRemote: OpenRemote,
+): Promise<RemoteCheckpoint> {
+  const { remote = true, formats, signal } = options;
+  if (!remote && isAddress(source)) {
+    throw notLocal(String(source));
+  }
+  requireFormat('safetensors', requireFormats(formats));
+  const { verify, ...requesting } = usedOptions(options, 'remote');
+  return await openRemote(source, { ...requesting, checksums: verify, signal });
+}
+
+/** The error for an address where only local sources are allowed; it shows no secrets. */
+function notLocal(address: string): TypeError {
+  const shown = quoteName(withoutUsers(withoutQuery(address)));
+  const message = `source must be on this machine, because remote is false, but is ${shown}`;
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
+}

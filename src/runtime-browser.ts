@@ -1,0 +1,74 @@
+/** The same functions as in `runtime.ts`, in browsers: what needs files throws. `#runtime` imports this file there. */
+
+import { SafetensorsError } from './errors/errors.js';
+import type { OpenSourceOptions } from './open/sources/options.js';
+import { isRequested, openRequested, requireOpenOptions } from './open/sources/requested.js';
+import type { Source } from './open/sources/sources.js';
+import { openRemote, openRemotePipeline } from './remote/browser.js';
+import { parseSafetensorsMetadata as parseMetadata } from './remote/metadata/browser.js';
+import type * as node from './runtime.js';
+import {
+  serialize as serializeInMemory,
+  serializeStream as streamFromMemory,
+} from './write/input/serialize-in-memory.js';
+
+/** The error of a function that needs Node. */
+function needsNode(name: string): SafetensorsError {
+  const message =
+    `${name} needs Node: this is the build for browsers, which the "browser" condition of package.json selects ` +
+    '(in Jest, set customExportConditions to ["node"])';
+  return new SafetensorsError('SAFETENSORS_NEEDS_NODE', message);
+}
+
+/** A function that throws. */
+function unavailable(name: string): () => never {
+  return () => {
+    throw needsNode(name);
+  };
+}
+
+/** A function whose promise rejects. */
+function unavailableAsync(name: string): () => Promise<never> {
+  return async () => {
+    throw needsNode(name);
+  };
+}
+
+/** Opens addresses, Blobs and readers. */
+async function openHere(source: Source, options: OpenSourceOptions = {}): Promise<never> {
+  requireOpenOptions(options);
+  if (!isRequested(source)) throw needsNode('open of a local file');
+  return (await openRequested(source, options, openRemote)) as never;
+}
+
+/** Opens addresses. */
+async function openPipelineHere(source: string | URL, options?: object): Promise<never> {
+  if (!isRequested(source)) throw needsNode('openPipeline of a local folder');
+  return (await openRemotePipeline(source, options)) as never;
+}
+
+export const convert: typeof node.convert = unavailableAsync('convert');
+export const convertStream: typeof node.convertStream = unavailableAsync('convertStream');
+export const createWriter: typeof node.createWriter = unavailableAsync('createWriter');
+export const download: typeof node.download = unavailableAsync('download');
+export const editMetadata: typeof node.editMetadata = unavailableAsync('editMetadata');
+export const loadCheckpoint: typeof node.loadCheckpoint = unavailable('loadCheckpoint');
+export const loadFile: typeof node.loadFile = unavailable('loadFile');
+export const mappingStatus: typeof node.mappingStatus = unavailable('mappingStatus');
+export const open: typeof node.open = openHere;
+export const openCheckpoint: typeof node.openCheckpoint = unavailable('openCheckpoint');
+export const openCheckpointAsync: typeof node.openCheckpointAsync =
+  unavailableAsync('openCheckpointAsync');
+export const openPipeline: typeof node.openPipeline = openPipelineHere;
+export const parse: typeof node.parse = unavailable('parse');
+export const parseSafetensorsMetadata: typeof node.parseSafetensorsMetadata = parseMetadata;
+export const reshard: typeof node.reshard = unavailableAsync('reshard');
+export const safeOpen: typeof node.safeOpen = unavailable('safeOpen');
+export const safeOpenAsync: typeof node.safeOpenAsync = unavailableAsync('safeOpenAsync');
+export const saveCheckpoint: typeof node.saveCheckpoint = unavailableAsync('saveCheckpoint');
+export const saveFile: typeof node.saveFile = unavailableAsync('saveFile');
+export const saveFileSync: typeof node.saveFileSync = unavailable('saveFileSync');
+export const scanPickle: typeof node.scanPickle = unavailableAsync('scanPickle');
+export const serialize: typeof node.serialize = serializeInMemory;
+export const serializeStream: typeof node.serializeStream = streamFromMemory;
+export const verifyCheckpoint: typeof node.verifyCheckpoint = unavailableAsync('verifyCheckpoint');

@@ -1,0 +1,23 @@
+/** The functions that differ between Node and browsers, in Node. `#runtime` imports this file there. */
+
+export {
+  loadCheckpoint,
+  openCheckpoint,
+  openCheckpointAsync,
+} from './file/checkpoint/open.js';
+export { loadFile, parse, safeOpen, safeOpenAsync } from './file/open.js';
+export { scanPickle } from './foreign/scan/scan-pickle.js';
+export { open } from './open/open.js';
+export { openPipeline } from './open/open-pipeline.js';
+export { verifyCheckpoint } from './open/verify.js';
+export { mappingStatus } from './platform/storage/mapping-status.js';
+export { download } from './remote/download/download.js';
+export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
+export { reshard } from './write/checkpoint/reshard-checkpoint.js';
+export { saveCheckpoint } from './write/checkpoint/save-checkpoint.js';
+export { convert } from './write/convert/convert-checkpoint.js';
+export { convertStream } from './write/convert/stream-conversion.js';
+export { createWriter } from './write/save/create-writer.js';
+export { editMetadata } from './write/save/edit-metadata.js';
+export { saveFile, saveFileSync } from './write/save/save.js';
+export { serialize, serializeStream } from './write/save/serialize.js';

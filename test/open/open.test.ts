@@ -1,0 +1,212 @@
+/** `open`: every kind of source, the handle that it gives, and the options that it accepts. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { FileServer } from '../remote/download/file-server.js';
+import {
+  type AnyCheckpoint,
+  type Checkpoint,
+  FormatError,
+  open,
+  type RemoteCheckpoint,
+  safeOpen,
+  saveCheckpoint,
+  saveFileSync,
+} from '../support/api.js';
+import { temporaryPath } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
+
+const TORCH = join(root, 'test/fixtures/torch/zip-state-dict.pt');
+const NUMPY = join(root, 'test/fixtures/torch/np-savez.npz');
+const TENSORS = {
+  a: { dtype: 'F32', shape: [2], data: Float32Array.of(1, 2) },
+  b: { dtype: 'U8', shape: [1], data: Uint8Array.of(3) },
+} as const;
+
+let file = '';
+let folder = '';
+let server: FileServer;
+beforeAll(async () => {
+  server = await FileServer.start();
+});
+beforeEach(async () => {
+  file = temporaryPath('model.safetensors');
+  saveFileSync(file, TENSORS);
+  folder = temporaryPath('folder');
+  await saveCheckpoint(folder, TENSORS, { maxShardSize: 8, durable: false });
+  server.files.set('model.safetensors', { bytes: readFileSync(file), tag: '"1"' });
+});
+afterAll(() => server.close());
+
+/** Reads a tensor of either handle. */
+async function valuesOf(checkpoint: AnyCheckpoint): Promise<readonly number[]> {
+  const tensor = await checkpoint.getTensor('a');
+  checkpoint.close();
+  return [...tensor.toFloat32()];
+}
+
+describe('local sources', () => {
+  it.each<[string, () => Promise<Checkpoint>]>([
+    ['a file', () => open(file, { remote: false })],
+    ['a folder', () => open(folder, { remote: false })],
+    ['an index', () => open(join(folder, 'model.safetensors.index.json'), { remote: false })],
+    ['a file: URL', () => open(pathToFileURL(file), { remote: false })],
+    ['bytes', () => open(new Uint8Array(readFileSync(file)))],
+    ['a Buffer with bytes', () => open(readFileSync(file))],
+  ])('%s', async (_, openIt) => {
+    const checkpoint = await openIt();
+    expect([checkpoint.local, checkpoint.format, checkpoint.root]).toEqual([
+      true,
+      'safetensors',
+      undefined,
+    ]);
+    expect(await checkpoint.extra()).toBeNull();
+    expect(await valuesOf(checkpoint)).toEqual([1, 2]);
+  });
+
+  it('a FileHandle and a descriptor, which stay open', async () => {
+    const handle = await openFile(file);
+    expect(await valuesOf(await open(handle))).toEqual([1, 2]);
+    expect(await valuesOf(await open(handle.fd))).toEqual([1, 2]);
+    expect((await handle.stat()).size).toBeGreaterThan(0);
+    await handle.close();
+  });
+
+  it('PyTorch and NumPy, whatever their names', async () => {
+    const renamed = temporaryPath('weights');
+    writeFileSync(renamed, readFileSync(TORCH));
+    for (const path of [TORCH, renamed]) {
+      using checkpoint = await open(path, { remote: false });
+      expect([checkpoint.format, checkpoint.root, checkpoint.size]).toEqual(['torch', [], 7]);
+      expect(await checkpoint.extra()).not.toBeNull();
+    }
+    using arrays = await open(NUMPY, { remote: false });
+    expect([arrays.format, arrays.root]).toEqual(['numpy', undefined]);
+  });
+
+  it('errors are those of the openers', async () => {
+    const missing = temporaryPath('missing.safetensors');
+    await expect(open(missing, { remote: false })).rejects.toMatchObject({ code: 'ENOENT' });
+    await expect(open(temporaryPath('missing'))).rejects.toMatchObject({ code: 'ENOENT' });
+    await expect(open(new Uint8Array(3))).rejects.toBeInstanceOf(FormatError);
+    const damaged = temporaryPath('damaged.safetensors');
+    writeFileSync(damaged, readFileSync(file).subarray(0, -1));
+    const code = await open(damaged).then(
+      () => undefined,
+      (error: { code: string }) => error.code,
+    );
+    expect(() => safeOpen(damaged)).toThrow(expect.objectContaining({ code }));
+  });
+});
+
+describe('sources that are read by requests', () => {
+  it.each<[string, () => Promise<RemoteCheckpoint>]>([
+    ['an address', async () => (await open(server.url('model.safetensors'))) as RemoteCheckpoint],
+    ['a Blob', () => open(new Blob([readFileSync(file)]))],
+    [
+      'Blobs of a folder',
+      () => open(new Map([['model.safetensors', new Blob([readFileSync(file)])]])),
+    ],
+  ])('%s', async (_, openIt) => {
+    const checkpoint = await openIt();
+    expect([checkpoint.local, checkpoint.format, checkpoint.problems]).toEqual([
+      false,
+      'safetensors',
+      [],
+    ]);
+    expect(await checkpoint.extra()).toBeNull();
+    expect(await valuesOf(checkpoint)).toEqual([1, 2]);
+  });
+});
+
+describe("a user's text", () => {
+  const guarded = { remote: false, formats: ['safetensors'] } as const;
+
+  it.each(['hf://org/name', 'https://h.example/m.safetensors', 'HTTP://h.example/a', 's3://b/k'])(
+    '%s makes no request',
+    async (address) => {
+      const before = server.requestCount;
+      await expect(open(address, guarded)).rejects.toMatchObject({
+        code: 'ERR_INVALID_URL_SCHEME',
+      });
+      expect(server.requestCount).toBe(before);
+    },
+  );
+
+  it('does not reach the Hub cache, nor the parser of pickles', async () => {
+    const id = `org/${Math.random()}`;
+    await expect(open(id, guarded)).rejects.toMatchObject({ code: 'ENOENT' });
+    await expect(open(TORCH, guarded)).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+    await expect(open(NUMPY, guarded)).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+    expect(await valuesOf(await open(file, guarded))).toEqual([1, 2]);
+    await expect(open(file, { formats: ['torch'] })).rejects.toMatchObject({
+      code: 'ERR_OUT_OF_RANGE',
+    });
+  });
+});
+
+describe('options', () => {
+  it.each<[string, () => Promise<unknown>, string]>([
+    [
+      'root of safetensors',
+      () => open(file, { root: [] }),
+      'root must be left out for safetensors',
+    ],
+    ['voidDtype of torch', () => open(TORCH, { voidDtype: 'BF16' }), 'left out for a torch file'],
+    ['token of a file', () => open(file, { token: 'x' }), 'left out for safetensors'],
+    ['storage of a Blob', () => open(new Blob([]), { storage: 'read' }), 'read by requests'],
+    ['variant of bytes', () => open(new Uint8Array(9), { variant: 'fp16' }), 'bytes in memory'],
+    ['revision of NumPy', () => open(NUMPY, { revision: 'main' }), 'left out for a NumPy file'],
+  ])('%s is an error', async (_, call, message) => {
+    await expect(call()).rejects.toMatchObject({
+      code: 'ERR_OUT_OF_RANGE',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('are checked', async () => {
+    const wrong = [
+      { formats: [] },
+      { formats: ['gguf'] },
+      { remote: 1 },
+      { verify: 1 },
+      { nope: 1 },
+    ];
+    for (const options of wrong) {
+      await expect(open(file, options as never)).rejects.toBeInstanceOf(TypeError);
+    }
+    const signal = AbortSignal.abort(new Error('stop'));
+    await expect(open(file, { signal })).rejects.toThrow('stop');
+  });
+
+  it('verify compares digests', async () => {
+    const path = temporaryPath('summed.safetensors');
+    saveFileSync(path, TENSORS, { checksums: true });
+    expect(await valuesOf(await open(path, { verify: true }))).toEqual([1, 2]);
+    await expect(open(file, { verify: true })).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+    });
+    const bytes = readFileSync(path);
+    bytes[bytes.length - 1] = 77;
+    const blob = new Blob([bytes]);
+    await expect((await open(blob)).readTensors()).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+    });
+    expect((await (await open(blob, { verify: false })).readTensors()).size).toBe(2);
+  });
+});
+
+it('takes the handle from the type of the source', async () => {
+  const local: Checkpoint = await open('/no/such/file' as const).catch(() =>
+    open(readFileSync(file)),
+  );
+  expect(local.getTensor('a').shape).toEqual([2]);
+  const folderOf = (path: string): Promise<AnyCheckpoint> => open(path);
+  const any = await folderOf(file);
+  expect(any.local ? any.getTensor('a').shape : []).toEqual([2]);
+  // @ts-expect-error a remote handle returns promises
+  const wrong = async (): Promise<number[]> => (await open('hf://org/name')).getTensor('a').shape;
+  expect(wrong).toBeTypeOf('function');
+});

@@ -1,0 +1,10 @@
+/** The openers behind `open` and `openPipeline`, which do not wait. */
+export { openPipeline } from '../../src/file/checkpoint/open-pipeline.js';
+export { type OpenDdufOptions, openDduf } from '../../src/foreign/dduf/open.js';
+export { type OpenNumpyOptions, openNumpy } from '../../src/foreign/numpy/open-numpy.js';
+export { scanPickle } from '../../src/foreign/scan/scan-file.js';
+export type { TorchCheckpoint } from '../../src/foreign/torch/checkpoint.js';
+export { type OpenTorchOptions, openTorchCheckpoint } from '../../src/foreign/torch/open.js';
+export { openRemotePipeline } from '../../src/remote/node/open-remote.js';
+export type { RemoteOptions } from '../../src/remote/open.js';
+export { type DetectedFormat, detectFormat } from '../../src/write/convert/detect-format.js';

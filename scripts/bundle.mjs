@@ -14,6 +14,7 @@
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -22,7 +23,9 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rolldown } from 'rolldown';
+import { parseAst } from 'rolldown/parseAst';
 import { writeDeclarations } from './declarations.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -84,6 +87,41 @@ const asciiOnly = {
     return { code: text.replaceAll(/[^\n\t\x20-\x7e]/g, escaped), map: null };
   },
 };
+
+/** Adds the lines that begin in a template, whose indentation is text. */
+function addTemplateLines(node, starts, lines) {
+  if (node === null || typeof node !== 'object') return;
+  if (node.type === 'TemplateElement') {
+    for (const [line, start] of starts.entries()) {
+      if (node.start < start && start <= node.end) lines.add(line);
+    }
+  }
+  for (const child of Object.values(node)) addTemplateLines(child, starts, lines);
+}
+
+/** Removes indentation, 4 % of the text, from a written file: an error that is not caught still prints its line. */
+function removeIndentation(path) {
+  const text = readFileSync(path, 'utf8');
+  const lines = text.split('\n');
+  let position = 0;
+  const starts = lines.map((line) => {
+    position += line.length + 1;
+    return position - line.length - 1;
+  });
+  const kept = new Set();
+  addTemplateLines(parseAst(text), starts, kept);
+  const removed = lines.map((line, i) =>
+    kept.has(i) ? 0 : line.length - line.replace(/^\t+/, '').length,
+  );
+  writeFileSync(path, lines.map((line, i) => line.slice(removed[i])).join('\n'));
+  // Entries have no code of their own, and no map.
+  if (!existsSync(`${path}.map`)) return;
+  const map = JSON.parse(readFileSync(`${path}.map`, 'utf8'));
+  const mappings = decode(map.mappings).map((segments, i) =>
+    segments.map(([column, ...source]) => [Math.max(column - removed[i], 0), ...source]),
+  );
+  writeFileSync(`${path}.map`, JSON.stringify({ ...map, mappings: encode(mappings) }));
+}
 
 const COPY = '?cli';
 
@@ -258,6 +296,7 @@ await write(
     },
   },
 );
+for (const name of readdirSync(lib)) if (name.endsWith('.js')) removeIndentation(join(lib, name));
 await write({ index }, { ...forNode, plugins: [namesOfCore] }, { sourcemap: false });
 await write(
   Object.fromEntries(

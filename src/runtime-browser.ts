@@ -20,18 +20,9 @@ function needsNode(name: string): SafetensorsError {
   return new SafetensorsError('SAFETENSORS_NEEDS_NODE', message);
 }
 
-/** A function that throws. */
-function unavailable(name: string): () => never {
-  return () => {
-    throw needsNode(name);
-  };
-}
-
-/** A function whose promise rejects. */
-function unavailableAsync(name: string): () => Promise<never> {
-  return async () => {
-    throw needsNode(name);
-  };
+/** Throws the error of a function that needs Node. */
+function unavailable(name: string): never {
+  throw needsNode(name);
 }
 
 /** Opens addresses, Blobs and readers. */
@@ -47,28 +38,29 @@ async function openPipelineHere(source: string | URL, options?: object): Promise
   return (await openRemotePipeline(source, options)) as never;
 }
 
-export const convert: typeof node.convert = unavailableAsync('convert');
-export const convertStream: typeof node.convertStream = unavailableAsync('convertStream');
-export const createWriter: typeof node.createWriter = unavailableAsync('createWriter');
-export const download: typeof node.download = unavailableAsync('download');
-export const editMetadata: typeof node.editMetadata = unavailableAsync('editMetadata');
-export const loadCheckpoint: typeof node.loadCheckpoint = unavailable('loadCheckpoint');
-export const loadFile: typeof node.loadFile = unavailable('loadFile');
-export const mappingStatus: typeof node.mappingStatus = unavailable('mappingStatus');
+export const convert: typeof node.convert = async () => unavailable('convert');
+export const convertStream: typeof node.convertStream = async () => unavailable('convertStream');
+export const createWriter: typeof node.createWriter = async () => unavailable('createWriter');
+export const download: typeof node.download = async () => unavailable('download');
+export const editMetadata: typeof node.editMetadata = async () => unavailable('editMetadata');
+export const loadCheckpoint: typeof node.loadCheckpoint = () => unavailable('loadCheckpoint');
+export const loadFile: typeof node.loadFile = () => unavailable('loadFile');
+export const mappingStatus: typeof node.mappingStatus = () => unavailable('mappingStatus');
 export const open: typeof node.open = openHere;
-export const openCheckpoint: typeof node.openCheckpoint = unavailable('openCheckpoint');
-export const openCheckpointAsync: typeof node.openCheckpointAsync =
-  unavailableAsync('openCheckpointAsync');
+export const openCheckpoint: typeof node.openCheckpoint = () => unavailable('openCheckpoint');
+export const openCheckpointAsync: typeof node.openCheckpointAsync = async () =>
+  unavailable('openCheckpointAsync');
 export const openPipeline: typeof node.openPipeline = openPipelineHere;
-export const parse: typeof node.parse = unavailable('parse');
+export const parse: typeof node.parse = () => unavailable('parse');
 export const parseSafetensorsMetadata: typeof node.parseSafetensorsMetadata = parseMetadata;
-export const reshard: typeof node.reshard = unavailableAsync('reshard');
-export const safeOpen: typeof node.safeOpen = unavailable('safeOpen');
-export const safeOpenAsync: typeof node.safeOpenAsync = unavailableAsync('safeOpenAsync');
-export const saveCheckpoint: typeof node.saveCheckpoint = unavailableAsync('saveCheckpoint');
-export const saveFile: typeof node.saveFile = unavailableAsync('saveFile');
-export const saveFileSync: typeof node.saveFileSync = unavailable('saveFileSync');
-export const scanPickle: typeof node.scanPickle = unavailableAsync('scanPickle');
+export const reshard: typeof node.reshard = async () => unavailable('reshard');
+export const safeOpen: typeof node.safeOpen = () => unavailable('safeOpen');
+export const safeOpenAsync: typeof node.safeOpenAsync = async () => unavailable('safeOpenAsync');
+export const saveCheckpoint: typeof node.saveCheckpoint = async () => unavailable('saveCheckpoint');
+export const saveFile: typeof node.saveFile = async () => unavailable('saveFile');
+export const saveFileSync: typeof node.saveFileSync = () => unavailable('saveFileSync');
+export const scanPickle: typeof node.scanPickle = async () => unavailable('scanPickle');
 export const serialize: typeof node.serialize = serializeInMemory;
 export const serializeStream: typeof node.serializeStream = streamFromMemory;
-export const verifyCheckpoint: typeof node.verifyCheckpoint = unavailableAsync('verifyCheckpoint');
+export const verifyCheckpoint: typeof node.verifyCheckpoint = async () =>
+  unavailable('verifyCheckpoint');

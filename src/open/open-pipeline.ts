@@ -1,10 +1,7 @@
 /** `openPipeline`: the models of a Diffusers pipeline, wherever it is. */
 
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
-import {
-  type OpenPipelineOptions,
-  openPipeline as openFolder,
-} from '../file/checkpoint/open-pipeline.js';
+import type { OpenPipelineOptions } from '../file/checkpoint/open-pipeline.js';
 import { isDdufName } from '../file/shards/file-names.js';
 import type { Pipeline } from '../file/source/pipeline.js';
 import type { RemotePipeline, RemotePipelineOptions } from '../remote/pipeline.js';
@@ -58,7 +55,10 @@ async function openAt(
     const { openRemotePipeline } = await import('../remote/node/open-remote.js');
     return await openRemotePipeline(source, options);
   }
-  if (!isDdufName(String(source))) return openFolder(source, options);
+  if (!isDdufName(String(source))) {
+    const { openPipeline: openFolder } = await import('../file/checkpoint/open-pipeline.js');
+    return openFolder(source, options);
+  }
   const { openDduf } = await import('../foreign/dduf/open.js');
   return openDduf(source, options);
 }

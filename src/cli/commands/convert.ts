@@ -52,7 +52,7 @@ async function convertToOutput(
     options,
     target,
     async ({ dryRun, overwrite, onProgress, ...selected }) => {
-      const { path } = chosenAt(source, repositoryChoice(options));
+      const { path } = await chosenAt(source, repositoryChoice(options));
       const made = await convertStream(path, { ...foreignChoices(options), ...selected });
       const { stream, close, overflowed, ...facts } = made;
       const outcome = {
@@ -106,7 +106,7 @@ export const convertCommand: Command = {
     const maxShardSize = shardSizeOf(options);
     const foreign = foreignChoices(options);
     const copyOtherFiles = options['copy-other-files'] === true || undefined;
-    const { path, naming } = chosenAt(source, repositoryChoice(options));
+    const { path, naming } = await chosenAt(source, repositoryChoice(options));
     // A file has the name that was given.
     const named = target.endsWith('.safetensors') ? {} : naming;
     const layout = { maxShardSize, copyOtherFiles, ...named };

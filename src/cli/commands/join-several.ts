@@ -41,7 +41,8 @@ export async function joinSeveral(
     DUPLICATE_RULES,
   );
   const { joinSources } = await import('../../write/convert/join.js');
-  const chosen = sources.map((source) => chosenAt(source, repositoryChoice(options)));
+  const choice = repositoryChoice(options);
+  const chosen = await Promise.all(sources.map((source) => chosenAt(source, choice)));
   const paths = chosen.map(({ path }) => path);
   // A file has the name that was given.
   const naming = target.endsWith('.safetensors') ? {} : chosen[0]?.naming;

@@ -45,7 +45,7 @@ export const splitCommand: Command = {
     requirePath(target);
     const maxShardSize = shardSizeOf(options);
     const copyOtherFiles = options['copy-other-files'] === true;
-    const { path, naming } = chosenAt(source, repositoryChoice(options));
+    const { path, naming } = await chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       reshard(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
@@ -86,7 +86,7 @@ export const joinCommand: Command = {
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     const maxShardSize = Number.POSITIVE_INFINITY;
-    const { path, naming } = chosenAt(source, repositoryChoice(options));
+    const { path, naming } = await chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
         ? convertLocal(path, target, { copyOtherFiles, ...selected })

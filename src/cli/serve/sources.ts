@@ -9,7 +9,6 @@ import {
   findFolder,
   type OpenCheckpointOptions,
 } from '../../file/checkpoint/open.js';
-import { componentFiles, findModels } from '../../file/checkpoint/open-pipeline.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireModelFile } from '../../file/require-model.js';
@@ -19,7 +18,7 @@ import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform
 import { openRegularFile } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
-import { runAsync, type Work } from '../../work/work.js';
+import { call, runAsync, type Work } from '../../work/work.js';
 import { foreignSource, formatAt, isRemote, localPath } from '../sources/open-source.js';
 
 /** The caller's choice in a folder, or a repository of the cache. */
@@ -86,6 +85,7 @@ function* servedModels(
     if (error.code !== 'SAFETENSORS_DIFFUSERS_PIPELINE') throw error;
   }
   const pipeline = yield* findFolder(path, revision);
+  const { componentFiles, findModels } = yield* call({ async: loadPipelines });
   const sources: ServedSource[] = [];
   const { models } = yield* findModels(pipeline, variant);
   for (const model of models) {
@@ -94,6 +94,9 @@ function* servedModels(
   }
   return sources;
 }
+
+/** Loaded for a pipeline only. */
+const loadPipelines = () => import('../../file/checkpoint/open-pipeline.js');
 
 /** The same files, also of an index whose shards are not all there. */
 function* withMissing(files: Work<CheckpointFiles>): Work<CheckpointFiles> {

@@ -1,10 +1,9 @@
 /** What `--variant` and `--revision` choose at a local source, as a path that the library's writers take. */
 
 import { basename } from 'node:path';
-import { openPipeline } from '../../file/checkpoint/open-pipeline.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
-import { openCheckpoint, type SourceChoice } from '../../index.js';
+import { openCheckpoint, openPipeline, type SourceChoice } from '../../index.js';
 import { isOfPipeline } from './open-source.js';
 
 /** A local source to be written anew. */
@@ -27,7 +26,7 @@ export interface ChosenSource {
  *
  * @throws As `openCheckpoint` and `openPipeline`; RangeError for a choice where there is none
  */
-export function chosenAt(source: string, choice: SourceChoice): ChosenSource {
+export async function chosenAt(source: string, choice: SourceChoice): Promise<ChosenSource> {
   const { variant, revision } = choice;
   if (variant === undefined && revision === undefined) return { path: source, naming: {} };
   if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
@@ -36,7 +35,7 @@ export function chosenAt(source: string, choice: SourceChoice): ChosenSource {
     return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    const path = pathOf(openPipeline(source, { storage: 'read', ...choice }));
+    const path = pathOf(await openPipeline(source, { storage: 'read', ...choice }));
     return { path, naming: { variant } };
   }
 }

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hubSettings } from '../../file/cache/environment.js';
 import { openForInspection as openLocalForInspection } from '../../file/checkpoint/open.js';
-import { openPipeline } from '../../file/checkpoint/open-pipeline.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
@@ -17,6 +16,7 @@ import {
   type Checkpoint,
   FormatError,
   openCheckpoint,
+  openPipeline,
   type Pipeline,
   type RemoteCheckpoint,
   type RemotePipeline,
@@ -123,7 +123,8 @@ export async function openSource(source: string, options: OpeningOptions): Promi
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage, ...choice }) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    return ofLocalPipeline(openPipeline(path, { storage, toVerify, ...choice }));
+    const opening = { storage, toVerify, ...choice };
+    return ofLocalPipeline((await openPipeline(path, opening)) as Pipeline<Checkpoint>);
   }
 }
 

@@ -18,6 +18,6 @@ export { saveCheckpoint } from './write/checkpoint/save-checkpoint.js';
 export { convert } from './write/convert/convert-checkpoint.js';
 export { convertStream } from './write/convert/stream-conversion.js';
 export { createWriter } from './write/save/create-writer.js';
-export { editMetadata } from './write/save/edit.js';
+export { editMetadata } from './write/save/edit-metadata.js';
 export { saveFile, saveFileSync } from './write/save/save.js';
 export { serialize, serializeStream } from './write/save/serialize.js';

@@ -103,7 +103,12 @@ export type {
 } from './open/sources/sources.js';
 export type { VerifyOptions } from './open/verify-checkpoint.js';
 export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
-export type { Descriptor, PathLike, PathOrDescriptor } from './platform/io/paths.js';
+export type {
+  Descriptor,
+  OpenFileHandle,
+  PathLike,
+  PathOrDescriptor,
+} from './platform/io/paths.js';
 export type { MappingStatus } from './platform/storage/mapping-status.js';
 export type { StorageOptions } from './platform/storage/open.js';
 export type { DequantizedCheckpoint, DequantizeOptions } from './quantized/dequantized.js';

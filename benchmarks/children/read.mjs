@@ -82,7 +82,7 @@ const hold = (name, { bytes, dtype }) => {
   firstTensor = performance.now() - start;
 };
 const file = await openTensors(path);
-const open = performance.now() - start;
+const opened = performance.now() - start;
 const isStream = Symbol.asyncIterator in file;
 if (isStream) {
   for await (const [name, tensor] of file) {
@@ -102,7 +102,7 @@ const after = readMemory();
 const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
 const readBytes = before && diskBytes() - diskBefore;
 const bytes = held.reduce((total, { byteLength }) => total + byteLength, 0);
-const times = { open, firstTensor, handedOut, everyByte };
+const times = { open: opened, firstTensor, handedOut, everyByte };
 const seen = { bytes, firstByte, checksum, dtypes: told.map((name) => dtypes[name] ?? null) };
 console.log(JSON.stringify({ ...times, ...seen, before, after, readBytes }));
 for await (const _ of process.stdin);

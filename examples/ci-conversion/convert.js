@@ -58,7 +58,7 @@ async function hashOf(files) {
  * Why a file must not be trusted; undefined if it is safe to unpickle or has no pickle. Names don't decide: any file
  * may be loaded as a pickle, and archives contain them.
  */
-function suspicion(file) {
+async function suspicion(file) {
   const { verdict, pickleCount, globals, findings, problems } = await scanPickle(file);
   if (verdict === 'safe' || verdict === 'no-pickle') return undefined;
   const isUnread = findings.some(({ kind }) => kind.endsWith('-archive'));
@@ -133,10 +133,11 @@ const all = [...findFiles(root)];
 const checkpoints = checkpointsAmong(all, root).map((path) => ({ path, files: filesOf(path) }));
 const accepted = new Set(values.accept.map((path) => resolve(root, path)));
 const scanned = new Set([...all, ...checkpoints.flatMap(({ files }) => files)]);
-const refused = Array.from(scanned)
-  .filter((path) => !accepted.has(resolve(path)))
-  .map(suspicion)
-  .filter((reason) => reason !== undefined);
+const refused = [];
+for (const path of scanned) {
+  const reason = accepted.has(resolve(path)) ? undefined : await suspicion(path);
+  if (reason !== undefined) refused.push(reason);
+}
 const rows = [];
 if (refused.length > 0) {
   // One bad file is reason enough to examine all of them first.

@@ -30,9 +30,9 @@ import { packedWeightOf } from './plan/packed-weights.js';
 import { parsedConfig } from './plan/plain-config.js';
 import { type CheckpointPlan, mayBeQuantized, planCheckpoint } from './plan/plan.js';
 import { inFile, invalid } from './plan/refusals.js';
-import { type QuantizedSource, type ReadableSource, StoredTensors } from './source.js';
+import { type ReadableSource, StoredTensors } from './source.js';
 
-/** Options of {@link dequantized}. */
+/** Options of `dequantize`. */
 export interface DequantizeOptions {
   /**
    * The model's configuration: the parsed `config.json`; null for none. By default it is read beside the weights, or the
@@ -48,7 +48,7 @@ const DEQUANTIZE_OPTIONS: OptionNames<DequantizeOptions> = { config: true, signa
 const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and open that there');
 
 /**
- * The logical tensors of an open checkpoint, made by {@link dequantized}. It reads by the handle that it was made of,
+ * The logical tensors of an open checkpoint, made by `dequantize`. It reads by the handle that it was made of,
  * which stays the caller's to close.
  *
  * @example

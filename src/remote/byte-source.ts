@@ -165,7 +165,7 @@ function noModelError(
   const path = prefix === '' ? undefined : prefix.slice(0, -1);
   const byFolder = filesByFolder(below.map((name) => ({ name })));
   const callFor = (relative: string, variant: string | undefined): string =>
-    openingCall('openRemote', `files of ${relative}`, variant);
+    openingCall('open', `files of ${relative}`, variant);
   const pipeline = none.mayBePipeline ? pipelineError(files, byFolder, callFor, path) : undefined;
   return pipeline ?? none.errorAt((name) => (name === '' ? path : prefix + name));
 }

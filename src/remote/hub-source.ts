@@ -121,7 +121,7 @@ export async function noModelError(
     const entries = await repository.list(folder, signal, true);
     const byFolder = filesByFolder(filesBelow(entries, prefix));
     const callFor = (relative: string, variant: string | undefined): string =>
-      openingCall('openRemote', repository.uriOf(relative), variant);
+      openingCall('open', repository.uriOf(relative), variant);
     const error = pipelineError(files, byFolder, callFor, page);
     if (error !== undefined) return error;
   }

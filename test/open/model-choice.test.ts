@@ -7,15 +7,13 @@ import { storedArchive } from '../foreign/stored-archive.js';
 import {
   download,
   openCheckpoint,
-  openDduf,
-  openPipeline,
   openRemote,
-  openRemotePipeline,
   type SafetensorsError,
   VerificationError,
   type VerificationReport,
 } from '../support/api.js';
 import { HubServer } from '../support/hub-server.js';
+import { openDduf, openPipeline, openRemotePipeline } from '../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
 type Files = ReadonlyMap<string, string | Uint8Array<ArrayBuffer>>;
@@ -81,7 +79,7 @@ function failureOf(error: unknown): Outcome {
   const text = path === undefined ? message : message.replace(`${path}: `, '');
   // The opener and its source are the door's own; the folder and the options are not.
   const calls = text
-    .replace(/open\w+\("(?:[^"]*\/|files of )?([^"/]*)"/g, 'open("$1"')
+    .replace(/open\w*\("(?:[^"]*\/|files of )?([^"/]*)"/g, 'open("$1"')
     .replace(/open\("(?:folder|random)"/g, 'open(""');
   return { code, message: calls };
 }

@@ -156,7 +156,7 @@ describe('a repository', () => {
     ['org/single/folder', 'SAFETENSORS_REMOTE_NOT_FOUND', 'no such file'],
     ['org/several', 'SAFETENSORS_CHECKPOINT_NOT_FOUND', '"a.safetensors", "b.safetensors"'],
     ['org/nothing', 'SAFETENSORS_CHECKPOINT_NOT_FOUND', '"pytorch_model.bin"'],
-    ['org/pipeline', 'SAFETENSORS_DIFFUSERS_PIPELINE', 'openRemote("hf://org/pipeline/unet")'],
+    ['org/pipeline', 'SAFETENSORS_DIFFUSERS_PIPELINE', 'open("hf://org/pipeline/unet")'],
   ])('that cannot be opened says why: %s', async (id, code, hint) => {
     const error = await read(`hf://${id}`).catch((error: unknown) => error);
     expect(error).toMatchObject({ code });

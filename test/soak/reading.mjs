@@ -56,7 +56,7 @@ function letGoButKeep(lane, file) {
   if (lane.random.chance(0.5)) file.close();
 }
 
-async function open(lane) {
+async function openOne(lane) {
   const file = await openAnyhow(lane, lane.sharedModel());
   const { version, rows } = identityOf(file);
   const row = lane.random.below(rows);
@@ -227,7 +227,7 @@ async function downloadFile(lane) {
 }
 
 export const READING = {
-  open,
+  open: openOne,
   lookAtKept,
   writeToPages,
   cutShort,

@@ -83,7 +83,7 @@ const ADVICE: readonly Advice[] = [
   { said: 'pass a token', elsewhere: 'set HF_TOKEN' },
   // The calls that open the models of a pipeline.
   {
-    said: /openCheckpoint\(("(?:[^"\\]|\\.)*")(?:, \{ variant: "[^"]*" \})?\)/g,
+    said: /(?:openCheckpoint|open)\(("(?:[^"\\]|\\.)*")(?:, \{ variant: "[^"]*" \})?\)/g,
     elsewhere: '$1',
   },
 ];

@@ -16,7 +16,7 @@ import {
 import { openModel, readModels } from './models.js';
 import { archiveBytes } from './verify.js';
 
-/** Options of {@link openDduf}. */
+/** Options of DDUF archives. */
 export interface OpenDdufOptions extends ParseOptions, StorageOptions, PipelineOptions {
   /** Opens the files of a variant, such as `fp16`, in folders that have them. */
   readonly variant?: string | undefined;

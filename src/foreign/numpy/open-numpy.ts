@@ -13,7 +13,7 @@ import { openForeign } from '../open-file.js';
 import { describeNpy, describeNpz } from './arrays.js';
 import { VOID_DTYPES, type VoidDtype } from './item-types.js';
 
-/** Options of {@link openNumpy}. */
+/** Options of NumPy arrays. */
 export interface OpenNumpyOptions extends StorageOptions {
   /** Limits of what the file may cost; the defaults are far above what real ones need. */
   readonly limits?: ForeignLimits | undefined;

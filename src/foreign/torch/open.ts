@@ -51,7 +51,7 @@ export const TORCH_LIMITS: OptionNames<TorchLimits> = {
   maxIndexByteLength: true,
 };
 
-/** Options of {@link openTorchCheckpoint}. */
+/** Options of PyTorch checkpoints. */
 export interface OpenTorchOptions extends StorageOptions {
   /** Limits on the cost of the file; the defaults are far above the needs of real checkpoints. */
   readonly limits?: TorchLimits | undefined;

@@ -10,7 +10,13 @@ import { withoutQuery, withoutUsers } from '../../errors/urls.js';
 export type PathLike = string | Uint8Array | URL;
 
 /** A file that is open: a descriptor, or a `FileHandle`. It stays the caller's. */
-export type Descriptor = number | { readonly fd: number };
+export type Descriptor = number | OpenFileHandle;
+
+/** What `FileHandle` of `node:fs/promises` has. */
+export interface OpenFileHandle {
+  /** The descriptor. */
+  readonly fd: number;
+}
 
 /** A path, or an open file. */
 export type PathOrDescriptor = PathLike | Descriptor;

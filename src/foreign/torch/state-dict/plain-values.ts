@@ -1,7 +1,7 @@
 /** The values beside the tensors, as plain data. */
 
 import { FormatError } from '../../../errors/errors.js';
-import type { ComplexValue, PlainValue, UnknownObject } from '../../../file/source/plain-value.js';
+import type { PlainValue, UnknownObject } from '../../../file/source/plain-value.js';
 import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import {

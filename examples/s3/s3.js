@@ -1,4 +1,4 @@
-/** Checkpoints in a bucket: objects as readers for `openRemote`. */
+/** Checkpoints in a bucket: objects as readers for `open`. */
 import { posix } from 'node:path';
 import { GetObjectCommand, HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { open } from 'safetensors-mmap';

@@ -378,7 +378,11 @@ export async function requireCast(
   if ((await plan()).cast.length > 0) return;
   const opening = { signal, storage: 'read', choice: repositoryChoice(options) } as const;
   const { takes } = chosenTensors(options);
-  const { count, scheme } = await quantizedWeights(source, opening, takes);
+  const { count, scheme, smallFloats } = await quantizedWeights(source, opening, takes, dtype);
+  if (count === 0 && smallFloats > 0) {
+    const left = `${plural(smallFloats, 'tensor')} in floats of 8 bits or less stay${smallFloats === 1 ? 's' : ''} unchanged`;
+    throw new Error(`nothing was cast: ${left}; --dtype casts F64, F32, F16 and BF16`);
+  }
   if (count === 0) return;
   const are = `${plural(count, 'weight')} ${count === 1 ? 'is' : 'are'}`;
   const kind = scheme === null ? 'quantized' : `${scheme}-quantized`;

@@ -1,4 +1,4 @@
-/** Counts the weights that `--dtype` spares because they are quantized. */
+/** Counts the weights that `--dtype` spares because they are quantized or stored in floats of 8 bits or less. */
 
 import { logicalModel, schemeName } from './logical.js';
 import { type Component, type OpenedSource, openSource } from './open-source.js';
@@ -9,25 +9,35 @@ type Opening = Parameters<typeof openSource>[1];
 export interface QuantizedWeights {
   readonly count: number;
   readonly scheme: string | null;
+  /** Tensors in other floats of 8 bits or less than the target, with or without scales. */
+  readonly smallFloats: number;
 }
+
+const SMALL_FLOAT = /^F[468]_/;
 
 /**
  * Counts the chosen weights that are quantized. None count in a source of another format, which cannot be dequantized.
  *
  * @param isChosen whether a stored tensor is to be written
+ * @param target the dtype to cast to
  */
 export async function quantizedWeights(
   source: string,
   opening: Opening,
   isChosen: (name: string) => boolean,
+  target: string,
 ): Promise<QuantizedWeights> {
   const opened = await openSource(source, opening);
   const schemes = new Map<string, number>();
+  let smallFloats = 0;
   try {
     const parts = 'components' in opened ? opened.components : [opened];
     for (const part of parts) {
       if (part.kind === 'local' || part.kind === 'remote') {
         await countSchemes(part, isChosen, schemes, opening.signal);
+        for (const { name, dtype } of await part.checkpoint.tensors({ signal: opening.signal })) {
+          if (SMALL_FLOAT.test(dtype) && dtype !== target && isChosen(name)) smallFloats++;
+        }
       }
     }
   } finally {
@@ -36,7 +46,8 @@ export async function quantizedWeights(
   }
   const count = [...schemes.values()].reduce((sum, one) => sum + one, 0);
   const [only = '', other] = schemes.keys();
-  return { count, scheme: other === undefined && only !== '' ? schemeName(only) : null };
+  const scheme = other === undefined && only !== '' ? schemeName(only) : null;
+  return { count, scheme, smallFloats };
 }
 
 /** Counts quantized weights by scheme; those that cannot be dequantized under an empty name. */

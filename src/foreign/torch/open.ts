@@ -65,7 +65,7 @@ export interface OpenTorchOptions extends StorageOptions {
   readonly root?: string | RootKeys | undefined;
   /**
    * How to treat classes and functions that are not on torch's own list: by default the file is refused; with
-   * `'placeholder'` they stay in `values()` as data, and whole modules are read as `state_dict()` lists them. Names that run code are always refused, and nothing is ever run.
+   * `'placeholder'` they stay in `extra()` as data, and whole modules are read as `state_dict()` lists them. Names that run code are always refused, and nothing is ever run.
    */
   readonly unknownGlobals?: UnknownGlobals | undefined;
 }

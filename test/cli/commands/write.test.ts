@@ -509,6 +509,26 @@ describe('--dequantize', () => {
   });
 });
 
+describe('--dtype of floats of 8 bits without scales', () => {
+  it.each(['convert', 'split', 'join'])('%s fails when it casts nothing', async (command) => {
+    const source = temporaryPath('f8.safetensors');
+    const data = new Uint8Array(4);
+    const small = { dtype: 'F8_E4M3', shape: [4], data } as const;
+    saveFileSync(source, { a: small, b: small });
+    const target = temporaryPath('cast');
+    const args = [command, source, ...toTarget(command, target), '--dtype'];
+    const { code, stderr } = await call([...args, 'BF16']);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        'nothing was cast: 2 tensors in floats of 8 bits or less stay unchanged',
+      ),
+    ]);
+    expect(existsSync(target)).toBe(false);
+    expect((await call([...args, 'F8_E4M3'])).code).toBe(0);
+  });
+});
+
 describe('--dtype of a quantized model', () => {
   const source = join(root, 'test/fixtures/quantized/bnb-nf4-nested');
   const fp8 = join(root, 'test/fixtures/quantized/fp8-per-tensor-scalar');

@@ -1,5 +1,6 @@
 /** The same functions as in `runtime.ts`, in browsers: what needs files throws. `#runtime` imports this file there. */
 
+import { isUint8Array } from './errors/brand-checks.js';
 import { SafetensorsError } from './errors/errors.js';
 import type { OpenSourceOptions } from './open/sources/options.js';
 import { isRequested, openRequested, requireOpenOptions } from './open/sources/requested.js';
@@ -28,6 +29,7 @@ function unavailable(name: string): never {
 /** Opens addresses, Blobs and readers. */
 async function openHere(source: Source, options: OpenSourceOptions = {}): Promise<never> {
   requireOpenOptions(options);
+  if (isUint8Array(source)) throw needsNode('open of a Uint8Array (new Blob([bytes]) works here)');
   if (!isRequested(source)) throw needsNode('open of a local file');
   return (await openRequested(source, options, openRemote)) as never;
 }

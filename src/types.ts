@@ -91,7 +91,7 @@ export type {
 export type { TensorDifference } from './inspect/values/difference.js';
 export type { Histogram, Statistics, ValueWindows } from './inspect/values/statistics.js';
 export type { SliceableTensor, ValuedTensor } from './inspect/values/tensor-values.js';
-export type { OpenedPipeline } from './open/open-pipeline.js';
+export type { OpenedPipeline, OpenPipelineSourceOptions } from './open/open-pipeline.js';
 export type { OpenSourceOptions } from './open/sources/options.js';
 export type {
   Address,

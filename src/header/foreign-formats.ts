@@ -263,7 +263,7 @@ export function likeness(
   const found = foreignFormatOf(head, context.path);
   if (found === null) return { looks: '', context };
   const { format, description } = found;
-  const opener = CONVERTIBLE.includes(description) ? ', which open() reads' : '';
+  const opener = CONVERTIBLE.includes(description) ? ', which open() reads by its path' : '';
   return {
     looks: `looks like ${description}${opener}; `,
     context: { ...context, foundFormat: format },

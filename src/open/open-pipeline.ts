@@ -1,12 +1,23 @@
 /** `openPipeline`: the models of a Diffusers pipeline, wherever it is. */
 
+import { requireBoolean, requireSignal } from '../errors/arguments.js';
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import type { OpenPipelineOptions } from '../file/checkpoint/open-pipeline.js';
 import { isDdufName } from '../file/shards/file-names.js';
 import type { Pipeline } from '../file/source/pipeline.js';
+import { statPath } from '../platform/io/file-calls.js';
+import { pathText } from '../platform/io/paths.js';
 import type { RemotePipeline, RemotePipelineOptions } from '../remote/pipeline.js';
-import { isRequested } from './sources/requested.js';
+import { runAsync } from '../work/work.js';
+import type { OpenSourceOptions } from './sources/options.js';
+import { isRequested, requireLocal } from './sources/requested.js';
 import type { Address } from './sources/sources.js';
+
+/** Options of `openPipeline`. One that the source cannot use is an error. */
+export interface OpenPipelineSourceOptions
+  extends Omit<OpenPipelineOptions, 'checksums'>,
+    Omit<RemotePipelineOptions, 'checksums'>,
+    Pick<OpenSourceOptions, 'verify' | 'remote'> {}
 
 /** The pipeline at a source, as far as its type shows it. */
 export type OpenedPipeline<Given> = Given extends Address
@@ -42,23 +53,32 @@ export type OpenedPipeline<Given> = Given extends Address
  */
 export async function openPipeline<const Given extends string | URL>(
   source: Given,
-  options: OpenPipelineOptions & RemotePipelineOptions = {},
+  options: OpenPipelineSourceOptions = {},
 ): Promise<OpenedPipeline<Given>> {
   return (await openAt(source, options)) as OpenedPipeline<Given>;
 }
 
 async function openAt(
   source: string | URL,
-  options: OpenPipelineOptions & RemotePipelineOptions,
+  { remote = true, verify, signal, ...options }: OpenPipelineSourceOptions,
 ): Promise<Pipeline<Checkpoint> | RemotePipeline> {
+  requireBoolean('remote', remote);
+  requireSignal(signal);
+  signal?.throwIfAborted();
+  const checking = verify === undefined ? options : { ...options, checksums: verify };
   if (isRequested(source)) {
+    requireLocal(source, remote);
     const { openRemotePipeline } = await import('../remote/node/open-remote.js');
-    return await openRemotePipeline(source, options);
+    return await openRemotePipeline(
+      source,
+      signal === undefined ? checking : { ...checking, signal },
+    );
   }
-  if (!isDdufName(String(source))) {
-    const { openPipeline: openFolder } = await import('../file/checkpoint/open-pipeline.js');
-    return openFolder(source, options);
+  if (!remote) await runAsync(statPath(pathText('source', source)), signal);
+  if (isDdufName(String(source))) {
+    const { openDduf } = await import('../foreign/dduf/open.js');
+    return openDduf(source, checking);
   }
-  const { openDduf } = await import('../foreign/dduf/open.js');
-  return openDduf(source, options);
+  const { openPipeline: openFolder } = await import('../file/checkpoint/open-pipeline.js');
+  return openFolder(source, checking);
 }

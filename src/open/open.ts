@@ -1,19 +1,24 @@
 /** `open`: anything with tensors, whatever its format and its place. */
 
+import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, isUrl } from '../errors/brand-checks.js';
+import { FormatError } from '../errors/errors.js';
 import { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import { singleFile } from '../file/checkpoint/find-files.js';
 import { LazyShards } from '../file/checkpoint/lazy-shards.js';
 import { openCheckpointAsync } from '../file/checkpoint/open.js';
 import type { SafetensorsFile } from '../file/file.js';
 import { parse, safeOpenAsync } from '../file/open.js';
+import { statPath } from '../platform/io/file-calls.js';
+import { pathText } from '../platform/io/paths.js';
+import { runAsync } from '../work/work.js';
 import {
   type OpenSourceOptions,
   requireFormat,
   requireFormats,
   usedOptions,
 } from './sources/options.js';
-import { isRequested, openRequested, requireOpenOptions } from './sources/requested.js';
+import { isRequested, openRequested, requireOpenOptions, SOURCES } from './sources/requested.js';
 import type { LocalSource, Opened, Source } from './sources/sources.js';
 
 /** Names of files and indexes that are always safetensors: no other reader is loaded for them. */
@@ -24,7 +29,7 @@ const SAFETENSORS_NAME = /\.safetensors(?:\.index[^/\\]*\.json)?$/;
  *
  * - A path, a `file:` URL, or the id of a repository in the Hub cache: a safetensors file, folder or index, a PyTorch
  *   checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, or its index), or NumPy arrays (`.npy`, `.npz`). Contents decide, not
- *   names. Pickles are read as data: nothing in them is imported or called.
+ *   names. Pickles are read as data: nothing in them is imported or called. These formats are read by their path only.
  * - A descriptor or a `FileHandle`, which stays yours, or a `Uint8Array` with a safetensors file.
  * - An address: a safetensors file or an index on a server that answers ranges, or a repository on the Hub
  *   (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only.
@@ -82,18 +87,38 @@ async function openKind(source: Source, options: OpenSourceOptions): Promise<Ope
     return asCheckpoint(parse(source, usedOptions(options, 'bytes')), 'bytes');
   }
   if (typeof source !== 'string' && !isUrl(source)) {
+    requireDescriptor(source);
     requireFormat('safetensors', formats);
     const { verify, ...opening } = usedOptions(options, 'descriptor');
     const file = await safeOpenAsync(source, { ...opening, checksums: verify, signal });
     return asCheckpoint(file, file.path as string);
   }
-  if (SAFETENSORS_NAME.test(String(source)) && remote) {
-    requireFormat('safetensors', formats);
+  // The id of a cached repository is no path: then the error of the system is thrown.
+  if (!remote) await runAsync(statPath(pathText('source', source)), signal);
+  const isNamed = formats.includes('safetensors') && SAFETENSORS_NAME.test(String(source));
+  const isOnly = formats.every((format) => format === 'safetensors');
+  if (isNamed || isOnly) {
     const { verify, ...opening } = usedOptions(options, 'safetensors');
-    return await openCheckpointAsync(source, { ...opening, checksums: verify, signal });
+    try {
+      return await openCheckpointAsync(source, { ...opening, checksums: verify, signal });
+    } catch (error) {
+      if (isOnly || !isOtherFormat(error)) throw error;
+    }
   }
   const { openPath } = await import('./open-path.js');
   return await openPath(source, options, formats);
+}
+
+/** Throws a TypeError for anything that no kind of source is. */
+function requireDescriptor(source: unknown): void {
+  const isHandle = typeof source === 'object' && source !== null && 'fd' in source;
+  if (typeof source !== 'number' && !isHandle) throw argumentTypeError('source', SOURCES, source);
+}
+
+/** Whether a file that is called safetensors may be of another format. */
+function isOtherFormat(error: unknown): boolean {
+  const { foundFormat = '' } = error instanceof FormatError ? error : {};
+  return ['zip', 'pickle', 'numpy'].includes(foundFormat);
 }
 
 /** A file that is open already. */

@@ -118,7 +118,7 @@ describe('what is not a regular file', () => {
           expect.objectContaining({
             name: 'TypeError',
             code: 'ERR_INVALID_URL_SCHEME',
-            message: `path must be on this machine, but is "${url}"; open() reads remote files`,
+            message: `path must be on this machine, but is "${url}"; open() reads remote checkpoints, download() fetches files`,
           }),
         );
       }

@@ -204,7 +204,7 @@ test.each([
 });
 
 describe('likeness', () => {
-  const opener = ', which open() reads; ';
+  const opener = ', which open() reads by its path; ';
   test.each([
     ['PK\x03\x04', 'zip', true],
     ['\x80\x02', 'pickle', true],

@@ -10,6 +10,7 @@ import {
   type Checkpoint,
   FormatError,
   open,
+  openPipeline,
   type RemoteCheckpoint,
   safeOpen,
   saveCheckpoint,
@@ -77,7 +78,9 @@ describe('local sources', () => {
   it('PyTorch and NumPy, whatever their names', async () => {
     const renamed = temporaryPath('weights');
     writeFileSync(renamed, readFileSync(TORCH));
-    for (const path of [TORCH, renamed]) {
+    const misnamed = temporaryPath('pickle.safetensors');
+    writeFileSync(misnamed, readFileSync(TORCH));
+    for (const path of [TORCH, renamed, misnamed]) {
       using checkpoint = await open(path, { remote: false });
       expect([checkpoint.format, checkpoint.root, checkpoint.size]).toEqual(['torch', [], 7]);
       expect(await checkpoint.extra()).not.toBeNull();
@@ -138,12 +141,15 @@ describe("a user's text", () => {
   it('does not reach the Hub cache, nor the parser of pickles', async () => {
     const id = `org/${Math.random()}`;
     await expect(open(id, guarded)).rejects.toMatchObject({ code: 'ENOENT' });
-    await expect(open(TORCH, guarded)).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
-    await expect(open(NUMPY, guarded)).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+    for (const path of [TORCH, NUMPY]) {
+      await expect(open(path, guarded)).rejects.toBeInstanceOf(FormatError);
+    }
     expect(await valuesOf(await open(file, guarded))).toEqual([1, 2]);
-    await expect(open(file, { formats: ['torch'] })).rejects.toMatchObject({
-      code: 'ERR_OUT_OF_RANGE',
-    });
+    for (const formats of [['torch'], ['numpy'], ['torch', 'numpy']] as const) {
+      await expect(open(file, { formats })).rejects.toMatchObject({
+        code: 'SAFETENSORS_FOREIGN_FORMAT',
+      });
+    }
   });
 });
 
@@ -163,6 +169,38 @@ describe('options', () => {
     await expect(call()).rejects.toMatchObject({
       code: 'ERR_OUT_OF_RANGE',
       message: expect.stringContaining(message),
+    });
+  });
+
+  it('name every kind of source for an argument that is none', async () => {
+    for (const source of [undefined, null, true]) {
+      await expect(open(source as never)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG_TYPE',
+        message: expect.stringContaining(
+          'source must be a path, a URL, hf://org/name, a Uint8Array',
+        ),
+      });
+    }
+  });
+
+  it('of a pipeline are those of open', async () => {
+    const pipeline = temporaryPath('pipeline');
+    await saveCheckpoint(join(pipeline, 'unet'), TENSORS, { durable: false });
+    writeFileSync(join(pipeline, 'model_index.json'), '{"unet":["diffusers","X"]}');
+    const { signal } = new AbortController();
+    const opened = await openPipeline(pipeline, { remote: false, signal });
+    expect([...opened.models.keys()]).toEqual(['unet']);
+    opened.close();
+    await expect(openPipeline(pipeline, { verify: true })).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+    });
+    const stopped = AbortSignal.abort(new Error('stop'));
+    await expect(openPipeline(pipeline, { signal: stopped })).rejects.toThrow('stop');
+    await expect(openPipeline('hf://org/name', { remote: false })).rejects.toMatchObject({
+      code: 'ERR_INVALID_URL_SCHEME',
+    });
+    await expect(openPipeline('org/none', { remote: false })).rejects.toMatchObject({
+      code: 'ENOENT',
     });
   });
 

@@ -13,19 +13,27 @@ export function filled(length: number, value: number): NewTensor {
   return { dtype: 'F32', shape: [length], data: new Float32Array(length).fill(value) };
 }
 
-/** The contents of a checkpoint as a plain value, after verification. */
-export async function contentOf(
-  path: string,
-  variant?: string,
-): Promise<Record<string, readonly [string, readonly number[], string]>> {
+/** Dtype, shape and bytes of every tensor. */
+type Content = Record<string, readonly [string, readonly number[], string]>;
+
+/** The tensors of a checkpoint. */
+export function tensorsOf(path: string, variant?: string): Content {
   using checkpoint = openCheckpoint(path, { variant });
-  await checkpoint.verify();
   return Object.fromEntries(
     checkpoint.keys().map((name) => {
       const { dtype, shape, bytes }: Tensor = checkpoint.getTensor(name);
       return [name, [dtype, shape, Buffer.from(bytes).toString('hex')]] as const;
     }),
   );
+}
+
+/** The same of a checkpoint without problems. */
+export async function contentOf(path: string, variant?: string): Promise<Content> {
+  {
+    using checkpoint = openCheckpoint(path, { variant });
+    await checkpoint.verify();
+  }
+  return tensorsOf(path, variant);
 }
 
 /** Names and contents of a folder's files. */

@@ -13,7 +13,7 @@ interface Advice {
 
 const ADVICE: readonly Advice[] = [
   {
-    said: "with unknownGlobals: 'placeholder' they stay in values() as data",
+    said: "with unknownGlobals: 'placeholder' they stay in extra() as data",
     here: ['unknown-globals', '--unknown-globals placeholder reads the tensors without them'],
     elsewhere: '`convert --unknown-globals placeholder` reads the tensors without them',
   },
@@ -51,7 +51,7 @@ const ADVICE: readonly Advice[] = [
     elsewhere: 'the file system cannot sync files: write to another one',
   },
   { said: ", or open the file with { storage: 'read' }", elsewhere: '' },
-  { said: 'which open() reads', elsewhere: 'which `convert` converts' },
+  { said: 'which open() reads by its path', elsewhere: 'which `convert` converts' },
   {
     said: 'but files that open() reads by their paths',
     elsewhere: 'but files that `convert` takes by their paths',
@@ -61,7 +61,7 @@ const ADVICE: readonly Advice[] = [
     elsewhere: '`convert` takes its index',
   },
   {
-    said: '; open() reads remote files',
+    said: '; open() reads remote checkpoints, download() fetches files',
     elsewhere: '; `download` fetches remote files',
   },
   { said: ', which openCheckpoint opens', elsewhere: '' },

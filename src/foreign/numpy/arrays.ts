@@ -106,7 +106,7 @@ export function describeNpz(
   } catch (error) {
     const isOfTorch = [...entries.keys()].some((name) => TORCH_PICKLE.test(name));
     if (!isOfTorch || !(error instanceof FormatError)) throw error;
-    const message = 'expected arrays of NumPy, found a torch file, which open() reads';
+    const message = 'expected arrays of NumPy, found a torch file, which open() reads by its path';
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
   }
   return {

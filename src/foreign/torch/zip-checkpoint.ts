@@ -147,7 +147,7 @@ function rootFolder({ entries }: Archive, context: ErrorContext): string {
   const folder = first.slice(0, first.indexOf('/') + 1);
   if (folder !== '' && names.every((name) => name.startsWith(folder))) return folder;
   if (names.length > 0 && names.every((name) => name.endsWith('.npy'))) {
-    throw foreign('arrays of NumPy (.npz), which open() reads', context);
+    throw foreign('arrays of NumPy (.npz), which open() reads by its path', context);
   }
   throw foreign('a zip archive whose records are not below one folder', context);
 }

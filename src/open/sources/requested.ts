@@ -17,6 +17,11 @@ import type { RequestedSource } from './sources.js';
 
 const ADDRESS = /^(?!file:)[a-z][a-z\d+.-]+:\/\//i;
 
+/** The kinds of sources, for messages. */
+export const SOURCES: string =
+  'a path, a URL, hf://org/name, a Uint8Array, a Blob, a Map of Blobs, a descriptor, a FileHandle, or an object with ' +
+  'byteLength and read(begin, end, signal)';
+
 /** Whether a source is read by requests. */
 export function isRequested(source: unknown): source is RequestedSource {
   if (typeof source === 'string' || isUrl(source)) return isAddress(source);
@@ -57,17 +62,16 @@ export async function openRequested(
   openRemote: OpenRemote,
 ): Promise<RemoteCheckpoint> {
   const { remote = true, formats, signal } = options;
-  if (!remote && isAddress(source)) {
-    throw notLocal(String(source));
-  }
+  requireLocal(source, remote);
   requireFormat('safetensors', requireFormats(formats));
   const { verify, ...requesting } = usedOptions(options, 'remote');
   return await openRemote(source, { ...requesting, checksums: verify, signal });
 }
 
-/** The error for an address where only local sources are allowed; it shows no secrets. */
-function notLocal(address: string): TypeError {
-  const shown = quoteName(withoutUsers(withoutQuery(address)));
+/** Throws for an address where only local sources are allowed; the message shows no secrets. */
+export function requireLocal(source: unknown, remote: boolean): void {
+  if (remote || !isAddress(source)) return;
+  const shown = quoteName(withoutUsers(withoutQuery(String(source))));
   const message = `source must be on this machine, because remote is false, but is ${shown}`;
-  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
+  throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
 }

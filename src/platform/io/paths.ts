@@ -98,7 +98,7 @@ export function pathText(
   if (objection !== undefined) {
     const shown = withoutUsers(withoutQuery(String(path)));
     const isRemote = /^https?:/i.test(shown);
-    const advice = isRemote ? '; open() reads remote files' : '';
+    const advice = isRemote ? '; open() reads remote checkpoints, download() fetches files' : '';
     const message = `${name} must ${objection}, but is ${quoteName(shown)}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }

@@ -30,7 +30,7 @@ import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './c
  *
  * With `dryRun: true` it returns the plan, writes nothing and compares no checksums.
  *
- * @throws FormatError as `open`, `open` and `openPipeline`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
+ * @throws FormatError as `open` and `openPipeline`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
  *   the source do not match their checksum
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`,

@@ -84,7 +84,7 @@ export function findPipeline(source: string): FoundPipeline | undefined {
 /**
  * Lists the models of a pipeline that is written into the folder `target`.
  *
- * @throws As `openPipeline` and `openPipeline`, but for the files of weights; RangeError `ERR_OUT_OF_RANGE` for a target
+ * @throws As `openPipeline`, but for the files of weights; RangeError `ERR_OUT_OF_RANGE` for a target
  *   within the pipeline. To open it: SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder with weights of
  *   torch alone; FileChangedError; `signal.reason`
  */

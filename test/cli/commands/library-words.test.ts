@@ -47,7 +47,7 @@ it.each([
   ['maxShardSize must be a number', '--max-shard-size must be a number'],
   ['names left out every tensor', '--filter and --exclude left out every tensor'],
   [
-    "nothing was run; with unknownGlobals: 'placeholder' they stay in values() as data",
+    "nothing was run; with unknownGlobals: 'placeholder' they stay in extra() as data",
     'nothing was run; --unknown-globals placeholder reads the tensors without them',
   ],
   ['pass the keys of one as root, or [] for all', 'pass the keys of one as --root, or [] for all'],

@@ -40,7 +40,10 @@ test.each([3, null, undefined, {}, { href: '/a', auth: null }, ...TEXTLESS])(
 test.each([
   ['file:///a/b', 'must be a path or a URL, new URL(…), not its text, but is "file:///a/b"'],
   ['s3://bucket/model', 'must be on this machine, but is "s3://bucket/model"'],
-  ['HTTPS://host/a', 'must be on this machine, but is "HTTPS://host/a"; open() reads remote files'],
+  [
+    'HTTPS://host/a',
+    'must be on this machine, but is "HTTPS://host/a"; open() reads remote checkpoints, download() fetches files',
+  ],
 ])('the text of a URL is no path: %s', (text, message) => {
   const error = { name: 'TypeError', code: 'ERR_INVALID_URL_SCHEME', message: `path ${message}` };
   expect(() => locate(text)).toThrow(expect.objectContaining(error));

@@ -187,7 +187,7 @@ describe('convert', () => {
 
   it('is what safeOpen names for files of torch and NumPy', () => {
     for (const name of ['zip-state-dict.pt', 'legacy-basic.pt', 'np-f4.npy']) {
-      expect(() => safeOpen(fixturePath(name))).toThrow('which open() reads');
+      expect(() => safeOpen(fixturePath(name))).toThrow('which open() reads by its path');
     }
   });
 

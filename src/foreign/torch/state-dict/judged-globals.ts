@@ -69,7 +69,7 @@ function leadsElsewhere(name: string): boolean {
 /** Explains a file that `pickle` wrote, whose storages are files of their own. */
 export const PLAIN_PICKLE = 'pickle wrote, and not torch.save';
 
-const PLACEHOLDER = "with unknownGlobals: 'placeholder' they stay in values() as data";
+const PLACEHOLDER = "with unknownGlobals: 'placeholder' they stay in extra() as data";
 
 const WHOLE_MODULE =
   "it is a whole pickled module: with unknownGlobals: 'placeholder' its tensors are read as state_dict() lists them";

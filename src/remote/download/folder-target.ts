@@ -184,8 +184,10 @@ async function fillFolder(
   const { repository } = options;
   const found = await findIn(groups, folder, signal);
   const { present, replaced } = found;
+  const foreignAmong = (files: readonly ReplacedFile[]): Promise<ReplacedFile[]> =>
+    unrecordedAmong(files, folder, repository, signal);
   const requireAllowed = async (files: readonly ReplacedFile[]): Promise<void> => {
-    requireOverwrite(await unrecordedAmong(files, folder, repository, signal), folder, options);
+    requireOverwrite(await foreignAmong(files), folder, options);
   };
   await requireAllowed(replaced);
   requireReplacedNotInUse(folder, found);
@@ -232,9 +234,9 @@ async function fillFolder(
       return await (replacements.get(group) as ModelReplacement).receive(file, options, scope);
     });
     signal.throwIfAborted();
-    // Other programs may have put files there meanwhile, even the right ones.
+    // Other programs may have put files there meanwhile, under the names of old ones too, and even the right files.
     const { replaced: now } = await oldIn(groups, present);
-    if (now.length > replaced.length) {
+    if ((await foreignAmong(now)).length > 0) {
       await requireAllowed((await findIn(groups, folder, signal)).replaced);
     }
     const stale: StaleFiles = { deleted: [], undeleted: [] };

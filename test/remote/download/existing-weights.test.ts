@@ -1,5 +1,12 @@
 /** Downloads to places that hold weights already: of the same repository, of another one, and of no record. */
-import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DownloadPlan } from '../../../src/remote/download/run-download.js';
@@ -247,6 +254,25 @@ describe('weights that appear during a download', () => {
       expect(keys(path)).toEqual([kind === 'cast' ? 'renamed' : 'large']);
     },
   );
+
+  it.each(['folder', 'cast'])('stay where they replace recorded ones: %s', async (kind) => {
+    const folder = temporaryPath('folder');
+    const options = kind === 'cast' ? { rename: { large: 'renamed' } } : {};
+    await downloadFrom(hub(), 'hf://org/one', folder);
+    const tuned = weights('tuned', 6);
+    let isThere = false;
+    const downloading = downloadFrom(hub(), 'hf://org/one@large', folder, {
+      ...options,
+      onProgress: ({ bytes }) => {
+        if (isThere || bytes < 1_000_000) return;
+        isThere = true;
+        writeBelow(folder, 'tuned.tmp', tuned);
+        renameSync(join(folder, 'tuned.tmp'), join(folder, SINGLE));
+      },
+    });
+    await expect(downloading).rejects.toMatchObject(EXISTS);
+    expect(readFileSync(join(folder, SINGLE))).toEqual(Buffer.from(tuned));
+  });
 });
 
 describe('a file of any server that differs in length from its header', () => {

@@ -203,7 +203,14 @@ export class RemoteShards {
     const { chosen, folder, file } = this.source;
     if (chosen !== undefined) return chosen.model.problems;
     if (this.index === null || folder?.names === undefined) return [];
-    const names = await folder.names(signal);
+    let names: readonly string[];
+    try {
+      names = await folder.names(signal);
+    } catch (error) {
+      // The server serves the files and no list: only the check by names is skipped.
+      if (!(error instanceof RemoteError)) throw error;
+      return [];
+    }
     const found = chooseIndex(
       fileName(file.path),
       { shards: this.index.shards, missing: [] },

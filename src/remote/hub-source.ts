@@ -74,7 +74,14 @@ export async function hubSource(
     missing = error as RemoteError;
     return null;
   });
-  const names = await listing;
+  let unlisted: RemoteError | undefined;
+  const names = await listing.catch((error: unknown) => {
+    if (!(error instanceof RemoteError)) throw error;
+    // The file that was found can be opened without the list.
+    if (started === null && !isRejectedList(error)) throw error;
+    unlisted = error;
+    return null;
+  });
   if (names !== null) {
     // A listed file that is not there would be chosen again.
     const files = started === null ? names.files.filter((name) => name !== first) : names.files;
@@ -88,6 +95,7 @@ export async function hubSource(
     const found = name === first ? null : await open(name).catch(nullIfMissing);
     if (found !== null) return found;
   }
+  if (unlisted !== undefined) throw unlisted;
   throw repository.lacksApi ? noUsualFile(missing as RemoteError, variant) : missing;
 }
 
@@ -163,6 +171,11 @@ function nullIfMissing(error: unknown): null {
 /** Whether a server answered that it has no such file. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
+}
+
+/** Whether a server answered a request for a list as one that only serves files: by 403, or by a web page. */
+function isRejectedList({ code, foundFormat }: RemoteError): boolean {
+  return code === 'SAFETENSORS_FORBIDDEN' || foundFormat === 'html';
 }
 
 /** The files of a folder, whose names may be known. `shown` is the path in errors about their names. */

@@ -5,6 +5,7 @@ import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { type ResolveOptions, resolveSource } from '../../src/remote/source.js';
 import { FormatError, openRemote } from '../support/api.js';
 import { type Files, HubServer, TOKEN } from '../support/hub-server.js';
+import { fileBytes } from '../support/make-file.js';
 
 const START = 1000;
 const index = JSON.stringify({ weight_map: { x: 'model-00001-of-00001.safetensors' } });
@@ -14,6 +15,10 @@ const REPOSITORIES: Readonly<Record<string, Files>> = {
   'org/sharded': {
     'model.safetensors.index.json': index,
     'model-00001-of-00001.safetensors': 'shard',
+  },
+  'org/sound': {
+    'model.safetensors.index.json': index,
+    'model-00001-of-00001.safetensors': fileBytes([{ name: 'x', dtype: 'U8', shape: [1] }]),
   },
   'org/both': {
     'model.safetensors': 'single',
@@ -212,6 +217,53 @@ describe('a mirror without lists of files', () => {
       path: `${hub.url}/org/nothing/resolve/main/model.safetensors`,
     });
   });
+});
+
+describe('a server that rejects requests for lists', () => {
+  const page = { headers: { 'Content-Type': 'text/html' } };
+  const rejections = [
+    ['403', () => new Response('', { status: 403 }), 'SAFETENSORS_FORBIDDEN'],
+    ['a web page', () => new Response('<html>', page), 'SAFETENSORS_BAD_RESPONSE'],
+    ['429', () => new Response('', { status: 429 }), 'SAFETENSORS_REMOTE_UNAVAILABLE'],
+    ['500', () => new Response('', { status: 500 }), 'SAFETENSORS_REMOTE_UNAVAILABLE'],
+  ] as const;
+  const rejecting = (answer: () => Response): Partial<ResolveOptions> => ({
+    fetch: async (input, init) =>
+      String(input).includes('/tree/') ? answer() : await fetch(input, init),
+    firstDelayMs: 1,
+  });
+
+  it.each(rejections)('by %s still serves the usual file', async (_, answer) => {
+    const expected = ['file', 'single', 1];
+    expect(await read('hf://org/single', rejecting(answer))).toEqual(expected);
+  });
+
+  it.each(rejections.slice(0, 2))('by %s is asked for other usual names', async (_, answer) => {
+    const expected = ['index', index, 2];
+    expect(await read('hf://org/sharded', rejecting(answer))).toEqual(expected);
+  });
+
+  it.each(rejections)('by %s gives that error if it has none', async (_, answer, code) => {
+    await expect(read('hf://org/nothing', rejecting(answer))).rejects.toMatchObject({
+      code,
+      path: expect.stringContaining('/api/models/org/nothing/tree/'),
+    });
+  });
+
+  it.each(rejections.slice(2))('by %s may have other files', async (_, answer, code) => {
+    await expect(read('hf://org/sharded', rejecting(answer))).rejects.toMatchObject({ code });
+  });
+
+  it.each(rejections.slice(0, 2))(
+    'by %s has an index that is verified without a list',
+    async (_, answer) => {
+      vi.stubEnv('HF_ENDPOINT', hub.url);
+      const { fetch } = rejecting(answer);
+      const source = 'hf://org/sound/model.safetensors.index.json';
+      using opened = await openRemote(source, { fetch });
+      expect((await opened.verify()).problems).toEqual([]);
+    },
+  );
 });
 
 describe('a list of files', () => {

@@ -36,6 +36,7 @@ import {
   type ModelDecision,
   type NoModel,
 } from '../shards/model-choice.js';
+import { hasWeightsName } from '../shards/shard-paths.js';
 import type { CheckpointProblem } from '../shards/verification-report.js';
 
 /** One file of a checkpoint. */
@@ -213,12 +214,13 @@ export function* insideOf(folder: string): Work<(path: string) => Work<boolean>>
 }
 
 /**
- * Lists the names in a folder, without the temporary names of a save, and without folders that are named like a file of
- * torch or NumPy.
+ * Lists the names in a folder, without the temporary names of a save, and without folders that are named like weights or
+ * an index. A link counts as a file.
  */
 export function* lastingNames(folder: string): Work<string[]> {
   const entries = yield* listFolder(folder);
-  const isModelName = (name: string): boolean => isConvertibleName(name) || isTorchIndexName(name);
+  const isModelName = (name: string): boolean =>
+    hasWeightsName(name) || isConvertibleName(name) || isTorchIndexName(name);
   return entries.flatMap(({ name, isFolder }) =>
     isInterimName(name) || (isFolder && isModelName(name)) ? [] : name,
   );

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -119,6 +119,14 @@ describe('in a folder', () => {
     expect((await opened(folderWith(['adapter_model.safetensors'])))[0]).toEqual([
       'adapter_model.safetensors',
     ]);
+  });
+
+  it.each(['model.safetensors', INDEX])('a folder of the name %s is no file', async (name) => {
+    const folder = folderWith(['other.safetensors']);
+    mkdirSync(join(folder, name));
+    expect((await opened(folder))[0]).toEqual(['other.safetensors']);
+    rmSync(join(folder, 'other.safetensors'));
+    expect(await codeOf(folder)).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
   });
 
   it('one of several numbered shards alone is no checkpoint', async () => {

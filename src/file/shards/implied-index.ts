@@ -3,6 +3,7 @@
 import { FormatError, quoteName } from '../../errors/errors.js';
 import type { FileContents } from '../../header/file-contents.js';
 import type { Work } from '../../work/work.js';
+import { ITEMS_PER_YIELD } from '../../work/yielding.js';
 import { type CheckpointIndex, parseIndexYielding } from './checkpoint-index.js';
 import { encodeIndex } from './checkpoint-index-writer.js';
 
@@ -24,8 +25,8 @@ export function* impliedIndex(
 ): Work<CheckpointIndex> {
   const weightMap = new Map<string, string>();
   for (const { name: shard, header } of shards) {
-    yield;
     for (let entry = 0; entry < header.size; entry++) {
+      if (entry % ITEMS_PER_YIELD === 0) yield;
       const tensor = header.name(entry);
       const other = weightMap.get(tensor);
       if (other !== undefined) {

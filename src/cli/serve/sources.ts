@@ -88,10 +88,21 @@ function* servedModels(
   const { componentFiles, findModels } = yield* call({ async: loadPipelines });
   const sources: ServedSource[] = [];
   const { models } = yield* findModels(pipeline, variant);
+  let lacking: SafetensorsError | undefined;
   for (const model of models) {
-    const files = yield* withMissing(componentFiles(pipeline, model, {}));
+    let files: CheckpointFiles;
+    try {
+      files = yield* withMissing(componentFiles(pipeline, model, {}));
+    } catch (error) {
+      // Weights of other formats only, or no choice among several: the other models are still served.
+      if (!(error instanceof SafetensorsError)) throw error;
+      if (error.code !== 'SAFETENSORS_CHECKPOINT_NOT_FOUND') throw error;
+      lacking ??= error;
+      continue;
+    }
     sources.push(yield* servedModel(`${name}/${model.name}`, files));
   }
+  if (sources.length === 0 && lacking !== undefined) throw lacking;
   return sources;
 }
 

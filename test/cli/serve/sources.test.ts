@@ -80,6 +80,18 @@ describe('a source', () => {
       [`${basename(folder)}/vae`, ['diffusion_pytorch_model.safetensors', 'config.json']],
     ]);
   });
+
+  it('that is a pipeline has no source for a listed model of another format', async () => {
+    const folder = temporaryPath('pipeline');
+    const listed = { unet: ['diffusers', 'UNet'], safety_checker: ['diffusers', 'Checker'] };
+    writeBelow(folder, 'model_index.json', JSON.stringify(listed));
+    writeBelow(folder, 'safety_checker/pytorch_model.bin', 'torch');
+    const only = 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
+    await expect(find(folder)).rejects.toMatchObject({ code: only });
+    const weights = 'diffusion_pytorch_model.safetensors';
+    writeBelow(folder, `unet/${weights}`, FILE);
+    expect(await namesOf(folder)).toEqual([[`${basename(folder)}/unet`, [weights]]]);
+  });
 });
 
 describe('a repository in the cache', () => {

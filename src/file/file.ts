@@ -107,13 +107,16 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   readonly #header: Header;
   /** Where the file begins in its storage: not at 0 within an archive. */
   readonly #begin: number;
+  /** False for a descriptor, which leads to no folder. */
+  readonly #isPlaced: boolean;
   // Strong references: every call returns the same tensor with the same buffer, so writes to it stay.
   readonly #tensors = new Map<string, Tensor>();
 
-  private constructor(storage: Storage, header: Header, begin: number) {
+  private constructor(storage: Storage, header: Header, begin: number, isPlaced: boolean) {
     this.#storage = storage;
     this.#header = header;
     this.#begin = begin;
+    this.#isPlaced = isPlaced;
     if (header.metadata?.has(SUMS_KEY) !== true) return;
     const start = begin + header.dataStart;
     const { path } = storage;
@@ -130,8 +133,8 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   }
 
   /** @internal Takes ownership of the storage, in which the file begins at `begin`. */
-  static of(storage: Storage, header: Header, begin = 0): SafetensorsFile {
-    return new SafetensorsFile(storage, header, begin);
+  static of(storage: Storage, header: Header, begin = 0, isPlaced = true): SafetensorsFile {
+    return new SafetensorsFile(storage, header, begin, isPlaced);
   }
 
   /** @internal The file's parts, if it has not changed; the file keeps owning them. */
@@ -491,7 +494,8 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     requireSignal(signal);
     requireOpen(this.#storage);
     const { path } = this;
-    return path === undefined ? undefined : await runAsync(readBeside({ path }, name), signal);
+    const isPlaced = path !== undefined && this.#isPlaced;
+    return isPlaced ? await runAsync(readBeside({ path }, name), signal) : undefined;
   }
 
   #openHeader(): Header {

@@ -151,7 +151,7 @@ export function* openFile(
     storage = yield* openStorage(file, start, options);
     // The last place for an abort.
     yield;
-    return SafetensorsFile.of(storage, header);
+    return SafetensorsFile.of(storage, header, 0, !('fd' in given));
   } catch (error) {
     if (storage === undefined) yield* closeOwn(file);
     else storage.close(false);

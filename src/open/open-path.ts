@@ -19,6 +19,7 @@ export async function openPath(
   formats: readonly CheckpointFormat[],
 ): Promise<Checkpoint> {
   const { path, format } = await detectFormat(source);
+  options.signal?.throwIfAborted();
   // The error of a reader names the other formats.
   const only = formats.length === 1 ? formats[0] : undefined;
   const read = only ?? format ?? 'safetensors';

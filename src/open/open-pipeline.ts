@@ -23,9 +23,9 @@ export interface OpenPipelineSourceOptions
 export type OpenedPipeline<Given> = Given extends Address
   ? RemotePipeline
   : Given extends string
-    ? string extends Given
-      ? Pipeline<Checkpoint> | RemotePipeline
-      : Pipeline<Checkpoint>
+    ? [Given & Address] extends [never]
+      ? Pipeline<Checkpoint>
+      : Pipeline<Checkpoint> | RemotePipeline
     : Pipeline<Checkpoint> | RemotePipeline;
 
 /**

@@ -4,7 +4,7 @@ import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, isUrl } from '../errors/brand-checks.js';
 import { FormatError } from '../errors/errors.js';
 import { Checkpoint } from '../file/checkpoint/checkpoint.js';
-import { singleFile } from '../file/checkpoint/find-files.js';
+import { unplacedFile } from '../file/checkpoint/find-files.js';
 import { LazyShards } from '../file/checkpoint/lazy-shards.js';
 import { openCheckpointAsync } from '../file/checkpoint/open.js';
 import type { SafetensorsFile } from '../file/file.js';
@@ -123,5 +123,5 @@ function isOtherFormat(error: unknown): boolean {
 
 /** A file that is open already. */
 function asCheckpoint(file: SafetensorsFile, label: string): Checkpoint {
-  return Checkpoint.of(LazyShards.ofOpen(singleFile(label), [[0, file]]));
+  return Checkpoint.of(LazyShards.ofOpen(unplacedFile(label), [[0, file]]));
 }

@@ -20,7 +20,7 @@ import type { VerifyOptions } from './verify-checkpoint.js';
  *
  * A function opens anything else, such as an address with `open`, whose tensors are not read. Its result is
  * verified by `verify()`, and closed; an error of this package that it throws is the problem, or has all problems. Pass
- * `toVerify: true` to `openPipeline`, which otherwise stop at the first shard or model
+ * `toVerify: true` to `openPipeline`, which otherwise stops at the first shard or model
  * that is missing or bad.
  *
  * @throws Error for other failures: Node's own `ENOENT` for a missing path, `EMFILE` and the like;

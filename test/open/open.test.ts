@@ -1,7 +1,8 @@
 /** `open`: every kind of source, the handle that it gives, and the options that it accepts. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { FileServer } from '../remote/download/file-server.js';
@@ -73,6 +74,35 @@ describe('local sources', () => {
     expect(await valuesOf(await open(handle.fd))).toEqual([1, 2]);
     expect((await handle.stat()).size).toBeGreaterThan(0);
     await handle.close();
+  });
+
+  it('bytes and descriptors have no folder: files of the working directory are not theirs', async () => {
+    const directory = process.cwd();
+    const work = temporaryPath('work');
+    mkdirSync(work);
+    process.chdir(work);
+    try {
+      const declared = {
+        quantization_config: { quant_method: 'gptq', checkpoint_format: 'gptq_v2' },
+      };
+      writeFileSync('config.json', JSON.stringify(declared));
+      writeFileSync('bytes', 'another file');
+      saveFileSync('summed.safetensors', TENSORS, { checksums: true });
+      const handle = await openFile('summed.safetensors');
+      const sources = [readFileSync('summed.safetensors'), handle, handle.fd] as const;
+      for (const source of sources) {
+        using checkpoint = await open(source);
+        expect(await checkpoint.readBeside('config.json')).toBeUndefined();
+        // Files are hashed by their paths: these have none, and count as not verified.
+        const { ok, files, checks } = await checkpoint.verify();
+        expect([ok, checks, files[0]?.reason]).toEqual([true, ['headers'], 'skipped']);
+      }
+      expect(await safeOpen(handle).readBeside('config.json')).toBeUndefined();
+      expect(await safeOpen('summed.safetensors').readBeside('config.json')).toBeDefined();
+      await handle.close();
+    } finally {
+      process.chdir(directory);
+    }
   });
 
   it('PyTorch and NumPy, whatever their names', async () => {
@@ -172,6 +202,24 @@ describe('options', () => {
     });
   });
 
+  it('do not show the values of options that a source cannot use', async () => {
+    const token = 'hidden';
+    for (const source of [file, readFileSync(file)]) {
+      const error = await open(source, { token }).catch((reason: Error) => reason);
+      expect(String(error)).toContain('token must be left out for');
+      expect(String(error)).not.toContain(token);
+    }
+  });
+
+  it('end an opening of any format', async () => {
+    for (const path of [TORCH, NUMPY, file]) {
+      const controller = new AbortController();
+      const opening = open(path, { signal: controller.signal });
+      controller.abort(new Error('stop'));
+      await expect(opening).rejects.toThrow('stop');
+    }
+  });
+
   it('name every kind of source for an argument that is none', async () => {
     for (const source of [undefined, null, true]) {
       await expect(open(source as never)).rejects.toMatchObject({
@@ -244,6 +292,11 @@ it('takes the handle from the type of the source', async () => {
   const folderOf = (path: string): Promise<AnyCheckpoint> => open(path);
   const any = await folderOf(file);
   expect(any.local ? any.getTensor('a').shape : []).toEqual([2]);
+  const host = 'https://h.example' as string;
+  const address = async (): Promise<AnyCheckpoint> => open(`${host}/model.safetensors`);
+  // @ts-expect-error it may be an address
+  const local2 = async (): Promise<Checkpoint> => open(`${host}/model.safetensors`);
+  expect([address, local2].length).toBe(2);
   // @ts-expect-error a remote handle returns promises
   const wrong = async (): Promise<number[]> => (await open('hf://org/name')).getTensor('a').shape;
   expect(wrong).toBeTypeOf('function');

@@ -69,7 +69,7 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
 
 /**
  * An open checkpoint: one file, or the shards that an index names. `openCheckpoint` opens those of safetensors, each
- * shard when it is first needed; it stays open until `close()`. `open` open those of
+ * shard when it is first needed; it stays open until `close()`. `open` also opens those of
  * other formats, whose tensors are ordinary ones, too: uncompressed, contiguous little-endian tensors are views of
  * the mapped file; all others are gathered, swapped or inflated when their bytes are first used.
  *

@@ -59,6 +59,8 @@ export interface CheckpointFiles extends BesidePlace {
   readonly shards: readonly ShardFile[];
   /** Names of an index or a single file in the same folder that could have been opened instead. */
   readonly passedOver: readonly string[];
+  /** Whether the only file has no path: it cannot be opened again. */
+  readonly isUnplaced?: boolean | undefined;
   /** Problems by names, for the verification. */
   readonly problems?: readonly CheckpointProblem[] | undefined;
 }
@@ -72,6 +74,16 @@ export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
 /** The checkpoint of one file, whatever its name. */
 export function singleFile(path: string, passedOver: readonly string[] = []): CheckpointFiles {
   return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
+}
+
+/** A file without a path: its bytes, or a descriptor. It has no folder with other files. */
+export function unplacedFile(label: string): CheckpointFiles {
+  return { ...singleFile(label), isUnplaced: true, readBeside: noFile };
+}
+
+// biome-ignore lint/correctness/useYield: it reads nothing
+function* noFile(): Work<undefined> {
+  return undefined;
 }
 
 /** Returns the names of the shards of an index; undefined when it cannot be read. */

@@ -146,7 +146,8 @@ async function verifyOwn(
 ): Promise<ComparedFiles> {
   const files = claimingFiles(shards);
   let compared: ComparedFiles;
-  if (checksums) {
+  // Files are opened again to be hashed, by their paths.
+  if (checksums && shards.files.isUnplaced !== true) {
     // Loaded on first use, since most programs only read.
     const { verifyClaims } = await import('../verification/verify-claims.js');
     compared = await verifyClaims(files, options, (position) => {

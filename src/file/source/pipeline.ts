@@ -126,8 +126,7 @@ function failedModel(folder: string, error: Error): CheckpointProblem {
 }
 
 /**
- * An open pipeline of diffusers: its models by folder. `openPipeline` opens one on this machine, `openPipeline`
- * one in a repository on the Hub.
+ * An open Diffusers pipeline: its models by folder. `openPipeline` opens it, local or on the Hub.
  *
  * @example
  * ```ts

@@ -97,11 +97,18 @@ export function usedOptions(
   for (const [name, value] of Object.entries(options) as [OptionName, unknown][]) {
     if (value === undefined || FOR_ALL.includes(name)) continue;
     if (!USED[kind].includes(name)) {
-      throw argumentRangeError(name, `left out for ${LABELS[kind]}`, value);
+      // The value of a token or a header is a secret.
+      throw unusedOption(name, LABELS[kind]);
     }
     used[name] = value;
   }
   return used;
+}
+
+/** The error for an option that the source cannot use. */
+function unusedOption(name: string, label: string): RangeError {
+  const error = new RangeError(`${name} must be left out for ${label}`);
+  return Object.assign(error, { code: 'ERR_OUT_OF_RANGE' });
 }
 
 /** Checks the list of formats; all of them without one. Throws a TypeError `ERR_INVALID_ARG_TYPE`. */

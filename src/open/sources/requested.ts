@@ -39,6 +39,7 @@ function isAddress(source: unknown): boolean {
 export function requireOpenOptions(options: OpenSourceOptions): void {
   requireOptions(options, OPEN_SOURCE_OPTIONS);
   requireBoolean('remote', options.remote ?? true);
+  requireBoolean('verify', options.verify ?? true);
   requireFormats(options.formats);
   requireSignal(options.signal);
   options.signal?.throwIfAborted();

@@ -24,9 +24,9 @@ export type AnyCheckpoint = Checkpoint | RemoteCheckpoint;
 export type Opened<Given> = Given extends Address | Blob | BlobFolder | ByteSource
   ? RemoteCheckpoint
   : Given extends string
-    ? string extends Given
-      ? AnyCheckpoint
-      : Checkpoint
+    ? [Given & Address] extends [never]
+      ? Checkpoint
+      : AnyCheckpoint
     : Given extends Uint8Array | Descriptor
       ? Checkpoint
       : AnyCheckpoint;

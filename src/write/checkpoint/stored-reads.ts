@@ -51,6 +51,8 @@ export class StoredReads<T extends Stored> implements ReadableSource {
   readonly #source: StoredBytes<T>;
   readonly #byName: ReadonlyMap<string, T>;
   readonly #digests: StoredDigests<T>;
+  /** Comparisons under way, by name: two of one tensor would interrupt each other. */
+  readonly #comparing = new Map<string, Promise<void>>();
   readonly #windows = new Map<string, readonly Window[]>();
 
   constructor(source: StoredBytes<T>) {
@@ -117,13 +119,25 @@ export class StoredReads<T extends Stored> implements ReadableSource {
    */
   async compare(names: Iterable<string>, signal: AbortSignal | undefined): Promise<void> {
     for (const name of names) {
-      const tensor = this.#find(name);
-      const whole = tensorByteLength(tensor.info);
-      for (let begin = 0; !this.#digests.isSettled(tensor); ) {
-        const byteLength = Math.min(this.#source.windowByteLength, whole - begin);
-        await this.#readParts([{ tensor, begin, byteLength }], signal);
-        begin += byteLength;
+      const comparing = this.#comparing.get(name) ?? this.#compareOne(name, signal);
+      this.#comparing.set(name, comparing);
+      try {
+        await comparing;
+      } finally {
+        this.#comparing.delete(name);
       }
+    }
+  }
+
+  async #compareOne(name: string, signal: AbortSignal | undefined): Promise<void> {
+    const tensor = this.#find(name);
+    const whole = tensorByteLength(tensor.info);
+    for (let begin = 0; !this.#digests.isSettled(tensor); ) {
+      // Rows that were read meanwhile have interrupted the run.
+      if (begin > 0 && begin >= whole) begin = 0;
+      const byteLength = Math.min(this.#source.windowByteLength, whole - begin);
+      await this.#readParts([{ tensor, begin, byteLength }], signal);
+      begin += byteLength;
     }
   }
 

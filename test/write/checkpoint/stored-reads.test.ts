@@ -132,3 +132,18 @@ it('compares every tensor with its digest, whatever was read before, and reads r
     ),
   );
 });
+
+it('compares a tensor once for calls at the same time', async () => {
+  const whole = bytesOf(40);
+  const sum = createHash('sha256').update(whole).digest('hex');
+  const context = { path: 'model.safetensors', tensor: 't' };
+  const { reads, asked } = readsOf(4, 10, 8, () => ({ sum, context }));
+  await Promise.all([1, 2, 3].map(() => reads.compare(['t'], undefined)));
+  expect(asked).toEqual([
+    [0, 8],
+    [8, 8],
+    [16, 8],
+    [24, 8],
+    [32, 8],
+  ]);
+});

@@ -94,9 +94,10 @@ describe.skipIf(chromium === null)('a page in Chromium', () => {
   const TENSOR = `${DATA_BEGIN}-${DATA_BEGIN + 15}`;
   const ROW = `${DATA_BEGIN + 8}-${DATA_BEGIN + 15}`;
 
-  /** Opening a repository with one file, and reading from it: one call for the commit, and no HEAD. */
+  /** Opening a repository with one file, and reading from it: its list, its commit, and no HEAD. */
   function readingOf(repository: string): string[] {
     return [
+      `hub GET /api/models/${repository}/tree/main`,
       `hub GET /${repository}/resolve/main/model.safetensors 0-99999`,
       `hub GET /api/models/${repository}/revision/main`,
       `hub GET /${repository}/resolve/COMMIT/model.safetensors 0-99999`,
@@ -118,9 +119,9 @@ describe.skipIf(chromium === null)('a page in Chromium', () => {
     const path = 'https://huggingface.co/tests/sharded/resolve/main/model.safetensors.index.json';
     expect(seen).toEqual({ path, ...SEEN });
     expect(asked(hub.commit('tests/sharded'))).toEqual([
+      'hub GET /api/models/tests/sharded/tree/main',
+      // Its answer, 404, is no redirect: it names the commit.
       'hub GET /tests/sharded/resolve/main/model.safetensors 0-99999',
-      // The answer to the first one, 404, is no redirect: it has named the commit.
-      'hub GET /api/models/tests/sharded/tree/COMMIT',
       // Chromium does not show this redirect, and follows the next ones itself.
       'hub GET /tests/sharded/resolve/COMMIT/model.safetensors.index.json 0-104857599',
       'hub GET /tests/sharded/resolve/COMMIT/model.safetensors.index.json 0-104857599',
@@ -138,11 +139,11 @@ describe.skipIf(chromium === null)('a page in Chromium', () => {
     expect(seen).toEqual({ path, ...SEEN });
     const withToken = hub.requests.filter(({ headers }) => headers.authorization !== undefined);
     expect(new Set(withToken.map(({ server }) => server))).toEqual(new Set(['hub']));
-    expect(withToken.length).toBe(3);
+    expect(withToken.length).toBe(4);
     // Before each request with a token Chromium asks whether pages of other sites may send one.
     const lines = asked(hub.commit('tests/private'));
     const preflights = lines.filter((line) => line.startsWith('hub OPTIONS '));
-    expect(preflights.length).toBe(3);
+    expect(preflights.length).toBe(4);
     expect(lines.filter((line) => !preflights.includes(line))).toEqual(readingOf('tests/private'));
   });
 

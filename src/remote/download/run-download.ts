@@ -321,7 +321,7 @@ async function toFolder(
 function repositoryOf({ hub }: SourceFiles): Repository | undefined {
   if (hub === null) return undefined;
   const { cacheName: name } = hub.address.id;
-  return { name, hasCommit: (commit, signal) => hub.hasCommit(commit, signal) };
+  return { name, prefix: hub.prefix, hasCommit: (commit, signal) => hub.hasCommit(commit, signal) };
 }
 
 function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {

@@ -7,6 +7,8 @@ import type { OverwriteOptions } from '../../write/replacement/replaced-files.js
 export interface Repository {
   /** Its name in a cache, such as `models--org--name`. */
   readonly name: string;
+  /** Path of the downloaded folder in it, with a slash at its end; empty for its root. */
+  readonly prefix: string;
   /**
    * Whether it has this commit; false when the Hub cannot answer. Sends a request unless it is the commit of the
    * download.
@@ -16,7 +18,7 @@ export interface Repository {
 
 /** Options for putting files into place. */
 export interface TargetOptions extends LockOptions, OverwriteOptions {
-  /** The repository of the source; undefined for sources elsewhere. */
+  /** The repository of the source, and its folder; undefined for sources elsewhere. */
   readonly repository?: Repository | undefined;
   /** Whether files and folders are synced, which makes them survive a loss of power. */
   readonly durable: boolean;

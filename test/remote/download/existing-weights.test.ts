@@ -38,7 +38,11 @@ const SHARDED: Files = {
 const hub = useHub({
   'org/one': {
     files: { [SINGLE]: weights('first'), 'config.json': '{"v":1}' },
-    revisions: { sharded: SHARDED, large: { [SINGLE]: LARGE } },
+    revisions: {
+      sharded: SHARDED,
+      large: { [SINGLE]: LARGE },
+      folders: { [SINGLE]: weights('first'), [`sub/${SINGLE}`]: weights('of-sub', 6) },
+    },
   },
   'org/two': { files: { [SINGLE]: weights('second', 5), 'config.json': '{"v":3}' } },
   'org/pipe': {
@@ -105,6 +109,22 @@ describe('a folder', () => {
     const single = await downloadFrom(hub(), 'hf://org/one', folder);
     expect(single.replaced.map(({ name }) => name)).toEqual(['config.json', ...SHARDS, INDEX]);
     expect([single.deleted.toSorted(), keys(folder)]).toEqual([[...SHARDS, INDEX], ['first']]);
+  });
+
+  it('with weights of another folder of the same repository stops', async () => {
+    const folder = temporaryPath('folder');
+    const listed = (length: number): string[] => [`"${SINGLE}" (${length} B)`];
+    await downloadFrom(hub(), 'hf://org/one@folders', folder);
+    const { length } = weights('first');
+    await expectStop('hf://org/one@folders/sub', folder, folder, listed(length));
+    await expectStop(`hf://org/one@folders/sub/${SINGLE}`, folder, folder, listed(length));
+    const other = temporaryPath('other');
+    await downloadFrom(hub(), 'hf://org/one@folders/sub', other);
+    await expectStop('hf://org/one', other, other, listed(weights('of-sub', 6).length));
+    // Its own folder goes on replacing it.
+    const path = join(other, SINGLE);
+    expect((await downloadFrom(hub(), 'hf://org/one@folders/sub', other)).replaced).toEqual([]);
+    expect(readFileSync(path)).toEqual(Buffer.from(weights('of-sub', 6)));
   });
 
   it.each(['another repository', 'no repository', 'the same repository, but changed since'])(

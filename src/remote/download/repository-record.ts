@@ -100,7 +100,8 @@ async function readRecord(folder: string): Promise<Map<string, RecordedFile>> {
 
 /**
  * Whether `hf download --local-dir` brought a file that was not changed since, by its record of commit, ETag and time.
- * The commit shows the repository, and the folder of the record its root. A record that cannot be read proves nothing.
+ * The commit shows the repository, and the folder of the record its root. A damaged record, which `hf download` removes
+ * to fetch the file again, shows by its own time that the file came from the Hub.
  */
 async function isOfLocalDir(
   folder: string,
@@ -109,7 +110,8 @@ async function isOfLocalDir(
   signal: AbortSignal,
 ): Promise<boolean> {
   const path = join(folder, LOCAL_DIR_RECORDS, `${name}.metadata`);
-  if (repository.prefix !== '' || stateAt(path) === undefined) return false;
+  const record = stateAt(path);
+  if (repository.prefix !== '' || record === undefined) return false;
   let text: string;
   try {
     text = await readText(path, MAX_LOCAL_DIR_RECORD_BYTE_LENGTH);
@@ -117,11 +119,12 @@ async function isOfLocalDir(
     return false;
   }
   const [commit = '', , time = ''] = text.split('\n');
-  const seconds = Number.parseFloat(time);
-  if (!isCommit(commit) || Number.isNaN(seconds)) return false;
   const { mtimeMs = 0 } = stateAt(join(folder, name)) ?? {};
   // As `hf download` compares them.
-  return mtimeMs / 1000 - 1 <= seconds && (await repository.hasCommit(commit, signal));
+  const isOlderThan = (seconds: number): boolean => mtimeMs / 1000 - 1 <= seconds;
+  const seconds = Number.parseFloat(time);
+  if (!isCommit(commit) || Number.isNaN(seconds)) return isOlderThan(record.mtimeMs / 1000);
+  return isOlderThan(seconds) && (await repository.hasCommit(commit, signal));
 }
 
 async function readText(path: string, maxByteLength: number): Promise<string> {

@@ -182,7 +182,7 @@ describe('a folder', () => {
     ['of the same commit', () => hub().commit('org/one'), true],
     ['of another commit of the repository', () => hub().commit('org/one', 'sharded'), true],
     ['of another repository', () => hub().commit('org/two'), false],
-    ['that cannot be read', () => 'garbage', false],
+    ['that is damaged', () => 'garbage', true],
   ])('of hf download --local-dir, with a record %s', async (_, commit, isRecorded) => {
     const folder = emptyFolder('folder');
     writeBelow(folder, SINGLE, weights('old', 6));
@@ -193,14 +193,21 @@ describe('a folder', () => {
     expect(keys(folder)).toEqual(['first']);
   });
 
-  it('of hf download --local-dir whose file was changed since stays as it is', async () => {
-    const folder = emptyFolder('folder');
-    writeBelow(folder, SINGLE, weights('old', 6));
-    const record = `.cache/huggingface/download/${SINGLE}.metadata`;
-    writeBelow(folder, record, `${hub().commit('org/one')}\netag\n1700000000.0\n`);
-    utimesSync(join(folder, SINGLE), 1_700_000_100, 1_700_000_100);
-    await expectStop('hf://org/one', folder, folder, [SINGLE]);
-  });
+  it.each([
+    ['sound', () => `${hub().commit('org/one')}\netag\n1700000000.0\n`],
+    ['damaged', () => '\0garbage'],
+  ])(
+    'of hf download --local-dir whose file was changed since stays, with a %s record',
+    async (_, text) => {
+      const folder = emptyFolder('folder');
+      writeBelow(folder, SINGLE, weights('old', 6));
+      const record = `.cache/huggingface/download/${SINGLE}.metadata`;
+      writeBelow(folder, record, text());
+      utimesSync(join(folder, record), 1_700_000_000, 1_700_000_000);
+      utimesSync(join(folder, SINGLE), 1_700_000_100, 1_700_000_100);
+      await expectStop('hf://org/one', folder, folder, [SINGLE]);
+    },
+  );
 });
 
 describe('a file', () => {

@@ -145,7 +145,7 @@ function remote() {
     [piece(480, 44, 'second'), piece(524, 10, 'plain'), piece(534, 50, 'second')],
     [arrow([140, 78], [140, 128]), arrow([304, 78], [304, 128]), arrow([532, 78], [532, 128])],
     box(60, 134, 170, 62, 'header', [
-      ['openRemote(source)', 'code'],
+      ['open(source)', 'code'],
       ['1 request', 'strong'],
       ['the first 100 000 bytes', 'small'],
     ]),

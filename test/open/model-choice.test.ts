@@ -349,6 +349,16 @@ describe('rules', () => {
     });
   });
 
+  it('shards in any order and case have the name of the first', async () => {
+    const [one, two] = [numbered('Model', 1, 2), numbered('model', 2, 2)];
+    for (const listed of [files(one, two), files(two, one)]) {
+      expect(await expectEqualDoors(listed)).toMatchObject({
+        shards: [one, two],
+        problems: [{ file: 'Model.safetensors.index.json' }],
+      });
+    }
+  });
+
   it('a lone shard is none', async () => {
     expect(await expectEqualDoors(files(first))).toEqual({
       code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',

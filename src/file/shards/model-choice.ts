@@ -156,7 +156,8 @@ function distinctNames(files: readonly string[]): readonly string[] {
 /** The files and the sets of shards. Shards are left out next to the single file that has their name. */
 function unitsAmong(present: readonly string[]): Unit[] {
   const groups = new Map<string, string[]>();
-  for (const name of present) {
+  // Folders, Blobs and repositories list them in different orders.
+  for (const name of present.toSorted()) {
     if (!isSafetensorsName(name)) continue;
     const key = foldName(singleNameOf(name));
     const group = groups.get(key);
@@ -172,7 +173,6 @@ function unitsAmong(present: readonly string[]): Unit[] {
 
 /** The numbered shards of one model. */
 function setOf(files: readonly string[]): Unit {
-  const [first = ''] = files;
   const byNumber = new Map<number, string>();
   const counts = new Set<number>();
   for (const file of files) {
@@ -186,10 +186,11 @@ function setOf(files: readonly string[]): Unit {
     counts.has(files.length) &&
     numbers.length === files.length &&
     numbers.every((number, i) => number === i + 1);
-  const sorted = numbers.map((number) => byNumber.get(number) as string);
+  const ordered = isComplete ? numbers.map((number) => byNumber.get(number) as string) : files;
+  const [first = ''] = ordered;
   return {
     name: files.length === 1 ? first : singleNameOf(first),
-    files: isComplete ? sorted : files.toSorted(),
+    files: ordered,
     isWhole: isComplete && partNames(files).length === 0,
   };
 }

@@ -34,6 +34,7 @@ import {
   SELECTION,
   SHARD_SIZE,
   selecting,
+  severalTimesLines,
   shardSizeOf,
   unmatchedLines,
 } from './written.js';
@@ -57,6 +58,10 @@ interface DownloadCommandResult extends CastResult {
   readonly unmatched?: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
+  /** Names that several shards have, one tensor of each written; absent without such names. */
+  readonly duplicates?: readonly string[];
+  /** Keys of metadata with different values, at most one of which was written; absent without such keys. */
+  readonly conflicts?: readonly string[];
 }
 
 /** Patterns of the paths of files. */
@@ -98,6 +103,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
     ),
     ...leftOutLines(leftOut, dryRun),
+    ...severalTimesLines(result, style),
     ...unmatchedLines(result.unmatched, style),
     ...castLines(result, style),
     ...replacedLines(replaced, deleted, dryRun),
@@ -177,6 +183,7 @@ export const downloadCommand: Command = {
       })
       .finally(() => progress.end());
     const { path, commit, files, byteLength, deleted, replaced, leftOut, unmatched } = downloaded;
+    const { duplicates, conflicts } = downloaded;
     const received = 'receivedByteLength' in downloaded ? downloaded : NOTHING_RECEIVED;
     const { receivedByteLength, presentByteLength } = received;
     printResult<DownloadCommandResult>(
@@ -186,6 +193,8 @@ export const downloadCommand: Command = {
         ...{ source, path, dryRun, commit, byteLength },
         ...{ receivedByteLength, presentByteLength, deleted, replaced, leftOut },
         ...castResult(downloaded),
+        ...(duplicates.length === 0 ? {} : { duplicates }),
+        ...(conflicts.length === 0 ? {} : { conflicts }),
         ...(unmatched.length === 0 ? {} : { unmatched }),
         // A single file is listed by its name in the target.
         files: files.map(({ name, path: at, byteLength: length }) => {

@@ -206,6 +206,27 @@ export function leftOutLines(names: readonly string[], isDry: boolean): string[]
   return [`would leave out ${plural(names.length, 'tensor')}: ${someNames(names)}`];
 }
 
+/** What a source has several times. */
+interface SeveralTimes {
+  readonly duplicates?: readonly string[] | undefined;
+  readonly conflicts?: readonly string[] | undefined;
+}
+
+/** Warns of tensors and metadata that the source has several times, of which one was taken. */
+export function severalTimesLines(
+  { duplicates = [], conflicts = [] }: SeveralTimes,
+  style: Style,
+): string[] {
+  return [
+    ...(duplicates.length === 0
+      ? []
+      : [style.warning(`warning: in several files, taken from one: ${someNames(duplicates)}`)]),
+    ...(conflicts.length === 0
+      ? []
+      : [style.warning(`warning: metadata with several values: ${someNames(conflicts)}`)]),
+  ];
+}
+
 function namesText(names: readonly string[]): string {
   return names.map((name) => visible(name, SHOWN_NAME_LENGTH)).join(', ');
 }
@@ -418,7 +439,7 @@ export interface WrittenResult extends CastResult {
   readonly dropped?: Readonly<Record<string, string>>;
   /** Keys of metadata with different values, at most one of which was written; absent without such keys. */
   readonly conflicts?: readonly string[];
-  /** Names that several sources have; of `join`, absent without such names. */
+  /** Names that several shards or sources have, one tensor of each written; absent without such names. */
   readonly duplicates?: readonly string[];
   /** Options with patterns that no tensor matches; absent without such options. */
   readonly unmatched?: readonly string[];
@@ -512,7 +533,7 @@ export function printWritten(
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], leftOut, root = [], dropped = {} } = written;
-    const { conflicts = [], duplicates = [], unmatched } = written;
+    const { conflicts, duplicates, unmatched } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
@@ -522,12 +543,7 @@ export function printWritten(
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...leftOutLines(leftOut, dryRun),
-      ...(duplicates.length === 0
-        ? []
-        : [`in several sources, taken from one: ${someNames(duplicates)}`]),
-      ...(conflicts.length === 0
-        ? []
-        : [style.warning(`warning: metadata with several values: ${someNames(conflicts)}`)]),
+      ...severalTimesLines({ duplicates, conflicts }, style),
       ...unmatchedLines(unmatched, style),
       ...castLines(written, style),
       ...replacedLines(replaced, deleted, dryRun),

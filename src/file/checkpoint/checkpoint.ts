@@ -134,9 +134,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return new Checkpoint(shards, problems, format);
   }
 
-  /** @internal The open shards, each with its tensors' names in the order of their bytes. */
-  static partsOf(checkpoint: Checkpoint): [Shard, string[]][] {
-    return Array.from(checkpoint.#shards, (file, i) => [file, checkpoint.#catalog.namesIn(i)]);
+  /** @internal The shards. */
+  static shardsOf(checkpoint: Checkpoint): LazyShards<Shard> {
+    return checkpoint.#shards;
   }
 
   /** True: tensors are at hand, and methods that read them return no promises. */

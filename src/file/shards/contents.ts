@@ -43,7 +43,10 @@ export class CheckpointContents implements WrittenTensors {
   /** Number of tensors. */
   get size(): number {
     // The contents of a file leave out tensors that cannot be read.
-    return this.#index === null ? this.#only().size : this.#index.size - this.#problems.size;
+    const index = this.#index;
+    if (index === null) return this.#only().size;
+    const listed = [...this.#problems.keys()].filter((name) => index.find(name) !== -1);
+    return index.size - listed.length;
   }
 
   /** Metadata of the index or of the only file. */

@@ -99,8 +99,8 @@ function missingIn(
 }
 
 /**
- * The reasons why tensors of the index cannot be read, in the order of the shards. A shard may hold more tensors than
- * the index names.
+ * The reasons why tensors cannot be read, one for each name, in the order of the shards: of the tensors that the index
+ * names, and of those that a shard has beside them.
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`
  */
@@ -113,9 +113,10 @@ function shardProblems(
     const entry = index.find(name);
     return entry === -1 ? -1 : index.shardOf(entry);
   };
-  const problems = files.flatMap(({ facts }, i) =>
-    facts.problems.filter(({ tensor }) => shardOf(tensor) === i),
+  const own = files.flatMap(({ facts }, i) =>
+    facts.problems.filter(({ tensor }) => [i, -1].includes(shardOf(tensor))),
   );
+  const problems = [...new Map(own.map((problem) => [problem.tensor, problem])).values()];
   const missing = files.flatMap((file, i) => missingIn(index, i, file));
   const [first] = missing;
   if (first === undefined) return problems;

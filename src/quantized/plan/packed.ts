@@ -44,7 +44,7 @@ export function planPacked(
   } else {
     grid = findGrid(logical, of, scale, { block: null, common: [] });
   }
-  const groups = columnGroupsOf(name, of, grid, tensors);
+  const columnGroups = columnGroupsOf(name, of, grid, tensors);
   if (!['F32', 'BF16', 'F16'].includes(scale.dtype)) {
     throw invalid(
       name,
@@ -67,7 +67,7 @@ export function planPacked(
       weight: codes,
       scale,
       zeroPoint: stored,
-      columnGroups: tensors.find(`${name}_g_idx`),
+      columnGroups: columnGroups ?? undefined,
     }),
     layout: rowLayout({
       codes,
@@ -75,7 +75,7 @@ export function planPacked(
       grid,
       scale: { tensor: scale, dtype: scale.dtype },
       zero,
-      columnGroups: groups,
+      columnGroups,
     }),
   };
 }

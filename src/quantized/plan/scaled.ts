@@ -81,11 +81,9 @@ export function planScaled(
   const of = matricesOf(weight);
   const grid = gridOfScale(weight, of, scale, configuration, isExponents);
   requireConfigured(name, tensors, configuration);
-  const groups = tensors.suffixed(name, '_g_idx');
   return planGrid(weight, scale, grid, {
     zero: zeroOf(name, grid, tensors),
     columnGroups: columnGroupsOf(name, of, grid, tensors),
-    groups,
   });
 }
 
@@ -143,10 +141,8 @@ export function requireConfigured(
 /** What a weight may have besides codes and scales. */
 interface GridParts {
   readonly zero: Extract<Zero, { kind: 'grid' }> | null;
-  /** The group of each column, where that matters. */
+  /** The group of each column. */
   readonly columnGroups: StoredTensor | null;
-  /** The tensor with the groups, also where there is only one. */
-  readonly groups: StoredTensor | undefined;
 }
 
 /** Plans a weight of a byte per value whose scales lie in this grid. */
@@ -154,7 +150,7 @@ export function planGrid(
   weight: StoredTensor,
   scale: StoredTensor,
   grid: Grid,
-  { zero, columnGroups, groups }: GridParts = { zero: null, columnGroups: null, groups: undefined },
+  { zero, columnGroups }: GridParts = { zero: null, columnGroups: null },
 ): LogicalPlan {
   const { name, shape, dtype } = weight;
   const of = matricesOf(weight);
@@ -167,7 +163,12 @@ export function planGrid(
     scheme: isInt ? 'int8' : isMx ? 'mxfp8' : 'fp8',
     bits: 8,
     block: blockOf(grid, of),
-    storedAs: namesOf({ weight, scale, zeroPoint: zero?.tensor, columnGroups: groups }),
+    storedAs: namesOf({
+      weight,
+      scale,
+      zeroPoint: zero?.tensor,
+      columnGroups: columnGroups ?? undefined,
+    }),
     layout: rowLayout({
       codes: weight,
       packing: { kind: 'elements', dtype },
@@ -269,7 +270,7 @@ function zeroOf(
   );
 }
 
-/** The group of each column, when the columns were reordered; null when they have no groups. */
+/** The group of each column; null unless they were reordered. A single group has its list too: it may name others. */
 export function columnGroupsOf(
   name: string,
   of: Matrices,
@@ -278,11 +279,8 @@ export function columnGroupsOf(
 ): StoredTensor | null {
   const tensor = tensors.suffixed(name, '_g_idx');
   if (tensor === undefined) return null;
-  const hasGroups = grid.columns > 1;
-  const isSimple = !hasGroups || (of.matrices === 1 && grid.blockRows === 1);
-  if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) {
-    return hasGroups ? tensor : null;
-  }
+  const isSimple = grid.columns <= 1 || (of.matrices === 1 && grid.blockRows === 1);
+  if (isSimple && tensor.dtype === 'I32' && hasColumns(tensor, of)) return tensor;
   throw invalid(
     name,
     `expected ${JSON.stringify(tensor.name)} to be I32 of shape [${of.columns}], for groups of columns; found ` +

@@ -68,11 +68,16 @@ function globalOf(weight: string, tensor: Tensor | null): number | null {
   return value[0] as number;
 }
 
-/** compressed-tensors fills the list with -1 when the columns were not reordered. */
+/**
+ * The group of each column; null where the order of columns has no effect. compressed-tensors fills the list with -1
+ * when the columns were not reordered; a list for a single group has only zeros.
+ */
 function groupsOf(weight: string, tensor: Tensor | null, count: number): Int32Array | null {
   if (tensor === null) return null;
   const isUnused = new Int32Array(tensor.bytes.slice().buffer).includes(-1);
-  return isUnused ? null : requireGroups(weight, tensor, count);
+  if (isUnused) return null;
+  const groups = requireGroups(weight, tensor, Math.max(count, 1));
+  return count > 1 ? groups : null;
 }
 
 /** A tile of one matrix. */

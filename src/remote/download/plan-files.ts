@@ -56,6 +56,7 @@ export async function planFiles(
     models,
     others: files.filter(({ name }) => !ofModels.has(name)),
     isAddition: true,
+    conflicts: [],
     configMismatches: [],
     skipped: [],
     report: emptyReport(),

@@ -63,6 +63,7 @@ export async function planPipeline(
     models,
     others: [...others, file],
     isAddition: false,
+    conflicts: [],
     configMismatches: [],
     skipped: [...skipped, ...foreign],
     report: emptyReport(),

@@ -81,6 +81,7 @@ export async function planTensors(
     others: [...beside.others.filter(({ name }) => !replaced.has(name)), ...configs],
     skipped: beside.skipped,
     isAddition: false,
+    conflicts: checkpoint.metadata.conflicts,
     configMismatches,
     commit: source.hub?.commit ?? null,
     report,

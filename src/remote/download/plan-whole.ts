@@ -36,7 +36,8 @@ export async function planWhole(
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const models = [{ prefix: '', weights, index: indexOf(model), obsolete: [] }];
-  const plan = { commit, models, others, isAddition: false, configMismatches: [], skipped };
+  const facts = { configMismatches: [], conflicts: [], skipped };
+  const plan = { commit, models, others, isAddition: false, ...facts };
   return { ...plan, tensorsIn: tensorsAmong(weights, placeOf), report: emptyReport() };
 }
 

@@ -4,20 +4,21 @@ import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import { CheckpointContents } from '../../file/shards/contents.js';
 import { impliedIndex, type ShardNames } from '../../file/shards/implied-index.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
+import { takenEntries } from '../../file/shards/taken-entries.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Header } from '../../header/header.js';
 import { claimedSum } from '../../header/tensor-sums.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
-import { mapYielding } from '../../work/items.js';
+import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
 import { ofEach } from '../../work/scope.js';
-import { immediate, runAsync, type Work } from '../../work/work.js';
+import { runAsync, type Work } from '../../work/work.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
 import { summedFill } from '../../write/save/summed-fill.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
-import { Selection, type SelectionSource } from '../../write/selection/select.js';
+import { Selection, type SelectionSource, selectionSource } from '../../write/selection/select.js';
 import { TOTAL_PARAMETERS } from '../../write/selection/total-parameters.js';
 import { readRemoteHeader } from '../read-header.js';
 import { type RemoteSiblings, requireRemoteModel } from '../require-model.js';
@@ -122,12 +123,18 @@ export async function readRemoteTensors(
     notFound: (name) => contents.notFound(name),
   };
   const selection = new Selection(options, names);
-  const tensors = await chosenTensorsIn(shards, contents, selection, signal);
+  const model = { shards, index: parsed, path, contents };
+  const { tensors, duplicates } = await chosenTensorsIn(model, selection, signal);
   return {
     path,
     files: [],
+    duplicates,
     table: null,
-    list: () => immediate(() => ({ ...names, tensors, unselectable: [] })),
+    *list() {
+      const found = new Set(contents.keys());
+      yield* forEachYielding(tensors, ({ name }) => void found.add(name));
+      return { ...selectionSource(found, contents.metadata, path), tensors, unselectable: [] };
+    },
     metadataOf: (some = tensors) => {
       const used = new Set((some as readonly RemoteTensor[]).map(({ shard }) => shard.header));
       return { files: Array.from(used, ({ metadata }) => metadata), index: listed };
@@ -204,34 +211,62 @@ function siblingsOf(source: SourceFiles): RemoteSiblings {
   return { file, names: async () => entries.map(({ path }) => splitPath(path)[1]) };
 }
 
+/** A model and its headers that were read so far. */
+interface RemoteModel {
+  readonly shards: ShardHeaders;
+  readonly index: CheckpointIndex | null;
+  readonly path: string;
+  readonly contents: CheckpointContents;
+}
+
+/** Tensors to select from. */
+interface FoundTensors {
+  readonly tensors: RemoteTensor[];
+  /** Names that several shards have. */
+  readonly duplicates: readonly string[];
+}
+
 /**
  * The tensors of all shards, or at least the listed ones and those that tell whether they are quantized; shard by
  * shard, in the order of their bytes.
  */
 async function chosenTensorsIn(
-  shards: ShardHeaders,
-  contents: CheckpointContents,
+  { shards, index, path, contents }: RemoteModel,
   { names: listed, castsAll }: Pick<Selection<TensorInfo>, 'names' | 'castsAll'>,
   signal: AbortSignal,
-): Promise<RemoteTensor[]> {
+): Promise<FoundTensors> {
   const numbers = listed === null ? shards.numbers : [...listed].map((n) => contents.shardOf(n));
   await shards.read(numbers, signal);
+  if (listed === null) return await runAsync(allTensors(shards, index, path), signal);
   const tellsPacked = castsAll || contents.metadata?.has(TOTAL_PARAMETERS);
-  if (listed !== null && tellsPacked) await readPackedWeights(shards, contents, listed, signal);
-  return await runAsync(tensorsIn(shards, contents), signal);
+  if (tellsPacked) await readPackedWeights(shards, contents, listed, signal);
+  const tensors = await runAsync(indexedTensors(shards, contents), signal);
+  return { tensors, duplicates: [] };
 }
 
-function* tensorsIn(shards: ShardHeaders, contents: CheckpointContents): Work<RemoteTensor[]> {
+/** The tensors of all shards, each name once; all headers were read. */
+function* allTensors(
+  shards: ShardHeaders,
+  index: CheckpointIndex | null,
+  path: string,
+): Work<FoundTensors> {
+  const headers = shards.numbers.map((number) => shards.at(number).header);
+  const { taken, duplicates } = takenEntries(headers, index, path);
+  const found: RemoteTensor[][] = [];
+  for (const [number, own] of taken.entries()) {
+    const shard = shards.at(number);
+    const entries = yield* filterYielding([...own.keys()], (entry) => own[entry] === 1);
+    found.push(yield* mapYielding(entries, (entry) => new RemoteTensor(shard, entry)));
+  }
+  return { tensors: found.flat(), duplicates };
+}
+
+/** The tensors that the index names in the shards whose headers were read. */
+function* indexedTensors(shards: ShardHeaders, contents: CheckpointContents): Work<RemoteTensor[]> {
   const found: RemoteTensor[][] = [];
   for (const number of shards.readNumbers) {
     const shard = shards.at(number);
-    const { header } = shard;
-    const entries = yield* mapYielding(contents.namesIn(number, header), (name) => {
-      const entry = header.find(name);
-      if (entry === -1) throw contents.missing(number, name);
-      return entry;
-    });
-    entries.sort((a, b) => a - b);
+    const entries = [...contents.entriesIn(number, shard.header)];
     found.push(yield* mapYielding(entries, (entry) => new RemoteTensor(shard, entry)));
   }
   return found.flat();

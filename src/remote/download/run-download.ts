@@ -82,7 +82,10 @@ export interface PlannedDownload extends DownloadedFile, PlannedFile {}
 /** The plan of `download`, returned with `dryRun: true`. */
 export interface DownloadPlan
   extends WritePlan,
-    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped' | 'configMismatches'>,
+    Pick<
+      DownloadResult,
+      'path' | 'commit' | 'byteLength' | 'skipped' | 'conflicts' | 'configMismatches'
+    >,
     Omit<SelectionReport, 'overflowed'> {
   /** All files, also those that are already there: files with tensors, their index, and others. */
   readonly files: readonly PlannedDownload[];
@@ -110,6 +113,11 @@ export interface DownloadResult extends SelectionReport {
   readonly replaced: readonly ReplacedFile[];
   /** Names of files beside the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
   readonly skipped: readonly string[];
+  /**
+   * Keys of metadata with different values in the files of the source, of which at most one was written; none where
+   * whole files are downloaded.
+   */
+  readonly conflicts: readonly string[];
   /** After a cast: configurations in the target that list a dtype which the tensors do not have. */
   readonly configMismatches: readonly ConfigMismatch[];
 }
@@ -361,7 +369,7 @@ async function planOf(
   { deleted, replaced }: OldFiles,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
-  const { commit, models, skipped, configMismatches, report } = plan;
+  const { commit, models, skipped, conflicts, configMismatches, report } = plan;
   const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
     const tensors = await plan.tensorsIn(file, ends);
@@ -372,7 +380,8 @@ async function planOf(
   const byteLength = lengthOf(allFiles(plan));
   const index = models.length === 1 ? (models[0]?.index?.name ?? null) : null;
   const facts = { path, commit, index, byteLength };
-  return { ...facts, files, deleted, replaced, skipped, configMismatches, ...known };
+  const others = { skipped, conflicts, configMismatches };
+  return { ...facts, files, deleted, replaced, ...others, ...known };
 }
 
 function resultOf(
@@ -382,7 +391,7 @@ function resultOf(
   received: ReceivedBytes & Partial<Pick<DownloadResult, 'deleted' | 'undeleted' | 'replaced'>>,
 ): DownloadResult {
   const files = allFiles(plan);
-  const { commit, skipped, configMismatches, report } = plan;
+  const { commit, skipped, conflicts, configMismatches, report } = plan;
   return {
     path,
     files: files.map((file) => ({
@@ -397,6 +406,7 @@ function resultOf(
     replaced: [],
     ...received,
     skipped,
+    conflicts,
     configMismatches,
     ...report,
   };

@@ -100,6 +100,8 @@ export interface WantedFiles {
   readonly isAddition: boolean;
   /** Configurations in the target that list a dtype which the tensors do not have. */
   readonly configMismatches: readonly ConfigMismatch[];
+  /** Keys of metadata with different values in the files of the source: at most one of the values is written. */
+  readonly conflicts: readonly string[];
   /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
   /** Names of the tensors in a file, in the order of their bytes; null for one that is not of safetensors. */

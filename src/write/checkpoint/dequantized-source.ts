@@ -55,6 +55,7 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   return {
     path: source.path,
     files: source.files,
+    duplicates: source.duplicates,
     readBeside: source.readBeside,
     table: null,
     *list() {

@@ -59,6 +59,6 @@ export async function reshard(
     openSafetensorsSource(source, { comparison: 'sums', dequantize: selection.dequantize, signal });
   const choices = { selection, shared: 'copy', metadata: new Map(), verify: false } as const;
   const result = await rewriteFolder(target, open, { ...options, ...choices });
-  const { dropped, unrecorded, overlaps, duplicates, ...resharded } = result;
+  const { dropped, unrecorded, overlaps, ...resharded } = result;
   return resharded;
 }

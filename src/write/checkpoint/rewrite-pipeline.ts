@@ -234,7 +234,8 @@ function ownParts(
 
 /** The facts of all models together. */
 function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' | 'skipped'> {
-  const named = (key: 'leftOut' | 'cast' | 'dequantized' | 'uncast'): string[] =>
+  type Names = 'leftOut' | 'cast' | 'dequantized' | 'uncast' | 'duplicates';
+  const named = (key: Names): string[] =>
     models.flatMap(({ part, facts }) => facts[key].map((name) => part.prefix + name));
   return {
     leftOut: named('leftOut'),
@@ -247,7 +248,7 @@ function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' |
       facts.configMismatches.map((one) => ({ ...one, name: part.prefix + one.name })),
     ),
     conflicts: [...new Set(models.flatMap(({ facts }) => facts.conflicts))],
-    duplicates: [],
+    duplicates: named('duplicates'),
   };
 }
 

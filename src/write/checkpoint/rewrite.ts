@@ -66,8 +66,6 @@ export interface RewriteFacts
     Omit<SelectionReport, 'overflowed'> {
   /** Keys of metadata with differing values in the source's files, not all of which were kept. */
   readonly conflicts: readonly string[];
-  /** Names that several of the sources have; empty for one source. */
-  readonly duplicates: readonly string[];
 }
 
 /** The result of the writes. */
@@ -202,14 +200,15 @@ function onlyOwnFile(path: string, own: OwnFiles): OldFileCheck {
 
 /**
  * The files of the source that `replaced` does not list: its weights only if it is the only source and all of its
- * tensors are written.
+ * tensors are written, and none twice.
  */
 function unlistedOwn(
   own: OwnFiles,
-  { leftOut }: Pick<RewriteFacts, 'leftOut'>,
+  { leftOut, duplicates }: Pick<RewriteFacts, 'leftOut' | 'duplicates'>,
   { joined }: Pick<CheckpointSource, 'joined'>,
 ): OwnFiles {
-  return leftOut.length === 0 && joined === undefined ? own : own.withoutWeights();
+  const isWhole = leftOut.length === 0 && duplicates.length === 0 && joined === undefined;
+  return isWhole ? own : own.withoutWeights();
 }
 
 /** A file that is made while it is read, and the facts known before. */
@@ -248,7 +247,7 @@ export async function rewriteStream<Info extends SelectableInfo>(
       }
     }
     const stream = SerializedStream.of(layout.byteLength, pieces);
-    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES, [], {});
+    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES, [], source);
     const { overflowed } = selected.report;
     return { stream, totalSize, ...facts, overflowed, close: () => source.close() };
   } catch (error) {
@@ -292,8 +291,8 @@ export function rewriteFacts<Info extends SelectableInfo>(
 ): RewriteFacts {
   const { overflowed, ...known } = report;
   const copied = files.map(({ name }) => name);
-  const { duplicates = [], leftOut = report.leftOut } = joined ?? {};
-  const ofSource = { ...known, leftOut, duplicates };
+  const { leftOut = report.leftOut } = joined ?? {};
+  const ofSource = { ...known, leftOut };
   return {
     ...ofSource,
     dropped,

@@ -71,6 +71,7 @@ export async function safetensorsSource(
       files: [label, ...shards.files.shards.map(({ path }) => path)],
       readBeside: readInArchive,
       table,
+      duplicates: table.duplicates,
       list: () => listOf(table, metadata, label),
       metadataOf: () => metadata,
       close: () => shards.close({}),

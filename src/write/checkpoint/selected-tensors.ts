@@ -79,7 +79,7 @@ export function* selectTensors<Info extends SelectableInfo>(
       tensors: [],
       dropped,
       overlaps,
-      report: emptyReport(),
+      report: emptyReport(source.duplicates),
       floatDtypes: new Set(),
       metadataOf,
     };
@@ -112,7 +112,7 @@ export function* selectTensors<Info extends SelectableInfo>(
     tensors,
     dropped,
     overlaps,
-    report: yield* reportOf(kept, leftOut, overflowed),
+    report: yield* reportOf(kept, { leftOut, duplicates: source.duplicates }, overflowed),
     floatDtypes,
     metadataOf: (split) =>
       rewrittenMetadata({ source: metadata, given, dropped, isSameData: () => false }, split),

@@ -5,9 +5,8 @@
 
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
-import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import type { JsonString } from '../../file/shards/checkpoint-index-writer.js';
-import { missingTensor } from '../../file/shards/contents.js';
+import { takenEntries } from '../../file/shards/taken-entries.js';
 import type { Header } from '../../header/header.js';
 import { areSorted, type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
 import type { MetadataInput } from '../../header/header-writer.js';
@@ -50,6 +49,8 @@ interface PlacedRun {
  */
 export class SourceTensors implements TensorTable, HeaderEntries {
   readonly byteLengths: Float64Array;
+  /** Names that several shards have. */
+  readonly duplicates: readonly string[];
   readonly #shards: readonly SourceShard[];
   /** The shard of every tensor. */
   readonly #shardOf: Uint32Array;
@@ -74,7 +75,10 @@ export class SourceTensors implements TensorTable, HeaderEntries {
       // A shard is opened by path, so it lends its descriptor.
       return { header, storage: storage as LendingStorage, dataStart, isCompared };
     });
-    const isTaken = takenEntries(this.#shards, shards);
+    const { index, path } = shards.files;
+    const headers = this.#shards.map(({ header }) => header);
+    const { taken: isTaken, duplicates } = takenEntries(headers, index, path);
+    this.duplicates = duplicates;
     const capacity = this.#shards.reduce((sum, { header }) => sum + header.size, 0);
     const byteLengths = new Float64Array(capacity);
     this.#shardOf = new Uint32Array(capacity);
@@ -178,48 +182,4 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   #shard(number: number): SourceShard {
     return this.#shards[this.#shardOf[number] as number] as SourceShard;
   }
-}
-
-/** Returns 1 for every entry of a shard to take. */
-function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8Array[] {
-  const { index, path } = files.files;
-  const { meant, missing } = meantByIndex(shards, index);
-  if (index === null) return meant;
-  const strays = new Set<string>();
-  for (const [shard, { header }] of shards.entries()) {
-    const taken = meant[shard] as Uint8Array;
-    for (let entry = taken.indexOf(0); entry !== -1; entry = taken.indexOf(0, entry + 1)) {
-      const name = header.name(entry);
-      const isElsewhere = index.find(name) !== -1 && !missing.has(name);
-      if (!isElsewhere && strays.size !== strays.add(name).size) taken[entry] = 1;
-    }
-  }
-  for (const [name, shard] of missing) {
-    if (!strays.has(name)) throw missingTensor(path, index.shards[shard] as string, name);
-  }
-  return meant;
-}
-
-/**
- * Returns 1 for every entry of a shard that the index names there, and the indexed names that the shard lacks, with
- * the shard.
- */
-function meantByIndex(
-  shards: readonly SourceShard[],
-  index: CheckpointIndex | null,
-): { meant: Uint8Array[]; missing: Map<string, number> } {
-  const missing = new Map<string, number>();
-  const meant = shards.map(({ header }, shard) => {
-    const isMeant = new Uint8Array(header.size);
-    if (index === null) return isMeant.fill(1);
-    const entries = index.entriesOf(shard);
-    const places = index.placesIn(shard, header);
-    for (let i = 0; i < places.length; i++) {
-      const place = places[i] as number;
-      if (place === -1) missing.set(index.name(entries[i] as number), shard);
-      else isMeant[place] = 1;
-    }
-    return isMeant;
-  });
-  return { meant, missing };
 }

@@ -35,8 +35,6 @@ export interface ListedTensors<Info extends SelectableInfo> extends SelectionSou
 export interface JoinedReport {
   /** Names of the tensors that were not chosen. */
   readonly leftOut: readonly string[];
-  /** Names that several sources have. */
-  readonly duplicates: readonly string[];
 }
 
 /** An open source; `path` is that of its index or only file. */
@@ -46,6 +44,8 @@ export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
   readonly files: readonly string[];
   /** Of several sources that are written as one: what they leave out; absent for one source. Complete after `list`. */
   readonly joined?: JoinedReport;
+  /** Names that several shards or sources have: one tensor of each is listed. Complete after `list`. */
+  readonly duplicates: readonly string[];
   /** All tensors unchanged, without an object each; null when the source has no such table. */
   readonly table: TensorTable | null;
   /** Lists all tensors one by one. */

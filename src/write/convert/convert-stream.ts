@@ -81,6 +81,6 @@ export async function convertStream(
     return opened;
   };
   const made = await rewriteStream(open, { selection, shared, metadata, signal });
-  const { duplicates, copied, skipped, configMismatches, ...streamed } = made;
+  const { copied, skipped, configMismatches, ...streamed } = made;
   return { ...streamed, root };
 }

@@ -156,8 +156,7 @@ export async function convert(
       : isFile
         ? await rewriteFile(path, open, choices)
         : await rewriteFolder(target, open, choices);
-  const { duplicates, ...converted } = result;
-  return { ...converted, root };
+  return { ...result, root };
 }
 
 /** Options that apply only when the target is a folder. */

@@ -97,7 +97,13 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
 
   /** Complete after `list`. */
   get joined(): JoinedReport {
-    return { leftOut: this.#leftOut, duplicates: [...this.#duplicates] };
+    return { leftOut: this.#leftOut };
+  }
+
+  /** Complete after `list`. */
+  get duplicates(): readonly string[] {
+    const ofParts = this.#parts.flatMap(({ source }) => source.duplicates);
+    return [...new Set([...ofParts, ...this.#duplicates])];
   }
 
   *list(): Work<ListedTensors<SourceTensorInfo>> {
@@ -107,6 +113,7 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
     let nothingLeft: RangeError | undefined;
     for (const [place, { source }] of this.#parts.entries()) {
       const listed = yield* source.list();
+      if (source.duplicates.length > 0) this.#losing.add(place);
       const selection = new Selection<SourceTensorInfo>({ names, rename }, listed);
       const selected = yield* selection.of(listed.tensors, listed.unselectable, 'maybe none');
       if (selected.length === 0) nothingLeft = selection.nothingLeft();

@@ -3,7 +3,9 @@
 import type { NamesOfOptions } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { isDdufName } from '../../file/shards/file-names.js';
+import { takenEntries } from '../../file/shards/taken-entries.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import type { ForeignShard } from '../../foreign/foreign-shard.js';
@@ -94,15 +96,20 @@ function among<Options extends object>(names: NamesOfOptions, options: Options):
 }
 
 function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {
-  const parts = Checkpoint.partsOf(checkpoint) as [ForeignShard, string[]][];
+  const shards = Checkpoint.shardsOf(checkpoint) as LazyShards<ForeignShard>;
+  const opened = [...shards];
+  const contents = opened.map((shard) => shard.contents);
   const { path, problems } = checkpoint;
+  const unreadable = new Set(problems.map(({ tensor }) => tensor as string));
+  const { index, path: indexPath } = shards.files;
+  const { taken, duplicates } = takenEntries(contents, index, indexPath, unreadable);
   return {
-    ...{ path, problems, root },
-    files: [path, ...parts.flatMap(([shard]) => shard.path ?? [])],
-    tensors: parts.flatMap(([{ contents }, names]) =>
-      names.map((name) => contents.tensor(contents.find(name))),
+    ...{ path, problems, root, duplicates },
+    files: [path, ...opened.flatMap((shard) => shard.path ?? [])],
+    tensors: contents.flatMap(({ tensors }, shard) =>
+      tensors.filter((_, entry) => taken[shard]?.[entry] === 1),
     ),
-    archives: new Map(parts.map(([{ archive }]) => archive)),
+    archives: new Map(opened.map(({ archive }) => archive)),
     close: () => checkpoint.close(),
   };
 }

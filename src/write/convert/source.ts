@@ -33,6 +33,8 @@ export interface OpenSource {
   readonly files: readonly string[];
   /** In the order of their bytes, file by file; names are unique. */
   readonly tensors: readonly ForeignTensor[];
+  /** Names that several of the files have; `tensors` has one of each. */
+  readonly duplicates: readonly string[];
   /** An error for every tensor that cannot be read, with its name. */
   readonly problems: readonly FormatError[];
   readonly root: RootKeys | undefined;
@@ -49,7 +51,7 @@ interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
 
 /** Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them. */
 export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
-  const { path, files, root } = source;
+  const { path, files, duplicates, root } = source;
   const bytes = new SourceBytes(source.archives, verify);
   const tensorOf = (memory: ForeignTensor): ConvertedTensor => {
     const { name, dtype, shape } = memory;
@@ -63,6 +65,7 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
   return {
     path,
     files,
+    duplicates,
     root,
     table: null,
     *list() {

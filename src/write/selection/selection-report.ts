@@ -8,6 +8,11 @@ import type { Selected } from './select.js';
 export interface SelectionReport {
   /** Names in the source of the tensors that `names` or `select` left out; without aliases. */
   readonly leftOut: readonly string[];
+  /**
+   * Names that several shards have, or several sources that are joined: one tensor of each was taken, the one in the
+   * shard that the index names.
+   */
+  readonly duplicates: readonly string[];
   /** New names of the tensors that were cast, without dequantized ones. */
   readonly cast: readonly string[];
   /** New names of the tensors written in place of quantized ones. */
@@ -26,14 +31,14 @@ export interface SelectionReport {
 }
 
 /** The report when all tensors are taken unchanged. */
-export function emptyReport(): SelectionReport {
-  return { leftOut: [], cast: [], dequantized: [], uncast: [], overflowed: new Map() };
+export function emptyReport(duplicates: readonly string[] = []): SelectionReport {
+  return { leftOut: [], duplicates, cast: [], dequantized: [], uncast: [], overflowed: new Map() };
 }
 
 /** Starts the report of tensors to be written; `overflowed` is filled during the writes. */
 export function* reportOf(
   selected: readonly Selected<unknown>[],
-  leftOut: readonly string[],
+  { leftOut, duplicates }: Pick<SelectionReport, 'leftOut' | 'duplicates'>,
   overflowed: ReadonlyMap<string, number>,
 ): Work<SelectionReport> {
   const [cast, dequantized, uncast]: [string[], string[], string[]] = [[], [], []];
@@ -43,7 +48,7 @@ export function* reportOf(
     else if (tensor.cast !== null) cast.push(name);
     if (tensor.isUncast) uncast.push(name);
   });
-  return { leftOut, cast, dequantized, uncast, overflowed };
+  return { leftOut, duplicates, cast, dequantized, uncast, overflowed };
 }
 
 /** Returns the function that adds a cast's count to `overflowed`. */

@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest';
 import { dequantized, parse, serialize } from '../../support/api.js';
 import { Random } from '../../support/random.js';
-import { storedTensors } from '../made-tensors.js';
+import { type Content, storedTensors } from '../made-tensors.js';
 import { MAKERS } from '../made-weights.js';
-import { group, problemOf, quantization, type Tensors } from '../opened-tensors.js';
+import { group, open, problemOf, quantization, type Tensors } from '../opened-tensors.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);
 const COUNT = 8;
@@ -103,6 +103,26 @@ it.each([
   },
 );
 
+it.each([[[]], [[2, 1]]])(
+  'scales of shape %j have one group of columns, and no list may name another',
+  async (scales) => {
+    const tensors = { ...int8, 'm.weight_scale': ['F32', scales, 'scales'] } satisfies Tensors;
+    const groups = (content: Content): Tensors => ({
+      ...tensors,
+      'm.weight_g_idx': ['I32', [4], content],
+    });
+    const valuesOf = async (content: Content): Promise<Float32Array> =>
+      (await open(groups(content))).getTensor('m.weight').toFloat32();
+    await expect(valuesOf([0, 0, 1, 0])).rejects.toMatchObject({
+      code: 'SAFETENSORS_QUANTIZATION_INVALID',
+      message: expect.stringContaining('"m.weight_g_idx" is 1 at [2]; 0 to 0 allowed'),
+    });
+    const plain = (await open(tensors)).getTensor('m.weight').toFloat32();
+    expect(await valuesOf([0, 0, 0, 0])).toEqual(plain);
+    expect(await valuesOf([-1, -1, -1, -1])).toEqual(plain);
+  },
+);
+
 it.each([
   ['GPTQ', { 'm.qzeros': ['I32', [2, 4]], 'm.scales': ['F16', [2, 32]], 'm.g_idx': ['I32', [64]] }],
   ['MLX', { 'm.scales': ['F16', [2, 4]], 'm.biases': ['F16', [2, 4]] }],
@@ -118,7 +138,6 @@ it.each([
 
 it('exponents without blocks are a problem, and plain tensors of such names are none', async () => {
   expect(await problemOf({ w_scales: ['U8', [2, 2, 2]] }, null, 'w')).toContain('is missing');
-  const { open } = await import('../opened-tensors.js');
   const plain: Tensors = {
     'm.weight': ['F32', [4]],
     'm.scales': ['F32', [4]],

@@ -90,12 +90,14 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     undeleted: [],
     replaced: [],
     skipped: [],
+    conflicts: [],
     configMismatches: [],
     cast: [],
     dequantized: [],
     uncast: [],
     overflowed: new Map(),
     leftOut: [],
+    duplicates: [],
   });
   expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
   const again = await downloadFrom(hub(), source, path);

@@ -2,6 +2,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { writeArchive } from '../../foreign/made-archive.js';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
@@ -72,14 +73,35 @@ async function converted(
 }
 
 describe('of several files of torch', () => {
-  it('every tensor is taken from the shard that the index names, and no other', async () => {
+  it('every name is taken once, from the shard that the index names if it is there', async () => {
     const folder = folderOf({
       '1.bin': torchFile({ a: 1, b: 2 }),
       '2.bin': torchFile({ a: 3, c: 4 }),
     });
     const index = withIndex(folder, { a: '2.bin', b: '1.bin' });
-    const { lengths } = await converted(index);
-    expect(lengths).toEqual({ a: 3, b: 2 });
+    expect((await converted(index)).lengths).toEqual({ a: 3, b: 2, c: 4 });
+    const { duplicates } = await convert(index, temporaryPath('target'), saving);
+    expect(duplicates).toEqual(['a']);
+  });
+
+  it('a tensor that cannot be read is an error, also one that the index does not name', async () => {
+    const layout = `ctorch.serialization\n_get_layout\n${unicode('torch.sparse_coo')}\x85R`;
+    const parts = `${tensor('0', [2])}${tensor('0', [2])}`;
+    const sparse = `ctorch._utils\n_rebuild_sparse_tensor\n${layout}(${parts}K\x05\x85t\x86R`;
+    const entries = [
+      [unicode('b'), tensor('0', [2])],
+      [unicode('z'), sparse],
+    ] as const;
+    const folder = folderOf({
+      '1.bin': torchFile({ a: 1 }),
+      '2.bin': legacyFile(dict(...entries), { 0: 2 }),
+    });
+    const index = withIndex(folder, { a: '1.bin', b: '2.bin' });
+    await expect(converted(index)).rejects.toThrow('"z"');
+    expect((await converted(index, { names: ['a', 'b'] })).lengths).toEqual({ a: 1, b: 2 });
+    using checkpoint = openTorchCheckpoint(index);
+    expect([checkpoint.size, checkpoint.keys()]).toEqual([2, ['a', 'b']]);
+    expect(checkpoint.problems.map((problem) => problem.tensor)).toEqual(['z']);
   });
 
   it('the root that was given is that of each, and the report names that of the first', async () => {

@@ -91,7 +91,8 @@ function build({ platform, os, arch, triple }, folder) {
     sources.map((source) => {
       const object = join(folder, `${basename(source)}.o`);
       const level = LOOPS.test(basename(source)) ? '-O2' : '-Os';
-      run(['c++', '-target', triple, ...flags, level, ...COMPILER_FLAGS, '-c', source, '-o', object]);
+      const all = [...flags, level, ...COMPILER_FLAGS];
+      run(['c++', '-target', triple, ...all, '-c', source, '-o', object]);
       return object;
     }),
   );

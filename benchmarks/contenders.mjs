@@ -47,8 +47,8 @@ const TABLE = `
   sortedJson | JSON.parse + checks, names sorted | headers.mjs json-keys
   pythonOpen | Python open | headers.py open | needs=safetensors,numpy,ml_dtypes
   pythonKeys | Python open + keys() | headers.py keys | needs=safetensors,numpy,ml_dtypes
-  openIndex | openCheckpoint | headers.mjs checkpoint | ours
-  openEveryHeader | openCheckpoint, every header: offsetKeys() | headers.mjs checkpoint-every-header | ours
+  openIndex | safeOpen | headers.mjs checkpoint | ours
+  openEveryHeader | safeOpen, every header: offsetKeys() | headers.mjs checkpoint-every-header | ours
   pythonIndexKeys | Python safe_open of all shards, offset_keys() | headers.py checkpoint-keys | needs=safetensors,numpy,ml_dtypes
 
   getBuilt | getTensor, a name built for the call | names.mjs built | ours

@@ -45,13 +45,9 @@ export const convertStream: typeof node.convertStream = async () => unavailable(
 export const createWriter: typeof node.createWriter = async () => unavailable('createWriter');
 export const download: typeof node.download = async () => unavailable('download');
 export const editMetadata: typeof node.editMetadata = async () => unavailable('editMetadata');
-export const loadCheckpoint: typeof node.loadCheckpoint = () => unavailable('loadCheckpoint');
 export const loadFile: typeof node.loadFile = () => unavailable('loadFile');
 export const mappingStatus: typeof node.mappingStatus = () => unavailable('mappingStatus');
 export const open: typeof node.open = openHere;
-export const openCheckpoint: typeof node.openCheckpoint = () => unavailable('openCheckpoint');
-export const openCheckpointAsync: typeof node.openCheckpointAsync = async () =>
-  unavailable('openCheckpointAsync');
 export const openPipeline: typeof node.openPipeline = openPipelineHere;
 export const parse: typeof node.parse = () => unavailable('parse');
 export const parseSafetensorsMetadata: typeof node.parseSafetensorsMetadata = parseMetadata;

@@ -1,11 +1,6 @@
 /** The functions that differ between Node and browsers, in Node. `#runtime` imports this file there. */
 
-export {
-  loadCheckpoint,
-  openCheckpoint,
-  openCheckpointAsync,
-} from './file/checkpoint/open.js';
-export { loadFile, parse, safeOpen, safeOpenAsync } from './file/open.js';
+export { loadFile, parse, safeOpen, safeOpenAsync } from './file/checkpoint/open.js';
 export { scanPickle } from './foreign/scan/scan-pickle.js';
 export { open } from './open/open.js';
 export { openPipeline } from './open/open-pipeline.js';

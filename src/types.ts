@@ -24,13 +24,13 @@ export type {
   CheckpointFacts,
   CheckpointFormat,
 } from './file/checkpoint/checkpoint.js';
-export type { OpenCheckpointAsyncOptions, OpenCheckpointOptions } from './file/checkpoint/open.js';
+export type { OpenAsyncOptions, OpenOptions } from './file/checkpoint/open.js';
 export type { OpenPipelineOptions } from './file/checkpoint/open-pipeline.js';
 export type { VerifiableSource } from './file/checkpoint/verify.js';
-export type { CloseOptions, SafetensorsFile } from './file/file.js';
+export type { CloseOptions } from './file/file.js';
 export type { HashCheckOptions } from './file/hash-check.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
-export type { OpenAsyncOptions, OpenOptions, ParseOptions } from './file/open.js';
+export type { ParseOptions } from './file/open.js';
 export type { SharedMode } from './file/shards/shared-tensors.js';
 export type { Sized, SplitOptions, SplitSummary, StateDictSplit } from './file/shards/split.js';
 export type { VerificationError } from './file/shards/verification-error.js';
@@ -42,7 +42,7 @@ export type {
   VerificationReport,
   VerifiedFile,
 } from './file/shards/verification-report.js';
-export type { FileFacts, ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type {
   ComplexValue,

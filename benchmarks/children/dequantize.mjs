@@ -4,13 +4,13 @@
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { dequantize, openCheckpoint } from 'safetensors-mmap';
+import { dequantize, safeOpen } from 'safetensors-mmap';
 
 const [, folder] = process.argv.slice(2);
 const result = { bytes: 0 };
 let sum = 0;
 for (const scheme of readdirSync(folder)) {
-  const model = await dequantize(openCheckpoint(join(folder, scheme)));
+  const model = await dequantize(safeOpen(join(folder, scheme)));
   const weight = model.getTensor('m.weight');
   const into = new Float32Array(weight.elementCount).fill(1);
   const times = Array.from({ length: 7 }, () => {

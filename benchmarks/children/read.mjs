@@ -7,7 +7,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { open, openCheckpoint, safeOpen } from 'safetensors-mmap';
+import { open, safeOpen } from 'safetensors-mmap';
 import { diskBytes, exposeCollector, readMemory } from './memory.mjs';
 
 const [method, path, loops, wanted = '', ...told] = process.argv.slice(2);
@@ -37,8 +37,8 @@ const METHODS = {
   // Tensors that come one after the other, each to be read at once.
   streamed: () => (path) => safeOpen(path).stream(),
   reused: () => (path) => safeOpen(path).stream({ reuse: true }),
-  shardsStreamed: () => (index) => openCheckpoint(index).stream(),
-  shardsReused: () => (index) => openCheckpoint(index).stream({ reuse: true }),
+  shardsStreamed: () => (index) => safeOpen(index).stream(),
+  shardsReused: () => (index) => safeOpen(index).stream({ reuse: true }),
   loaded: () => (path) => safeOpen(path).readTensors(),
   readFile: () => async (path) => viewsOf(await readFile(path)),
   mmapIo: async () => {

@@ -111,11 +111,11 @@ const manyShards = {
   page: `
     ## ${MANY_SHARDS} shards, 92 000 small tensors
     | what | time = time | min – max = span(time) | VmHWM = peak MB |
-    - openCheckpoint reads the index and looks for the shards, whose headers are read when they are first used
+    - safeOpen reads the index and looks for the shards, whose headers are read when they are first used
     - opened: the first call of a process, everything imported; medians of ${OPEN_ROUNDS} of this package; the data is one hole
     - reshard and cp: {count} tensors of 4 kB in the page cache, nothing is synced; reshard makes ${NEW_SHARDS} shards
     - {reasons}
-    > ${MANY_SHARDS} shards, every header | at most 80 ms | openEveryHeader.first | openCheckpoint = openIndex.first & Python = pythonIndexKeys.first
+    > ${MANY_SHARDS} shards, every header | at most 80 ms | openEveryHeader.first | safeOpen = openIndex.first & Python = pythonIndexKeys.first
     > reshard of {count} small tensors against cp | at most 2 × | reshard.elapsed / copyFolder.elapsed`,
 };
 

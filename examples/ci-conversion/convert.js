@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { convert, openCheckpoint, scanPickle, verifyCheckpoint } from 'safetensors-mmap';
+import { convert, safeOpen, scanPickle, verifyCheckpoint } from 'safetensors-mmap';
 
 /** Key of the metadata for the hash of what was converted. */
 const SOURCE_KEY = 'converted_from_sha256';
@@ -81,7 +81,7 @@ async function hashOfEarlier(folder, filenamePattern) {
   );
   for (const path of [file, index]) {
     if (!existsSync(path) || !(await verifyCheckpoint(path)).ok) continue;
-    const checkpoint = openCheckpoint(path);
+    const checkpoint = safeOpen(path);
     const hash = checkpoint.metadata?.get(SOURCE_KEY);
     checkpoint.close();
     if (hash !== undefined) return hash;

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { openCheckpoint, safeOpen } from 'safetensors-mmap';
+import { safeOpen } from 'safetensors-mmap';
 
 // --- arithmetic: vectors are Float32Arrays, matrices too, row by row -------------------------------------------------
 
@@ -80,7 +80,7 @@ export class GPT2 {
 
   /** Opens a file, a folder, or a model in the Hugging Face cache such as `openai-community/gpt2`. */
   constructor(source) {
-    this.#checkpoint = openCheckpoint(source);
+    this.#checkpoint = safeOpen(source);
     try {
       this.folder = dirname(this.#checkpoint.path);
       const path = join(this.folder, 'config.json');

@@ -5,7 +5,7 @@
 import { copyFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { fromFloat32, openCheckpoint, saveCheckpoint } from 'safetensors-mmap';
+import { fromFloat32, safeOpen, saveCheckpoint } from 'safetensors-mmap';
 import { readAdapter } from './adapter.js';
 import { privateBytes } from './memory.js';
 
@@ -122,7 +122,7 @@ function* mergedTensors(base, { changes, replaced }, seen) {
 }
 
 async function merge(basePath, adapterPath, target, { component, maxShardSize, signal }) {
-  const base = openCheckpoint(basePath);
+  const base = safeOpen(basePath);
   let adapter;
   try {
     adapter = readAdapter(adapterPath, new Set(base.keys()), component);

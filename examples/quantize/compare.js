@@ -1,5 +1,5 @@
 /** What quantization cost: reads weights through their codes and scales, and compares them with the original's. */
-import { dequantize, openCheckpoint } from 'safetensors-mmap';
+import { dequantize, safeOpen } from 'safetensors-mmap';
 
 const [quantizedPath, originalPath] = process.argv.slice(2);
 if (originalPath === undefined) {
@@ -25,9 +25,9 @@ async function relativeError(tensor, original) {
 
 const opened = [];
 try {
-  const stored = openCheckpoint(quantizedPath);
+  const stored = safeOpen(quantizedPath);
   opened.push(stored);
-  const original = openCheckpoint(originalPath);
+  const original = safeOpen(originalPath);
   opened.push(original);
   const model = await dequantize(stored);
   for (const problem of model.problems) console.error(problem.message);

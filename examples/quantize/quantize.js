@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { fromFloat32, openCheckpoint, saveCheckpoint } from 'safetensors-mmap';
+import { fromFloat32, safeOpen, saveCheckpoint } from 'safetensors-mmap';
 
 /** The largest number of F8_E4M3. */
 const LARGEST = 448;
@@ -106,7 +106,7 @@ const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort(new Error('interrupted')));
 let checkpoint;
 try {
-  checkpoint = openCheckpoint(source);
+  checkpoint = safeOpen(source);
   const { tensors, modules } = quantized(checkpoint, {
     skip: new RegExp(values.skip),
     rename: (name) => (name.startsWith(from) ? to + name.slice(from.length) : name),

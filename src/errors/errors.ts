@@ -146,10 +146,10 @@ export function quoteNames(names: readonly string[]): string {
  * @example
  * ```ts
  * try {
- *   safeOpen('.');
+ *   safeOpen('my-pipeline');
  * } catch (error) {
  *   if (!(error instanceof SafetensorsError)) throw error; // Node's own, such as ENOENT
- *   console.log(error.code, error.path); // → SAFETENSORS_NOT_A_REGULAR_FILE .
+ *   console.log(error.code, error.path); // → SAFETENSORS_DIFFUSERS_PIPELINE my-pipeline
  * }
  * ```
  */

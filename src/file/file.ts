@@ -1,22 +1,16 @@
 /** An open safetensors file: names, header info, and tensors created on first use. */
 
-import { basename } from 'node:path';
 import {
   type OptionNames,
   requireBoolean,
   requireNames,
   requireOptions,
-  requireSignal,
   requireString,
 } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
-import { hintPythonMethods, PYTHON_METHODS } from '../errors/python-methods.js';
-import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../header/header.js';
 import { claimedSum, SUMS_KEY } from '../header/tensor-sums.js';
-import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
-import type { SliceIndices } from '../tensor/slice.js';
 import { declareDigests } from '../tensor/storage/declared-digests.js';
 import {
   requireOpen,
@@ -28,29 +22,11 @@ import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import type { FileRange } from '../work/byte-ranges.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../work/transfer.js';
-import { runAsync } from '../work/work.js';
-import { readBeside } from './json-beside.js';
 import { prefetch } from './prefetch.js';
 import { readTensors } from './read-tensors.js';
-import {
-  type FileBeside,
-  type FileFacts,
-  fileFacts,
-  handleFacts,
-  type TensorEntry,
-  type TensorInfo,
-  tensorEntries,
-  tensorInfo,
-} from './source/facts.js';
-import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from './source/tensor-source.js';
-import {
-  requireStreamOptions,
-  type StreamOptions,
-  type StreamSource,
-  streamTensors,
-} from './stream.js';
+import { type TensorInfo, tensorInfo } from './source/facts.js';
 
-/** Options of {@link SafetensorsFile.close}. */
+/** Options of `Checkpoint.close`. */
 export interface CloseOptions {
   /**
    * Ends the tensors, too: detaches every buffer that was handed out, and frees memory and descriptor at once instead
@@ -78,45 +54,22 @@ export interface FilePlace {
   readonly end: number;
 }
 
-const UNCLONEABLE = uncloneable('A SafetensorsFile', 'post its path, and open that there');
-
 /**
- * An open file, made by `safeOpen` or `parse`.
- *
- * After `close()` all members but `path`, `storage`, `ok` and `close()` itself throw `SAFETENSORS_FILE_CLOSED`;
- * tensors that were handed out stay valid.
- *
- * @example
- * ```ts
- * const file = safeOpen('model.safetensors');
- * for (const [name, tensor] of file) console.log(name, tensor.dtype, tensor.shape);
- * // → norm.weight F32 [ 4 ]
- * // → embed.weight BF16 [ 8, 4 ]
- * console.log(file.metadata?.get('format')); // → pt
- * file.close();
- * ```
+ * An open safetensors file, a shard of a checkpoint. After `close()` all members but `path`, `storage`, `ok` and
+ * `close()` itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  */
-export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]> {
-  static {
-    hintPythonMethods(SafetensorsFile, PYTHON_METHODS);
-  }
-
-  /** @internal */
-  readonly uncloneable = UNCLONEABLE;
+export class SafetensorsFile implements Iterable<[string, Tensor]> {
   readonly #storage: Storage;
   readonly #header: Header;
   /** Where the file begins in its storage: not at 0 within an archive. */
   readonly #begin: number;
-  /** False for a descriptor, which leads to no folder. */
-  readonly #isPlaced: boolean;
   // Strong references: every call returns the same tensor with the same buffer, so writes to it stay.
   readonly #tensors = new Map<string, Tensor>();
 
-  private constructor(storage: Storage, header: Header, begin: number, isPlaced: boolean) {
+  private constructor(storage: Storage, header: Header, begin: number) {
     this.#storage = storage;
     this.#header = header;
     this.#begin = begin;
-    this.#isPlaced = isPlaced;
     if (header.metadata?.has(SUMS_KEY) !== true) return;
     const start = begin + header.dataStart;
     const { path } = storage;
@@ -133,8 +86,8 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   }
 
   /** @internal Takes ownership of the storage, in which the file begins at `begin`. */
-  static of(storage: Storage, header: Header, begin = 0, isPlaced = true): SafetensorsFile {
-    return new SafetensorsFile(storage, header, begin, isPlaced);
+  static of(storage: Storage, header: Header, begin = 0): SafetensorsFile {
+    return new SafetensorsFile(storage, header, begin);
   }
 
   /** @internal The file's parts, if it has not changed; the file keeps owning them. */
@@ -150,6 +103,16 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return begin === 0 || path === undefined
       ? undefined
       : { path, begin, end: begin + file.byteLength };
+  }
+
+  /** @internal As `getTensor`; undefined for an unknown name. */
+  static findTensor(file: SafetensorsFile, name: string): Tensor | undefined {
+    requireOpen(file.#storage);
+    file.#storage.verifyOften();
+    const kept = file.#tensors.get(name);
+    if (kept !== undefined) return kept;
+    const entry = file.#find(name);
+    return entry < 0 ? undefined : file.#makeTensor(entry, name);
   }
 
   /** @internal Its header, whether the file has changed or not. */
@@ -185,30 +148,12 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return this.#openHeader().dataStart + this.#header.dataByteLength;
   }
 
-  /**
-   * Where the tensor data begins in the file, in bytes. A tensor's place is this plus its `dataOffsets`,
-   * for programs that read the file by position, such as the external data of an ONNX model.
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const place = file.dataStart + file.info('norm.weight').dataOffsets[0];
-   * console.log(place < file.byteLength); // → true
-   * ```
-   */
+  /** Where the tensor data begins in the file, in bytes. `dataOffsets` count from there. */
   get dataStart(): number {
     return this.#openHeader().dataStart;
   }
 
-  /**
-   * The header's JSON as it stands in the file, with the spaces at its end; decoded on every call.
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * console.log(Object.keys(JSON.parse(file.headerText)).length); // → 3
-   * ```
-   */
+  /** The header's JSON as it stands in the file, with the spaces at its end; decoded on every call. */
   get headerText(): string {
     return this.#openHeader().text;
   }
@@ -233,90 +178,16 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return this.#find(name) >= 0;
   }
 
-  /**
-   * Dtype, shape and place of a tensor, from the header alone; a new frozen object.
-   *
-   * @throws TensorNotFoundError
-   *
-   * @example
-   * ```ts
-   * const { dtype, shape, dataOffsets } = safeOpen('model.safetensors').info('embed.weight');
-   * console.log(dtype, shape, dataOffsets); // → BF16 [ 8, 4 ] [ 16, 80 ]
-   * ```
-   */
+  /** As `Checkpoint.info`. */
   info(name: string): TensorInfo {
     return tensorInfo(this.#header, this.#require(name));
   }
 
-  /**
-   * The facts of all tensors, in file order; a new array of new frozen objects. Reads nothing of the file.
-   *
-   * @example
-   * ```ts
-   * const [first] = await safeOpen('model.safetensors').tensors();
-   * console.log(first?.name, first?.file, first?.byteLength); // → norm.weight model.safetensors 16
-   * ```
-   */
-  async tensors(options: ListingOptions = {}): Promise<TensorEntry[]> {
-    requireOptions(options, LISTING_OPTIONS);
-    requireSignal(options.signal);
-    const header = this.#openHeader();
-    const entries = tensorEntries(header, basename(this.path ?? ''), this.#entries(undefined));
-    return await runAsync(entries, options.signal);
-  }
-
-  /**
-   * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached on first use, without a
-   * copy unless `storage` is `'read'`. It stays valid after `close()`, used or not, and holds its part of the file
-   * until it is collected.
-   *
-   * Checks that the file's size and modification time are still the same; if only the time differs, that the header
-   * is. A file overwritten in place throws here instead of giving wrong numbers, unless the new content has the same
-   * header. The system is asked at most once per millisecond.
-   *
-   * @throws TensorNotFoundError, FileChangedError, FileClosedError
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const tensor = file.getTensor('norm.weight'); // reads nothing
-   * tensor.view(Float32Array).fill(1); // in memory only
-   * console.log(file.getTensor('norm.weight').data); // → Float32Array(4) [ 1, 1, 1, 1 ]
-   * ```
-   */
+  /** As `Checkpoint.getTensor`. */
   getTensor(name: string): Tensor {
     requireOpen(this.#storage);
     this.#storage.verifyOften();
     return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name), name);
-  }
-
-  /** Several tensors by name, in the order given; all of them in file order without an argument. */
-  getTensors(names?: Iterable<string>): Map<string, Tensor> {
-    if (names === undefined) return this.#allTensors();
-    requireNames(names);
-    const tensors = new Map<string, Tensor>();
-    for (const name of names) tensors.set(name, this.getTensor(name));
-    return tensors;
-  }
-
-  #allTensors(): Map<string, Tensor> {
-    const names = this.offsetKeys();
-    this.#storage.verifyOften();
-    return new Map(names.map((name, entry) => [name, this.#tensor(entry, name)]));
-  }
-
-  /**
-   * A part of a tensor: `getTensor(name).slice(...index)`.
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const row = file.getSlice('embed.weight', 1);
-   * console.log(row.toFloat32()); // → Float32Array(4) [ 1, 1.25, 1.5, 1.75 ]
-   * ```
-   */
-  getSlice(name: string, ...index: SliceIndices): Tensor {
-    return this.getTensor(name).slice(...index);
   }
 
   /** All tensors as `[name, tensor]`, in file order. */
@@ -328,27 +199,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     }
   }
 
-  /**
-   * Fetches the bytes of the named tensors, of all by default, without blocking the event loop:
-   * brings their pages into memory and into the page table, on at most two threads of the pool for
-   * all files. Reads of bytes that fit into memory then don't wait for the disk, unless the system needs
-   * the memory for something else meanwhile. Nothing is copied and nothing is pinned.
-   *
-   * With `storage: 'read'` the tensors are read into the buffers that they keep until `close()`;
-   * after `parse` there is nothing to do. Several prefetches may run at once.
-   *
-   * @throws TensorNotFoundError, FileChangedError; FileClosedError also when the file is closed
-   *   before the end; with `storage: 'read'` `SAFETENSORS_TENSOR_TOO_LARGE` before anything is read,
-   *   and `SAFETENSORS_OUT_OF_MEMORY`
-   * @throws Error `EIO` when the disk cannot be read; `signal.reason` when it was aborted
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * await file.prefetch(['embed.weight'], { signal: AbortSignal.timeout(60_000) });
-   * console.log(file.residency('embed.weight')); // → 64
-   * ```
-   */
+  /** As `Checkpoint.prefetch`. */
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
     requireOptions(options, TRANSFER_OPTIONS);
     const entries = this.#entries(names);
@@ -361,48 +212,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     await prefetch(this.#storage, ranges, sources, options);
   }
 
-  /**
-   * All tensors, or those named, one after the other, while the next ones are fetched without blocking
-   * the event loop: to read a file that is not in memory as fast as the disk gives it.
-   *
-   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `readTensors` instead, with
-   * memory of their own that the file does not keep. Leaving the loop ends the fetches under way.
-   *
-   * @throws TensorNotFoundError, FileClosedError, at once; in the loop as `prefetch`
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * for await (const [name, tensor] of file.stream({ names: ['norm.weight'] })) {
-   *   console.log(name, tensor.data); // → norm.weight Float32Array(4) [ 0, 0, 0, 0 ]
-   * }
-   * ```
-   */
-  stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
-    requireStreamOptions(options);
-    const names = options.names === undefined ? this.offsetKeys() : [...options.names];
-    if (options.names !== undefined) for (const name of names) this.#require(name);
-    const byteLength = (name: string): number => this.#range(this.#require(name)).byteLength;
-    const source: StreamSource = {
-      byteLength,
-      isCopied: () => this.storage === 'read',
-      getTensor: (name) => this.getTensor(name),
-      prefetch: (some, transfer) => this.prefetch(some, transfer),
-      readTensors: (some, transfer) => this.readTensors(some, transfer),
-    };
-    return streamTensors(source, names, options);
-  }
-
-  /**
-   * How many bytes of the file, or of one tensor, are in memory now: in the page cache, or in pages
-   * that were written to. Reading the rest waits for the disk. Asks the system about every page, which
-   * takes about 12 ms per gigabyte.
-   *
-   * Null where the system gives no answer: on Linux for a file that this user neither owns nor may write to, on other
-   * systems always, and for a file that is not mapped.
-   *
-   * @throws TensorNotFoundError, FileChangedError, FileClosedError
-   */
+  /** As `Checkpoint.residency`. */
   residency(name?: string): number | null {
     verifyOpen(this.#storage);
     if (name === undefined) {
@@ -412,27 +222,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return this.#storage.residentBytes(position, position + byteLength);
   }
 
-  /**
-   * Reads the named tensors, all by default, into ordinary memory without blocking the event loop, by
-   * a few large reads at a time: for file systems on which mappings are slow (network, FUSE), or to
-   * be independent of the file. In the order given; all of them in file order without an argument.
-   *
-   * Every call reads again, into buffers that belong to the caller alone. `close()` does not affect
-   * them, not even while it reads. After `parse` they are copies of the bytes.
-   *
-   * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
-   *   read; `SAFETENSORS_OUT_OF_MEMORY`; FileChangedError also when size or modification time change
-   *   meanwhile
-   * @throws Error Node's own `EIO` and the like; `signal.reason` when it was aborted
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const tensors = await file.readTensors(['norm.weight']);
-   * file.close();
-   * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
-   * ```
-   */
+  /** As `Checkpoint.readTensors`. */
   async readTensors(
     names?: Iterable<string>,
     options: TransferOptions = {},
@@ -448,54 +238,13 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return readTensors(this.#storage, entries, options);
   }
 
-  /**
-   * Closes the handle; closing twice is harmless, the first call counts. Tensors that were handed out, used or not,
-   * their slices and views, and work under way stay valid until they are collected or done, and the mapping with
-   * them. With `detach` they end, and everything is freed now.
-   *
-   * Looks for changes of the file a last time; tensors of a mapped file notice only truncation after that. With
-   * `storage: 'read'` the descriptor stays open until all tensors have their bytes or are collected. After `parse`
-   * the memory is the caller's: `detach` ends nothing there.
-   *
-   * @example
-   * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const tensor = file.getTensor('norm.weight');
-   * file.close();
-   * console.log(tensor.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
-   * ```
-   */
+  /** As `Checkpoint.close`. */
   close(options: CloseOptions = {}): void {
     requireOptions(options, CLOSE_OPTIONS);
     const { detach = false } = options;
     requireBoolean('detach', detach);
     this.#storage.close(detach);
     this.#tensors.clear();
-  }
-
-  /** For `using file = safeOpen(path)`: as `close()`, at the end of the block. */
-  [Symbol.dispose](): void {
-    this.close();
-  }
-
-  /** The file's facts for `JSON.stringify`, without tensors and data. Does not throw after `close()`. */
-  toJSON(): FileFacts {
-    return this.#storage.closed ? handleFacts(this) : fileFacts(this);
-  }
-
-  /** @internal For `console.log`. */
-  [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('SafetensorsFile', this.toJSON(), depth, options, inspect);
-  }
-
-  /** @internal A small file in the folder of `path`; undefined when there is none. */
-  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
-    requireString('name', name);
-    requireSignal(signal);
-    requireOpen(this.#storage);
-    const { path } = this;
-    const isPlaced = path !== undefined && this.#isPlaced;
-    return isPlaced ? await runAsync(readBeside({ path }, name), signal) : undefined;
   }
 
   #openHeader(): Header {

@@ -15,7 +15,7 @@ import { type TransferOptions, totalByteLength } from '../work/transfer.js';
 import { untilAborted } from '../work/until-aborted.js';
 import { type Arrival, ReusedMemory } from './reused-memory.js';
 
-/** Options of `SafetensorsFile.stream` and `Checkpoint.stream`. */
+/** Options of `Checkpoint.stream`. */
 export interface StreamOptions {
   /** Which tensors, in this order; all of them in file order by default. */
   readonly names?: Iterable<string> | undefined;

@@ -89,7 +89,7 @@ const TEXT_PATTERNS: readonly (readonly [RegExp, FoundFormat, string])[] = [
   [
     /^\s*\{.*"weight_map"/s,
     'checkpoint-index',
-    'the index of a checkpoint in several files, which openCheckpoint opens',
+    'the index of a checkpoint in several files, which is opened by a name such as model.safetensors.index.json',
   ],
   [
     /^\s*\{.*"(dtype|data_offsets)"/s,

@@ -2,7 +2,7 @@
 
 import { FormatError } from '../errors/errors.js';
 import type { Checkpoint, CheckpointFormat } from '../file/checkpoint/checkpoint.js';
-import { openCheckpointAsync } from '../file/checkpoint/open.js';
+import { safeOpenAsync } from '../file/checkpoint/open.js';
 import { openNumpy } from '../foreign/numpy/open-numpy.js';
 import { openTorchCheckpoint } from '../foreign/torch/open.js';
 import { detectFormat } from '../write/convert/detect-format.js';
@@ -30,5 +30,5 @@ export async function openPath(
   if (read === 'torch') return openTorchCheckpoint(path, usedOptions(options, 'torch'));
   if (read === 'numpy') return openNumpy(path, usedOptions(options, 'numpy'));
   const { verify, ...opening } = usedOptions(options, 'safetensors');
-  return await openCheckpointAsync(path, { ...opening, checksums: verify, signal: options.signal });
+  return await safeOpenAsync(path, { ...opening, checksums: verify, signal: options.signal });
 }

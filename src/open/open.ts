@@ -3,12 +3,8 @@
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, isUrl } from '../errors/brand-checks.js';
 import { FormatError } from '../errors/errors.js';
-import { Checkpoint } from '../file/checkpoint/checkpoint.js';
-import { unplacedFile } from '../file/checkpoint/find-files.js';
-import { LazyShards } from '../file/checkpoint/lazy-shards.js';
-import { openCheckpointAsync } from '../file/checkpoint/open.js';
-import type { SafetensorsFile } from '../file/file.js';
-import { parse, safeOpenAsync } from '../file/open.js';
+import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
+import { parse, safeOpenAsync } from '../file/checkpoint/open.js';
 import { statPath } from '../platform/io/file-calls.js';
 import { pathText } from '../platform/io/paths.js';
 import { runAsync } from '../work/work.js';
@@ -40,7 +36,7 @@ const SAFETENSORS_NAME = /\.safetensors(?:\.index[^/\\]*\.json)?$/;
  * `remote: false`, and `formats: ['safetensors']` to keep pickles out. Close the handle, or declare it with `using`.
  *
  * @throws FormatError for a file that is damaged, incomplete, or of another format
- * @throws SafetensorsError as `openCheckpoint`; RemoteError with the reason why an address is not available
+ * @throws SafetensorsError as `safeOpen`; RemoteError with the reason why an address is not available
  * @throws RangeError `ERR_OUT_OF_RANGE` for an option that the source cannot use; TypeError `ERR_INVALID_URL_SCHEME` for an
  *   address with `remote: false`
  * @throws Error Node's own `ENOENT`, `EACCES` and the like; `signal.reason`
@@ -84,14 +80,13 @@ async function openKind(source: Source, options: OpenSourceOptions): Promise<Ope
   const formats = requireFormats(options.formats);
   if (isUint8Array(source)) {
     requireFormat('safetensors', formats);
-    return asCheckpoint(parse(source, usedOptions(options, 'bytes')), 'bytes');
+    return parse(source, usedOptions(options, 'bytes'));
   }
   if (typeof source !== 'string' && !isUrl(source)) {
     requireDescriptor(source);
     requireFormat('safetensors', formats);
     const { verify, ...opening } = usedOptions(options, 'descriptor');
-    const file = await safeOpenAsync(source, { ...opening, checksums: verify, signal });
-    return asCheckpoint(file, file.path as string);
+    return await safeOpenAsync(source, { ...opening, checksums: verify, signal });
   }
   // The id of a cached repository is no path: then the error of the system is thrown.
   if (!remote) await runAsync(statPath(pathText('source', source)), signal);
@@ -100,7 +95,7 @@ async function openKind(source: Source, options: OpenSourceOptions): Promise<Ope
   if (isNamed || isOnly) {
     const { verify, ...opening } = usedOptions(options, 'safetensors');
     try {
-      return await openCheckpointAsync(source, { ...opening, checksums: verify, signal });
+      return await safeOpenAsync(source, { ...opening, checksums: verify, signal });
     } catch (error) {
       if (isOnly || !isOtherFormat(error)) throw error;
     }
@@ -119,9 +114,4 @@ function requireDescriptor(source: unknown): void {
 function isOtherFormat(error: unknown): boolean {
   const { foundFormat = '' } = error instanceof FormatError ? error : {};
   return ['zip', 'pickle', 'numpy'].includes(foundFormat);
-}
-
-/** A file that is open already. */
-function asCheckpoint(file: SafetensorsFile, label: string): Checkpoint {
-  return Checkpoint.of(LazyShards.ofOpen(unplacedFile(label), [[0, file]]));
 }

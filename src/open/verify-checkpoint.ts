@@ -55,9 +55,9 @@ export interface VerifyOptions extends TransferOptions {
    * torch, NumPy and DDUF; `true` by default.
    */
   readonly hashes?: boolean | undefined;
-  /** As for `openCheckpoint`; not with a function, which chooses by itself. */
+  /** As for `safeOpen`; not with a function, which chooses by itself. */
   readonly variant?: string | undefined;
-  /** As for `openCheckpoint`; not with a function. */
+  /** As for `safeOpen`; not with a function. */
   readonly revision?: string | undefined;
   /** As for `open`; not with a function. */
   readonly root?: string | RootKeys | undefined;

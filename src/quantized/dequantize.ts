@@ -13,7 +13,7 @@ import type { QuantizedSource } from './source.js';
  *
  * @example
  * ```ts
- * const model = await dequantize(openCheckpoint('quantized'));
+ * const model = await dequantize(safeOpen('quantized'));
  * console.log(model.keys()); // → [ 'norm.weight', 'up_proj.weight' ]
  * console.log(model.getTensor('up_proj.weight').toFloat32().subarray(0, 3)); // → Float32Array(3) [ 0, 0.25, 0.5 ]
  * ```

@@ -53,7 +53,7 @@ const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and o
  *
  * @example
  * ```ts
- * const model = await dequantize(openCheckpoint('quantized'));
+ * const model = await dequantize(safeOpen('quantized'));
  * console.log(model.keys(), model.info('up_proj.weight').scheme); // → [ 'norm.weight', 'up_proj.weight' ] fp8
  * ```
  */
@@ -141,7 +141,7 @@ export class DequantizedCheckpoint {
    *
    * @example
    * ```ts
-   * const { shape, bits, block } = (await dequantize(openCheckpoint('quantized'))).info('up_proj.weight');
+   * const { shape, bits, block } = (await dequantize(safeOpen('quantized'))).info('up_proj.weight');
    * console.log(shape, bits, block); // → [ 4, 8 ] 8 [ 2, 4 ]
    * ```
    */
@@ -157,7 +157,7 @@ export class DequantizedCheckpoint {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * for (const name of model.keys()) console.log(name, model.getTensor(name).toFloat32().length);
    * // → norm.weight 4
    * // → up_proj.weight 32

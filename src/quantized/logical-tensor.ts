@@ -64,7 +64,7 @@ interface Target {
  *
  * @example
  * ```ts
- * const model = await dequantize(openCheckpoint('quantized'));
+ * const model = await dequantize(safeOpen('quantized'));
  * const tensor = model.getTensor('up_proj.weight');
  * console.log(tensor.shape, tensor.toFloat32().subarray(0, 3)); // → [ 4, 8 ] Float32Array(3) [ 0, 0.25, 0.5 ]
  * ```
@@ -147,7 +147,7 @@ export class LogicalTensor {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * const into = new Float32Array(8);
    * model.getTensor('up_proj.weight').toFloat32({ into, rows: [1, 2] });
    * console.log(into.subarray(0, 2)); // → Float32Array(2) [ 0.5, 0.75 ]
@@ -169,7 +169,7 @@ export class LogicalTensor {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * const signal = AbortSignal.timeout(60_000);
    * const values = await model.getTensor('up_proj.weight').toFloat32Async({ signal });
    * console.log(values.length); // → 32
@@ -194,7 +194,7 @@ export class LogicalTensor {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * const part = await model.getTensor('up_proj.weight').slice('1:3, ::4');
    * console.log(part.shape, part.data); // → [ 2, 2 ] Float32Array(4) [ 0.5, 1.5, 1, 2 ]
    * ```
@@ -220,7 +220,7 @@ export class LogicalTensor {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * const rows = await model.getTensor('up_proj.weight').take([2, 0]);
    * console.log(rows.shape); // → [ 2, 8 ]
    * ```
@@ -264,7 +264,7 @@ export class LogicalTensor {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * const data = await model.getTensor('up_proj.weight').cast('BF16', { rows: [0, 1] });
    * console.log(data.subarray(0, 3)); // → Uint16Array(3) [ 0, 16000, 16128 ]
    * ```
@@ -289,7 +289,7 @@ export class LogicalTensor {
    *
    * @example
    * ```ts
-   * const model = await dequantize(openCheckpoint('quantized'));
+   * const model = await dequantize(safeOpen('quantized'));
    * const tensor = model.getTensor('up_proj.weight');
    * for await (const { row, values } of tensor.rowBlocks({ maxByteLength: 100 })) {
    *   console.log(row, values.length);

@@ -9,7 +9,7 @@ import { call, type Work } from '../work/work.js';
 import { inFile } from './plan/refusals.js';
 import type { TensorPart, TensorReader } from './tiles/reading.js';
 
-/** An open handle that `dequantize` takes: a SafetensorsFile, a Checkpoint or a RemoteCheckpoint. */
+/** An open handle that `dequantize` takes: a Checkpoint or a RemoteCheckpoint. */
 export interface QuantizedSource extends TensorSource {
   /** A tensor; a promise of one when it has to be fetched. */
   getTensor(name: string): Tensor | Promise<Tensor>;

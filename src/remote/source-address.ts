@@ -16,7 +16,7 @@ const STORE_ADVICE = 'pass a presigned https: URL, or an object with byteLength 
 
 /** Advice for sources that other functions open. */
 const ADVICE: Readonly<Record<string, string>> = {
-  ['file:']: 'open local files by openCheckpoint or safeOpen',
+  ['file:']: 'open local files by safeOpen',
   ['blob:']: 'pass the Blob itself',
   ['s3:']: STORE_ADVICE,
   ['gs:']: STORE_ADVICE,
@@ -42,7 +42,7 @@ function unsafe(label: string, found: string): RemoteError {
 /** Guesses the meaning of a text that is not a URL. */
 function hint(text: string, endpoint: string): string {
   if (parseHubId(text) === null) {
-    return 'openCheckpoint opens local paths, new URL(text, base) completes an address';
+    return 'safeOpen opens local paths, new URL(text, base) completes an address';
   }
   // The oldest models have no organisation, and no hf:// id.
   return text.includes('/') ? `hf://${text}?` : `${endpoint}/${text.replace('@', '/tree/')}?`;

@@ -124,10 +124,7 @@ export function openSession(
 ): Session {
   if (hub !== null && settings.isOffline) {
     const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
-    throw new RemoteError(
-      'SAFETENSORS_OFFLINE',
-      `${message}; openCheckpoint opens downloaded models`,
-    );
+    throw new RemoteError('SAFETENSORS_OFFLINE', `${message}; safeOpen opens downloaded models`);
   }
   const { token, headers, fetch = globalThis.fetch, stallMs, firstDelayMs } = options;
   const asked = url ?? new URL(hub.endpoint);

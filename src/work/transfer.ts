@@ -16,7 +16,7 @@ export function totalByteLength(parts: readonly { readonly byteLength: number }[
   return parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-/** Options of `saveFile`, `SafetensorsFile.prefetch` and `TensorSource.readTensors`. */
+/** Options of `saveFile`, `Checkpoint.prefetch` and `TensorSource.readTensors`. */
 export interface TransferOptions {
   /**
    * Aborts the transfer: the pieces under way, some megabytes at most, are finished, then the promise

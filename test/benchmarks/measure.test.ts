@@ -9,7 +9,7 @@ import { Measured, measure, refuseOtherBytes } from '../../benchmarks/measure.mj
 import * as models from '../../benchmarks/models.mjs';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/processes.mjs';
 import { requireSameBytes } from '../../benchmarks/trials/saving.mjs';
-import { openCheckpoint } from '../support/api.js';
+import { safeOpen } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 
@@ -55,7 +55,7 @@ describe('files', () => {
     const write = (path: string, own: typeof tensors, seed: number) =>
       models.writeModel(path, own, signal, seed);
     const folder = temporaryPath('checkpoint');
-    const checkpoint = openCheckpoint(await models.writeCheckpoint(folder, tensors, 3, write));
+    const checkpoint = safeOpen(await models.writeCheckpoint(folder, tensors, 3, write));
     const headers = await checkpoint.headers();
     expect(headers.map(({ tensors }) => tensors.length)).toEqual([3, 3, 4]);
     const bytes = Array.from(checkpoint.getTensors().values(), ({ bytes }) => bytes.join());

@@ -14,7 +14,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
 import { FileServer } from '../remote/download/file-server.js';
-import { openCheckpoint, saveFileSync } from '../support/api.js';
+import { safeOpen, saveFileSync } from '../support/api.js';
 import { useHub } from '../support/hub-environment.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';
@@ -127,7 +127,7 @@ function writeSources(): void {
   );
   cpSync(join(root, 'test/fixtures/quantized/fp8-block-ragged'), 'quantized', { recursive: true });
   // As the quantized one, but for one weight, which is one everywhere.
-  const { shape } = openCheckpoint('quantized').info(QUANTIZED_WEIGHT);
+  const { shape } = safeOpen('quantized').info(QUANTIZED_WEIGHT);
   const ones = new Float32Array(shape.reduce((product, length) => product * length, 1)).fill(1);
   saveFileSync('plain.safetensors', { [QUANTIZED_WEIGHT]: { dtype: 'F32', shape, data: ones } });
   writeFileSync('new.json', '{"format":"np","title":"Cats"}');

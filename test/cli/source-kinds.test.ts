@@ -133,7 +133,7 @@ describe('what is in the cache of the Hub', () => {
   it('and what is not', async () => {
     const { code, stderr } = await call(['inspect', 'org/other']);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^safetensors-mmap: SAFETENSORS_NOT_IN_CACHE: .*\n$/);
+    expect(stderr).toMatch(/^safetensors-mmap: ENOENT: .*\n$/);
     vi.stubEnv('HF_HUB_OFFLINE', '1');
     const offline = await call(['inspect', 'hf://org/other']);
     expect(offline.code).toBe(1);

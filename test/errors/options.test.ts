@@ -9,13 +9,10 @@ import {
   createWriter,
   download,
   editMetadata,
-  loadCheckpoint,
   loadFile,
-  openCheckpoint,
   openRemote,
   parse,
   reshard,
-  type SafetensorsFile,
   safeOpen,
   saveCheckpoint,
   saveFile,
@@ -31,14 +28,14 @@ const path = join(folder, 'model.safetensors');
 const target = join(folder, 'new.safetensors');
 const tensors = { t: { dtype: 'U8', shape: [1], data: Uint8Array.of(7) } } as const;
 
-let file: SafetensorsFile;
+let file: Checkpoint;
 let checkpoint: Checkpoint;
 let tensor: Tensor;
 
 beforeAll(() => {
   saveFileSync(path, tensors);
   file = safeOpen(path);
-  checkpoint = openCheckpoint(folder);
+  checkpoint = safeOpen(folder);
   tensor = file.getTensor('t');
 });
 
@@ -54,8 +51,8 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['safeOpen', (o) => safeOpen(path, o), 'storag', 'storage'],
   ['loadFile', (o) => loadFile(path, o), 'gaurd', 'guard'],
   ['parse', (o) => parse(serialize(tensors), o), 'maxHeaderBytes', 'maxHeaderByteLength'],
-  ['openCheckpoint', (o) => openCheckpoint(folder, o), 'Variant', 'variant'],
-  ['loadCheckpoint', (o) => loadCheckpoint(folder, o), 'revison', 'revision'],
+  ['safeOpen', (o) => safeOpen(folder, o), 'Variant', 'variant'],
+  ['loadFile', (o) => loadFile(folder, o), 'revison', 'revision'],
   ['serialize', (o) => serialize(tensors, o), 'meta_data', 'metadata'],
   ['saveFile', (o) => saveFile(target, tensors, o), 'onprogress', 'onProgress'],
   ['saveFileSync', (o) => saveFileSync(target, tensors, o), 'durabel', 'durable'],

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { PYTHON_METHODS, PYTHON_TENSOR_METHODS } from '../../src/errors/python-methods.js';
-import { openCheckpoint, openRemote, parse, serialize } from '../support/api.js';
+import { openRemote, parse, safeOpen, serialize } from '../support/api.js';
 import { writeTemporary } from '../support/make-file.js';
 
 const newFile = (): string => writeTemporary([{ name: 't', dtype: 'U8', shape: [1] }]);
@@ -18,8 +18,8 @@ test('a tensor hints at the equivalents of PyTorch methods', () => {
 });
 
 test.each<[name: string, open: () => unknown, names: Record<string, string>]>([
-  ['SafetensorsFile', () => parse(serialize({})), PYTHON_METHODS],
-  ['Checkpoint', () => openCheckpoint(newFile()), PYTHON_METHODS],
+  ['Checkpoint', () => parse(serialize({})), PYTHON_METHODS],
+  ['Checkpoint', () => safeOpen(newFile()), PYTHON_METHODS],
   [
     'RemoteCheckpoint',
     () => openRemote(new Blob([serialize({})])),

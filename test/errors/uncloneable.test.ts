@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { fixturePath } from '../foreign/torch/fixtures.js';
-import { createWriter, openCheckpoint, openRemote, parse, safeOpen } from '../support/api.js';
+import { createWriter, openRemote, parse, safeOpen } from '../support/api.js';
 import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
@@ -11,11 +11,14 @@ const entries = [{ name: 't', dtype: 'F32', shape: [4] }] as const;
 const open = () => safeOpen(writeTemporary(entries));
 
 const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]> = {
-  SafetensorsFile: [open, /^Symbol\(A SafetensorsFile .*post its path/],
-  'a file of parse': [() => parse(fileBytes(entries)), /A SafetensorsFile .*post its path/],
+  Checkpoint: [open, /^Symbol\(A Checkpoint .*post its path/],
+  'a file of parse': [() => parse(fileBytes(entries)), /A Checkpoint .*post its path/],
   Tensor: [() => open().getTensor('t'), /A Tensor .*copy\(\)\.bytes/],
   'a slice': [() => open().getSlice('t', [0, 2]), /A Tensor .*copy\(\)\.bytes/],
-  Checkpoint: [() => openCheckpoint(writeCheckpoint(TWO_SHARDS)), /A Checkpoint .*post its path/],
+  'a checkpoint of shards': [
+    () => safeOpen(writeCheckpoint(TWO_SHARDS)),
+    /A Checkpoint .*post its path/,
+  ],
   TorchCheckpoint: [
     () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
     /A TorchCheckpoint .*post its path/,

@@ -13,7 +13,7 @@ import {
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { openCheckpoint } from '../support/api.js';
+import { safeOpen } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { textOf } from '../support/source-tree.js';
 import { Example } from './example.js';
@@ -135,7 +135,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'the conversion of a reposi
     expect(runPython(python, [SCRIPT, repository.clone, 'check'])).toBe(
       'a.weight b.weight of a.weight b.weight\nembed.weight mid.t of embed.weight head.weight mid.t\n',
     );
-    const checkpoint = openCheckpoint(`${repository.clone}/unet`);
+    const checkpoint = safeOpen(`${repository.clone}/unet`);
     expect(checkpoint.has('head.weight')).toBe(true);
     checkpoint.close();
 

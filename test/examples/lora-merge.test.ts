@@ -1,9 +1,11 @@
 /** The LoRA merge: every bit as torch computes it in float64, in bounded memory, or nothing at all. */
+
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { loadFile, openCheckpoint, safeOpen } from '../support/api.js';
+import { loadFile, safeOpen } from '../support/api.js';
+import { openFile } from '../support/internal-openers.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { Example } from './example.js';
 
@@ -18,7 +20,7 @@ function make(kind: string): Example {
 
 function expectAsTorch(example: Example): void {
   const expected = loadFile(example.path('expected.safetensors'));
-  const merged = openCheckpoint(example.path('merged'));
+  const merged = safeOpen(example.path('merged'));
   expect(merged.keys()).toEqual([...expected.keys()].toSorted());
   for (const [name, { dtype, shape, bytes }] of expected) {
     const found = merged.getTensor(name);
@@ -97,7 +99,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'the LoRA merge'), () => {
     };
     /** Overwrites the first value of a tensor of the adapter. */
     const poison = (name: string, value: number): void => {
-      const file = safeOpen(adapter);
+      const file = openFile(adapter);
       const begin = file.dataStart + (file.info(name).dataOffsets[0] as number);
       file.close();
       const bytes = Buffer.from(whole);

@@ -3,7 +3,7 @@ import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { loadCheckpoint, loadFile, saveCheckpoint } from '../support/api.js';
+import { loadFile, saveCheckpoint } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { root } from '../support/source-tree.js';
 import { Example } from './example.js';
@@ -46,7 +46,7 @@ it.each(['gptq-4bit-asym-desc-act', 'mlx-4bit-override-8bit', 'ct-nvfp4', 'mxfp4
     const source = join(root, 'test/fixtures/quantized', name);
     cpSync(source, example.path('model'), { recursive: true });
     example.lines(['dequantize.js', 'model', 'plain', '--dtype', 'F32']);
-    const plain = loadCheckpoint(example.path('plain'));
+    const plain = loadFile(example.path('plain'));
     for (const [key, tensor] of loadFile(join(source, 'expected.safetensors'))) {
       expect(plain.get(key)?.toFloat32(), key).toEqual(tensor.toFloat32());
     }

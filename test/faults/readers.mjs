@@ -2,14 +2,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { openCheckpoint } from '../../lib/index.js';
+import { safeOpen } from '../../lib/index.js';
 
 const NOTHING = ['ENOENT', 'SAFETENSORS_CHECKPOINT_NOT_FOUND'];
 
 /** The contents of a checkpoint, by path or id. */
 export function contentOf(source) {
   try {
-    const checkpoint = openCheckpoint(source, { storage: 'read' });
+    const checkpoint = safeOpen(source, { storage: 'read' });
     try {
       const tensors = checkpoint.keys().map((name) => {
         const { dtype, shape, bytes } = checkpoint.getTensor(name);

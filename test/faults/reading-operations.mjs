@@ -2,11 +2,8 @@
 // of the folder, the call.
 import { join } from 'node:path';
 import {
-  loadCheckpoint,
   loadFile,
   open,
-  openCheckpoint,
-  openCheckpointAsync,
   safeOpen,
   safeOpenAsync,
   scanPickle,
@@ -24,20 +21,19 @@ export const opening = [
     async (root) => using(await safeOpenAsync(pathIn(root)), (opened) => opened.keys()),
   ],
   [
-    'openCheckpoint',
+    'safeOpen',
     checkpoint('model', SHARD),
     (root) =>
-      using(openCheckpoint(join(root, 'model')), (opened) => [
+      using(safeOpen(join(root, 'model')), (opened) => [
         opened.keys(),
         opened.summary(),
         values(opened.getTensors()),
       ]),
   ],
   [
-    'openCheckpointAsync',
+    'safeOpenAsync',
     checkpoint('model', SHARD),
-    async (root) =>
-      using(await openCheckpointAsync(join(root, 'model')), (opened) => opened.summary()),
+    async (root) => using(await safeOpenAsync(join(root, 'model')), (opened) => opened.summary()),
   ],
   [
     'open of torch',
@@ -126,9 +122,9 @@ export const reading = [
     },
   ],
   [
-    'loadCheckpoint',
+    'loadFile',
     checkpoint('model', SHARD),
-    (root) => values(loadCheckpoint(join(root, 'model'), { storage: 'read' })),
+    (root) => values(loadFile(join(root, 'model'), { storage: 'read' })),
   ],
 ];
 
@@ -136,7 +132,7 @@ export const verifying = [
   [
     'verify',
     checkpoint('model', SHARD),
-    (root) => using(openCheckpoint(join(root, 'model')), (opened) => opened.verify()),
+    (root) => using(safeOpen(join(root, 'model')), (opened) => opened.verify()),
   ],
   [
     'verifyCheckpoint',

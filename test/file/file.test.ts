@@ -31,7 +31,7 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     const path = writeTemporary(entries, { metadata: { format: 'pt', '': 'empty' } });
     using file = safeOpen(path, options);
     expect(file).toMatchObject({ path, storage, size: 3, ok: true });
-    expect(file.byteLength).toBe(readFileSync(path).length);
+    expect(file.byteLength()).toBe(readFileSync(path).length);
     expect(file.keys()).toEqual(['__proto__', 'a', 'b']);
     expect(file.offsetKeys()).toEqual(['b', 'a', '__proto__']);
     expect(file.has('a')).toBe(true);
@@ -122,7 +122,7 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
       () => file.getTensors(),
       () => file.getSlice('a', 0),
       () => file.size,
-      () => file.byteLength,
+      () => file.byteLength(),
       () => file.metadata,
       () => iterator.next(),
       () => [...file],
@@ -222,7 +222,7 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     const path = writeTemporary(entries);
     using file = safeOpen(path, options);
     const other = fileBytes(entries.map((entry) => ({ ...entry, name: entry.name.toUpperCase() })));
-    expect(other.length).toBe(file.byteLength);
+    expect(other.length).toBe(file.byteLength());
     const fd = openSync(path, 'r+');
     writeSync(fd, other);
     closeSync(fd);

@@ -10,13 +10,11 @@ import {
 } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
+  type Checkpoint,
   editMetadata,
   loadFile,
   type NamedTensorsInMemory,
   type OpenOptions,
-  openCheckpoint,
-  openCheckpointAsync,
-  type SafetensorsFile,
   safeOpen,
   safeOpenAsync,
   saveCheckpoint,
@@ -24,6 +22,7 @@ import {
 } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
+import { equalTensors } from '../support/saved-tensors.js';
 
 const KEY = 'safetensors-mmap.sha256';
 const CODE = 'SAFETENSORS_CHECKSUM_MISMATCH';
@@ -55,7 +54,7 @@ function damage(path: string): void {
 describe.each([
   ['safeOpen', async (path: string, options: OpenOptions) => safeOpen(path, options)],
   ['safeOpenAsync', safeOpenAsync],
-])('%s', (_, open: (path: string, options: OpenOptions) => Promise<SafetensorsFile>) => {
+])('%s', (_, open: (path: string, options: OpenOptions) => Promise<Checkpoint>) => {
   it('opens a file with the hash and the sums that are expected', async () => {
     const path = saved();
     const expectedHash = hashOf(path).toUpperCase();
@@ -142,26 +141,34 @@ describe('a file that changes while it is compared', () => {
   });
 });
 
-describe('openCheckpoint with checksums', () => {
+describe('safeOpen with checksums', () => {
   it('compares every shard when it is opened', async () => {
     const folder = temporaryPath('sharded');
     const { files } = await saveCheckpoint(folder, TENSORS, { checksums: true, maxShardSize: MIB });
     expect(files).toHaveLength(2);
-    (await openCheckpointAsync(folder, { checksums: true })).close();
+    (await safeOpenAsync(folder, { checksums: true })).close();
     const shard = files.find((name) => loadFile(`${folder}/${name}`).has('short')) as string;
     damage(`${folder}/${shard}`);
-    using checkpoint = openCheckpoint(folder, { checksums: true });
+    using checkpoint = safeOpen(folder, { checksums: true });
     expect(checkpoint.getTensor('long').shape).toEqual([2 * MIB]);
     expect(() => checkpoint.getTensor('short')).toThrow(
       expect.objectContaining({ code: CODE, tensor: 'short' }),
     );
-    await expect(openCheckpointAsync(folder, { checksums: true })).rejects.toMatchObject({
+    await expect(safeOpenAsync(folder, { checksums: true })).rejects.toMatchObject({
       code: CODE,
     });
   });
 
-  it('has no hash of the whole', () => {
-    const options = { expectedHash: '0'.repeat(64) } as object;
-    expect(() => openCheckpoint(saved(), options)).toThrow('expectedHash');
+  it('has no hash of several files', async () => {
+    const options = { expectedHash: '0'.repeat(64) };
+    const folder = temporaryPath('folder');
+    await saveCheckpoint(folder, equalTensors(8, 'a', 'b'), { durable: false, maxShardSize: 8 });
+    const refused = expect.objectContaining({
+      code: 'ERR_OUT_OF_RANGE',
+      message: expect.stringContaining('expectedHash must be left out for several files'),
+    });
+    expect(() => safeOpen(folder, options)).toThrow(refused);
+    expect(() => loadFile(folder, options)).toThrow(refused);
+    await expect(safeOpenAsync(folder, options)).rejects.toThrow(refused);
   });
 });

@@ -8,10 +8,7 @@ import {
   convert,
   download,
   editMetadata,
-  loadCheckpoint,
   loadFile,
-  openCheckpoint,
-  openCheckpointAsync,
   openRemote,
   parse,
   parseSafetensorsMetadata,
@@ -42,9 +39,9 @@ async function codeOf(work: () => unknown): Promise<unknown> {
 
 /** Every way to open a path. Targets are in a temporary folder. */
 const OF_PATHS: Readonly<Record<string, (path: string) => unknown>> = {
-  openCheckpoint,
-  openCheckpointAsync,
-  loadCheckpoint,
+  safeOpen,
+  safeOpenAsync,
+  loadFile,
   reshard: (path) => reshard(path, temporaryPath('resharded')),
   convert: (path) => convert(path, temporaryPath('converted')),
   parseSafetensorsMetadata: (source) => parseSafetensorsMetadata({ source }),
@@ -125,7 +122,7 @@ describe('a part of a distributed checkpoint', () => {
   });
 
   it('of a folder, all are named', () => {
-    expect(() => openCheckpoint(folder)).toThrow(
+    expect(() => safeOpen(folder)).toThrow(
       `${folder}: the folder contains parts of a distributed checkpoint, not a model ` +
         '("shard-00001-model-00001-of-00001.safetensors", "shard-00002-model-00001-of-00001.safetensors");',
     );
@@ -151,7 +148,7 @@ describe('a part of a distributed checkpoint', () => {
 
   it('a complete checkpoint with the same metadata is a model', () => {
     const complete = join(FIXTURES, 'dcp/dcp-hf-one-rank-offsets-zero/ckpt');
-    const checkpoint = openCheckpoint(complete);
+    const checkpoint = safeOpen(complete);
     expect(checkpoint.keys()).toEqual(['norm', 'rows']);
     expect(safeOpen(join(complete, checkpoint.shards[0] as string)).size).toBe(2);
     checkpoint.close();
@@ -297,13 +294,13 @@ describe('a delta', () => {
     ['trl-v1-indices-values/deltas/step_000001.safetensors', 'a delta (indices and values), not a'],
   ])('%s', async (path, message) => {
     const whole = join(FIXTURES, 'deltas', path);
-    expect(() => openCheckpoint(whole)).toThrow(message);
+    expect(() => safeOpen(whole)).toThrow(message);
     expect(await codesOf(OF_PATHS, whole)).toEqual(all(OF_PATHS, 'SAFETENSORS_DELTA'));
-    expect(() => openCheckpoint(whole)).toThrow(expect.objectContaining({ foundFormat: 'delta' }));
+    expect(() => safeOpen(whole)).toThrow(expect.objectContaining({ foundFormat: 'delta' }));
   });
 
   it('the complete checkpoints among them are models', () => {
-    const checkpoint = openCheckpoint(join(FIXTURES, 'deltas/trl-gap-delta/anchors'));
+    const checkpoint = safeOpen(join(FIXTURES, 'deltas/trl-gap-delta/anchors'));
     expect(checkpoint.size).toBe(3);
     checkpoint.close();
   });

@@ -1,6 +1,6 @@
 import { closeSync, openSync, truncateSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { safeOpen } from '../support/api.js';
+import { openFile } from '../support/internal-openers.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { measureInChild, runChild } from '../support/run-child.js';
 
@@ -63,7 +63,7 @@ describe.runIf(process.platform === 'linux')('a file cut short under a view', ()
 
   test('system calls on it fail with EFAULT, until a page that is gone was read', () => {
     const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [2 ** 16] }]);
-    using file = safeOpen(path);
+    const file = openFile(path);
     const { bytes } = file.getTensor('t');
     truncateSync(path, 4096);
     const there = 4096 - file.dataStart;
@@ -76,6 +76,7 @@ describe.runIf(process.platform === 'linux')('a file cut short under a view', ()
       expect(write()).toBe(2 ** 16 - there);
     } finally {
       closeSync(fd);
+      file.close();
     }
   });
 });

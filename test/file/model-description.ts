@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { expect } from 'vitest';
 import { elementCountOf } from '../../src/header/tensor-spec.js';
-import type { SafetensorsFile, Tensor } from '../support/api.js';
+import type { Checkpoint, Tensor } from '../support/api.js';
 
 /** Python's reading of one tensor. */
 export interface TensorDescription {
@@ -41,13 +41,13 @@ function bytesOf(view: ArrayBufferView): Uint8Array {
 }
 
 /** Compares names, orders, size and metadata of an open file with Python's. */
-export function expectSameFile(file: SafetensorsFile, path: string, python: FileDescription): void {
+export function expectSameFile(file: Checkpoint, path: string, python: FileDescription): void {
   const names = python.tensors.map((tensor) => tensor.name);
   expect(file.keys()).toEqual(names);
   expect(file.offsetKeys()).toEqual(python.offsetKeys);
   expect([...file].map(([name]) => name)).toEqual(python.offsetKeys);
   expect(file.size).toBe(names.length);
-  expect(file.byteLength).toBe(python.byteLength);
+  expect(file.byteLength()).toBe(python.byteLength);
   expect(statSync(path).size).toBe(python.byteLength);
   expect(file.metadata && Object.fromEntries(file.metadata)).toEqual(python.metadata);
 }

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { cases } from '../header/header-cases.js';
-import { openCheckpointAsync, safeOpenAsync } from '../support/api.js';
+import { safeOpenAsync } from '../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
@@ -40,7 +40,7 @@ function waysToOpen(): [string, (signal: AbortSignal) => Promise<{ close(): void
   return [
     ['a file', (signal) => safeOpenAsync(path, { signal })],
     ['a file to be read', (signal) => safeOpenAsync(path, { signal, storage: 'read' })],
-    ['a folder', (signal) => openCheckpointAsync(folder, { signal })],
+    ['a folder', (signal) => safeOpenAsync(folder, { signal })],
   ];
 }
 
@@ -57,7 +57,7 @@ describe('an abort', () => {
     }
     const signal = AbortSignal.abort(reason);
     await expect(safeOpenAsync('nowhere', { signal })).rejects.toBe(reason);
-    await expect(openCheckpointAsync('nowhere', { signal })).rejects.toBe(reason);
+    await expect(safeOpenAsync('nowhere', { signal })).rejects.toBe(reason);
   });
 
   test('at any moment leaves nothing open', async () => {
@@ -90,7 +90,7 @@ describe('an abort', () => {
     const controller = new AbortController();
     const { signal } = controller;
     const opening = Promise.allSettled([
-      openCheckpointAsync('org/name', { signal }),
+      safeOpenAsync('org/name', { signal }),
       safeOpenAsync('org/name', { signal }),
     ]);
     controller.abort(missing);
@@ -112,7 +112,7 @@ describe('an abort', () => {
     const wrong = { signal: 'now' as never };
     const refused = { code: 'ERR_INVALID_ARG_TYPE', message: /signal must be an AbortSignal/ };
     await expect(safeOpenAsync('x', wrong)).rejects.toMatchObject({ code: refused.code });
-    await expect(openCheckpointAsync('x', wrong)).rejects.toThrow(refused.message);
+    await expect(safeOpenAsync('x', wrong)).rejects.toThrow(refused.message);
   });
 });
 
@@ -122,13 +122,13 @@ describe('a checkpoint', () => {
     const [, second = ''] = Object.keys(TWO_SHARDS.shards);
     writeBelow(folder, second, 'not safetensors');
     const before = held();
-    await expect(openCheckpointAsync(folder)).rejects.toMatchObject({
+    await expect(safeOpenAsync(folder)).rejects.toMatchObject({
       code: 'SAFETENSORS_HEADER_TOO_LARGE',
       path: join(folder, second),
     });
     expect(held()).toEqual(before);
     mkdirSync(temporaryPath('empty'));
-    await expect(openCheckpointAsync(temporaryPath('empty'))).rejects.toMatchObject({
+    await expect(safeOpenAsync(temporaryPath('empty'))).rejects.toMatchObject({
       code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
     });
     expect(held()).toEqual(before);
@@ -148,10 +148,8 @@ test('this thread calls no file system while files are opened, nor when tensors 
     safeOpen: ['openSync', 'fstatSync', 'readSync', 'closeSync'],
     safeOpenAsync: [],
     'safeOpenAsync, a folder': [],
-    'openCheckpointAsync, a file': [],
-    'openCheckpointAsync, a folder': [],
-    'openCheckpointAsync, an index': [],
-    'openCheckpointAsync, a repository': [],
+    'safeOpenAsync, an index': [],
+    'safeOpenAsync, a repository': [],
     'all tensors': [],
   });
 });

@@ -109,7 +109,7 @@ describe.runIf(isLinux)('a prefetch under way', () => {
       file.prefetch(names.slice(i % 4)),
     );
     await Promise.all(runs);
-    expect(file.residency()).toBe(file.byteLength);
+    expect(file.residency()).toBe(file.byteLength());
   });
 });
 

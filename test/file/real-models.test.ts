@@ -5,7 +5,7 @@
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadFile, type SafetensorsFile, safeOpen } from '../support/api.js';
+import { type Checkpoint, loadFile, safeOpen } from '../support/api.js';
 import { expectSameFile, expectSameTensor, readDescription } from './model-description.js';
 
 const folder = fileURLToPath(new URL('../fixtures/models/', import.meta.url));
@@ -34,7 +34,7 @@ describe.each(models)('%s', (model) => {
   const python = readDescription(`${folder}${model}.json`);
 
   describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
-    let file: SafetensorsFile;
+    let file: Checkpoint;
     beforeAll(() => {
       file = safeOpen(path, { storage });
     });

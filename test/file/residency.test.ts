@@ -19,7 +19,7 @@ const entries: readonly Entry[] = [
 describe.runIf(isLinux)('residency', () => {
   test('counts the bytes of the tensor, not whole pages', () => {
     using file = safeOpen(writeTemporary(entries));
-    expect(file.residency()).toBe(file.byteLength);
+    expect(file.residency()).toBe(file.byteLength());
     expect(file.residency('t')).toBe(3);
     expect(file.residency('empty')).toBe(0);
     expect(file.residency('large')).toBe(5_000_000);
@@ -32,7 +32,7 @@ describe.runIf(isLinux)('residency', () => {
     using file = safeOpen(path);
     const opened = file.residency('last') ?? 0;
     skip(opened > 0, 'the temporary folder cannot be dropped from the cache');
-    expect(file.residency()).toBeLessThan(file.byteLength);
+    expect(file.residency()).toBeLessThan(file.byteLength());
     expect(file.getTensor('last').bytes[0]).toBe(1);
     expect(file.residency('last')).toBe(9);
     expect(file.residency('large')).toBeGreaterThan(0);

@@ -2,7 +2,7 @@ import { truncateSync } from 'node:fs';
 import { setImmediate as yieldNow } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { type StreamSource, streamTensors } from '../../src/file/stream.js';
-import { openCheckpoint, parse, safeOpen, type Tensor } from '../support/api.js';
+import { parse, safeOpen, type Tensor } from '../support/api.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
@@ -62,12 +62,12 @@ describe('the tensors', () => {
         '2.safetensors': [{ name: 'd', dtype: 'I8', shape: [2] }],
       },
     });
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     const streamed = await collect(checkpoint.stream({ aheadByteLength: 0 }));
     expect(namesOf(streamed)).toEqual(checkpoint.offsetKeys());
     for (const [name, tensor] of streamed) expect(tensor).toBe(checkpoint.getTensor(name));
     expect(namesOf(await collect(checkpoint.stream({ names: ['d', 'b'] })))).toEqual(['d', 'b']);
-    using reading = openCheckpoint(folder, { storage: 'read' });
+    using reading = safeOpen(folder, { storage: 'read' });
     for await (const [name, tensor] of reading.stream()) {
       expect(tensor).not.toBe(reading.getTensor(name));
       expect(Buffer.compare(tensor.bytes, checkpoint.getTensor(name).bytes)).toBe(0);
@@ -75,7 +75,7 @@ describe('the tensors', () => {
   });
 
   test('are found by the alias under which a writer dropped them', async () => {
-    using checkpoint = openCheckpoint(
+    using checkpoint = safeOpen(
       writeTemporary([{ name: 'kept', dtype: 'U8', shape: [2] }], { metadata: { tied: 'kept' } }),
     );
     const [[name, tensor] = []] = await collect(checkpoint.stream({ names: ['tied'] }));
@@ -254,8 +254,8 @@ describe('with reuse', () => {
     const folder = writeCheckpoint({
       shards: { '1.safetensors': large, '2.safetensors': [{ name: 'd', dtype: 'I8', shape: [2] }] },
     });
-    using checkpoint = openCheckpoint(folder);
-    using other = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
+    using other = safeOpen(folder);
     for (const { file } of await checkpoint.headers()) dropFromPageCache(`${folder}/${file}`);
     const names = ['d', '7', 'odd', '7', 'd', 'first'];
     const found: string[] = [];
@@ -290,7 +290,7 @@ describe('what is wrong', () => {
     expect(() => file.stream({ reuse: 1 as unknown as boolean })).toThrow(TypeError);
     expect(() => file.stream({ signal: {} as AbortSignal })).toThrow(TypeError);
     expect(() => file.stream({ ahead: 1 } as object)).toThrow(/aheadByteLength/);
-    using checkpoint = openCheckpoint(writeTemporary(entries));
+    using checkpoint = safeOpen(writeTemporary(entries));
     expect(() => checkpoint.stream({ names: ['x'] })).toThrow(missing);
     file.close();
     checkpoint.close();

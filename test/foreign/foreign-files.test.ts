@@ -6,8 +6,6 @@ import { call } from '../cli/call.js';
 import {
   convert,
   loadFile,
-  openCheckpoint,
-  openCheckpointAsync,
   openRemote,
   safeOpen,
   safeOpenAsync,
@@ -151,8 +149,6 @@ const OPENERS: Readonly<Record<string, (path: string, bytes: Buffer) => unknown>
   safeOpen: (path) => safeOpen(path),
   safeOpenAsync: (path) => safeOpenAsync(path),
   loadFile: (path) => loadFile(path),
-  openCheckpoint: (path) => openCheckpoint(path),
-  openCheckpointAsync: (path) => openCheckpointAsync(path),
   openTorchCheckpoint: (path) => openTorchCheckpoint(path),
   convert: (path) => convert(path, temporaryPath('converted')),
   openRemote: (path, bytes) =>
@@ -254,7 +250,7 @@ describe('a folder', () => {
       foundFormat: format,
       message: expect.stringMatching(description),
     });
-    expect(() => openCheckpoint(folder)).toThrow(error);
+    expect(() => safeOpen(folder)).toThrow(error);
     await expect(convert(folder, temporaryPath('out'))).rejects.toThrow(error);
     const blobs = new Map(names.map((name) => [name, new Blob(['x'])]));
     await expect(openRemote(blobs)).rejects.toThrow(error);
@@ -273,7 +269,7 @@ describe('a folder', () => {
       writeFileSync(join(folder, name), 'x');
     }
     writeFileSync(join(folder, 'model.safetensors'), MODEL);
-    const checkpoint = openCheckpoint(folder);
+    const checkpoint = safeOpen(folder);
     expect(checkpoint.keys()).toEqual(['w']);
     checkpoint.close();
   });

@@ -156,7 +156,12 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
     expect(() => file.getTensor('plain')).toThrow(FileClosedError);
     expect(() => file.keys()).toThrow(FileClosedError);
     expect(file.ok).toBe(false);
-    expect(Object.keys(JSON.parse(JSON.stringify(file)))).toEqual(['path', 'shards', 'ok']);
+    expect(Object.keys(JSON.parse(JSON.stringify(file)))).toEqual([
+      'path',
+      'shards',
+      'storage',
+      'ok',
+    ]);
   });
 
   test('a read that has begun goes on when the file is closed, and leaves nothing', async () => {

@@ -6,9 +6,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { storedArchive } from '../foreign/stored-archive.js';
 import {
   download,
-  openCheckpoint,
   openRemote,
   type SafetensorsError,
+  safeOpen,
   VerificationError,
   type VerificationReport,
 } from '../support/api.js';
@@ -79,7 +79,7 @@ function failureOf(error: unknown): Outcome {
   const text = path === undefined ? message : message.replace(`${path}: `, '');
   // The opener and its source are the door's own; the folder and the options are not.
   const calls = text
-    .replace(/open\w*\("(?:[^"]*\/|files of )?([^"/]*)"/g, 'open("$1"')
+    .replace(/(?:safeO|o)pen\("(?:[^"]*\/|files of )?([^"/]*)"/g, 'open("$1"')
     .replace(/open\("(?:folder|random)"/g, 'open(""');
   return { code, message: calls };
 }
@@ -103,7 +103,7 @@ async function doors(files: Files, variant?: string): Promise<Record<string, Out
   hub.put(REPOSITORY, { files: Object.fromEntries(files) });
   const blobs = new Map(Array.from(files, ([name, content]) => [name, new Blob([content])]));
   return {
-    local: await outcomeOf(() => openCheckpoint(folder, options)),
+    local: await outcomeOf(() => safeOpen(folder, options)),
     blobs: await outcomeOf(() => openRemote(blobs, options)),
     hub: await outcomeOf(() => openRemote(SOURCE, options)),
   };

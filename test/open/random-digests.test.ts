@@ -9,8 +9,8 @@ import { expect, it } from 'vitest';
 import { call } from '../cli/call.js';
 import { storedArchive } from '../foreign/stored-archive.js';
 import {
-  openCheckpoint,
   openRemote,
+  safeOpen,
   VerificationError,
   type VerificationReport,
   verifyCheckpoint,
@@ -172,7 +172,7 @@ it('a file or folder', async () => {
     expectReport(report, files, structure);
     expect(await commandReport(path)).toEqual(report);
     expectText((await call(['verify', path])).stdout, report);
-    const checkpoint = openCheckpoint(path);
+    const checkpoint = safeOpen(path);
     expect(await reportOf(checkpoint.verify())).toEqual(report);
     expect(await verifyCheckpoint(() => checkpoint)).toEqual(report);
     const { checks } = await verifyCheckpoint(path, { hashes: false });

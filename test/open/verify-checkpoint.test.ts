@@ -6,7 +6,6 @@ import { call } from '../cli/call.js';
 import { FileServer } from '../remote/download/file-server.js';
 import {
   FormatError,
-  openCheckpoint,
   openRemote,
   safeOpen,
   type VerifiableSource,
@@ -14,7 +13,7 @@ import {
   verifyCheckpoint,
 } from '../support/api.js';
 import { HubCache } from '../support/hub-cache.js';
-import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
+import { openFile, openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
 import {
   type CheckpointDescription,
   filesOf,
@@ -214,7 +213,7 @@ describe('verifyCheckpoint with a function', () => {
   });
 
   it('closes what it refuses', async () => {
-    const file = safeOpen(writeTemporary([{ name: 'a', dtype: 'U8', shape: [1] }]));
+    const file = openFile(writeTemporary([{ name: 'a', dtype: 'U8', shape: [1] }]));
     await expect(verifyCheckpoint(() => file as never)).rejects.toThrow(TypeError);
     expect(file.ok).toBe(false);
   });
@@ -231,7 +230,7 @@ describe('verifyCheckpoint with a function', () => {
       ],
     });
     expect([checkpoint.ok, checkpoint.checks]).toEqual([false, ['headers', 'checksums']]);
-    const local = openCheckpoint(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
+    const local = safeOpen(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
     expect(await verifyCheckpoint(() => local)).toMatchObject({
       ...{ ok: false, checks: ['headers', 'index'] },
       problems: [{ file: INDEX, tensor: null, code: MISMATCH }],
@@ -313,7 +312,7 @@ describe('verifyCheckpoint with a function', () => {
     await expect(verifyCheckpoint(() => openTorchCheckpoint(missing))).rejects.toMatchObject({
       code: 'ENOENT',
     });
-    const closed = openCheckpoint(writeCheckpoint(TWO_SHARDS));
+    const closed = safeOpen(writeCheckpoint(TWO_SHARDS));
     closed.close();
     await expect(verifyCheckpoint(() => closed)).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CLOSED',
@@ -326,8 +325,10 @@ describe('verifyCheckpoint with a function', () => {
     await expect(verifyCheckpoint(open, { signal })).rejects.toBe(reason);
     expect(open).not.toHaveBeenCalled();
     await expect(
-      verifyCheckpoint(() => openCheckpoint('org/not-in-the-cache')),
-    ).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_IN_CACHE' });
+      verifyCheckpoint(() => safeOpen('hf://org/not-in-the-cache')),
+    ).rejects.toMatchObject({
+      code: 'SAFETENSORS_NOT_IN_CACHE',
+    });
   });
 });
 

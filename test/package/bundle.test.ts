@@ -71,7 +71,7 @@ test('classes have their names, which people see in stacks and when they print',
   const file = bundle.parse(
     bundle.serialize({ t: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } }),
   );
-  expect(file.constructor.name).toBe('SafetensorsFile');
+  expect(file.constructor.name).toBe('Checkpoint');
   expect(file.getTensor('t').constructor.name).toBe('TensorOf');
 });
 

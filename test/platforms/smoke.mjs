@@ -16,16 +16,8 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 
 const libraryUrl = new URL('../../lib/index.js', import.meta.url).href;
 const library = await import(libraryUrl);
-const {
-  editMetadata,
-  fromFloat32,
-  mappingStatus,
-  openCheckpoint,
-  reshard,
-  safeOpen,
-  saveFile,
-  serialize,
-} = library;
+const { editMetadata, fromFloat32, mappingStatus, reshard, safeOpen, saveFile, serialize } =
+  library;
 
 const { versions } = process;
 const runtime =
@@ -225,13 +217,13 @@ const checks = {
   async 'reshards and casts'(folder) {
     const target = join(folder, 'split');
     await reshard(makeFile(folder), target, { maxShardSize: '100kB' });
-    const checkpoint = openCheckpoint(target);
+    const checkpoint = safeOpen(target);
     equal(checkpoint.shards.length, 2);
     equal(checkpoint.getTensor('values').data, values);
     checkpoint.close();
     const cast = join(folder, 'cast');
     await reshard(target, cast, { dtype: 'BF16' });
-    const halves = openCheckpoint(cast);
+    const halves = safeOpen(cast);
     equal(halves.getTensor('values').dtype, 'BF16');
     ok(halves.getTensor('values').toFloat32()[8] === values[8]);
     halves.close();

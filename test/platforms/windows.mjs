@@ -276,7 +276,7 @@ const CASES = [
         assert.deepEqual(undeleted, []);
       }
       assert.equal(readdirSync(folder).length, 4);
-      const checkpoint = library.openCheckpoint(folder, { storage: 'read' });
+      const checkpoint = library.safeOpen(folder, { storage: 'read' });
       for (const value of values) {
         assert.ok(checkpoint.getTensor(`t${value}`).data.every((each) => each === value));
       }

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { dequantized, loadFile, openCheckpoint, type Tensor } from '../support/api.js';
+import { dequantized, loadFile, safeOpen, type Tensor } from '../support/api.js';
 import { root } from '../support/source-tree.js';
 
 interface Fixture {
@@ -34,7 +34,7 @@ it('are all there', () => {
 
 it.each(ids)('%s has no wrong value, and no part of a weight as a tensor', async (id) => {
   const { hidden = [] } = manifestOf(id);
-  const model = await dequantized(openCheckpoint(join(folder, id)));
+  const model = await dequantized(safeOpen(join(folder, id)));
   const expected = loadFile(join(folder, id, 'expected.safetensors'));
   for (const name of model.keys()) {
     expect(hidden).not.toContain(name);
@@ -49,7 +49,7 @@ it.each(ids)('%s has no wrong value, and no part of a weight as a tensor', async
 it.each(ids.filter(isRejected))('%s is rejected by name, and the others stay', async (id) => {
   const fixture = manifestOf(id);
   const { tensor = '', code, message_should_name: named = [], still_readable: others } = fixture;
-  const model = await dequantized(openCheckpoint(join(folder, id)));
+  const model = await dequantized(safeOpen(join(folder, id)));
   expect(model.problems.map((problem) => [problem.tensor, problem.code])).toEqual([[tensor, code]]);
   for (const word of named) expect(model.problems[0]?.message).toContain(word);
   expect(() => model.getTensor(tensor)).toThrow(model.problems[0]);
@@ -57,6 +57,6 @@ it.each(ids.filter(isRejected))('%s is rejected by name, and the others stay', a
 });
 
 it.each(READ)('%s is read', async (id) => {
-  const model = await dequantized(openCheckpoint(join(folder, id)));
+  const model = await dequantized(safeOpen(join(folder, id)));
   expect(model.problems).toEqual([]);
 });

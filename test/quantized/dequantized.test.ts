@@ -2,14 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import {
-  dequantized,
-  openCheckpoint,
-  parse,
-  safeOpen,
-  serialize,
-  TensorNotFoundError,
-} from '../support/api.js';
+import { dequantized, parse, safeOpen, serialize, TensorNotFoundError } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const FP8 = serialize({
@@ -41,16 +34,16 @@ it.each([
   ['quant_config.json', { w_bit: 4, q_group_size: 128, version: 'GEMM' }, 'awq'],
 ])('%s beside the weights is read: %j', async (name, value, method) => {
   const folder = folderWith({ [name]: value });
-  expect((await dequantized(openCheckpoint(folder))).method).toBe(method);
+  expect((await dequantized(safeOpen(folder))).method).toBe(method);
   expect((await dequantized(safeOpen(join(folder, 'model.safetensors')))).method).toBe(method);
 });
 
 it('prefers what it is given', async () => {
   const folder = folderWith({ 'config.json': { quantization_config: { quant_method: 'mxfp8' } } });
   const config = { quantization_config: { quant_method: 'fp8', weight_block_size: [64, 32] } };
-  const model = await dequantized(openCheckpoint(folder), { config });
+  const model = await dequantized(safeOpen(folder), { config });
   expect([model.method, model.info('m.weight').block]).toEqual(['fp8', [64, 32]]);
-  expect((await dequantized(openCheckpoint(folder), { config: null })).method).toBe(null);
+  expect((await dequantized(safeOpen(folder), { config: null })).method).toBe(null);
 });
 
 it.each([null, { bits: 4 }, []])('takes an object or null: %j', async (config) => {
@@ -89,11 +82,11 @@ describe('a configuration that cannot be read', () => {
     const path = join(folder, file);
     if (text === -1) mkdirSync(path);
     else writeFileSync(path, typeof text === 'string' ? text : ' '.repeat(text));
-    for (const source of [openCheckpoint(folder), safeOpen(join(folder, 'model.safetensors'))]) {
+    for (const source of [safeOpen(folder), safeOpen(join(folder, 'model.safetensors'))]) {
       await expect(dequantized(source)).rejects.toMatchObject({ ...expected, path });
     }
     writeFileSync(join(folder, 'model.safetensors'), plain);
-    expect((await dequantized(openCheckpoint(folder))).keys()).toEqual(['a']);
+    expect((await dequantized(safeOpen(folder))).keys()).toEqual(['a']);
   });
 });
 
@@ -101,7 +94,7 @@ it('reads numbers that Python alone knows', async () => {
   const folder = folderWith({});
   const text = '{"a": -Infinity, "b": NaN, "quantization_config": {"quant_method": "mxfp8"}}';
   writeFileSync(join(folder, 'config.json'), text);
-  expect((await dequantized(openCheckpoint(folder))).method).toBe('mxfp8');
+  expect((await dequantized(safeOpen(folder))).method).toBe('mxfp8');
 });
 
 it('knows logical names only', async () => {
@@ -124,7 +117,7 @@ it('takes no number that only Python knows for a field', async () => {
   for (const number of ['NaN', 'Infinity', '-Infinity']) {
     const section = `{"quant_method": "gptq", "bits": ${number}}`;
     writeFileSync(join(folder, 'config.json'), `{"quantization_config": ${section}}`);
-    const [problem] = (await dequantized(openCheckpoint(folder))).problems;
+    const [problem] = (await dequantized(safeOpen(folder))).problems;
     expect(problem?.message).toContain(`bits must be a positive integer, found "${number}"`);
   }
 });

@@ -7,8 +7,8 @@ import {
   dequantized,
   fromFloat32,
   loadFile,
-  openCheckpoint,
   SafetensorsError,
+  safeOpen,
   type Tensor,
 } from '../support/api.js';
 import { root } from '../support/source-tree.js';
@@ -30,7 +30,7 @@ const exact = fixtures.filter((fixture) => fixture.expect === 'dequantize');
 const refused = fixtures.filter((fixture) => fixture.expect === 'refuse');
 
 const open = (id: string): Promise<DequantizedCheckpoint> =>
-  dequantized(openCheckpoint(join(folder, id)));
+  dequantized(safeOpen(join(folder, id)));
 const expectedOf = (id: string): Map<string, Tensor> =>
   loadFile(join(folder, id, 'expected.safetensors'));
 
@@ -107,7 +107,7 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
   });
 
   it('hands out its other tensors as they are', async () => {
-    const checkpoint = openCheckpoint(join(folder, id));
+    const checkpoint = safeOpen(join(folder, id));
     const model = await dequantized(checkpoint);
     const expected = expectedOf(id);
     for (const name of fixture.plain ?? []) {
@@ -141,7 +141,7 @@ describe.each(refused.map((fixture) => [fixture.id, fixture] as const))('%s', (i
 
   it('leaves the others readable', async () => {
     if (fixture.scope === 'checkpoint') return;
-    const checkpoint = openCheckpoint(join(folder, id));
+    const checkpoint = safeOpen(join(folder, id));
     const model = await dequantized(checkpoint);
     expect(model.keys()).toEqual(
       id.match(/nan-scale|g-idx/)

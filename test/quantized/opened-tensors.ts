@@ -1,12 +1,12 @@
 /** Opens a few tensors in memory as a quantized checkpoint. */
 import { expect } from 'vitest';
 import {
+  type Checkpoint,
   type DequantizedCheckpoint,
   dequantized,
   type LogicalInfo,
   parse,
   type SafetensorsError,
-  type SafetensorsFile,
   serialize,
 } from '../support/api.js';
 import { bytesOf, type Content, type MadeTensor } from './made-tensors.js';
@@ -20,7 +20,7 @@ export type Tensors = Readonly<
 export function fileOf(
   tensors: Tensors,
   metadata: Readonly<Record<string, string>> = {},
-): SafetensorsFile {
+): Checkpoint {
   return parse(bytesOfFile(tensors, metadata));
 }
 

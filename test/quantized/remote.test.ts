@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { dequantized, openCheckpoint, openRemote, parse, serialize } from '../support/api.js';
+import { dequantized, openRemote, parse, safeOpen, serialize } from '../support/api.js';
 import { root } from '../support/source-tree.js';
 import { patternsOf } from './rules.js';
 
@@ -78,7 +78,7 @@ it.each([
   const isSharded = files.has(`/${id}/model.safetensors.index.json`);
   const file = isSharded ? 'model.safetensors.index.json' : 'model.safetensors';
   const remote = await dequantized(await openRemote(`${origin}/${id}/${file}`));
-  const local = await dequantized(openCheckpoint(join(FIXTURES, id)));
+  const local = await dequantized(safeOpen(join(FIXTURES, id)));
   expect(remote.keys()).toEqual(local.keys());
   expect(remote.problems).toEqual([]);
   for (const name of remote.keys()) {

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
-import { openCheckpoint, parse } from '../support/api.js';
+import { parse, safeOpen } from '../support/api.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';
@@ -69,7 +69,7 @@ describe('a sharded checkpoint', () => {
   it('is opened by one request, and knows its names by the index', async () => {
     const files = twoShards();
     const checkpoint = await files.open(INDEX);
-    const local = openCheckpoint(writeCheckpoint(TWO_SHARDS));
+    const local = safeOpen(writeCheckpoint(TWO_SHARDS));
     expect(checkpoint.keys()).toEqual(local.keys());
     expect(checkpoint.size).toBe(local.size);
     expect(checkpoint.metadata).toEqual(local.metadata);
@@ -90,7 +90,7 @@ describe('a sharded checkpoint', () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     const config = '{"quantization_config":{"quant_method":"gptq","bits":4}}';
     writeBelow(folder, 'config.json', config);
-    const local = openCheckpoint(folder);
+    const local = safeOpen(folder);
     const files = countedCheckpoint(TWO_SHARDS, { 'config.json': config });
     expect(await (await files.open(INDEX)).summary()).toEqual(local.summary());
     expect(

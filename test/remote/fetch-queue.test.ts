@@ -20,7 +20,7 @@ const ENTRIES: readonly Entry[] = [
 ];
 const BYTES = fileBytes(ENTRIES);
 const LOCAL = parse(BYTES);
-const { dataStart } = LOCAL;
+const dataStart = 8 + Number(Buffer.from(BYTES).readBigUInt64LE());
 
 async function opened(
   options = {},

@@ -8,7 +8,7 @@ import type { DownloadResult, RunOptions } from '../../src/remote/download/run-d
 import { runDownload } from '../../src/remote/download/run-download.js';
 import { openRemoteIn } from '../../src/remote/open.js';
 import { openRemotePipelineIn } from '../../src/remote/pipeline.js';
-import { openCheckpoint } from '../support/api.js';
+import { safeOpen } from '../support/api.js';
 import { fileBytes } from '../support/make-file.js';
 import { emptyFolder, namesIn } from './download/downloads.js';
 
@@ -136,7 +136,7 @@ describe.each([true, false])('with Content-Length: %s', (each) => {
 
   it('an index is downloaded with its shards', async () => {
     const { path } = await download('hf://org/sharded/model.safetensors.index.json');
-    expect(openCheckpoint(path).keys()).toEqual(['a', 'b']);
+    expect(safeOpen(path).keys()).toEqual(['a', 'b']);
     expect(namesIn(target)).toHaveLength(3);
   });
 

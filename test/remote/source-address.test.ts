@@ -29,7 +29,7 @@ describe('a source', () => {
   });
 
   it.each([
-    ['file:///models/m.safetensors', 'openCheckpoint'],
+    ['file:///models/m.safetensors', 'safeOpen'],
     ['s3://bucket/m.safetensors', 'presigned https: URL'],
     ['ftp://host/x', 'ftp:'],
     ['data:text/plain,x', 'data:'],
@@ -65,9 +65,9 @@ describe('a source', () => {
     ['org/name', 'hf://org/name?'],
     ['gpt2', 'https://huggingface.co/gpt2?'],
     ['gpt2@v1', 'https://huggingface.co/gpt2/tree/v1?'],
-    ['./model.safetensors', 'openCheckpoint opens local paths'],
-    ['C:\\models\\model.safetensors', 'openCheckpoint opens local paths'],
-    ['', 'openCheckpoint opens local paths'],
+    ['./model.safetensors', 'safeOpen opens local paths'],
+    ['C:\\models\\model.safetensors', 'safeOpen opens local paths'],
+    ['', 'safeOpen opens local paths'],
     ['/model.safetensors', 'new URL(text, base) completes an address'],
     ['hf://gpt2', 'source must be hf://org/name'],
     ['hf://org/name/../x', 'hf://org/name'],

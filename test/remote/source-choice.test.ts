@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/file/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource, type SourceChoice } from '../../src/remote/source.js';
-import { download, openCheckpoint, openRemote } from '../support/api.js';
+import { download, openRemote, safeOpen } from '../support/api.js';
 import { HubServer } from '../support/hub-server.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 
@@ -77,7 +77,7 @@ it.each<[string, () => unknown]>([
   ['a file', () => resolve('hf://org/variants/model.safetensors', { variant: 'fp16' })],
   ['a URL', () => resolve('https://other.example/model.safetensors', { variant: 'fp16' })],
   ['bytes', () => openRemote(new Blob(['x']), { variant: 'fp16' })],
-  ['a file', async () => openCheckpoint(writeTemporary([]), { variant: 'fp16' })],
+  ['a file', async () => safeOpen(writeTemporary([]), { variant: 'fp16' })],
   ['a URL', () => download('http://127.0.0.1:9/a', temporaryPath('a'), { variant: 'fp16' })],
 ])('refuses a variant of %s', async (what, call) => {
   const message = expect.stringContaining(`variant must be left out for ${what}: it chooses`);

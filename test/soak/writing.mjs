@@ -6,9 +6,9 @@ import {
   createWriter,
   editMetadata,
   open,
-  openCheckpoint,
-  openCheckpointAsync,
   reshard,
+  safeOpen,
+  safeOpenAsync,
   saveCheckpoint,
   saveFile,
   saveFileSync,
@@ -120,7 +120,7 @@ async function editInPlace(lane) {
 
 function openFolder(lane, folder) {
   const isSync = !lane.isMain && lane.random.chance(0.7);
-  return isSync ? openCheckpoint(folder) : openCheckpointAsync(folder);
+  return isSync ? safeOpen(folder) : safeOpenAsync(folder);
 }
 
 async function checkpoint(lane) {

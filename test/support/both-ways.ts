@@ -3,12 +3,8 @@ import { isNativeError } from 'node:util/types';
 import { expect } from 'vitest';
 import {
   type Checkpoint,
-  type OpenCheckpointOptions,
   type OpenOptions,
-  openCheckpoint,
-  openCheckpointAsync,
   type PathOrDescriptor,
-  type SafetensorsFile,
   safeOpen,
   safeOpenAsync,
 } from './api.js';
@@ -46,26 +42,15 @@ async function sameOutcome<Opened extends Closable>(
 }
 
 /** `safeOpen`, and `safeOpenAsync` with the same outcome. */
-export function openBoth(path: PathOrDescriptor, options?: OpenOptions): Promise<SafetensorsFile> {
+export function openBoth(path: PathOrDescriptor, options?: OpenOptions): Promise<Checkpoint> {
   return sameOutcome(
     () => safeOpen(path, options),
     () => safeOpenAsync(path, options),
     (file) => [
       file.toJSON(),
-      file.headerText,
+      file.passedOver,
+      file.keys(),
       file.offsetKeys().map((name) => ({ name, ...file.info(name) })),
     ],
-  );
-}
-
-/** `openCheckpoint`, and `openCheckpointAsync` with the same outcome. */
-export function openCheckpointBoth(
-  path: string | URL,
-  options?: OpenCheckpointOptions,
-): Promise<Checkpoint> {
-  return sameOutcome(
-    () => openCheckpoint(path, options),
-    () => openCheckpointAsync(path, options),
-    (checkpoint) => [checkpoint.toJSON(), checkpoint.passedOver, checkpoint.keys()],
   );
 }

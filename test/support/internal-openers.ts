@@ -1,4 +1,14 @@
-/** The openers behind `open` and `openPipeline`, which do not wait. */
+/** The openers behind `safeOpen`, `open` and `openPipeline`, which do not wait. */
+import type { SafetensorsFile } from '../../src/file/file.js';
+import { type FileOptions, openFile as openFileWork } from '../../src/file/open.js';
+import type { PathOrDescriptor } from '../../src/platform/io/paths.js';
+import { runSync } from '../../src/work/work.js';
+
+/** One file without a checkpoint around it. */
+export function openFile(path: PathOrDescriptor, options: FileOptions = {}): SafetensorsFile {
+  return runSync(openFileWork(path, options));
+}
+
 export { openPipeline } from '../../src/file/checkpoint/open-pipeline.js';
 export { type OpenDdufOptions, openDduf } from '../../src/foreign/dduf/open.js';
 export { type OpenNumpyOptions, openNumpy } from '../../src/foreign/numpy/open-numpy.js';

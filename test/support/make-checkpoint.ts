@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach } from 'vitest';
-import { type Checkpoint, openCheckpoint } from './api.js';
+import { type Checkpoint, safeOpen } from './api.js';
 import { type Entry, type FileOptions, fileBytes, temporaryPath } from './make-file.js';
 
 /** A folder with an index and its shards. */
@@ -68,7 +68,7 @@ afterEach(() => {
 
 /** Opens a checkpoint, which is closed at the end of the test. */
 export function openUntilEnd(path: string): Checkpoint {
-  const checkpoint = openCheckpoint(path);
+  const checkpoint = safeOpen(path);
   opened.push(checkpoint);
   return checkpoint;
 }

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { InferredInput } from '../../src/write/input/tensor-input.js';
-import { type NewTensor, openCheckpoint, type Tensor } from './api.js';
+import { type NewTensor, safeOpen, type Tensor } from './api.js';
 import { temporaryPath } from './make-file.js';
 
 /** Tensors to be saved, in their order. */
@@ -18,7 +18,7 @@ type Content = Record<string, readonly [string, readonly number[], string]>;
 
 /** The tensors of a checkpoint. */
 export function tensorsOf(path: string, variant?: string): Content {
-  using checkpoint = openCheckpoint(path, { variant });
+  using checkpoint = safeOpen(path, { variant });
   return Object.fromEntries(
     checkpoint.keys().map((name) => {
       const { dtype, shape, bytes }: Tensor = checkpoint.getTensor(name);
@@ -30,7 +30,7 @@ export function tensorsOf(path: string, variant?: string): Content {
 /** The same of a checkpoint without problems. */
 export async function contentOf(path: string, variant?: string): Promise<Content> {
   {
-    using checkpoint = openCheckpoint(path, { variant });
+    using checkpoint = safeOpen(path, { variant });
     await checkpoint.verify();
   }
   return tensorsOf(path, variant);

@@ -15,11 +15,11 @@ import {
 } from '../../src/write/input/tensor-input.js';
 import { thrownBy } from '../header/header-files.js';
 import {
+  type Checkpoint,
   type Dtype,
   FileClosedError,
   loadFile,
   parse,
-  type SafetensorsFile,
   safeOpen,
   serialize,
   type Tensor,
@@ -58,7 +58,7 @@ describe.each(KINDS)('tensors of a file, storage %s', (storage) => {
     const tensor = file.getTensor('b');
     // Facts are not memory.
     void [tensor.shape, tensor.byteLength, tensor.isAligned];
-    const position = file.byteLength - 12;
+    const position = file.byteLength() - 12;
     expect(payloadOf(tensor)).toMatchObject({ kind: 'file', position });
     const rows = payloadOf(tensor.slice([1, 3]));
     expect(rows).toMatchObject({ kind: 'file', position: position + 3 });
@@ -228,7 +228,7 @@ describe('a tensor of 5 GiB, which no buffer of Node 20 can hold', () => {
   const byteLength = 5 * 2 ** 30;
 
   /** Sparse: it takes no room on the disk. */
-  function openLarge(): SafetensorsFile {
+  function openLarge(): Checkpoint {
     const path = temporaryPath('large.safetensors');
     const { header } = layOut([readSpec('l', { dtype: 'U8', shape: [5, 2 ** 30] })]);
     writeFileSync(path, header);
@@ -241,7 +241,7 @@ describe('a tensor of 5 GiB, which no buffer of Node 20 can hold', () => {
     const tensor = file.getTensor('l');
     expect(payloadOf(tensor)).toMatchObject({
       kind: 'file',
-      position: file.byteLength - byteLength,
+      position: file.byteLength() - byteLength,
     });
     const [first] = tensor.chunks({ maxByteLength: 2 ** 30 });
     (first as Uint8Array)[9] = 200;

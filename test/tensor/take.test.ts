@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import {
   DTYPES,
   type Dtype,
-  openCheckpoint,
   type RowIndices,
   safeOpen,
   type Tensor,
@@ -285,7 +284,7 @@ describe.each(openers)('%s', (kind, open) => {
 });
 
 test('tensors of a checkpoint', () => {
-  const checkpoint = openCheckpoint(writeCheckpoint(TWO_SHARDS));
+  const checkpoint = safeOpen(writeCheckpoint(TWO_SHARDS));
   const tensor = checkpoint.getTensor('embed');
   expect([...tensor.take([3, 1]).bytes]).toEqual([7, 8, 3, 4]);
   checkpoint.close();

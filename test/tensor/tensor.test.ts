@@ -3,11 +3,11 @@ import fs, { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { describe, expect, test } from 'vitest';
 import {
+  type Checkpoint,
   DTYPES,
   type Dtype,
   parse,
   SafetensorsError,
-  type SafetensorsFile,
   safeOpen,
   type Tensor,
 } from '../support/api.js';
@@ -240,7 +240,7 @@ describe('above the runtime’s limit for buffers', () => {
   const tooLarge = byteLength > constants.MAX_LENGTH;
 
   // A sparse file: 4 GiB and one row more of zeros, with marks in the first, a middle and the last row.
-  function openSparse(storage: 'mmap' | 'read'): SafetensorsFile {
+  function openSparse(storage: 'mmap' | 'read'): Checkpoint {
     const path = temporaryPath('large.safetensors');
     const shape = [byteLength / 2 ** 20, 2 ** 20];
     const json = JSON.stringify({ t: { dtype: 'U8', shape, data_offsets: [0, byteLength] } });

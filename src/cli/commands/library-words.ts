@@ -64,13 +64,13 @@ const ADVICE: readonly Advice[] = [
     said: '; open() reads remote checkpoints, download() fetches files',
     elsewhere: '; `download` fetches remote files',
   },
-  { said: ', which openCheckpoint opens', elsewhere: '' },
+  { said: ', which safeOpen opens', elsewhere: '' },
   {
-    said: 'openCheckpoint opens downloaded models',
+    said: 'safeOpen opens downloaded models',
     elsewhere: 'the path of a downloaded model can be read',
   },
   {
-    said: 'openCheckpoint opens local paths, new URL(text, base) completes an address',
+    said: 'safeOpen opens local paths, new URL(text, base) completes an address',
     elsewhere: 'an address begins with https:// or hf://',
   },
   { said: ', or an object with byteLength and read', elsewhere: '' },
@@ -83,7 +83,7 @@ const ADVICE: readonly Advice[] = [
   { said: 'pass a token', elsewhere: 'set HF_TOKEN' },
   // The calls that open the models of a pipeline.
   {
-    said: /(?:openCheckpoint|open)\(("(?:[^"\\]|\\.)*")(?:, \{ variant: "[^"]*" \})?\)/g,
+    said: /(?:safeOpen|open)\(("(?:[^"\\]|\\.)*")(?:, \{ variant: "[^"]*" \})?\)/g,
     elsewhere: '$1',
   },
 ];

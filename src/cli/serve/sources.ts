@@ -4,11 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { type CheckpointFiles, insideOf, namedFiles } from '../../file/checkpoint/find-files.js';
-import {
-  findCheckpoint,
-  findFolder,
-  type OpenCheckpointOptions,
-} from '../../file/checkpoint/open.js';
+import { findCheckpoint, findFolder, type OpenOptions } from '../../file/checkpoint/open.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireModelFile } from '../../file/require-model.js';
@@ -22,7 +18,7 @@ import { call, runAsync, type Work } from '../../work/work.js';
 import { foreignSource, formatAt, isRemote, localPath } from '../sources/open-source.js';
 
 /** The caller's choice in a folder, or a repository of the cache. */
-type SourceChoice = Pick<OpenCheckpointOptions, 'variant' | 'revision'>;
+type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
 
 /** Files beside the weights that readers ask for: they say how weights are quantized, and how to count parameters. */
 const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
@@ -48,7 +44,7 @@ export interface ServedSource {
  * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each
  * model of a pipeline. Reads indexes, and opens files of weights without reading them.
  *
- * @throws As `openCheckpoint`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
+ * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
  *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
  */
 export async function servedSources(

@@ -3,7 +3,7 @@
 import { basename } from 'node:path';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
-import { openCheckpoint, openPipeline, type SourceChoice } from '../../index.js';
+import { openPipeline, type SourceChoice, safeOpen } from '../../index.js';
 import { isOfPipeline } from './open-source.js';
 
 /** A local source to be written anew. */
@@ -24,14 +24,14 @@ export interface ChosenSource {
  * Finds the index or file of a variant or a revision, or the folder of a pipeline. Without a choice the source is taken
  * as it is.
  *
- * @throws As `openCheckpoint` and `openPipeline`; RangeError for a choice where there is none
+ * @throws As `safeOpen` and `openPipeline`; RangeError for a choice where there is none
  */
 export async function chosenAt(source: string, choice: SourceChoice): Promise<ChosenSource> {
   const { variant, revision } = choice;
   if (variant === undefined && revision === undefined) return { path: source, naming: {} };
   if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
   try {
-    const path = pathOf(openCheckpoint(source, { storage: 'read', ...choice }));
+    const path = pathOf(safeOpen(source, { storage: 'read', ...choice }));
     return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
@@ -40,7 +40,7 @@ export async function chosenAt(source: string, choice: SourceChoice): Promise<Ch
   }
 }
 
-function pathOf(opened: { readonly path: string; close(): void }): string {
+function pathOf(opened: { readonly path: string | undefined; close(): void }): string {
   opened.close();
-  return opened.path;
+  return opened.path as string;
 }

@@ -58,7 +58,7 @@ export async function localFiles(
   checkpoint: Checkpoint,
   signal: AbortSignal,
 ): Promise<HashableFile[]> {
-  const folder = dirname(checkpoint.path);
+  const folder = dirname(checkpoint.path as string);
   return (await checkpoint.headers({ signal })).map((header) => {
     const place = checkpoint.placeOf(header.file);
     if (place !== undefined) {

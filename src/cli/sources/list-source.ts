@@ -50,7 +50,8 @@ function listingOf(
 ): Listing {
   const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
   return {
-    ...{ format: 'safetensors', path, metadata, parameters, totalParameters, quantization, dtypes },
+    ...{ format: 'safetensors', path: path as string, metadata, parameters, totalParameters },
+    ...{ quantization, dtypes },
     ...{ unsupported: [], passedOver: [] },
     files: Array.from(shards, ([name, counts]) => {
       const { tensors, parameters, byteLength } = counts;
@@ -71,7 +72,8 @@ async function listForeign(
   format: 'torch' | 'numpy',
   signal: AbortSignal,
 ): Promise<Listing> {
-  const { path, problems, shards } = checkpoint;
+  const { problems, shards } = checkpoint;
+  const path = checkpoint.path as string;
   const entries = await checkpoint.tensors({ signal });
   const tensors = entries.map((entry) => listed(entry, 0));
   const parametersIn = (some: readonly ListedTensor[]): number =>

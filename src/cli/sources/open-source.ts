@@ -15,13 +15,13 @@ import type { OpenTorchOptions } from '../../foreign/torch/open.js';
 import {
   type Checkpoint,
   FormatError,
-  openCheckpoint,
   openPipeline,
   type Pipeline,
   type RemoteCheckpoint,
   type RemotePipeline,
   SafetensorsError,
   type SourceChoice,
+  safeOpen,
 } from '../../index.js';
 import type { RemoteOptions } from '../../remote/open.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
@@ -102,7 +102,7 @@ interface OpeningOptions {
  * Opens a source. The caller chooses the storage: mapped or read; with `toVerify` models of a pipeline that cannot be
  * opened are left out.
  *
- * @throws Whatever `openCheckpoint`, `open`, `open` throw
+ * @throws Whatever `safeOpen`, `open`, `open` throw
  */
 export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
   const { signal, storage, foreign = {}, toVerify, choice = {}, checksums } = options;
@@ -120,7 +120,7 @@ export async function openSource(source: string, options: OpeningOptions): Promi
   if (found.kind === 'gguf') return found;
   if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
   try {
-    return { kind: 'local', checkpoint: openCheckpoint(path, { storage, ...choice }) };
+    return { kind: 'local', checkpoint: safeOpen(path, { storage, ...choice }) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
     const opening = { storage, toVerify, ...choice };
@@ -132,7 +132,7 @@ export async function openSource(source: string, options: OpeningOptions): Promi
  * Opens a file or an index that is not a model, to inspect it: a part of a distributed checkpoint, or a delta. Of a
  * folder of parts opens one at a time.
  *
- * @throws The errors of `openCheckpoint` and `open`
+ * @throws The errors of `safeOpen` and `open`
  */
 export async function openForInspection(
   source: string,
@@ -206,7 +206,7 @@ function ofLocalPipeline(opened: Pipeline<Checkpoint>): OpenedSource {
   return pipelineOf(opened, components);
 }
 
-/** Whether `openCheckpoint` found a pipeline. */
+/** Whether `safeOpen` found a pipeline. */
 export function isOfPipeline(error: unknown): boolean {
   return error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
 }
@@ -297,7 +297,7 @@ export async function formatAt(
   }
   const { path: found, format, foundFormat } = await detectFormat(path);
   if (foundFormat === 'gguf') return { kind: foundFormat, path: found };
-  // The error of `openCheckpoint` names the other formats.
+  // The error of `safeOpen` names the other formats.
   const kind = format ?? 'safetensors';
   requireUsed(choices, kind);
   return { kind, path: found };

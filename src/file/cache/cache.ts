@@ -3,8 +3,9 @@
 import { homedir } from 'node:os';
 import { join, sep } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
-import { exists, realPath, statAnything } from '../../platform/io/file-calls.js';
+import { exists, realPath, statAnything, statPath } from '../../platform/io/file-calls.js';
 import { readText } from '../../platform/io/small-files.js';
+import { withAdvice } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
 import {
   type HubId,
@@ -74,19 +75,14 @@ export function* isCached(id: HubId): Work<boolean> {
  * caller gave it. The revision is that of the id or the option `revision`, `main` without both.
  *
  * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, with the missing path
+ * @throws Error Node's own `ENOENT` for a name, not an address, of which nothing is in the cache
  * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name, and for two that differ
  */
 export function* findInHubCache(id: HubId, label: string, revision?: string): Work<string> {
   const wanted = revisionOf(id, revision) ?? 'main';
   const named = { ...id, revision: wanted };
   const repository = repositoryOf(id);
-  // Most likely a mistyped path, so the message leaves out the layout of the cache.
-  if (!isHubUri(label) && !(yield* isCached(id))) {
-    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${hubCacheFolder()}; check the path`;
-    const advice = isLikeHubId(label) ? `; if it is a repository, ${fetchAdvice(named)}` : '';
-    const context = { path: label };
-    throw new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', message + advice, context);
-  }
+  if (!isHubUri(label) && !(yield* isCached(id))) yield* failAtPath(named, label);
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
   const snapshot = join(repository, 'snapshots', commit);
   if (!(yield* exists(snapshot))) {
@@ -113,6 +109,17 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): Wo
     fail(named, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
   }
   return path;
+}
+
+/** Throws Node's own error: most likely a mistyped path, so the message leaves out the layout of the cache. */
+function* failAtPath(named: NamedRevision, label: string): Work<void> {
+  try {
+    yield* statPath(label);
+  } catch (error) {
+    const advice = `nor is a repository of that name in the Hub's cache ${hubCacheFolder()}; check the path`;
+    const more = isLikeHubId(label) ? `; if it is a repository, ${fetchAdvice(named)}` : '';
+    throw withAdvice(error as NodeJS.ErrnoException, advice + more);
+  }
 }
 
 function* readRef(repository: string, named: NamedRevision, label: string): Work<string> {

@@ -12,7 +12,7 @@ import { SafetensorsFile } from '../file.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
 import { type ShardHeader, shardHeader, type TensorEntry, tensorEntries } from '../source/facts.js';
-import type { ShardFile } from './find-files.js';
+import { labelOf, type ShardFile } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { contentsOf, isOther, type Shard, verifiedContents } from './shard.js';
 import { type ShardWork, type TensorInFile, worksOf } from './transfer-shards.js';
@@ -25,9 +25,9 @@ export class Catalog {
   /** Without an index there is one shard, whose contents replace the index. `problems` as for `CheckpointContents`. */
   constructor(shards: LazyShards<Shard>, problems: readonly SafetensorsError[]) {
     this.#shards = shards;
-    const { index, path } = shards.files;
+    const { files } = shards;
     const only = (): FileContents => contentsOf(shards.open(0));
-    this.#contents = new CheckpointContents(index, path, only, problems);
+    this.#contents = new CheckpointContents(files.index, labelOf(files), only, problems);
   }
 
   /** Number of tensors; by the index, if any. */

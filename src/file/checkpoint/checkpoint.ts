@@ -1,4 +1,4 @@
-/** An open checkpoint: any number of shards with the interface of a single file. */
+/** An open checkpoint, of one file or of any number of shards. */
 
 import {
   requireBoolean,
@@ -42,18 +42,21 @@ import {
 } from '../stream.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
 import { Catalog } from './catalog.js';
+import { labelOf } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
 import { checksOf, claimingFiles, type VerifiableSource, verifyShards } from './verify.js';
 
-/** The result of {@link Checkpoint.toJSON}; once `ok` is false only the first three. */
+/** The result of {@link Checkpoint.toJSON}; once `ok` is false only the first four. */
 export interface CheckpointFacts {
   /** As `Checkpoint.path`. */
-  readonly path: string;
+  readonly path: string | undefined;
   /** As `Checkpoint.shards`. */
   readonly shards: readonly string[];
+  /** As `Checkpoint.storage`. */
+  readonly storage: StorageKind;
   /** As `Checkpoint.ok`. */
   readonly ok: boolean;
   /** As `Checkpoint.size`. */
@@ -68,8 +71,8 @@ export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy';
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
 
 /**
- * An open checkpoint: one file, or the shards that an index names. `openCheckpoint` opens those of safetensors, each
- * shard when it is first needed; it stays open until `close()`. `open` also opens those of
+ * An open checkpoint: one file, its bytes, or the shards that an index names. `safeOpen` and `parse` open those of
+ * safetensors, each shard when it is first needed; it stays open until `close()`. `open` also opens those of
  * other formats, whose tensors are ordinary ones, too: uncompressed, contiguous little-endian tensors are views of
  * the mapped file; all others are gathered, swapped or inflated when their bytes are first used.
  *
@@ -82,7 +85,7 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  *
  * @example
  * ```ts
- * const checkpoint = openCheckpoint('my-model');
+ * const checkpoint = safeOpen('my-model');
  * console.log(checkpoint.size, checkpoint.shards.length); // → 2 2
  * const norm = checkpoint.getTensor('norm.weight'); // opens the shard that has it
  * console.log(norm.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
@@ -97,10 +100,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /** @internal */
   readonly uncloneable: symbol = UNCLONEABLE;
   readonly #shards: LazyShards<Shard>;
-  readonly #catalog: Catalog;
+  #madeCatalog: Catalog | undefined;
   readonly #problems: readonly FormatError[];
   readonly #checks: readonly CheckpointCheck[];
   readonly #format: CheckpointFormat;
+  /** The only file, of safetensors, whose tensors are found without the catalog; undefined once closed. */
+  #only: SafetensorsFile | undefined;
 
   /** Only functions that open checkpoints make them. */
   protected constructor(shards: never);
@@ -116,10 +121,11 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     format: CheckpointFormat = 'safetensors',
   ) {
     this.#shards = shards;
-    this.#catalog = new Catalog(shards, problems);
     this.#problems = Object.freeze([...problems]);
     this.#checks = Object.freeze(checksOf(shards));
     this.#format = format;
+    const first = shards.files.index === null ? shards.opened.get(0) : undefined;
+    this.#only = first instanceof SafetensorsFile ? first : undefined;
   }
 
   /**
@@ -172,9 +178,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return null;
   }
 
-  /** Path of the index, or of the only file, as text. */
-  get path(): string {
-    return this.#shards.files.path;
+  /**
+   * Path of the index, or of the only file, as it was given, as text; `descriptor 3` for a descriptor, undefined for
+   * bytes.
+   */
+  get path(): string | undefined {
+    return labelOf(this.#shards.files);
   }
 
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
@@ -192,8 +201,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Where bytes come from: `'read'`, positioned reads into ordinary memory, if an open shard is read; otherwise
-   * `'mmap'`.
+   * Where bytes come from: `'memory'` for bytes; `'read'`, positioned reads into ordinary memory that is kept until
+   * `close()`, if an open shard is read; otherwise `'mmap'`.
    */
   get storage(): StorageKind {
     return this.#shards.storage;
@@ -246,7 +255,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    *
    * @example
    * ```ts
-   * for (const { file, text, dataStart } of await openCheckpoint('my-model').headers()) {
+   * for (const { file, text, dataStart } of await safeOpen('my-model').headers()) {
    *   console.log(file, Object.keys(JSON.parse(text)), dataStart);
    * }
    * // → model-00001-of-00002.safetensors [ 'embed.weight' ] 77
@@ -300,7 +309,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    *
    * @example
    * ```ts
-   * for (const { name, file, dataOffsets } of await openCheckpoint('my-model').tensors()) {
+   * for (const { name, file, dataOffsets } of await safeOpen('my-model').tensors()) {
    *   console.log(name, file, dataOffsets);
    * }
    * // → embed.weight model-00001-of-00002.safetensors [ 0, 64 ]
@@ -315,13 +324,27 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * A tensor, the same object on every call; for an alias the kept tensor. Opens only its shard, and
-   * reads none of the data: see `SafetensorsFile.getTensor`.
+   * A tensor, the same object on every call; for an alias the kept tensor. Opens only its shard, and reads nothing: its
+   * bytes are reached on first use, without a copy unless `storage` is `'read'`. It stays valid after `close()`, used or
+   * not, and holds its part of the file until it is collected.
+   *
+   * Checks that the file's size and modification time are still the same; if only the time differs, that the header
+   * is. A file overwritten in place throws here instead of giving wrong numbers, unless the new content has the same
+   * header. The system is asked at most once per millisecond.
    *
    * @throws As `info`, and FileChangedError, FileClosedError
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const tensor = file.getTensor('norm.weight'); // reads nothing
+   * tensor.view(Float32Array).fill(1); // in memory only
+   * console.log(file.getTensor('norm.weight').data); // → Float32Array(4) [ 1, 1, 1, 1 ]
+   * ```
    */
   getTensor(name: string): Tensor {
-    return this.#catalog.lookUp(name, (file, ownName) => file.getTensor(ownName));
+    const own = this.#only && SafetensorsFile.findTensor(this.#only, name);
+    return own ?? this.#catalog.lookUp(name, (file, ownName) => file.getTensor(ownName));
   }
 
   /** Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument. */
@@ -348,7 +371,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    *
    * @example
    * ```ts
-   * const checkpoint = openCheckpoint('my-model');
+   * const checkpoint = safeOpen('my-model');
    * const half = checkpoint.getPartition('embed.weight', { rank: 1, worldSize: 2 });
    * console.log(half.shape, half.toFloat32()[0]); // → [ 4, 4 ] 4
    * ```
@@ -366,17 +389,37 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the event loop: as
-   * `SafetensorsFile.prefetch`. Opens the shards of these tensors first, between other events. Gathering, swapping
-   * and inflating wait for the first use; with `storage: 'read'` they happen here, between other events.
+   * Fetches the bytes of the named tensors, of all by default, without blocking the event loop:
+   * brings their pages into memory and into the page table, on at most two threads of the pool for
+   * all files. Reads of bytes that fit into memory then don't wait for the disk, unless the system needs
+   * the memory for something else meanwhile. Nothing is copied and nothing is pinned.
    *
-   * @throws As `info`, and as `SafetensorsFile.prefetch`
+   * Opens the shards of these tensors first, between other events, and fetches shard by shard. Tensors of other formats
+   * that are gathered, swapped or inflated wait for their first use; with `storage: 'read'` that happens here.
+   *
+   * With `storage: 'read'` the tensors are read into the buffers that they keep until `close()`;
+   * after `parse` there is nothing to do. Several prefetches may run at once.
+   *
+   * @throws As `info`; FileChangedError; FileClosedError also when it is closed
+   *   before the end; with `storage: 'read'` `SAFETENSORS_TENSOR_TOO_LARGE` before anything is read,
+   *   and `SAFETENSORS_OUT_OF_MEMORY`
+   * @throws Error `EIO` when the disk cannot be read; `signal.reason` when it was aborted
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * await file.prefetch(['embed.weight'], { signal: AbortSignal.timeout(60_000) });
+   * console.log(file.residency('embed.weight')); // → 64
+   * ```
    */
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
     this.#shards.requireOpen();
-    const works = await runAsync(this.#catalog.works(listOf(names)), options.signal);
+    const wanted = listOf(names);
+    const only = this.#onlyWith(wanted);
+    if (only !== undefined) return await only.prefetch(wanted, options);
+    const works = await runAsync(this.#catalog.works(wanted), options.signal);
     const check = (): void => this.#shards.requireOpen();
     await transferShards(works, options, check, (work, shardOptions) =>
       work.file.prefetch(work.names, shardOptions),
@@ -384,18 +427,21 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * All tensors shard by shard, or those named, while the next ones are fetched: as
-   * `SafetensorsFile.stream`. Without names a shard is opened when its turn comes.
+   * All tensors shard by shard, or those named, one after the other, while the next ones are fetched without blocking
+   * the event loop: to read a file that is not in memory as fast as the disk gives it.
    *
-   * @throws As `info`, and as `SafetensorsFile.stream`
+   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `readTensors` instead, with
+   * memory of their own that the checkpoint does not keep. Leaving the loop ends the fetches under way. Without names a shard is opened when
+   * its turn comes.
+   *
+   * @throws As `info`, and FileClosedError, at once; in the loop as `prefetch`
    *
    * @example
    * ```ts
-   * for await (const [name, tensor] of openCheckpoint('my-model').stream()) {
-   *   console.log(name, tensor.toFloat32().length);
+   * const file = safeOpen('model.safetensors');
+   * for await (const [name, tensor] of file.stream({ names: ['norm.weight'] })) {
+   *   console.log(name, tensor.data); // → norm.weight Float32Array(4) [ 0, 0, 0, 0 ]
    * }
-   * // → embed.weight 32
-   * // → norm.weight 4
    * ```
    */
   stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
@@ -414,8 +460,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * How many bytes of the shards, or of one tensor, are in memory now; null when the system does not
-   * tell. As `SafetensorsFile.residency`; without a name it opens every shard.
+   * How many bytes of the shards, or of one tensor, are in memory now: in the page cache, or in pages
+   * that were written to. Reading the rest waits for the disk. Asks the system about every page, which
+   * takes about 12 ms per gigabyte. Without a name it opens every shard.
+   *
+   * Null where the system gives no answer: on Linux for a file that this user neither owns nor may write to, on other
+   * systems always, and for a file that is not mapped.
    *
    * @throws As `info`, and FileChangedError, FileClosedError
    */
@@ -434,11 +484,26 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Reads the named tensors, all by default, into ordinary memory that belongs to the caller, shard by
-   * shard: as `SafetensorsFile.readTensors`. In the order given; without an argument as `offsetKeys`. `close()`
-   * does not affect it, but `close({ detach: true })` ends it before the next shard.
+   * Reads the named tensors, all by default, into ordinary memory without blocking the event loop, by
+   * a few large reads at a time: for file systems on which mappings are slow (network, FUSE), or to
+   * be independent of the file. In the order given; all of them as `offsetKeys` without an argument.
    *
-   * @throws As `info`, and as `SafetensorsFile.readTensors`
+   * Every call reads again, into buffers that belong to the caller alone. `close()` does not affect
+   * them, not even while it reads; `close({ detach: true })` ends it before the next of several shards. After `parse` they
+   * are copies of the bytes.
+   *
+   * @throws As `info`, and FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
+   *   read; `SAFETENSORS_OUT_OF_MEMORY`; FileChangedError also when size or modification time change
+   *   meanwhile
+   * @throws Error Node's own `EIO` and the like; `signal.reason` when it was aborted
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const tensors = await file.readTensors(['norm.weight']);
+   * file.close();
+   * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+   * ```
    */
   async readTensors(
     names?: Iterable<string>,
@@ -446,7 +511,10 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   ): Promise<Map<string, Tensor>> {
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
+    this.#shards.requireOpen();
     const wanted = listOf(names);
+    const only = this.#onlyWith(wanted);
+    if (only !== undefined) return await only.readTensors(wanted, options);
     return await this.#shards.use(async (shards) => {
       const catalog = new Catalog(shards, this.#problems);
       return await readPlaces(await runAsync(catalog.places(wanted), options.signal), options);
@@ -469,7 +537,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    *
    * @example
    * ```ts
-   * const checkpoint = openCheckpoint('my-model');
+   * const checkpoint = safeOpen('my-model');
    * const { ok, checks } = await checkpoint.verify();
    * console.log(ok, checks); // → true [ 'headers', 'index' ]
    * ```
@@ -488,7 +556,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    *
    * @example
    * ```ts
-   * const { parameters, dtypes } = openCheckpoint('my-model').summary();
+   * const { parameters, dtypes } = safeOpen('my-model').summary();
    * console.log(parameters, dtypes.get('BF16')?.byteLength); // → 36 64
    * ```
    */
@@ -517,6 +585,18 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return await runAsync(this.#catalog.metadataOfFiles(), signal);
   }
 
+  /** Made when it is first needed: a file by itself may never need one. */
+  get #catalog(): Catalog {
+    this.#madeCatalog ??= new Catalog(this.#shards, this.#problems);
+    return this.#madeCatalog;
+  }
+
+  /** The only file, if it has all of these tensors itself, not as aliases. */
+  #onlyWith(names: readonly string[] | undefined): SafetensorsFile | undefined {
+    const only = this.#only;
+    return only !== undefined && (names ?? []).every((name) => only.has(name)) ? only : undefined;
+  }
+
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */
   *#namesByShard(): Generator<string, void, void> {
     for (let shard = 0; shard < this.shards.length; shard++) yield* this.#catalog.namesIn(shard);
@@ -524,12 +604,13 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** The checkpoint's facts for `JSON.stringify`, without tensors. Opens no shard, and never throws. */
   toJSON(): CheckpointFacts {
-    const { path, shards, ok } = this;
-    if (!ok) return { path, shards, ok };
+    const { path, shards, storage, ok } = this;
+    if (!ok) return { path, shards, storage, ok };
     const { size, metadata } = this;
     return {
       path,
       shards,
+      storage,
       ok,
       size,
       metadata: metadata === null ? null : Object.fromEntries(metadata),
@@ -543,15 +624,32 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return showFacts(this.constructor.name, facts, depth, options, inspect);
   }
 
-  /** Closes every shard: as `SafetensorsFile.close`. */
+  /**
+   * Closes every shard; closing twice is harmless, the first call counts. Tensors that were handed out, used or not,
+   * their slices and views, and work under way stay valid until they are collected or done, and the mapping with
+   * them. With `detach` they end, and everything is freed now.
+   *
+   * Looks for changes of the files a last time; tensors of a mapped file notice only truncation after that. With
+   * `storage: 'read'` the descriptor stays open until all tensors have their bytes or are collected. After `parse`
+   * the memory is the caller's: `detach` ends nothing there.
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const tensor = file.getTensor('norm.weight');
+   * file.close();
+   * console.log(tensor.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+   * ```
+   */
   close(options: CloseOptions = {}): void {
     requireOptions(options, CLOSE_OPTIONS);
     const { detach = false } = options;
     requireBoolean('detach', detach);
+    this.#only = undefined;
     this.#shards.close(options);
   }
 
-  /** For `using checkpoint = openCheckpoint(path)`: as `close()`, at the end of the block. */
+  /** For `using checkpoint = safeOpen(path)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
   }

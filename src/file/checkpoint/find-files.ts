@@ -76,9 +76,14 @@ export function singleFile(path: string, passedOver: readonly string[] = []): Ch
   return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
 }
 
-/** A file without a path: its bytes, or a descriptor. It has no folder with other files. */
+/** A file without a path: a descriptor, or bytes, whose label is empty. It has no folder with other files. */
 export function unplacedFile(label: string): CheckpointFiles {
   return { ...singleFile(label), isUnplaced: true, readBeside: noFile };
+}
+
+/** How errors and handles name the files; undefined for bytes. */
+export function labelOf({ path }: CheckpointFiles): string | undefined {
+  return path === '' ? undefined : path;
 }
 
 // biome-ignore lint/correctness/useYield: it reads nothing

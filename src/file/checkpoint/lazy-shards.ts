@@ -7,7 +7,7 @@ import { forEach } from '../../work/items.js';
 import { untilAborted } from '../../work/until-aborted.js';
 import { call, immediate, runAsync, runSync, type Work } from '../../work/work.js';
 import type { CloseOptions, SafetensorsFile } from '../file.js';
-import type { CheckpointFiles, ShardFile } from './find-files.js';
+import { type CheckpointFiles, labelOf, type ShardFile } from './find-files.js';
 import type { Shard } from './shard.js';
 
 /** A shard in use by calls under way. */
@@ -80,7 +80,8 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
 
   /** The storage of the opened shards: `'read'` when one of them is read. */
   get storage(): StorageKind {
-    return this.#shared.isRead ? 'read' : 'mmap';
+    if (this.#shared.isRead) return 'read';
+    return this.opened.get(0)?.storage === 'memory' ? 'memory' : 'mmap';
   }
 
   /** The open files, by position. */
@@ -95,7 +96,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
 
   /** Throws FileClosedError after `close`. */
   requireOpen(): void {
-    if (!this.#isOpen) throw new FileClosedError({ path: this.files.path });
+    if (!this.#isOpen) throw new FileClosedError({ path: labelOf(this.files) });
   }
 
   get #isOpen(): boolean {

@@ -16,33 +16,27 @@ import {
   type PipelineBytes,
   type PipelineOptions,
 } from '../source/pipeline.js';
-import type { Checkpoint } from './checkpoint.js';
+import { Checkpoint } from './checkpoint.js';
 import type { CheckpointFiles } from './find-files.js';
-import {
-  filesInFolder,
-  findFolder,
-  OPEN_CHECKPOINT_OPTIONS,
-  type OpenCheckpointOptions,
-  openFound,
-} from './open.js';
+import { filesInFolder, findFolder, OPEN_OPTIONS, type OpenOptions, openFound } from './open.js';
 import { modelsOf, namesIn } from './pipeline.js';
 
 /** Options of {@link openPipeline}. */
-export interface OpenPipelineOptions extends OpenCheckpointOptions, PipelineOptions {}
+export interface OpenPipelineOptions extends OpenOptions, PipelineOptions {}
 
 const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
-  ...OPEN_CHECKPOINT_OPTIONS,
+  ...OPEN_OPTIONS,
   toVerify: true,
 };
 
 /**
  * Opens a pipeline of diffusers, a folder with `model_index.json`, or a repository with one in the Hub's cache on this
- * machine: each model as {@link openCheckpoint} opens its folder. A folder without weights, as of a scheduler or a
+ * machine: each model as {@link safeOpen} opens its folder. A folder without weights, as of a scheduler or a
  * tokenizer, is skipped; one that `model_index.json` lists and that has only weights of other formats is an error. With `variant` takes the files of that variant where a folder has them, as diffusers does,
  * and the usual ones elsewhere.
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
- *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; as `openCheckpoint`
+ *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`; as `safeOpen`
  */
 export function openPipeline(
   path: string | URL,
@@ -57,7 +51,7 @@ export function openPipeline(
   const places = found.models.map((model) => [model.name, model] as const);
   const opened = openModels(places, toVerify, (model) => {
     const files = componentFiles(folder, model, opening);
-    return runSync(openFound(runSync(files), opening));
+    return Checkpoint.of(runSync(openFound(runSync(files), opening)));
   });
   const bytes = { checks: [], verify: verifyBytesOf(opened.models) };
   return Pipeline.of({ path: folder, missing: found.missing, ...opened, bytes });
@@ -77,12 +71,12 @@ function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['
 /**
  * Finds the files of a model of a pipeline.
  *
- * @throws As `openCheckpoint` for the folder of the model
+ * @throws As `safeOpen` for the folder of the model
  */
 export function* componentFiles(
   pipeline: string,
   { name, files, variant }: Component,
-  options: Pick<OpenCheckpointOptions, 'maxIndexByteLength'>,
+  options: Pick<OpenOptions, 'maxIndexByteLength'>,
 ): Work<CheckpointFiles> {
   return yield* filesInFolder(join(pipeline, name), files, { ...options, variant });
 }

@@ -1,20 +1,25 @@
-/** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
+/** Opens checkpoints: a folder, an index, a file, bytes, or a repository of the Hub that is in its cache. */
 
 import { join } from 'node:path';
 import {
+  argumentRangeError,
   type OptionNames,
   requireOptions,
   requireSignal,
   requireString,
 } from '../../errors/arguments.js';
+import { isUint8Array, isUrl } from '../../errors/brand-checks.js';
 import { statAnything, statPath } from '../../platform/io/file-calls.js';
-import { pathText } from '../../platform/io/paths.js';
+import { type PathOrDescriptor, pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
+import type { StorageOptions } from '../../platform/storage/open.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
 import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
+import type { SafetensorsFile } from '../file.js';
+import type { HashCheckOptions } from '../hash-check.js';
 import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids.js';
-import { OPEN_OPTIONS, type OpenOptions, openFile } from '../open.js';
+import { FILE_OPTIONS, fileOf, openFile, openUnlessFolder, type ParseOptions } from '../open.js';
 import { isIndexPath, noVariant, requireVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
 import {
@@ -23,6 +28,7 @@ import {
   type SelectOptions,
   selectInFolder,
   singleFile,
+  unplacedFile,
   usableNames,
   withIndex,
 } from './find-files.js';
@@ -36,8 +42,8 @@ const INCOMPLETE: readonly string[] = [
   'ENOENT',
 ];
 
-/** Options of {@link openCheckpoint} and {@link loadCheckpoint}; options of files apply to every shard. */
-export interface OpenCheckpointOptions extends Omit<OpenOptions, 'expectedHash'> {
+/** Options of {@link safeOpen} and {@link loadFile}; those of files apply to every shard. */
+export interface OpenOptions extends ParseOptions, StorageOptions, HashCheckOptions {
   /**
    * Opens only files of a variant in a folder: with `fp16`, `model.fp16.safetensors` or the index
    * `model.safetensors.index.fp16.json`. Not needed with the path of a file or an index.
@@ -49,126 +55,174 @@ export interface OpenCheckpointOptions extends Omit<OpenOptions, 'expectedHash'>
   readonly maxIndexByteLength?: number | undefined;
 }
 
-// A checkpoint may have several files, and each a hash of its own.
-const { expectedHash: _expectedHash, ...OF_EVERY_FILE } = OPEN_OPTIONS;
-
 /** Names of the options. */
-export const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
-  ...OF_EVERY_FILE,
+export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
+  ...FILE_OPTIONS,
   variant: true,
   revision: true,
   maxIndexByteLength: true,
 };
 
-/** Options of {@link openCheckpointAsync}. */
-export interface OpenCheckpointAsyncOptions extends OpenCheckpointOptions {
+/** Options of {@link safeOpenAsync}. */
+export interface OpenAsyncOptions extends OpenOptions {
   /** Aborts the opening: the promise rejects with `signal.reason`, and nothing stays open. */
   readonly signal?: AbortSignal | undefined;
 }
 
-const OPEN_CHECKPOINT_ASYNC_OPTIONS: OptionNames<OpenCheckpointAsyncOptions> = {
-  ...OPEN_CHECKPOINT_OPTIONS,
-  signal: true,
-};
+const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, signal: true };
 
 /**
- * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
- * `org/name@revision`, `hf://org/name@revision/path`) that is in the Hub's cache on this machine;
- * nothing is downloaded. An existing path wins over a repository of that name.
+ * Opens a safetensors checkpoint on this machine: a file, a folder, an index, or a repository (`org/name`, `name`,
+ * `org/name@revision`, `hf://org/name@revision/path`) that is in the Hub's cache. An existing path wins over a
+ * repository of that name. Makes no request, and reads no other format. Close the handle, or declare it with `using`.
  *
- * In a folder it takes the index if all its shards are there, else the single file
- * `model.safetensors`, or those of a diffusers model, `diffusion_pytorch_model.safetensors`, else the
- * only index or safetensors file of another name. Shards 1 to n of n without an index are one checkpoint, too;
- * fewer of them are an error, and all are ignored next to the single file that has their name without the numbers.
- * Names match in any case and Unicode normalization. Opening reads and
- * checks the index and looks for the shards, but opens none: headers are checked when a shard is first
- * used, or all by `verify()`. A single file is opened and checked at once; of shards without an index all headers are
- * read. Opening is synchronous: it reads a few files and is as fast as `safeOpen`.
+ * Reads and checks the whole header of a file, and maps the file; its data is read only for `checksums` and
+ * `expectedHash`. Of a sharded checkpoint it reads and checks the index, and looks for the shards, but opens none:
+ * headers are checked when a shard is first used, or all by `verify()`. Of shards without an index all headers are read.
  *
- * @throws FormatError for a bad index or file; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
+ * In a folder it takes the index if all its shards are there, else the single file `model.safetensors`, or those of a
+ * diffusers model, `diffusion_pytorch_model.safetensors`, else the only index or safetensors file of another name.
+ * Shards 1 to n of n without an index are one checkpoint, too; fewer of them are an error, and all are ignored next to
+ * the single file that has their name without the numbers. Names match in any case and Unicode normalization.
+ *
+ * A descriptor or `FileHandle` stays the caller's, and is not moved; messages call it `descriptor 3`. A file that is
+ * mapped does not need it any more when the call returns. One that is read (`storage: 'read'`, or no mapping) needs it
+ * until its last tensor is read.
+ *
+ * @throws FormatError for a bad file or index; the message says what a file looks like; `SAFETENSORS_CHECKSUM_MISMATCH`
+ *   when its bytes do not have the hashes that were asked for; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
  *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed);
  *   `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA` for files that are not a model
- * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
- *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_DIFFUSERS_PIPELINE` for
- *   a folder of several models, with the call that opens each
- * @throws Error Node's own `ENOENT`, `EACCES` and the like
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing, `SAFETENSORS_CHECKPOINT_NOT_FOUND`,
+ *   `SAFETENSORS_NOT_IN_CACHE`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`;
+ *   `SAFETENSORS_DIFFUSERS_PIPELINE` for a folder of several models, with the call that opens each
+ * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like; `EBADF` for a closed descriptor
  *
  * @example
  * ```ts
- * const checkpoint = openCheckpoint('my-model');
- * console.log(checkpoint.keys()); // → [ 'embed.weight', 'norm.weight' ]
- * checkpoint.close();
+ * const file = safeOpen('model.safetensors');
+ * console.log(file.keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * file.close();
+ *
+ * const model = safeOpen('my-model'); // a folder
+ * console.log(model.shards.length, model.getTensor('norm.weight').shape); // → 2 [ 4 ]
+ * model.close();
  * ```
  */
-export function openCheckpoint(
-  path: string | URL,
-  options: OpenCheckpointOptions = {},
-): Checkpoint {
-  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
-  return runSync(openLazily(path, options));
+export function safeOpen(path: PathOrDescriptor, options: OpenOptions = {}): Checkpoint {
+  requireOptions(options, OPEN_OPTIONS);
+  return Checkpoint.of(runSync(openLazily(path, options)));
 }
 
 /** Options of the work below. */
-interface InternalOptions extends OpenCheckpointOptions {
+interface InternalOptions extends OpenOptions {
   /** Whether to accept files that are not a model, to inspect them. */
   readonly acceptsIncomplete?: boolean | undefined;
 }
 
-/** As {@link openCheckpoint}, and accepts parts of distributed checkpoints and deltas, to inspect them. */
-export function openForInspection(path: string, options: OpenCheckpointOptions): Checkpoint {
-  return runSync(openLazily(path, { ...options, acceptsIncomplete: true }));
+/** As {@link safeOpen}, and accepts parts of distributed checkpoints and deltas, to inspect them. */
+export function openForInspection(path: string, options: OpenOptions): Checkpoint {
+  return Checkpoint.of(runSync(openLazily(path, { ...options, acceptsIncomplete: true })));
 }
 
-/** The steps of `openCheckpoint`. */
-function* openLazily(path: string | URL, options: InternalOptions): Work<Checkpoint> {
-  return yield* openFound(yield* findCheckpoint(path, options), options);
+/** Opens a file; of several shards none. */
+function* openLazily(path: PathOrDescriptor, options: InternalOptions): Work<LazyShards> {
+  const only = yield* openOnly(path, options);
+  return only ?? (yield* openFound(yield* findCheckpoint(path as string | URL, options), options));
 }
 
-/** Opens a checkpoint whose files were found. */
-export function* openFound(found: CheckpointFiles, options: InternalOptions): Work<Checkpoint> {
+/** Opens a file that is the whole checkpoint. Undefined for a folder, an index, and an id in the cache. */
+function* openOnly(path: PathOrDescriptor, options: InternalOptions): Work<LazyShards | undefined> {
+  const { variant, revision, acceptsIncomplete } = options;
+  if (typeof path !== 'string' && !isUrl(path)) {
+    if (variant !== undefined) throw noVariant('a descriptor', variant);
+    if (revision !== undefined) throw noRevision('a descriptor', revision);
+    const file = yield* openFile(path, options, { acceptsIncomplete });
+    const label = file.path as string;
+    return ofOne(isUint8Array(path) ? singleFile(label) : unplacedFile(label), file);
+  }
+  const text = pathText('path', path);
+  const isOther = isHubUri(text) || isIndexPath(text);
+  if (isOther || variant !== undefined || revision !== undefined) return undefined;
+  try {
+    const file = yield* openUnlessFolder(text, options, { acceptsIncomplete });
+    return file && ofOne(singleFile(text), file);
+  } catch (error) {
+    if (hasCode(error, ['ENOENT']) && parseHubId(text) !== null) return undefined;
+    throw error;
+  }
+}
+
+/** A checkpoint of one open file. */
+function ofOne(files: CheckpointFiles, file: SafetensorsFile): LazyShards {
+  return LazyShards.ofOpen(files, [[0, file]]);
+}
+
+/** Opens a checkpoint whose files were found: of several shards none. */
+export function* openFound(found: CheckpointFiles, options: InternalOptions): Work<LazyShards> {
   const shards = yield* shardsOf(found, options);
   if (shards.files.index === null) shards.open(0);
-  return Checkpoint.of(shards);
+  return shards;
 }
 
 /**
- * As {@link openCheckpoint}, without stalling the event loop, and with every shard opened: files are looked
- * for, opened and read on the thread pool, and long headers and indexes are parsed in parts of a few
- * milliseconds. No later call waits for a header.
+ * As {@link safeOpen}, without stalling the event loop, and with every shard opened: files are looked for, opened and
+ * read on the thread pool, and long headers and indexes are parsed in parts of a few milliseconds. No later call waits
+ * for a header.
  *
- * Errors that `openCheckpoint` throws at the first use of a shard reject here: a bad shard, or one that cannot be
- * opened. Every shard takes a descriptor. An error or an abort leaves nothing open.
+ * Errors that `safeOpen` throws at the first use of a shard reject here: a bad shard, or one that cannot be opened.
+ * Every shard takes a descriptor. After an abort the system call under way finishes; then the promise rejects, and
+ * nothing stays open.
  *
- * @throws As {@link openCheckpoint} and {@link safeOpen}, by rejecting; `signal.reason` when it was
- *   aborted
+ * @throws As {@link safeOpen}, by rejecting; `signal.reason` when it was aborted
  *
  * @example
  * ```ts
  * const signal = AbortSignal.timeout(60_000);
- * const checkpoint = await openCheckpointAsync('my-model', { signal });
+ * const checkpoint = await safeOpenAsync('my-model', { signal });
  * console.log(checkpoint.getTensor('norm.weight').shape); // → [ 4 ]
  * checkpoint.close();
  * ```
  */
-export async function openCheckpointAsync(
-  path: string | URL,
-  options: OpenCheckpointAsyncOptions = {},
+export async function safeOpenAsync(
+  path: PathOrDescriptor,
+  options: OpenAsyncOptions = {},
 ): Promise<Checkpoint> {
-  requireOptions(options, OPEN_CHECKPOINT_ASYNC_OPTIONS);
+  requireOptions(options, OPEN_ASYNC_OPTIONS);
   requireSignal(options.signal);
-  return Checkpoint.of(await runAsync(openShards(path, options), options.signal));
+  return Checkpoint.of(await runAsync(openWhole(path, options), options.signal));
+}
+
+function* openWhole(path: PathOrDescriptor, options: OpenOptions): Work<LazyShards> {
+  const only = yield* openOnly(path, options);
+  return only ?? (yield* openShards(path as string | URL, options));
+}
+
+/**
+ * Opens a whole file in memory, as a checkpoint. The header is copied. Tensors are views of `bytes`: writing to one
+ * changes `bytes`.
+ *
+ * @throws FormatError when the bytes are not valid safetensors
+ *
+ * @example
+ * ```ts
+ * import { readFileSync } from 'node:fs';
+ *
+ * const file = parse(readFileSync('model.safetensors'));
+ * console.log(file.storage, file.size); // → memory 2
+ * ```
+ */
+export function parse(bytes: Uint8Array, options: ParseOptions = {}): Checkpoint {
+  return Checkpoint.of(ofOne(unplacedFile(''), fileOf(bytes, options)));
 }
 
 /** Finds a checkpoint and opens all of its shards. The caller closes them. */
-export function* openShards(path: string | URL, options: OpenCheckpointOptions): Work<LazyShards> {
+export function* openShards(path: string | URL, options: OpenOptions): Work<LazyShards> {
   return yield* openAllFound(yield* findCheckpoint(path, options), options);
 }
 
 /** Opens all shards of a checkpoint whose files were found. The caller closes them. */
-export function* openAllFound(
-  found: CheckpointFiles,
-  options: OpenCheckpointOptions,
-): Work<LazyShards> {
+export function* openAllFound(found: CheckpointFiles, options: OpenOptions): Work<LazyShards> {
   const shards = yield* shardsOf(found, options);
   try {
     yield* shards.openAll();
@@ -180,27 +234,27 @@ export function* openAllFound(
 }
 
 /**
- * Returns all tensors of a checkpoint by name, shard by shard: those of the shards, whatever else the index names; of
- * a name in several shards, the one that the index names. Opens the checkpoint, takes all tensors, and closes it, as
- * `loadFile` does. Aliases are left out, as in `keys()`.
+ * Returns all tensors of anything that {@link safeOpen} opens, by name, shard by shard, in the order of their bytes:
+ * those of the shards, whatever else the index names; of a name in several shards, the one that the index names.
+ * Opens it, takes all tensors, and closes it. Over a mapping nothing is copied: pages are read when they are touched,
+ * and the mapping lasts until the last tensor is collected. Aliases are left out, as in `keys()`.
  *
- * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
+ * @throws As {@link safeOpen}, and `SAFETENSORS_TENSOR_TOO_LARGE` for a tensor that does not fit into
+ *   one buffer of this runtime: use `safeOpen` and `chunks()` instead; `SAFETENSORS_OUT_OF_MEMORY`
+ *   where tensors are read
  *
  * @example
  * ```ts
- * const tensors = loadCheckpoint('my-model');
- * console.log(tensors.get('embed.weight')?.shape); // → [ 8, 4 ]
+ * const tensors = loadFile('model.safetensors');
+ * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
  * ```
  */
-export function loadCheckpoint(
-  path: string | URL,
-  options: OpenCheckpointOptions = {},
-): Map<string, Tensor> {
-  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
-  const shards = runSync(shardsOf(runSync(findCheckpoint(path, options)), options));
+export function loadFile(path: PathOrDescriptor, options: OpenOptions = {}): Map<string, Tensor> {
+  requireOptions(options, OPEN_OPTIONS);
+  const shards = runSync(openLazily(path, options));
   try {
     const tensors = takeAll(shards);
-    // A buffer made before the shard is closed outlives it.
+    // A tensor too long for a buffer throws now, and tensors of a reading storage are read.
     for (const tensor of tensors.values()) tensor.buffer;
     shards.close({});
     return tensors;
@@ -230,11 +284,16 @@ function takeAll(shards: LazyShards): Map<string, Tensor> {
 function* shardsOf(found: CheckpointFiles, options: InternalOptions): Work<LazyShards> {
   const { acceptsIncomplete } = options;
   const files = yield* withIndex(found, options);
+  const { expectedHash } = options;
+  if (expectedHash !== undefined && files.shards.length > 1) {
+    const expected = 'left out for several files, each of which has its own hash';
+    throw argumentRangeError('expectedHash', expected, expectedHash);
+  }
   const isIndexed = files.index !== null;
   return new LazyShards(files, (path) => openFile(path, options, { isIndexed, acceptsIncomplete }));
 }
 
-/** Finds the files that `openCheckpoint` opens. */
+/** Finds the files that `safeOpen` opens. */
 export function* findCheckpoint(
   path: string | URL,
   options: InternalOptions,

@@ -29,7 +29,7 @@ export function* localPipelineError(
 ): Work<SafetensorsError | undefined> {
   if (!names.includes(PIPELINE_FILE)) return undefined;
   const callFor = (relative: string, variant: string | undefined): string =>
-    openingCall('openCheckpoint', pathTo(relative), variant);
+    openingCall('safeOpen', pathTo(relative), variant);
   return pipelineError(names, yield* filesBelow(folder, names), callFor, label);
 }
 

@@ -12,7 +12,11 @@ import { locateTensor, type TensorPlace, type WrittenTensors } from './aliases.j
 import type { CheckpointIndex } from './checkpoint-index.js';
 
 /** The error for a tensor that is not in its shard, although the index at `path` says so. */
-export function missingTensor(path: string, shard: string, tensor: string): FormatError {
+export function missingTensor(
+  path: string | undefined,
+  shard: string,
+  tensor: string,
+): FormatError {
   const message = `expected the tensor in ${quoteName(shard)}, as the index says, found none`;
   return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor });
 }
@@ -20,17 +24,17 @@ export function missingTensor(path: string, shard: string, tensor: string): Form
 /** Answers from the index, or from the header of the only file, without opening other shards. */
 export class CheckpointContents implements WrittenTensors {
   readonly #index: CheckpointIndex | null;
-  readonly #path: string;
+  readonly #path: string | undefined;
   readonly #only: () => FileContents;
   readonly #problems: ReadonlyMap<string, SafetensorsError>;
 
   /**
-   * `path` is that of the index or of the only file; `only` gives its contents, and may throw. `problems` are the
+   * `path` is that of the index or of the only file, for errors; `only` gives its contents, and may throw. `problems` are the
    * errors of tensors that the index, or the file, has and that cannot be had.
    */
   constructor(
     index: CheckpointIndex | null,
-    path: string,
+    path: string | undefined,
     only: () => FileContents,
     problems: readonly SafetensorsError[] = [],
   ) {

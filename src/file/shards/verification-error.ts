@@ -53,7 +53,7 @@ const EXPECTED = {
  * ```ts
  * await saveFile('my-model/model-00001-of-00002.safetensors', {});
  * try {
- *   await openCheckpoint('my-model').verify();
+ *   await safeOpen('my-model').verify();
  * } catch (error) {
  *   if (error instanceof VerificationError) console.log(error.problems.map(({ tensor }) => tensor));
  *   // → [ 'embed.weight', null ]

@@ -5,7 +5,6 @@ import type { FileContents } from '../../header/file-contents.js';
 import type { Header } from '../../header/header.js';
 import { utf8Text } from '../../header/json/utf8.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import type { StorageKind } from '../../tensor/storage/storage.js';
 import { mapYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 
@@ -93,40 +92,4 @@ export function* shardHeader(header: Header, file: string): Work<ShardHeader> {
   const { dataStart, metadata } = header;
   const tensors = yield* tensorEntries(header, file, Array(header.size).keys());
   return Object.freeze({ file, text, dataStart, metadata, tensors });
-}
-
-/** The result of `SafetensorsFile.toJSON`; of a closed file only the first three. */
-export interface FileFacts {
-  /** As `SafetensorsFile.path`. */
-  readonly path: string | undefined;
-  /** As `SafetensorsFile.storage`. */
-  readonly storage: StorageKind;
-  /** As `SafetensorsFile.ok`. */
-  readonly ok: boolean;
-  /** As `SafetensorsFile.size`. */
-  readonly size?: number;
-  /** As `SafetensorsFile.byteLength`. */
-  readonly byteLength?: number;
-  /** As `SafetensorsFile.metadata`, as an object. */
-  readonly metadata?: Readonly<Record<string, string>> | null;
-}
-
-/** The facts that a closed file still has. */
-export function handleFacts({
-  path,
-  storage,
-  ok,
-}: Pick<FileFacts, 'path' | 'storage' | 'ok'>): FileFacts {
-  return { path, storage, ok };
-}
-
-/** All facts, of an open file. */
-export function fileFacts(
-  file: Omit<Required<FileFacts>, 'metadata'> & {
-    readonly metadata: ReadonlyMap<string, string> | null;
-  },
-): FileFacts {
-  const { size, byteLength, metadata } = file;
-  const values = metadata === null ? null : Object.fromEntries(metadata);
-  return { ...handleFacts(file), size, byteLength, metadata: values };
 }

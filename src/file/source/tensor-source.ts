@@ -28,7 +28,7 @@ export const LISTING_OPTIONS: OptionNames<ListingOptions> = { signal: true };
  * }
  *
  * console.log((await largest(safeOpen('model.safetensors')))?.name); // → embed.weight
- * console.log((await largest(openCheckpoint('my-model')))?.name); // → embed.weight
+ * console.log((await largest(safeOpen('my-model')))?.name); // → embed.weight
  * ```
  */
 export interface TensorSource {

@@ -128,7 +128,7 @@ interface Pair {
  *
  * @example
  * ```ts
- * const [a, b] = [openCheckpoint('my-model'), safeOpen('model.safetensors')];
+ * const [a, b] = [safeOpen('my-model'), safeOpen('model.safetensors')];
  * const { added, removed, changed, unchanged } = await compareCheckpoints(a, b);
  * console.log(added, removed, changed, unchanged); // → [] [] [] 2
  * ```

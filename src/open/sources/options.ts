@@ -2,7 +2,7 @@
 
 import { argumentRangeError, argumentTypeError, type OptionNames } from '../../errors/arguments.js';
 import type { CheckpointFormat } from '../../file/checkpoint/checkpoint.js';
-import type { OpenCheckpointAsyncOptions } from '../../file/checkpoint/open.js';
+import type { OpenAsyncOptions } from '../../file/checkpoint/open.js';
 import type { VoidDtype } from '../../foreign/numpy/item-types.js';
 import type { OpenTorchOptions, TorchLimits } from '../../foreign/torch/open.js';
 import type { RemoteOptions } from '../../remote/open.js';
@@ -11,7 +11,7 @@ const FORMATS: readonly CheckpointFormat[] = ['safetensors', 'torch', 'numpy'];
 
 /** Options of `open`. One that the source cannot use is an error. */
 export interface OpenSourceOptions
-  extends Omit<OpenCheckpointAsyncOptions, 'checksums'>,
+  extends Omit<OpenAsyncOptions, 'checksums' | 'expectedHash'>,
     Omit<RemoteOptions, 'checksums' | 'signal'>,
     Pick<OpenTorchOptions, 'root' | 'unknownGlobals'> {
   /**

@@ -45,9 +45,12 @@ function describeKind(stats: KindOfFile): string {
 
 /** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` unless the file is regular. `label` names it in the message. */
 export function requireRegularFile(stats: KindOfFile, label: string): void {
-  if (stats.isFile()) return;
-  const message = `expected a regular file, found ${describeKind(stats)}`;
-  throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
+  if (!stats.isFile()) throw notRegular(describeKind(stats), label);
+}
+
+function notRegular(found: string, label: string): SafetensorsError {
+  const message = `expected a regular file, found ${found}`;
+  return new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
 }
 
 /**
@@ -64,9 +67,24 @@ export function* openRegularFile(
   label: string,
   flag: number = constants.O_RDONLY,
 ): Work<OpenedFile> {
+  const file = yield* openFileOrFolder(path, label, flag);
+  if (file === undefined) throw notRegular('a directory', label);
+  return file;
+}
+
+/** As above; undefined for a folder. */
+export function* openFileOrFolder(
+  path: string | Buffer,
+  label: string,
+  flag: number = constants.O_RDONLY,
+): Work<OpenedFile | undefined> {
   const fd = yield* openWithoutWaiting(path, label, flag);
   try {
     const stats = yield* statOpened({ fd, path: label });
+    if (stats.isDirectory()) {
+      yield* closeFile(fd);
+      return undefined;
+    }
     requireRegularFile(stats, label);
     return { fd, path: label, byteLength: Number(stats.size), mtimeNs: stats.mtimeNs };
   } catch (error) {

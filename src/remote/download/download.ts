@@ -6,13 +6,13 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
 
 /**
  * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
- * the checkpoint that `openCheckpoint` would open and the files beside it without weights (`config.json`, tokenizer,
+ * the checkpoint that `safeOpen` would open and the files beside it without weights (`config.json`, tokenizer,
  * README …), or the pipeline of diffusers that `openPipeline` would open, with its folders; for the URL or id of an
  * index the index and its shards; for any other URL or id one file. `source` is as for `open`.
  *
  * One file goes to the path `target` if that ends in `.safetensors`. Any other `target` is a folder, which is created
  * if missing: files get their names there. `'cache'` is the Hub's cache on this machine, as the Hub's
- * Python library lays it out: `openCheckpoint('org/name')`, transformers and others find the model there.
+ * Python library lays it out: `safeOpen('org/name')`, transformers and others find the model there.
  *
  * Compares every file with its hash on the Hub. Elsewhere its length and strong ETag must stay the same from the
  * first byte to the last. Replaces the target once all files are complete, as `saveFile` and `saveCheckpoint` do;
@@ -56,7 +56,7 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * const source = 'https://models.example/my-model/model.safetensors.index.json';
  * const { files, receivedByteLength } = await download(source, 'downloaded');
  * console.log(files.length, receivedByteLength > 0); // → 3 true
- * console.log(openCheckpoint('downloaded').keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * console.log(safeOpen('downloaded').keys()); // → [ 'embed.weight', 'norm.weight' ]
  *
  * const plan = await download(source, 'planned', { dtype: 'F16', dryRun: true });
  * console.log(plan.files[0]?.tensors, plan.cast.length); // → [ 'embed.weight', 'norm.weight' ] 2

@@ -93,7 +93,7 @@ export interface DownloadPlan
 
 /** The result of `download`. */
 export interface DownloadResult extends SelectionReport {
-  /** The file or folder to pass to `openCheckpoint`; in the Hub's cache that of the snapshot. */
+  /** The file or folder to pass to `safeOpen`; in the Hub's cache that of the snapshot. */
   readonly path: string;
   /** All files, also those that were already there: files with tensors, their index, and others. */
   readonly files: readonly DownloadedFile[];

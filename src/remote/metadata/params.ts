@@ -71,7 +71,7 @@ export interface RepositoryParams extends SharedParams {
 
 /** A model anywhere. */
 export interface SourceParams extends SharedParams {
-  /** Any source of `open`; in Node also any of `openCheckpoint`: a folder, an index, a file. */
+  /** Any source of `open`; in Node also any of `safeOpen`: a folder, an index, a file. */
   readonly source: string | URL | Blob | ByteSource;
   /** Not beside `source`; nor are the other members of {@link RepositoryParams}. */
   readonly repo?: undefined;

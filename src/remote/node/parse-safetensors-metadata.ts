@@ -24,14 +24,14 @@ import {
  * prototype. A file that is not valid safetensors is refused, as everywhere in this package.
  *
  * The model is in a repository of the Hub (`repo`, `revision`, `path`), or it is a `source`: whatever
- * `open` takes, or a local path as `openCheckpoint` takes it.
+ * `open` takes, or a local path as `safeOpen` takes it.
  *
  * Parameters are counted as the Hub does: packed values of quantized models one by one, scalars and scales
  * not; tied tensors as often as they are stored. `data_offsets` count in bytes from the end of the header.
  *
  * @throws By rejecting: FormatError for a header or an index that is not valid; RemoteError for what a server
  *   refuses, among others `SAFETENSORS_REMOTE_NOT_FOUND` when there are no weights; for local paths the errors of
- *   `openCheckpoint`; TypeError and RangeError for parameters; `signal.reason` after an abort
+ *   `safeOpen`; TypeError and RangeError for parameters; `signal.reason` after an abort
  *
  * @example
  * ```ts

@@ -5,7 +5,7 @@ import type { ReshardedCheckpoint, ReshardOptions, ReshardPlan } from './reshard
 
 /**
  * Writes a checkpoint into a folder in files of another size: splits, merges (`maxShardSize: Infinity` gives one
- * file) or both. `source` is anything that `openCheckpoint` opens. The target may be the folder of the source: as
+ * file) or both. `source` is anything that `safeOpen` opens. The target may be the folder of the source: as
  * with `saveCheckpoint`, the folder is locked and the new files replace the old ones.
  *
  * Tensors keep name, dtype, shape and bytes, shard by shard in the order of each file. A tensor of a shard that the
@@ -35,7 +35,7 @@ import type { ReshardedCheckpoint, ReshardOptions, ReshardPlan } from './reshard
  *
  * With `dryRun: true` it returns the plan and writes nothing.
  *
- * @throws As `openCheckpoint` and `saveCheckpoint`; SafetensorsError `SAFETENSORS_TARGET_EXISTS`; FormatError
+ * @throws As `safeOpen` and `saveCheckpoint`; SafetensorsError `SAFETENSORS_TARGET_EXISTS`; FormatError
  *   `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link
  *   out of the folder among the other files, FileChangedError when one of them changes while it is copied
  * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors,

@@ -38,9 +38,9 @@ interface SafetensorsSourceOptions {
 }
 
 /**
- * Opens anything that `openCheckpoint` opens, with all its shards.
+ * Opens anything that `safeOpen` opens, with all its shards.
  *
- * @throws As `openCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has;
+ * @throws As `safeOpen`; FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has;
  *   `signal.reason`
  */
 export async function openSafetensorsSource(
@@ -123,7 +123,7 @@ function* listOf(
     names.add(tensor.name);
     return tensor;
   });
-  // The metadata that may name aliases, as with `openCheckpoint`.
+  // The metadata that may name aliases, as with `safeOpen`.
   const aliases = index === null ? (files[0] ?? null) : index.metadata;
   return { ...selectionSource(names, aliases, path), tensors, unselectable: [] };
 }

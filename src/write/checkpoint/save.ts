@@ -38,7 +38,7 @@ export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteChe
   readonly metadata?: MetadataInput | null | undefined;
   /**
    * How to write tensors that share memory. The default `copy` writes all, so every reader finds every name. `dedupe`
-   * writes equal tensors once and records the other names in the metadata, where `openCheckpoint` and other readers
+   * writes equal tensors once and records the other names in the metadata, where `safeOpen` and other readers
    * that support this find them.
    */
   readonly shared?: SharedMode | undefined;

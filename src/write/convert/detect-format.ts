@@ -25,13 +25,13 @@ export interface DetectedFormat {
   /** The path to open: the given path, or that of a torch or NumPy file in the given folder. */
   readonly path: string;
   /**
-   * The function that opens it: `openCheckpoint`, `open`. `safetensors` also for a file
-   * without the mark of any format; the error of `openCheckpoint` then says why. Null for other formats.
+   * The function that opens it: `safeOpen`, `open`. `safetensors` also for a file
+   * without the mark of any format; the error of `safeOpen` then says why. Null for other formats.
    */
   readonly format: 'safetensors' | 'torch' | 'numpy' | null;
   /**
    * The format of the file, as errors name it: `checkpoint-index` for any index. Null for folders and ids that
-   * `openCheckpoint` opens, and for unknown formats.
+   * `safeOpen` opens, and for unknown formats.
    */
   readonly foundFormat: FoundFormat | null;
 }
@@ -74,7 +74,7 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
     : formatOfFile(other);
 }
 
-/** Whether `openCheckpoint` finds something to open, valid or not. Looks at names alone: it reads the index itself. */
+/** Whether `safeOpen` finds something to open, valid or not. Looks at names alone: it reads the index itself. */
 function isSafetensors(folder: string, names: readonly string[]): boolean {
   return hasModel(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0);
 }

@@ -46,7 +46,7 @@ const COPIED = { storage: 'read' } as const;
 /**
  * Opens a file, an index, a folder, or a repository in the Hub's cache, as `detectFormat` says.
  *
- * @throws As `openCheckpoint`, `open`; `signal.reason`
+ * @throws As `safeOpen`, `open`; `signal.reason`
  */
 export async function openConversionSource(
   source: string | URL,
@@ -99,7 +99,8 @@ function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSo
   const shards = Checkpoint.shardsOf(checkpoint) as LazyShards<ForeignShard>;
   const opened = [...shards];
   const contents = opened.map((shard) => shard.contents);
-  const { path, problems } = checkpoint;
+  const { problems } = checkpoint;
+  const path = checkpoint.path as string;
   const unreadable = new Set(problems.map(({ tensor }) => tensor as string));
   const { index, path: indexPath } = shards.files;
   const { taken, duplicates } = takenEntries(contents, index, indexPath, unreadable);

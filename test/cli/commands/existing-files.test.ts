@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { loadCheckpoint } from '../../support/api.js';
+import { loadFile } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { call, printed } from '../call.js';
 
@@ -196,7 +196,7 @@ describe('files of a target', () => {
           expect(done.replaced).toContainEqual({ name, byteLength: bytes.length });
         }
         const opened = target === folder ? folder : join(dirname(target), basename(target));
-        expect(loadCheckpoint(opened).size).toBeGreaterThan(0);
+        expect(loadFile(opened).size).toBeGreaterThan(0);
         // Nothing but the result and old files is there.
         const strays = [...now.keys()].filter((name) => !old.has(name) && !written.includes(name));
         expect(strays).toEqual([]);
@@ -251,7 +251,7 @@ describe('a source that is the target', () => {
     expect(await printed([...args, '--dry-run'])).toContain(`would replace: ${basename(file)} (`);
     expect(readFileSync(file)).toEqual(kept);
     expect(await printed(args)).toContain(`replaced: ${basename(file)} (`);
-    expect([...loadCheckpoint(target).keys()]).toEqual(['a']);
+    expect([...loadFile(target).keys()]).toEqual(['a']);
   });
 
   it.each(targets)('and one of several, and loses tensors, stops join into a %s', async (kind) => {
@@ -273,7 +273,7 @@ describe('a source that is the target', () => {
       expect(stopped.stderr).toContain(`"${basename(file)}" (${old.length} B)`);
       expect(readFileSync(file)).toEqual(old);
       expect(await printed([...args, '--force'])).toContain(`replaced: ${basename(file)} (`);
-      expect(loadCheckpoint(target).get('a')?.bytes).toEqual(
+      expect(loadFile(target).get('a')?.bytes).toEqual(
         Uint8Array.of(choice[1] === 'first' && sources === 'target-other' ? 1 : 3),
       );
     }
@@ -284,6 +284,6 @@ describe('a source that is the target', () => {
     const { target, file } = makeTarget(kind);
     const args = ['join', target, other, '-o', target, '--duplicates', 'first'];
     expect(await printed(args)).toContain(`replaced: ${basename(file)} (`);
-    expect([...loadCheckpoint(target).keys()].sort()).toEqual(['a', 'b', 'c']);
+    expect([...loadFile(target).keys()].sort()).toEqual(['a', 'b', 'c']);
   });
 });

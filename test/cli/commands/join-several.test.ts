@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { loadFile, openCheckpoint, saveFileSync } from '../../support/api.js';
+import { loadFile, safeOpen, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { call, printed } from '../call.js';
@@ -41,7 +41,7 @@ describe('into a file', () => {
     expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(plan).toMatchObject({ files: ['all.safetensors'], index: null, byteLength: 4 });
     expect(values(target)).toEqual({ x: 1, y, z: 3, w: 5 });
-    const metadata = Object.fromEntries(openCheckpoint(target).metadata ?? []);
+    const metadata = Object.fromEntries(safeOpen(target).metadata ?? []);
     expect(metadata).toEqual({ format: 'pt', who: 'a', why: 'b' });
   });
 
@@ -70,7 +70,7 @@ it('into a folder, of other formats, too', async () => {
   const folder = temporaryPath('folder');
   await printed(['join', write('a.safetensors', { x: 1 }), torch, '-o', folder]);
   expect(readdirSync(folder)).toEqual(['model.safetensors']);
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   expect(checkpoint.keys()).toContain('l1.weight');
   expect(checkpoint.keys()).toContain('x');
 });
@@ -192,7 +192,7 @@ describe('random sources', () => {
           expect(result.leftOut.length).toBe(
             sources.filter(({ names }) => names.includes(excluded)).length,
           );
-          using checkpoint = openCheckpoint(target);
+          using checkpoint = safeOpen(target);
           for (const [name, value] of wanted)
             expect(checkpoint.getTensor(name).bytes[0]).toBe(value);
           for (const name of checkpoint.keys()) expect(wanted.has(name)).toBe(true);
@@ -232,7 +232,7 @@ describe('a source with', () => {
     const a = write('a.safetensors', { x: 1 }, { note: 'mine' });
     const { dropped } = JSON.parse(await printed(['join', a, torch, '-o', target, '--json']));
     expect(dropped).toEqual({ 'embed.weight': 'lm_head.weight' });
-    using checkpoint = openCheckpoint(target);
+    using checkpoint = safeOpen(target);
     const both = ['embed.weight', 'lm_head.weight'].map((name) => checkpoint.getTensor(name).bytes);
     expect(both[0]).toEqual(both[1]);
     expect(checkpoint.metadata?.get('note')).toBe('mine');
@@ -250,9 +250,9 @@ describe('a source with', () => {
     const b = write('b.safetensors', { y: 2 }, { total_parameters: '2' });
     const target = temporaryPath('all.safetensors');
     await printed(['join', a, b, '-o', target]);
-    expect(openCheckpoint(target).metadata?.get('total_parameters')).toBe('3');
+    expect(safeOpen(target).metadata?.get('total_parameters')).toBe('3');
     await printed(['join', a, b, write('c.safetensors', { z: 1 }), '-o', target, '--force']);
-    expect(openCheckpoint(target).metadata?.get('total_parameters')).toBeUndefined();
+    expect(safeOpen(target).metadata?.get('total_parameters')).toBeUndefined();
   });
 });
 

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { servedSources } from '../../../src/cli/serve/sources.js';
 import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
-import { loadCheckpoint, parse } from '../../support/api.js';
+import { loadFile, parse } from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { call, printed, toTarget } from '../call.js';
@@ -212,16 +212,16 @@ describe('--revision', () => {
     useCache();
     const target = temporaryPath('target');
     await printed([command, 'org/model', ...toTarget(command, target), '--revision', 'old']);
-    expect(loadCheckpoint(target).has('old')).toBe(true);
+    expect(loadFile(target).has('old')).toBe(true);
     await printed([command, 'org/model', ...toTarget(command, target), '--force']);
-    expect(loadCheckpoint(target).has('main')).toBe(true);
+    expect(loadFile(target).has('main')).toBe(true);
   });
 
   it('chooses in a pipeline, for metadata, and for what is served', async () => {
     useCache();
     const target = temporaryPath('target');
     await printed(['convert', 'org/pipe', target, '--revision', 'old']);
-    expect(loadCheckpoint(join(target, 'unet')).has('old')).toBe(true);
+    expect(loadFile(join(target, 'unet')).has('old')).toBe(true);
     const get = ['metadata', 'get', 'org/model', 'branch', '--revision', 'old'];
     expect(await printed(get)).toBe('old\n');
     const { signal } = new AbortController();

@@ -2,7 +2,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { dequantized, openCheckpoint, saveFileSync } from '../../support/api.js';
+import { dequantized, safeOpen, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { call } from '../call.js';
@@ -14,7 +14,7 @@ const NAME = 'model.layers.0.mlp.down_proj.weight';
 
 let values: Float32Array;
 beforeAll(async () => {
-  const model = await dequantized(openCheckpoint(FP8));
+  const model = await dequantized(safeOpen(FP8));
   values = model.getTensor(NAME).toFloat32();
 });
 
@@ -26,7 +26,7 @@ async function json(...args: readonly string[]) {
 
 /** A plain file of the logical weights, times a factor. */
 async function plainFile(id: string, factor: number): Promise<string> {
-  const model = await dequantized(openCheckpoint(fixture(id)));
+  const model = await dequantized(safeOpen(fixture(id)));
   const path = temporaryPath('plain.safetensors');
   const tensors = model.keys().map((name) => {
     const data = model.getTensor(name).toFloat32();
@@ -147,7 +147,7 @@ describe('diff --values', () => {
       const path = await plainFile(id, 1.125);
       const { added, removed, changed } = await json('diff', path, fixture(id), '--values');
       expect([added, removed]).toEqual([[], []]);
-      const model = await dequantized(openCheckpoint(fixture(id)));
+      const model = await dequantized(safeOpen(fixture(id)));
       for (const { name, values: found } of changed) {
         const own = model.getTensor(name).toFloat32();
         if (own.every((value) => value === 0)) continue;

@@ -14,8 +14,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { cachedSha256 } from '../../../src/file/cache/cache-layout.js';
 import { runSync } from '../../../src/work/work.js';
 import { call } from '../../cli/call.js';
-import { openCheckpoint, openCheckpointAsync } from '../../support/api.js';
-import { openCheckpointBoth } from '../../support/both-ways.js';
+import { safeOpen, safeOpenAsync } from '../../support/api.js';
+import { openBoth } from '../../support/both-ways.js';
 import { COMMIT, HubCache, linkTo, sha256 } from '../../support/hub-cache.js';
 import { filesOf, TWO_SHARDS, writeBelow } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
@@ -36,7 +36,7 @@ function addModel(cache: HubCache, name?: string, folder = ''): void {
 }
 
 async function keysOf(id: string): Promise<string[]> {
-  using checkpoint = await openCheckpointBoth(id);
+  using checkpoint = await openBoth(id);
   return checkpoint.offsetKeys();
 }
 
@@ -98,9 +98,7 @@ describe('a model whose bytes are in the store of all repositories', () => {
     addModel(cache, 'models--org--pipeline', 'unet/');
     cache.addPlain('model_index.json', '{}', 'models--org--pipeline');
     expect(await keysOf('hf://org/pipeline/unet')).toHaveLength(4);
-    expect(() => openCheckpoint('org/pipeline')).toThrow(
-      'openCheckpoint("hf://org/pipeline/unet")',
-    );
+    expect(() => safeOpen('org/pipeline')).toThrow('safeOpen("hf://org/pipeline/unet")');
     const { code, stdout } = await call(['verify', cache.snapshot('models--org--pipeline')]);
     expect([code, stdout]).toEqual([
       0,
@@ -124,10 +122,10 @@ describe('a model whose bytes are in the store of all repositories', () => {
 
   it('is incomplete without an entry of the store', async () => {
     rmSync(cache.entryOf(SHARD_BYTES));
-    await expect(openCheckpointBoth('org/name')).rejects.toThrow(
+    await expect(openBoth('org/name')).rejects.toThrow(
       /the Hub's cache is incomplete: .*1 of them missing: "model-00002-of-00002/,
     );
-    await expect(openCheckpointBoth(`hf://org/name/${SHARD}`)).rejects.toMatchObject({
+    await expect(openBoth(`hf://org/name/${SHARD}`)).rejects.toMatchObject({
       code: 'SAFETENSORS_NOT_IN_CACHE',
     });
   });
@@ -235,11 +233,9 @@ describe('what is no file of a repository', () => {
     shapes[shape]?.();
     expect(readFileSync(realpathSync(link))).toEqual(Buffer.from(SHARD_BYTES));
     const refused = expect.objectContaining({ code: 'SAFETENSORS_UNSAFE_SHARD_NAME' });
-    await expect(openCheckpointBoth('org/name')).rejects.toThrow(refused);
-    await expect(openCheckpointBoth(cache.snapshot())).rejects.toThrow(refused);
-    await expect(openCheckpointBoth(`hf://org/name/${SHARD}`)).rejects.toThrow(
-      /found a link out of it/,
-    );
+    await expect(openBoth('org/name')).rejects.toThrow(refused);
+    await expect(openBoth(cache.snapshot())).rejects.toThrow(refused);
+    await expect(openBoth(`hf://org/name/${SHARD}`)).rejects.toThrow(/found a link out of it/);
   });
 });
 
@@ -262,7 +258,7 @@ describe('links of the old layout', () => {
     const blob = join(cache.repository(), 'blobs', sha256(SHARD_BYTES));
     linkTo(blob, join(cache.snapshot(), SHARD));
     symlinkSync(basename(blob), blob);
-    for (const open of [openCheckpoint, openCheckpointAsync]) {
+    for (const open of [safeOpen, safeOpenAsync]) {
       await expect((async () => open('org/name'))()).rejects.toThrow(/ELOOP/);
     }
   });

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { Checkpoint as CheckpointClass } from '../../../src/file/checkpoint/checkpoint.js';
 import { SafetensorsFile } from '../../../src/file/file.js';
-import { type Checkpoint, openCheckpoint, SafetensorsError, safeOpen } from '../../support/api.js';
+import { type Checkpoint, SafetensorsError, safeOpen } from '../../support/api.js';
+import { openFile } from '../../support/internal-openers.js';
 import { openUntilEnd, TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, writeTemporary } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
@@ -53,9 +54,10 @@ describe('a checkpoint', () => {
     const headers = await checkpoint.headers();
     expect(headers.map(({ file }) => file)).toEqual([FIRST, SECOND]);
     for (const [i, header] of headers.entries()) {
-      const file = safeOpen(join(folder, header.file));
+      const file = openFile(join(folder, header.file));
       const { headerText: text, dataStart, metadata } = file;
-      const tensors = await file.tensors();
+      using only = safeOpen(join(folder, header.file));
+      const tensors = await only.tensors();
       expect(header).toEqual({ file: [FIRST, SECOND][i], text, dataStart, metadata, tensors });
       expect(Object.isFrozen(header)).toBe(true);
       file.close();
@@ -118,7 +120,7 @@ describe('a checkpoint', () => {
     expect(checkpoint.metadata?.get('format')).toBe('pt');
     expect(checkpoint.getTensor('dropped')).toBe(checkpoint.getTensor('kept'));
     const file = safeOpen(path);
-    expect([checkpoint.size, checkpoint.byteLength()]).toEqual([file.size, file.byteLength]);
+    expect([checkpoint.size, checkpoint.byteLength()]).toEqual([file.size, file.byteLength()]);
     file.close();
   });
 
@@ -192,7 +194,7 @@ describe('a checkpoint', () => {
   it('adds residency up', () => {
     const checkpoint = twoShards();
     const parts = [FIRST, SECOND].map((name) => {
-      const file = safeOpen(join(checkpoint.path, '..', name));
+      const file = safeOpen(join(`${checkpoint.path}`, '..', name));
       const bytes = file.residency();
       file.close();
       return bytes;
@@ -203,7 +205,7 @@ describe('a checkpoint', () => {
   });
 
   it('is closed without a shard too', () => {
-    const checkpoint = openCheckpoint(writeCheckpoint({ shards: {} }));
+    const checkpoint = safeOpen(writeCheckpoint({ shards: {} }));
     expect([checkpoint.size, checkpoint.byteLength(), checkpoint.keys()]).toEqual([0, 0, []]);
     checkpoint.close();
     expect(() => checkpoint.byteLength()).toThrow('the file is closed');

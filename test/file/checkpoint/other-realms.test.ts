@@ -1,10 +1,10 @@
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import {
-  loadCheckpoint,
+  loadFile,
   type NamedValues,
-  openCheckpoint,
   reshard,
+  safeOpen,
   saveCheckpoint,
   type TensorInput,
 } from '../../support/api.js';
@@ -26,8 +26,8 @@ test('tensors, URLs, names and signals of another realm', async () => {
   expect(files).toHaveLength(2);
   expect((await reshard(urlOf('two'), urlOf('one'), { signal })).files).toHaveLength(1);
   for (const name of ['two', 'one']) {
-    expect([...loadCheckpoint(urlOf(name)).keys()].toSorted()).toEqual(['a', 'b']);
-    using checkpoint = openCheckpoint(urlOf(name));
+    expect([...loadFile(urlOf(name)).keys()].toSorted()).toEqual(['a', 'b']);
+    using checkpoint = safeOpen(urlOf(name));
     expect(checkpoint.getTensor('a').data).toEqual(Float32Array.of(1, 2));
     await checkpoint.prefetch(foreign("new Set(['a'])"), { signal });
     const loaded = await checkpoint.readTensors(foreign("['b']"), { signal });

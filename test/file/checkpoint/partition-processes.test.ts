@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { writeCheckpoint } from '../../support/make-checkpoint.js';
 import { nightly } from '../../support/nightly.js';
 import { dropFromPageCache } from '../../support/page-cache.js';
@@ -45,7 +45,7 @@ interface Reading {
 describe.runIf(process.platform === 'linux')('eight ranks', () => {
   test('fetch a cold checkpoint once together', async ({ skip }) => {
     const written = writeLarge();
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     for (const shard of checkpoint.shards) {
       expect(dropFromPageCache(join(folder, shard)), 'needs GNU dd').toBe(true);
     }

@@ -1,8 +1,8 @@
-/** A pipeline of diffusers, given to `openCheckpoint`: its error lists calls that work. */
+/** A pipeline of diffusers, given to `safeOpen`: its error lists calls that work. */
 import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadCheckpoint, openCheckpoint, type SafetensorsError } from '../../support/api.js';
+import { loadFile, type SafetensorsError, safeOpen } from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
 import { openPipeline } from '../../support/internal-openers.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
@@ -38,7 +38,7 @@ function pipeline(...paths: string[]): string {
 
 function errorOf(path: string, options = {}): SafetensorsError {
   try {
-    openCheckpoint(path, options).close();
+    safeOpen(path, options).close();
   } catch (error) {
     return error as SafetensorsError;
   }
@@ -47,9 +47,7 @@ function errorOf(path: string, options = {}): SafetensorsError {
 
 /** Arguments of the calls in a message. */
 function callsIn({ message }: Error): [string, { variant: string }?][] {
-  const calls = message.matchAll(
-    /openCheckpoint\(("(?:[^"\\]|\\.)*"(?:, \{ variant: "\w+" \})?)\)/g,
-  );
+  const calls = message.matchAll(/safeOpen\(("(?:[^"\\]|\\.)*"(?:, \{ variant: "\w+" \})?)\)/g);
   return Array.from(calls, ([, list = '']) =>
     JSON.parse(`[${list.replace('{ variant', '{ "variant"')}]`),
   );
@@ -57,7 +55,7 @@ function callsIn({ message }: Error): [string, { variant: string }?][] {
 
 /** Names of the tensors that each call opens. */
 function openedBy(error: Error): string[][] {
-  return callsIn(error).map((call) => [...loadCheckpoint(...call).keys()]);
+  return callsIn(error).map((call) => [...loadFile(...call).keys()]);
 }
 
 afterEach(() => {
@@ -82,7 +80,7 @@ describe('a pipeline', () => {
     const error = errorOf(folder);
     expect([error.code, error.path]).toEqual(['SAFETENSORS_DIFFUSERS_PIPELINE', folder]);
     expect(error.message).toContain(
-      `openCheckpoint(${JSON.stringify(join(folder, 'unet'))}, { variant: "fp16" })`,
+      `safeOpen(${JSON.stringify(join(folder, 'unet'))}, { variant: "fp16" })`,
     );
     expect(openedBy(error)).toEqual([
       ['text_encoder/model.safetensors'],
@@ -117,7 +115,7 @@ describe('a pipeline', () => {
 
   it('may have files beside the components; a single one is opened', () => {
     const folder = pipeline('unet/model.safetensors', 'v1.safetensors');
-    expect([...loadCheckpoint(folder).keys()]).toEqual(['v1.safetensors']);
+    expect([...loadFile(folder).keys()]).toEqual(['v1.safetensors']);
     write(folder, ['v1-ema.safetensors']);
     expect(openedBy(errorOf(folder))).toEqual([
       ['unet/model.safetensors'],

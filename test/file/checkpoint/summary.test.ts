@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Dtype } from '../../../src/header/dtype.js';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -15,7 +15,7 @@ function parameters(tensors: readonly Description[], config?: unknown): Record<s
     const text = typeof config === 'string' ? config : JSON.stringify(config);
     writeBelow(folder, 'config.json', text);
   }
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   const { dtypes, parameters: total } = checkpoint.summary();
   const counts = Object.fromEntries(
     Array.from(dtypes, ([dtype, count]) => [dtype, count.parameters]),
@@ -40,7 +40,7 @@ describe('summary', () => {
         ],
       },
     });
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     const x = {
       tensors: 3,
       parameters: 6,
@@ -86,7 +86,7 @@ describe('summary', () => {
       'model.safetensors',
       fileBytes([{ name: 'a', dtype: 'U8', shape: [6] }], { metadata: { total_parameters: text } }),
     );
-    using checkpoint = openCheckpoint(path);
+    using checkpoint = safeOpen(path);
     expect(checkpoint.summary().totalParameters).toBe(expected);
   });
 });

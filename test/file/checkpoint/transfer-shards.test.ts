@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type ShardWork, transferShards } from '../../../src/file/checkpoint/transfer-shards.js';
-import type { SafetensorsFile, TransferOptions, TransferProgress } from '../../support/api.js';
+import type { TransferOptions, TransferProgress } from '../../support/api.js';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });
@@ -11,7 +11,7 @@ afterEach(() => {
 });
 
 function worksOf(...byteLengths: readonly number[]): ShardWork[] {
-  const file = {} as SafetensorsFile;
+  const file = {} as ShardWork['file'];
   return byteLengths.map((byteLength) => ({ file, names: undefined, byteLength }));
 }
 

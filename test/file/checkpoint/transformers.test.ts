@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 
@@ -21,7 +21,7 @@ it.skipIf(isSkipped(python))(
       { shape: number[]; bytes: string }
     >;
     for (const variant of [undefined, 'fp16']) {
-      using checkpoint = openCheckpoint(folder, { variant });
+      using checkpoint = safeOpen(folder, { variant });
       await checkpoint.verify();
       expect(checkpoint.shards.length).toBeGreaterThan(2);
       for (const [name, { shape, bytes }] of Object.entries(expected)) {

@@ -74,7 +74,7 @@ describe('verify', () => {
 
   it('finds bad and missing shards, and says so of each', async () => {
     const checkpoint = twoShards();
-    const folder = join(checkpoint.path, '..');
+    const folder = join(`${checkpoint.path}`, '..');
     truncateSync(join(folder, FIRST), 3);
     rmSync(join(folder, SECOND));
     const text = await complaint(checkpoint);
@@ -86,7 +86,7 @@ describe('verify', () => {
   it('finds a shard that changed after it was opened', async () => {
     const checkpoint = twoShards();
     checkpoint.getTensor('embed');
-    truncateSync(join(checkpoint.path, '..', FIRST), 9);
+    truncateSync(join(`${checkpoint.path}`, '..', FIRST), 9);
     expect(await complaint(checkpoint)).toContain('the file changed after it was opened');
     expect(checkpoint.ok).toBe(false);
   });

@@ -1,7 +1,7 @@
 // Opens files and checkpoints, and prints which synchronous calls of `node:fs` that makes, each once.
 // Arguments: FILE FOLDER INDEX
 import fs from 'node:fs';
-import { openCheckpointAsync, safeOpen, safeOpenAsync } from '../../../lib/index.js';
+import { safeOpen, safeOpenAsync } from '../../../lib/index.js';
 
 const [file, folder, index] = process.argv.slice(2);
 
@@ -30,17 +30,15 @@ async function callsOf(action) {
 const found = {
   safeOpen: await callsOf(() => safeOpen(file)),
   safeOpenAsync: await callsOf(() => safeOpenAsync(file)),
-  'safeOpenAsync, a folder': await callsOf(() => safeOpenAsync(folder).catch(() => {})),
-  'openCheckpointAsync, a file': await callsOf(() => openCheckpointAsync(file)),
-  'openCheckpointAsync, a folder': await callsOf(() => openCheckpointAsync(folder)),
-  'openCheckpointAsync, an index': await callsOf(() => openCheckpointAsync(index)),
-  'openCheckpointAsync, a repository': await callsOf(() => openCheckpointAsync('org/name')),
+  'safeOpenAsync, a folder': await callsOf(() => safeOpenAsync(folder)),
+  'safeOpenAsync, an index': await callsOf(() => safeOpenAsync(index)),
+  'safeOpenAsync, a repository': await callsOf(() => safeOpenAsync('org/name')),
 };
 // Node 22 and newer read a module that is imported on first use with calls of this thread.
-const first = await openCheckpointAsync(folder);
+const first = await safeOpenAsync(folder);
 await first.verify();
 first.close();
-const checkpoint = await openCheckpointAsync(folder);
+const checkpoint = await safeOpenAsync(folder);
 found['all tensors'] = await callsOf(async () => {
   for (const [, tensor] of checkpoint) tensor.bytes;
   await checkpoint.verify();

@@ -22,8 +22,8 @@ import { call } from '../../cli/call.js';
 import { downloadFrom, useHub as useHubServer } from '../../remote/download/downloads.js';
 import {
   editMetadata,
-  openCheckpoint,
-  openCheckpointAsync,
+  safeOpen,
+  safeOpenAsync,
   saveCheckpoint,
   saveFile,
 } from '../../support/api.js';
@@ -99,8 +99,8 @@ for (const { version, python, path } of versions) {
       lstatSync(blobOf(repository)).isSymbolicLink();
 
     async function keysOf(id: string): Promise<number> {
-      using checkpoint = await openCheckpointAsync(id);
-      using again = openCheckpoint(id);
+      using checkpoint = await safeOpenAsync(id);
+      using again = safeOpen(id);
       expect(again.keys()).toEqual(checkpoint.keys());
       return checkpoint.keys().length;
     }

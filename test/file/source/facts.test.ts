@@ -1,9 +1,9 @@
 /** Descriptions of files, tensors and checkpoints: in logs, and of the place of their bytes. */
 import { readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { openCheckpoint, parse, safeOpen, saveCheckpoint, serialize } from '../../support/api.js';
+import { parse, safeOpen, saveCheckpoint, serialize } from '../../support/api.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 
 const entries = [
@@ -20,21 +20,21 @@ describe('a file', () => {
   test('shows facts, and none of its data', () => {
     const path = writeTemporary(entries);
     const file = safeOpen(path);
-    const { byteLength } = file;
     expect(oneLine(inspect(file, { breakLength: Number.POSITIVE_INFINITY }))).toBe(
-      `SafetensorsFile { path: '${path}', storage: 'mmap', ok: true, size: 2, ` +
-        `byteLength: ${byteLength}, metadata: null }`,
+      `Checkpoint { path: '${path}', shards: [ '${basename(path)}' ], storage: 'mmap', ok: true, ` +
+        'size: 2, metadata: null }',
     );
     expect(inspect({ deep: { deeper: { file } } }, { depth: 1 })).not.toContain(path);
-    expect(inspect({ file }, { depth: 0 })).toBe('{ file: [SafetensorsFile] }');
+    expect(inspect({ file }, { depth: 0 })).toBe('{ file: [Checkpoint] }');
     expect(JSON.parse(JSON.stringify({ file }))).toEqual({
-      file: { path, storage: 'mmap', ok: true, size: 2, byteLength, metadata: null },
+      file: { path, shards: [basename(path)], storage: 'mmap', ok: true, size: 2, metadata: null },
     });
     file.close();
     expect(oneLine(inspect(file))).toBe(
-      `SafetensorsFile { path: '${path}', storage: 'mmap', ok: false }`,
+      `Checkpoint { path: '${path}', shards: [ '${basename(path)}' ], storage: 'mmap', ok: false }`,
     );
-    expect(JSON.parse(JSON.stringify(file))).toEqual({ path, storage: 'mmap', ok: false });
+    const shards = [basename(path)];
+    expect(JSON.parse(JSON.stringify(file))).toEqual({ path, shards, storage: 'mmap', ok: false });
   });
 
   test('shows metadata, also under names that objects have already', () => {
@@ -49,25 +49,26 @@ describe('a file', () => {
     );
   });
 
-  test('knows where the data begins, and the text of its header', () => {
+  test('knows where the data begins, and the text of its header', async () => {
     const path = writeTemporary(entries);
     const bytes = readFileSync(path);
     for (const file of [safeOpen(path), safeOpen(path, { storage: 'read' }), parse(bytes)]) {
       const length = Number(bytes.readBigUInt64LE(0));
-      expect(file.dataStart).toBe(8 + length);
-      expect(file.headerText).toBe(bytes.toString('utf8', 8, 8 + length));
+      const [{ dataStart, text } = { dataStart: 0, text: '' }] = await file.headers();
+      expect(dataStart).toBe(8 + length);
+      expect(text).toBe(bytes.toString('utf8', 8, 8 + length));
       const [begin, end] = file.info('b').dataOffsets;
-      const own = bytes.subarray(file.dataStart + begin, file.dataStart + end);
+      const own = bytes.subarray(dataStart + begin, dataStart + end);
       expect(own.equals(file.getTensor('b').bytes)).toBe(true);
       file.close();
-      expect(() => file.dataStart).toThrow(/closed/);
-      expect(() => file.headerText).toThrow(/closed/);
+      await expect(file.headers()).rejects.toThrow(/closed/);
     }
   });
 
-  test('keeps a byte order mark within its header', () => {
+  test('keeps a byte order mark within its header', async () => {
     const file = parse(serialize({}, { metadata: { a: '\ufeffx', '\ufeff': '模型🙂' } }));
-    expect(JSON.parse(file.headerText)).toEqual({
+    const [header] = await file.headers();
+    expect(JSON.parse(`${header?.text}`)).toEqual({
       __metadata__: { a: '\ufeffx', '\ufeff': '模型🙂' },
     });
   });
@@ -89,7 +90,7 @@ test('a checkpoint shows its shards, and opens none', async () => {
   const folder = dirname(temporaryPath('model/x'));
   const tensors = parse(readFileSync(writeTemporary(entries)));
   const { path } = await saveCheckpoint(folder, tensors, { maxShardSize: 16 });
-  const checkpoint = openCheckpoint(folder);
+  const checkpoint = safeOpen(folder);
   const shards = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'];
   const facts = { path, shards, ok: true, size: 2 };
   expect(JSON.parse(JSON.stringify(checkpoint))).toMatchObject(facts);
@@ -97,6 +98,7 @@ test('a checkpoint shows its shards, and opens none', async () => {
     /^Checkpoint { path: .*model-00002-of-00002.*size: 2/,
   );
   checkpoint.close();
-  expect(JSON.parse(JSON.stringify(checkpoint))).toEqual({ path, shards, ok: false });
+  const closed = { path, shards, storage: 'mmap', ok: false };
+  expect(JSON.parse(JSON.stringify(checkpoint))).toEqual(closed);
   expect(oneLine(inspect(checkpoint))).toMatch(/ok: false }$/);
 });

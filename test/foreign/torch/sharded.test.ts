@@ -149,7 +149,7 @@ test('an abort reaches the shards; a closed checkpoint has none', async () => {
 
 test.each(['mmap', 'read'] as const)('has what every checkpoint has, with %s', async (storage) => {
   using checkpoint = sharded(right, right);
-  using other = openTorchCheckpoint(checkpoint.path, { storage });
+  using other = openTorchCheckpoint(`${checkpoint.path}`, { storage });
   expect([other.storage, await other.headers(), other.passedOver]).toEqual([storage, [], []]);
   expect(other.byteLength()).toBe(2 * right.length);
   const { tensors, byteLength, dtypes, shards } = other.summary();

@@ -1,7 +1,7 @@
 /** Files of safetensors: the header that is usual and read fast, the scanner, and the reference say the same. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { DTYPES, parse, type SafetensorsFile, safeOpen } from 'safetensors-mmap';
+import { type Checkpoint, DTYPES, parse, safeOpen } from 'safetensors-mmap';
 import type { Random } from '../../support/random.js';
 import { BYTES } from '../bytes.js';
 import type { PythonAnswer } from '../oracle.js';
@@ -102,7 +102,7 @@ function make(random: Random, corpus: Corpus): Buffer {
   return fileOf(changed, random.chance(0.1) ? Buffer.alloc(random.below(20)) : data);
 }
 
-function readingOf(open: () => SafetensorsFile): Reading {
+function readingOf(open: () => Checkpoint): Reading {
   try {
     const file = open();
     try {

@@ -3,9 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import {
   type Checkpoint,
-  openCheckpoint,
-  openCheckpointAsync,
   SafetensorsError,
+  safeOpen,
+  safeOpenAsync,
   serialize,
 } from 'safetensors-mmap';
 import type { Random } from '../../support/random.js';
@@ -103,11 +103,11 @@ function compareWithJson(input: Buffer, names: readonly string[], shards: readon
 
 async function check(input: Buffer): Promise<string> {
   writeFileSync(join(folder, 'model.safetensors.index.json'), input);
-  const outcome = await openCheckpointAsync(folder).then(readAll, codeOf);
+  const outcome = await safeOpenAsync(folder).then(readAll, codeOf);
   if (typeof outcome !== 'string') compareWithJson(input, outcome.names, outcome.shards);
   let sync: typeof outcome;
   try {
-    sync = readAll(openCheckpoint(folder));
+    sync = readAll(safeOpen(folder));
   } catch (error) {
     sync = codeOf(error);
   }

@@ -78,7 +78,7 @@ const SUBJECTS: Readonly<Record<string, () => object | Promise<object>>> = {
     file.close({ detach: true });
     return tensor;
   },
-  checkpoint: () => core.openCheckpoint('.'),
+  checkpoint: () => core.safeOpen('.'),
   writer: () => core.createWriter('new.safetensors', { t: { dtype: 'F32', shape: [2] } }),
   torch: () => core.open('model.pt', { root: [] }),
   arrays: () => core.open('arrays.npz'),

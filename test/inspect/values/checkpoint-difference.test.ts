@@ -8,9 +8,9 @@ import { storedArchive } from '../../foreign/stored-archive.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
 import {
   compareCheckpoints,
-  openCheckpoint,
   openRemote,
   parse,
+  safeOpen,
   type TensorSource,
 } from '../../support/api.js';
 import { openDduf, openPipeline, openTorchCheckpoint } from '../../support/internal-openers.js';
@@ -149,7 +149,7 @@ describe('two files', () => {
 });
 
 it('compares tensors in whatever files, also remote ones', async () => {
-  using shards = openCheckpoint(writeCheckpoint(TWO_SHARDS));
+  using shards = safeOpen(writeCheckpoint(TWO_SHARDS));
   const bytes = fileBytes(Object.values(TWO_SHARDS.shards).flat());
   using remote = await openRemote(new Blob([bytes.slice()]));
   const none = { added: [], removed: [], changed: [], unchanged: 4 };
@@ -191,7 +191,7 @@ describe('pipelines', () => {
     });
     const back = await compareCheckpoints(other, one);
     expect([back.added, back.removed]).toEqual([found.removed, found.added]);
-    using unet = openCheckpoint(join(folder, 'unet'));
+    using unet = safeOpen(join(folder, 'unet'));
     await expect(compareCheckpoints(one, unet)).rejects.toThrow(/a pipeline beside a pipeline/);
   });
 });

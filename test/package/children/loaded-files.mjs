@@ -17,10 +17,10 @@ const loaded = () => [...files].toSorted();
 
 const folder = mkdtempSync(join(tmpdir(), 'loaded-files-'));
 try {
-  const { openCheckpoint, reshard, safeOpen, saveFileSync } = await import('../../../lib/index.js');
+  const { safeOpen, reshard, saveFileSync } = await import('../../../lib/index.js');
   const path = join(folder, 'model.safetensors');
   saveFileSync(path, { t: { dtype: 'U8', shape: [1], data: Uint8Array.of(1) } });
-  for (const handle of [safeOpen(path), openCheckpoint(path)]) {
+  for (const handle of [safeOpen(path), safeOpen(path)]) {
     for await (const [, tensor] of handle.stream({ reuse: true })) tensor.toFloat32();
     handle.close();
   }

@@ -78,7 +78,7 @@ const realms = {
 
 const checks = {
   async 'a file that is missing keeps the code of Node'() {
-    for (const open of [library.safeOpen, library.openCheckpoint, library.loadFile]) {
+    for (const open of [library.safeOpen, library.safeOpen, library.loadFile]) {
       const error = await errorOf(() => open(inFolder('missing')));
       assert.equal(error.code, 'ENOENT');
     }
@@ -151,7 +151,7 @@ const checks = {
   async 'bad arguments are TypeErrors of the context'() {
     for (const work of [
       () => library.safeOpen(true),
-      () => library.openCheckpoint({}),
+      () => library.safeOpen({}),
       () => library.saveCheckpoint([], { t: { dtype: 'U8', shape: [0], data: new Uint8Array(0) } }),
       () => library.saveFile(inFolder('a'), {}, { signal: {} }),
       () => library.parse([1, 2]),
@@ -199,7 +199,7 @@ for (const [realm, make] of Object.entries(realms)) {
       await library.saveCheckpoint(inFolder('many'), tensors, { maxShardSize: '8B', signal });
       await library.reshard(inFolder('many'), inFolder('one'));
       for (const name of ['many', 'one']) {
-        const checkpoint = library.openCheckpoint(inFolder(name));
+        const checkpoint = library.safeOpen(inFolder(name));
         assert.deepEqual(
           ['a', 'b', 'c', 'd'].map((key) => values(checkpoint.getTensor(key))),
           expected,
@@ -232,7 +232,7 @@ for (const [realm, make] of Object.entries(realms)) {
       await library.editMetadata(url('a'), {});
       mkdirSync(inFolder('c'));
       await library.saveCheckpoint(url('c'), tensors);
-      assert.equal(library.openCheckpoint(url('c')).size, 4);
+      assert.equal(library.safeOpen(url('c')).size, 4);
     },
 
     async [`arrays of ${realm} to convert`]() {

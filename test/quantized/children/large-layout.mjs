@@ -3,7 +3,7 @@
 import { closeSync, ftruncateSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { dequantize, openCheckpoint } from '../../../lib/index.js';
+import { dequantize, safeOpen } from '../../../lib/index.js';
 import { measuredAsync, surplusOf } from '../../support/page-cost.mjs';
 
 const SHARDS = 163;
@@ -114,7 +114,7 @@ const [folder] = process.argv.slice(2);
 const stored = writeModel(folder);
 globalThis.gc();
 const { result, pages, ...cost } = await measuredAsync(async () => {
-  const model = await dequantize(openCheckpoint(folder));
+  const model = await dequantize(safeOpen(folder));
   return { model, values: model.getTensor(EXPERT).toFloat32() };
 });
 const surplus = surplusOf(pages);

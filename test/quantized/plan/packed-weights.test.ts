@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { packedWeightOf } from '../../../src/quantized/plan/packed-weights.js';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { QUANTIZED_MODELS } from '../quantized-models.js';
 
 /** For each tensor that belongs to a weight, by name: that weight. */
@@ -200,7 +200,7 @@ describe('where the weight is not in the source', () => {
 });
 
 it.each(QUANTIZED_MODELS)('finds all of $id, and nothing that is plain', ({ path, isPlain }) => {
-  using checkpoint = openCheckpoint(path);
+  using checkpoint = safeOpen(path);
   const dtypeOf = (name: string): string | undefined =>
     checkpoint.has(name) ? checkpoint.info(name).dtype : undefined;
   const wide = checkpoint.keys().filter((name) => /^(B?F16|F32|F64)$/.test(dtypeOf(name) ?? ''));

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runDownload } from '../../../src/remote/download/run-download.js';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { linkTo } from '../../support/hub-cache.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
@@ -80,7 +80,7 @@ it.each([
   expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(0);
 });
 
-it('fills the cache, in which openCheckpoint finds the model', async () => {
+it('fills the cache, in which safeOpen finds the model', async () => {
   const { path, commit } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
   const repository = join(cache, 'models--org--sharded');
   expect(path).toBe(join(repository, 'snapshots', String(commit)));
@@ -90,7 +90,7 @@ it('fills the cache, in which openCheckpoint finds the model', async () => {
   const [, shard = ''] = namesIn(path);
   expect(readlinkSync(join(path, shard))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
   expect(namesIn(join(repository, 'blobs')).some((name) => name.includes('.'))).toBe(false);
-  using checkpoint = openCheckpoint('org/sharded');
+  using checkpoint = safeOpen('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });
 
@@ -117,10 +117,10 @@ it('goes on with a blob that is incomplete, and has no snapshot until then', asy
   expect([existsSync(join(repository, 'snapshots')), existsSync(join(repository, 'refs'))]).toEqual(
     [false, false],
   );
-  expect(() => openCheckpoint('org/sharded')).toThrow('hf download org/sharded');
+  expect(() => safeOpen('org/sharded')).toThrow('hf download org/sharded');
   const { presentByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
   expect(presentByteLength).toBeGreaterThan(3_000_000);
-  using checkpoint = openCheckpoint('org/sharded');
+  using checkpoint = safeOpen('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });
 
@@ -341,7 +341,7 @@ hf_hub_download("org/sharded", "${name}")`);
     expect(blobs()).toEqual([expect.stringMatching(/\.incomplete$/)]);
     const { path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
     expect(readFileSync(join(path, name)).equals(shard)).toBe(true);
-    using checkpoint = openCheckpoint('org/sharded');
+    using checkpoint = safeOpen('org/sharded');
     expect(checkpoint.keys()).toEqual(['embed', 'norm']);
     expect(
       await python3(

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { openCheckpoint, reshard } from '../../support/api.js';
+import { reshard, safeOpen } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 
@@ -60,7 +60,7 @@ it('writes the files that reshard writes', async () => {
   expect(cast).toHaveLength(4);
   expect([...overflowed].sort()).toEqual([...resharded.overflowed].sort());
   expect(overflowed.get('model.a')).toBe(1);
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   expect(checkpoint.getTensor('model.tied').name).toBe('model.a');
 });
 
@@ -151,7 +151,7 @@ it.each([
   const from = 'hf://org/quantized';
   const result = await downloadFrom(quantizedHub(), from, folder, { names, dtype: 'F16' });
   expect([result.cast, result.uncast]).toEqual([['other.scale'], ['m.weight_scale']]);
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   expect(checkpoint.keys()).toEqual(found);
   expect(checkpoint.getTensor('m.weight_scale').bytes).toEqual(scale.bytes);
   if (total) expect(checkpoint.metadata?.get('total_parameters')).toBe(total);
@@ -162,6 +162,6 @@ it.each([
   ['m.scales', '0'],
 ])('counts no parameters of %s, whose other part is in another shard', async (name, total) => {
   await downloadFrom(quantizedHub(), 'hf://org/packed', folder, { names: [name] });
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   expect(checkpoint.metadata?.get('total_parameters')).toBe(total);
 });

@@ -1,15 +1,11 @@
 /** Quantized weights that become plain ones while they arrive. */
+
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  editMetadata,
-  loadCheckpoint,
-  openCheckpoint,
-  reshard,
-  safeOpen,
-} from '../../support/api.js';
+import { editMetadata, loadFile, reshard, safeOpen } from '../../support/api.js';
+import { openFile } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 import { root } from '../../support/source-tree.js';
@@ -214,7 +210,7 @@ describe('from other servers', () => {
     const source = server.url('model.safetensors');
     await downloadFrom(hub(), source, folder, { dequantize: 'BF16', maxShardSize: '5GB' });
     expect(namesIn(folder)).toEqual(['model.safetensors']);
-    expect(openCheckpoint(folder).size).toBe(loadCheckpoint(folder).size);
+    expect(safeOpen(folder).size).toBe(loadFile(folder).size);
   });
 
   it.each(exact)('%s: damaged tensors that have a digest are rejected', async (id) => {
@@ -224,7 +220,7 @@ describe('from other servers', () => {
     const shards = downloads.namesIn(source).filter((name) => /^model.*\.safetensors$/.test(name));
     const path = join(source, random.pick(shards));
     for (const name of shards) await editMetadata(join(source, name), {}, { checksums: true });
-    const file = safeOpen(path, { storage: 'read' });
+    const file = openFile(path, { storage: 'read' });
     const tensor = random.pick(file.keys().filter((name) => !DROPPED.test(name)));
     const [begin, end] = file.info(tensor).dataOffsets;
     const bytes = readFileSync(path);

@@ -11,7 +11,7 @@ import { basename, dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DownloadPlan } from '../../../src/remote/download/run-download.js';
 import { call, printed } from '../../cli/call.js';
-import { loadCheckpoint } from '../../support/api.js';
+import { loadFile } from '../../support/api.js';
 import { useHub as useHubOfEnvironment } from '../../support/hub-environment.js';
 import type { Files } from '../../support/hub-server.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
@@ -53,7 +53,7 @@ const hub = useHub({
 const EXISTS = { code: 'SAFETENSORS_TARGET_EXISTS' };
 
 function keys(path: string): string[] {
-  return [...loadCheckpoint(path).keys()].sort();
+  return [...loadFile(path).keys()].sort();
 }
 
 /** All files below a folder with their bytes. */

@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { TemporaryNames } from '../../../src/platform/io/temporary-names.js';
 import { ReplacementRecord } from '../../../src/write/checkpoint/replacement-record.js';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import {
   breakingFetch,
@@ -101,7 +101,7 @@ it('copies weights, index and the files beside them, byte for byte', async () =>
   expect(commit).toBe(hub().commit('org/sharded'));
   const index = Buffer.byteLength(SHARDED['model.safetensors.index.json'] as string);
   expect([receivedByteLength, presentByteLength]).toEqual([byteLength - index, 0]);
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });
 
@@ -167,7 +167,7 @@ it('takes an index of any server with its shards, and knows by their ETags what 
     const source = server.url('model.safetensors.index.json?signature=secret');
     const { commit, files } = await downloadFrom(hub(), source, folder);
     expect([commit, files.map(({ name }) => name)]).toEqual([null, names]);
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     await checkpoint.verify();
     server.sentByteLength = 0;
     const { receivedByteLength } = await downloadFrom(hub(), source, folder);
@@ -213,7 +213,7 @@ it('leaves a shard that no index names', async () => {
 it('takes shards of one name and the same contents in two folders', async () => {
   const folder = temporaryPath('model');
   await downloadFrom(hub(), 'hf://org/folders', folder);
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });
 
@@ -239,7 +239,7 @@ it('asks a server about up to 16 shards at a time', async () => {
     const source = server.url('model.safetensors.index.json');
     await downloadFrom(hub(), source, folder, { fetch: counting });
     expect(most).toBe(16);
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     expect(checkpoint.keys()).toHaveLength(40);
   } finally {
     await server.close();
@@ -283,7 +283,7 @@ it.each(['hub', 'server'])(
         await Promise.all(both);
         expect(readFileSync(path).length).toBeGreaterThan(LARGE_BYTE_LENGTH);
         expect(namesIn(folder).filter((name) => name.endsWith('.incomplete'))).toEqual([]);
-        using checkpoint = openCheckpoint(folder);
+        using checkpoint = safeOpen(folder);
         expect(checkpoint.keys()).toEqual(['embed']);
       }
     } finally {

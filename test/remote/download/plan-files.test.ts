@@ -17,7 +17,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { FilePatterns } from '../../../src/file/hub/file-patterns.js';
 import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import { type DownloadPlan, runDownload } from '../../../src/remote/download/run-download.js';
-import { download, openCheckpoint } from '../../support/api.js';
+import { download, safeOpen } from '../../support/api.js';
 import { useHub as useHubOfEnvironment } from '../../support/hub-environment.js';
 import type { Files } from '../../support/hub-server.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
@@ -196,7 +196,7 @@ describe('files of a repository', () => {
       const found = readFileSync(join(result.path, name));
       expect(found.equals(Buffer.from(content as string)), name).toBe(true);
     }
-    using checkpoint = openCheckpoint('org/mixed');
+    using checkpoint = safeOpen('org/mixed');
     expect(checkpoint.keys()).toEqual(['embed', 'norm']);
   });
 
@@ -272,7 +272,7 @@ describe('files that are there', () => {
   it('are a whole model at every moment, also in folders', async () => {
     const folder = temporaryPath('files');
     const read = (place: string): number[] => {
-      using checkpoint = openCheckpoint(join(folder, place));
+      using checkpoint = safeOpen(join(folder, place));
       return ['a', 'b'].map((name) => Number(checkpoint.getTensor(name).data[0]));
     };
     const files = '*';

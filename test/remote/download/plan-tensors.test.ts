@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { loadCheckpoint, loadFile, openCheckpoint, saveFile } from '../../support/api.js';
+import { loadFile, safeOpen, saveFile } from '../../support/api.js';
 import { fileBytes } from '../../support/make-file.js';
 import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 
@@ -52,7 +52,7 @@ it('fetches the named tensors only, as one checkpoint', async () => {
   const { byteLength, receivedByteLength } = await downloadFrom(hub(), source, folder, { names });
   expect(receivedByteLength).toBe(byteLength);
   expect(byteLength).toBeLessThan(2 * LENGTH + 500);
-  const tensors = loadCheckpoint(folder);
+  const tensors = loadFile(folder);
   expect([...tensors.keys()]).toEqual(names.toSorted());
   expect(Buffer.from(tensors.get('b')?.bytes ?? []).equals(noise(LENGTH, 2))).toBe(true);
   expect(Buffer.from(tensors.get('d')?.bytes ?? []).equals(noise(LENGTH, 4))).toBe(true);
@@ -85,7 +85,7 @@ it('splits all tensors by maxShardSize, and takes the files beside them', async 
     'model.safetensors.index.json',
     'config.json',
   ]);
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   await checkpoint.verify();
   expect([checkpoint.keys(), checkpoint.has('tied')]).toEqual([['a', 'b', 'c', 'd', 'e'], true]);
 });
@@ -113,7 +113,7 @@ it('goes on with whole files where it broke, and recognises what it has finished
   expect(leftByteLength).toBeGreaterThan(left.length * LENGTH);
   const { presentByteLength } = await downloadFrom(hub(), source, folder, four);
   expect(presentByteLength).toBe(leftByteLength);
-  expect(loadCheckpoint(folder).size).toBe(4);
+  expect(loadFile(folder).size).toBe(4);
   const again = await downloadFrom(hub(), source, folder, four);
   // All but the index, which is made here.
   const [index] = again.files.filter(({ name }) => name.endsWith('.json'));
@@ -134,7 +134,7 @@ it('fetches a file again that was whole and has changed, or has no note', async 
   for (const name of notes.slice(1)) rmSync(join(folder, name));
   const { presentByteLength } = await downloadFrom(hub(), source, folder, four);
   expect(presentByteLength).toBeLessThanOrEqual(LENGTH + 1000);
-  const tensors = loadCheckpoint(folder);
+  const tensors = loadFile(folder);
   for (const [i, name] of ['a', 'b', 'd', 'e'].entries()) {
     const seed = i < 2 ? i + 1 : i + 2;
     const bytes = Buffer.from(tensors.get(name)?.bytes ?? []);
@@ -146,9 +146,9 @@ it('takes the place of a whole checkpoint, and the other way round', async () =>
   await downloadFrom(hub(), source, folder);
   const { deleted } = await downloadFrom(hub(), source, folder, { names: ['c'] });
   expect(deleted).toHaveLength(3);
-  expect([...loadCheckpoint(folder).keys()]).toEqual(['c']);
+  expect([...loadFile(folder).keys()]).toEqual(['c']);
   await downloadFrom(hub(), source, folder);
-  expect(loadCheckpoint(folder).size).toBe(5);
+  expect(loadFile(folder).size).toBe(5);
   expect(namesIn(folder).filter((name) => name.endsWith('.downloaded'))).toEqual([]);
 });
 
@@ -162,5 +162,5 @@ it('refuses unknown names, an empty choice, and the cache', async () => {
 
 it('writes a checkpoint without tensors as it is', async () => {
   await downloadFrom(hub(), 'hf://org/empty', folder, { dtype: 'F16' });
-  expect(loadCheckpoint(folder).size).toBe(0);
+  expect(loadFile(folder).size).toBe(0);
 });

@@ -8,7 +8,7 @@ import {
   type DownloadResult,
   runDownload,
 } from '../../../src/remote/download/run-download.js';
-import { download, openCheckpoint, saveCheckpoint } from '../../support/api.js';
+import { download, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import {
@@ -49,7 +49,7 @@ it('variant and revision choose what is downloaded', async () => {
   const target = temporaryPath('variant');
   const { files } = await runDownload('hf://org/variants', target, options, settingsOf(hub()));
   expect(files.map(({ name }) => name)).toEqual(['model.fp16.safetensors']);
-  expect(openCheckpoint(target, { variant: 'fp16' }).keys()).toEqual(['half']);
+  expect(safeOpen(target, { variant: 'fp16' }).keys()).toEqual(['half']);
 });
 
 describe('a dry run', () => {

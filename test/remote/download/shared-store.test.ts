@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { openCheckpoint } from '../../support/api.js';
+import { safeOpen } from '../../support/api.js';
 import { HubCache, linkTo, sha256 } from '../../support/hub-cache.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { downloadFrom, SHARDED, useHub } from './downloads.js';
@@ -45,7 +45,7 @@ const stored = (): unknown =>
 /** The download, after which the model opens. */
 async function downloaded(): Promise<number> {
   const { receivedByteLength, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-  using checkpoint = openCheckpoint('org/sharded');
+  using checkpoint = safeOpen('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
   expect(Buffer.compare(readFileSync(join(path, name)), shard)).toBe(0);
   return receivedByteLength;

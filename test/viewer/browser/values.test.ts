@@ -8,7 +8,7 @@ import {
   type Dtype,
   dequantized,
   histogramOf,
-  openCheckpoint,
+  safeOpen,
   statisticsOf,
   type Tensor,
   tensorValues,
@@ -63,7 +63,7 @@ describe('values and statistics', () => {
     });
     const path = written('kinds.safetensors', entries);
     const server = await serve(path);
-    const checkpoint = await openCheckpoint(path);
+    const checkpoint = await safeOpen(path);
     const { page, faults } = await show(viewOf(server, 'open=kinds.safetensors'));
     await page.getByRole('treeitem').first().waitFor();
     for (const dtype of DTYPES) {
@@ -181,7 +181,7 @@ describe('two models', () => {
       written('a.safetensors', [...entries(0), { name: 'old', dtype: 'U8', shape: [1] }]),
       written('b.safetensors', [...entries(0.01), { name: 'new', dtype: 'U8', shape: [1] }]),
     ];
-    const [one, other] = [await openCheckpoint(a), await openCheckpoint(b)];
+    const [one, other] = [await safeOpen(a), await safeOpen(b)];
     const { relative, maxError } = await compareTensors(
       await one.getTensor('layers.1.w'),
       await other.getTensor('layers.1.w'),
@@ -224,7 +224,7 @@ describe('two models', () => {
     ]);
     const path = join(folder, 'model.safetensors');
     writeFileSync(path, fileBytes(layers));
-    const checkpoint = await openCheckpoint(folder);
+    const checkpoint = await safeOpen(folder);
     const model = await dequantized(checkpoint);
     const plain = await Promise.all(
       [0, 1].map(async (layer): Promise<Entry> => {

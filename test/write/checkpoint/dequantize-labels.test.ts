@@ -7,7 +7,6 @@ import {
   convert,
   dequantized,
   loadFile,
-  openCheckpoint,
   reshard,
   safeOpen,
   saveCheckpoint,
@@ -27,7 +26,7 @@ it.each(['comfy-fp8-marker', 'comfy-int8-tensorwise', 'comfy-fp8-metadata'])(
     for (const write of [convert, reshard]) {
       const target = temporaryPath('plain');
       await write(source, target, { ...fast, dequantize });
-      using plain = openCheckpoint(target);
+      using plain = safeOpen(target);
       expect(plain.keys()).toEqual([...expected.keys()].sort());
       expect([...(plain.metadata ?? [])]).toEqual([['format', 'pt']]);
       expect((await dequantized(plain)).problems).toEqual([]);

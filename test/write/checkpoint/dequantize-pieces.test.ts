@@ -10,10 +10,10 @@ import {
   type Dtype,
   dequantized,
   fromFloat32,
-  loadCheckpoint,
-  openCheckpoint,
+  loadFile,
   reshard,
   SelectionError,
+  safeOpen,
   saveCheckpoint,
   type Tensor,
 } from '../../support/api.js';
@@ -89,12 +89,12 @@ function stateOf(state: object): MadeTensor {
 describe.each(Object.entries(LARGE))('%s', (_, [config, tensors]) => {
   it.each(['BF16', 'F16', 'F32'] as const)('has the values of the view as %s', async (dtype) => {
     const source = await modelOf(config, tensors);
-    const view = await dequantized(openCheckpoint(source));
+    const view = await dequantized(safeOpen(source));
     for (const verify of [true, false]) {
       const target = temporaryPath('plain');
       const options = { ...fast, dequantize: dtype, verify, maxShardSize: '2MB' } as const;
       await convert(source, target, options);
-      const written = loadCheckpoint(target);
+      const written = loadFile(target);
       expect([...written.keys()].sort()).toEqual(view.keys());
       for (const name of view.keys()) {
         const logical = view.getTensor(name);
@@ -152,16 +152,16 @@ describe('choices', () => {
     const options = { ...fast, dequantize: 'BF16', dtype: 'F16' } as const;
     const done = await reshard(source, target, options);
     expect([done.cast, done.uncast]).toEqual([['norm.weight', 'a.bias'], []]);
-    const written = loadCheckpoint(target);
+    const written = loadFile(target);
     expect([...written.values()].map(({ dtype }) => dtype)).toEqual(Array(4).fill('F16'));
-    const view = await dequantized(openCheckpoint(source));
+    const view = await dequantized(safeOpen(source));
     expect(written.get('a.weight')?.data).toEqual(await view.getTensor('a.weight').cast('F16'));
     const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
     expect(config).toEqual({ torch_dtype: 'float16' });
   });
 
   it('take another dtype than that of dequantize, F32 too', async () => {
-    const view = await dequantized(openCheckpoint(source));
+    const view = await dequantized(safeOpen(source));
     const values = view.getTensor('a.weight').toFloat32();
     const dtypes = ['F32', 'F16'] as const;
     for (const [i, dtype] of dtypes.entries()) {
@@ -173,7 +173,7 @@ describe('choices', () => {
       const select = (name: string) => name === 'a.weight' && { dtype };
       await reshard(source, selected, { ...fast, dequantize: dtypes[1 - i], select } as never);
       for (const folder of [target, selected]) {
-        const { dtype: found, data } = loadCheckpoint(folder).get('a.weight') as Tensor;
+        const { dtype: found, data } = loadFile(folder).get('a.weight') as Tensor;
         expect(found).toBe(dtype);
         expect(data).toEqual(dtype === 'F32' ? values : fromFloat32(values, dtype));
       }
@@ -213,7 +213,7 @@ describe('choices', () => {
     await saveCheckpoint(folder, given, { ...saving, maxShardSize: 32, metadata });
     const options = { ...fast, dequantize: 'F16', maxShardSize: 32 } as const;
     await reshard(folder, folder, { ...options, rename: { 'a.weight': 'c' } });
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     const { metadata: kept, shards } = checkpoint;
     expect([...(kept ?? [])]).toEqual([
       ['total_size', '96'],

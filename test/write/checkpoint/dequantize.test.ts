@@ -15,10 +15,9 @@ import { describe, expect, it } from 'vitest';
 import {
   convert,
   fromFloat32,
-  loadCheckpoint,
   loadFile,
-  openCheckpoint,
   reshard,
+  safeOpen,
   type Tensor,
   type TensorEntry,
 } from '../../support/api.js';
@@ -72,7 +71,7 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
       const done = await write(join(folder, id), target, { ...fast, dequantize: dtype });
       expect([...done.dequantized].sort()).toEqual(logical);
       expect([done.cast, done.uncast, done.leftOut]).toEqual([[], [], []]);
-      const written = loadCheckpoint(target);
+      const written = loadFile(target);
       expect([...written.keys()].sort()).toEqual([...logical, ...(fixture.plain ?? [])].sort());
       for (const name of logical) {
         const [found, wanted] = [written.get(name) as Tensor, expected.get(name) as Tensor];
@@ -105,11 +104,11 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
     for (const key of ['dtype', 'torch_dtype']) if (key in rest) rest[key] = TORCH_DTYPES.F16;
     expect(config).toEqual(rest);
     expect(existsSync(join(target, 'quantize_config.json'))).toBe(false);
-    const names = openCheckpoint(target).keys();
+    const names = safeOpen(target).keys();
     const again = await reshard(target, target, { ...fast, dequantize: 'F32' });
     expect(again.dequantized).toEqual([]);
     expect(again.copied).toEqual([]);
-    expect(openCheckpoint(target).keys()).toEqual(names);
+    expect(safeOpen(target).keys()).toEqual(names);
   });
 });
 
@@ -120,7 +119,7 @@ describe('sums of quantized tensors', () => {
     const options = { ...fast, checksums: true, copyOtherFiles: true };
     await reshard(copyOf('gptq-4bit-sym-v1'), folder, options);
     if (damaged === undefined) return folder;
-    using file = openCheckpoint(folder);
+    using file = safeOpen(folder);
     const entry = (await file.tensors()).find(({ name }) => name === damaged) as TensorEntry;
     const path = join(folder, entry.file);
     const bytes = readFileSync(path);
@@ -141,7 +140,7 @@ describe('sums of quantized tensors', () => {
 
   it('are compared before weights are computed, unless verify is false', async () => {
     const good = await summed();
-    const quantized = openCheckpoint(good)
+    const quantized = safeOpen(good)
       .keys()
       .filter((name) => /\.(?:qweight|scales)$/.test(name));
     expect(quantized.length).toBeGreaterThan(1);

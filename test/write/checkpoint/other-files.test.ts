@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { openCheckpoint, reshard } from '../../support/api.js';
+import { reshard, safeOpen } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { runChild } from '../../support/run-child.js';
@@ -230,7 +230,7 @@ describe('reshard with copyOtherFiles', () => {
         'write/checkpoint/children/reshard-until-call.mjs',
         [source, target, `${call}`],
       );
-      using checkpoint = openCheckpoint(target);
+      using checkpoint = safeOpen(target);
       const config = readFileSync(join(target, 'config.json'), 'utf8');
       found.push(`${checkpoint.keys().includes('old') ? 'old' : 'new'} ${config}`);
       await reshard(source, target, { ...options, overwrite: true });

@@ -4,7 +4,7 @@ import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
-import { openCheckpoint, reshard, saveCheckpoint } from '../../support/api.js';
+import { reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { ask, rounds, startChild } from '../../support/message-children.js';
 import { filled } from '../../support/saved-tensors.js';
@@ -13,7 +13,7 @@ const CHILD = 'write/checkpoint/children/save-on-message.mjs';
 
 /** The value that all tensors of the checkpoint have. */
 async function valueIn(folder: string): Promise<number> {
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   await checkpoint.verify();
   const values = checkpoint.keys().map((name) => [...checkpoint.getTensor(name).data]);
   expect(values).toEqual(Array(4).fill(Array(4).fill(values[0]?.[0])));

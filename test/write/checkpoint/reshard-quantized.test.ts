@@ -3,13 +3,7 @@ import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { QUANTIZED_MODELS } from '../../quantized/quantized-models.js';
-import {
-  convert,
-  loadCheckpoint,
-  openCheckpoint,
-  reshard,
-  saveCheckpoint,
-} from '../../support/api.js';
+import { convert, loadFile, reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };
@@ -28,7 +22,7 @@ function withoutConfig(from: string): string {
 
 it.each(QUANTIZED_MODELS)('reshard and convert cast the rest of $id', async (model) => {
   for (const source of [model.path, withoutConfig(model.path)]) {
-    const before = loadCheckpoint(source);
+    const before = loadFile(source);
     for (const dtype of CASTS) {
       const isWide = (name: string): boolean =>
         /^(B?F16|F32)$/.test(before.get(name)?.dtype ?? '') && before.get(name)?.dtype !== dtype;
@@ -38,7 +32,7 @@ it.each(QUANTIZED_MODELS)('reshard and convert cast the rest of $id', async (mod
         const { cast, uncast } = await write(source, target, { ...fast, dtype });
         expect([...cast].sort()).toEqual(wide.filter(model.isPlain));
         expect([...uncast].sort()).toEqual(wide.filter((name) => !model.isPlain(name)));
-        const after = loadCheckpoint(target);
+        const after = loadFile(target);
         expect(after.size).toBe(before.size);
         for (const [name, tensor] of before) {
           const written = after.get(name);
@@ -82,6 +76,6 @@ it('casts what select names', async () => {
     name.includes('scale_inv') ? { dtype: 'BF16' } : {};
   const { cast, uncast } = await reshard(source, target, { ...fast, select });
   expect([cast, uncast]).toEqual([['m.weight_scale_inv'], []]);
-  using checkpoint = openCheckpoint(target);
+  using checkpoint = safeOpen(target);
   expect(checkpoint.info('m.weight_scale_inv').dtype).toBe('BF16');
 });

@@ -5,10 +5,10 @@ import { type CastSource, castInTypeScript } from '../../../src/tensor/float32/c
 import {
   type CastTarget,
   convert,
-  loadCheckpoint,
-  openCheckpoint,
+  loadFile,
   reshard,
   SelectionError,
+  safeOpen,
   saveCheckpoint,
   saveFile,
   type TensorInput,
@@ -48,7 +48,7 @@ beforeEach(async () => {
 
 /** The bytes of a tensor of the source, cast. */
 function castOf(name: string, to: CastTarget): Uint8Array {
-  const { dtype, bytes, elementCount } = loadCheckpoint(source).get(name) ?? {};
+  const { dtype, bytes, elementCount } = loadFile(source).get(name) ?? {};
   if (bytes === undefined || dtype === to) return bytes ?? new Uint8Array(0);
   const width = { F32: 4, F16: 2, BF16: 2, F8_E4M3: 1, F8_E5M2: 1 }[to];
   const output = new Uint8Array((elementCount as number) * width);
@@ -68,13 +68,13 @@ it.each(['BF16', 'F16', 'F8_E4M3', 'F8_E5M2', 'F32'] as const)(
     const isSame = (name: string): boolean => (TENSORS[name] as TensorInput).dtype === to;
     expect([...cast].sort()).toEqual(floats.filter((name) => !isSame(name)).sort());
     expect(index).not.toBeNull();
-    const tensors = loadCheckpoint(target);
+    const tensors = loadFile(target);
     expect([...tensors.keys()].sort()).toEqual(Object.keys(TENSORS).sort());
     for (const [name, tensor] of tensors) {
       const isFloat = floats.includes(name);
       const { dtype, shape } = TENSORS[name] as TensorInput;
       expect([name, tensor.dtype, tensor.shape]).toEqual([name, isFloat ? to : dtype, shape]);
-      const expected = isFloat ? castOf(name, to) : loadCheckpoint(source).get(name)?.bytes;
+      const expected = isFloat ? castOf(name, to) : loadFile(source).get(name)?.bytes;
       expect(Buffer.compare(tensor.bytes, expected as Uint8Array)).toBe(0);
     }
     if (to === 'F16') {
@@ -84,7 +84,7 @@ it.each(['BF16', 'F16', 'F8_E4M3', 'F8_E5M2', 'F32'] as const)(
       ]);
     }
     if (to === 'BF16') expect(overflowed.size).toBe(0);
-    using checkpoint = openCheckpoint(target);
+    using checkpoint = safeOpen(target);
     await checkpoint.verify();
   },
 );
@@ -99,7 +99,7 @@ it('selects, renames and casts by tensor, and takes aliases along', async () => 
     },
   });
   expect([cast, files]).toEqual([['a.double', 'matrix'], ['model.safetensors']]);
-  using checkpoint = openCheckpoint(target);
+  using checkpoint = safeOpen(target);
   expect(checkpoint.keys()).toEqual(['a.double', 'a.large', 'matrix']);
   expect(Object.fromEntries(checkpoint.metadata ?? [])).toEqual({
     format: 'pt',
@@ -130,9 +130,7 @@ it('casts a folder in place', async () => {
   const expected = castOf('a.large', 'BF16');
   const { deleted } = await reshard(source, source, { ...fast, dtype: 'BF16' });
   expect(deleted.length).toBeGreaterThan(3);
-  expect(Buffer.compare(loadCheckpoint(source).get('a.large')?.bytes ?? expected, expected)).toBe(
-    0,
-  );
+  expect(Buffer.compare(loadFile(source).get('a.large')?.bytes ?? expected, expected)).toBe(0);
 });
 
 it('leaves the tensors as they are without any of the options', async () => {
@@ -167,7 +165,7 @@ it('counts the parameters of what is left anew, as a number where it was one', a
   const counted = 7 * 11 + 7 * 11 + 1003;
   for (const write of [reshard, convert]) {
     await write(source, target, { ...fast, names });
-    expect(openCheckpoint(target).metadata?.get('total_parameters')).toBe(String(counted));
+    expect(safeOpen(target).metadata?.get('total_parameters')).toBe(String(counted));
   }
   const indexPath = join(source, 'model.safetensors.index.json');
   const index = JSON.parse(readFileSync(indexPath, 'utf8'));
@@ -180,5 +178,5 @@ it('counts the parameters of what is left anew, as a number where it was one', a
   expect(metadata.total_parameters).toBe(counted);
   // Of the whole model it is what it was: tied tensors count once there.
   await reshard(source, target, { ...fast, dtype: 'BF16' });
-  expect(openCheckpoint(target).metadata?.get('total_parameters')).toBe('5002180');
+  expect(safeOpen(target).metadata?.get('total_parameters')).toBe('5002180');
 });

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { openCheckpoint, reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
+import { reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { contentOf, equalTensors, filesOf } from '../../support/saved-tensors.js';
@@ -39,7 +39,7 @@ describe('reshard', () => {
           folder = target;
           expect(await contentOf(folder)).toEqual(content);
         }
-        using checkpoint = openCheckpoint(folder);
+        using checkpoint = safeOpen(folder);
         expect(checkpoint.getTensor('lm_head.weight').name).toBe('embed');
         expect(checkpoint.metadata?.get('lost')).toBe('nowhere');
       }),

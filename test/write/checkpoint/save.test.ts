@@ -7,7 +7,6 @@ import {
   type Dtype,
   type NewTensor,
   type NewTensorOf,
-  openCheckpoint,
   safeOpen,
   saveCheckpoint,
   type TensorStream,
@@ -181,7 +180,7 @@ describe('what was saved is what is opened', () => {
     const options = { maxShardSize: 8, durable: false };
     await saveCheckpoint(folder, equalTensors(8, 'a', 'b', 'c'), options);
     const before = await contentOf(folder);
-    using checkpoint = openCheckpoint(folder);
+    using checkpoint = safeOpen(folder);
     const views = [...checkpoint].map(([, tensor]) => tensor.bytes.slice());
     const changed = checkpoint.getTensor('b').data as Float32Array;
     changed[0] = 7;
@@ -211,7 +210,7 @@ describe('tensors that share memory', () => {
       const { dropped, overlaps } = await saveCheckpoint(folder, tied(), options);
       expect([...dropped]).toEqual([['shared_2', 'shared_1']]);
       expect(overlaps).toEqual([]);
-      using checkpoint = openCheckpoint(folder);
+      using checkpoint = safeOpen(folder);
       expect(checkpoint.keys()).toEqual(['shared_1', 'unique_1', 'unique_2']);
       expect([...checkpoint.getTensor('shared_2').data]).toEqual([1]);
     },

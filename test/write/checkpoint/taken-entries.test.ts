@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { downloadFrom, useHub } from '../../remote/download/downloads.js';
-import { convert, convertStream, loadCheckpoint, parse, reshard } from '../../support/api.js';
+import { convert, convertStream, loadFile, parse, reshard } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 
@@ -97,7 +97,7 @@ it.each(models.map((model, number) => ({ ...model, number })))(
       expect([...report.duplicates].sort(), about).toEqual(duplicates);
       expect(report.leftOut, about).toEqual([]);
       if (door !== 'a dry run of convert') {
-        expect(firstValues(loadCheckpoint(to)), about).toEqual(taken);
+        expect(firstValues(loadFile(to)), about).toEqual(taken);
       }
     }
     const { stream, duplicates: listed } = await convertStream(source);

@@ -4,7 +4,7 @@ import { planSharing } from '../../../src/file/shards/shared-tensors.js';
 import { runSync } from '../../../src/work/work.js';
 import { memoryOfEntry } from '../../../src/write/checkpoint/tensor-memory.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
-import { type OpenOptions, parse, type SafetensorsFile, safeOpen } from '../../support/api.js';
+import { type Checkpoint, type OpenOptions, parse, safeOpen } from '../../support/api.js';
 import { type Entry, fileBytes, writeTemporary } from '../../support/make-file.js';
 import type { Tensors } from '../../support/saved-tensors.js';
 
@@ -23,8 +23,8 @@ function dedupe(tensors: Tensors): { dropped: object; overlaps: string[][] } {
   return { dropped: Object.fromEntries(dropped), overlaps };
 }
 
-const OPENERS: [string, () => SafetensorsFile][] = [
-  ...(['mmap', 'read'] as const).map((storage): [string, () => SafetensorsFile] => {
+const OPENERS: [string, () => Checkpoint][] = [
+  ...(['mmap', 'read'] as const).map((storage): [string, () => Checkpoint] => {
     const options: OpenOptions = { storage };
     return [`a file, storage ${storage}`, () => safeOpen(writeTemporary(ENTRIES), options)];
   }),

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
-import { openCheckpoint, saveFile } from '../../support/api.js';
+import { safeOpen, saveFile } from '../../support/api.js';
 import { intercept, systemError } from '../../support/intercept.js';
 import { detectFormat } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -225,6 +225,6 @@ it.each(['pytorch_model.bin', 'pytorch_model.bin.index.json', 'old.pt', 'arrays.
       format: 'torch',
     });
     rmSync(join(folder, 'model.ckpt'));
-    expect(() => openCheckpoint(folder)).toThrow(/found no safetensors file or index$/);
+    expect(() => safeOpen(folder)).toThrow(/found no safetensors file or index$/);
   },
 );

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { dict, legacyFile } from '../../foreign/torch/legacy-file.js';
-import { convert, openCheckpoint, reshard, safeOpen, saveFileSync } from '../../support/api.js';
+import { convert, reshard, safeOpen, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };
@@ -39,7 +39,7 @@ describe.each([
     const target = temporaryPath('model');
     const { files, index } = await convert(source(), target, fast);
     expect([files, index]).toEqual([['model.safetensors'], null]);
-    using checkpoint = openCheckpoint(target);
+    using checkpoint = safeOpen(target);
     expect(checkpoint.size).toBe(0);
   });
 
@@ -54,7 +54,7 @@ describe.each([
 it('reshard takes them too, also with a cast', async () => {
   const target = temporaryPath('model');
   await reshard(emptySafetensors(), target, { ...fast, dtype: 'F16' });
-  using checkpoint = openCheckpoint(target);
+  using checkpoint = safeOpen(target);
   expect(checkpoint.size).toBe(0);
 });
 

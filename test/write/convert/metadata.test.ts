@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
-import { convert, openCheckpoint, safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
+import { convert, safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
 
@@ -18,7 +18,7 @@ function plain(metadata: ReadonlyMap<string, string> | null): Metadata {
 
 /** Metadata of the index and of every file of a folder; of the only file twice. */
 function metadataIn(folder: string, files: readonly string[]): [Metadata, ...Metadata[]] {
-  using checkpoint = openCheckpoint(folder);
+  using checkpoint = safeOpen(folder);
   const ofFiles = files.map((name) => {
     using file = safeOpen(`${folder}/${name}`);
     return plain(file.metadata);

@@ -6,7 +6,7 @@ import type { TransferProgress } from '../../../src/work/transfer.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, loadCheckpoint } from '../../support/api.js';
+import { convert, loadFile } from '../../support/api.js';
 import { openPipeline } from '../../support/internal-openers.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
@@ -45,7 +45,7 @@ describe.skipIf(process.platform === 'win32')('beside another save into a model'
       writeFileSync(written, bytes);
       renameSync(written, join(folder, 'unet/diffusion_pytorch_model.safetensors'));
     });
-    const names = [...loadCheckpoint(join(folder, 'unet')).keys()];
+    const names = [...loadFile(join(folder, 'unet')).keys()];
     expect(names).toEqual(['new']);
   });
 
@@ -128,7 +128,7 @@ describe.skipIf(process.platform === 'win32')('with links that lead nowhere', ()
     const target = temporaryPath('target');
     const { files: written } = await convert(folder, target, options);
     expect(written).toContain('unet/diffusion_pytorch_model.fp16.safetensors');
-    expect([...loadCheckpoint(join(target, 'unet')).keys()]).toEqual(['half']);
+    expect([...loadFile(join(target, 'unet')).keys()]).toEqual(['half']);
   });
 
   it('leaves out weights of the whole pipeline', async () => {

@@ -10,7 +10,7 @@ import {
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, convertStream, loadCheckpoint, parse } from '../../support/api.js';
+import { convert, convertStream, loadFile, parse } from '../../support/api.js';
 import { openPipeline } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
@@ -55,9 +55,9 @@ describe.each([
       expect(readFileSync(join(target, name), 'utf8')).toBe(FILES[name]);
     }
     expect(Object.keys(contentsOf(target)).sort()).toEqual([...OTHERS, ...result.files].sort());
-    const unet = loadCheckpoint(join(target, 'unet'));
+    const unet = loadFile(join(target, 'unet'));
     expect(bytesIn(unet)).toEqual(bytesIn(parse(UNET)));
-    expect(bytesIn(loadCheckpoint(join(target, 'text_encoder')))).toEqual({
+    expect(bytesIn(loadFile(join(target, 'text_encoder')))).toEqual({
       a: '01020304',
       b: '01020304',
     });
@@ -149,7 +149,7 @@ describe.each([
     expect(dequantized).toEqual(['unet/up.weight']);
     const config = JSON.parse(readFileSync(join(target, 'unet/config.json'), 'utf8'));
     expect(config).toEqual({ torch_dtype: 'float16' });
-    expect(loadCheckpoint(join(target, 'unet')).get('up.weight')?.dtype).toBe('F16');
+    expect(loadFile(join(target, 'unet')).get('up.weight')?.dtype).toBe('F16');
   });
 
   it('refuses options about the names of one model, and a file as its target', async () => {
@@ -202,7 +202,7 @@ it('writes a pipeline into its own folder', async () => {
     'unet/diffusion_pytorch_model-00001-of-00002.safetensors',
     'unet/diffusion_pytorch_model-00002-of-00002.safetensors',
   ]);
-  expect(bytesIn(loadCheckpoint(join(folder, 'unet')))).toEqual(bytesIn(parse(UNET)));
+  expect(bytesIn(loadFile(join(folder, 'unet')))).toEqual(bytesIn(parse(UNET)));
   expect(readFileSync(join(folder, VARIANT)).equals(FILES[VARIANT])).toBe(true);
 });
 

@@ -5,7 +5,7 @@ import * as readEntries from '../../../src/foreign/read-entry.js';
 import * as readArchives from '../../../src/foreign/zip/read-archive.js';
 import * as fileCalls from '../../../src/platform/io/file-calls.js';
 import * as kernels from '../../../src/tensor/float32/kernels.js';
-import { convert, openCheckpoint, safeOpen } from '../../support/api.js';
+import { convert, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { type ArchivedFile, writeArchive } from './archives.js';
 
@@ -67,7 +67,7 @@ test.each(['model.safetensors', 'model'])(
     await convert(npz({ name: 'a.npy' }), target, { ...fast, verify: false });
     const read = readBytes().reduce((sum, length) => sum + length, 0);
     expect(read).toBeLessThan(400_000);
-    using written = openCheckpoint(target);
+    using written = safeOpen(target);
     expect(Buffer.compare(written.getTensor('a').bytes, bytes)).toBe(0);
   },
 );

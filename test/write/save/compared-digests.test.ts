@@ -12,7 +12,6 @@ import {
   editMetadata,
   loadFile,
   type NamedTensors,
-  openCheckpoint,
   reshard,
   safeOpen,
   saveCheckpoint,
@@ -22,6 +21,7 @@ import {
   serializeStream,
   verifyCheckpoint,
 } from '../../support/api.js';
+import { openFile } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 
@@ -36,8 +36,8 @@ afterEach(() => {
 });
 
 /** Opens a source until the end of the test. */
-function open(path: string, storage: 'mmap' | 'read' = 'mmap'): ReturnType<typeof openCheckpoint> {
-  const checkpoint = openCheckpoint(path, { storage });
+function open(path: string, storage: 'mmap' | 'read' = 'mmap'): ReturnType<typeof safeOpen> {
+  const checkpoint = safeOpen(path, { storage });
   closing.push(checkpoint);
   return checkpoint;
 }
@@ -124,12 +124,13 @@ async function writeSource(random: Random, checksums: boolean): Promise<string> 
 
 /** Changes a bit of one tensor, whose name it returns. */
 function damage(path: string, random: Random): string {
-  using file = safeOpen(path, { storage: 'read' });
+  const file = openFile(path, { storage: 'read' });
   const name = random.pick(file.keys());
   const { dataOffsets } = file.info(name);
   const bytes = readFileSync(path);
   const [begin, end] = dataOffsets;
   const at = file.dataStart + random.from(begin, end - 1);
+  file.close();
   bytes[at] = (bytes[at] as number) ^ (1 << random.below(7));
   writeFileSync(path, bytes);
   return name;

@@ -5,12 +5,12 @@ import { describe, expect, test } from 'vitest';
 import { thrownBy } from '../../header/header-files.js';
 import { anyText } from '../../support/any-text.js';
 import {
+  type Checkpoint,
   DTYPES,
   type Dtype,
   InvalidTensorError,
   type NewTensor,
   parse,
-  type SafetensorsFile,
   safeOpen,
   serialize,
 } from '../../support/api.js';
@@ -45,7 +45,7 @@ function tensorsOf({ tensors }: SerializerCase): [string, NewTensor<Dtype, never
 }
 
 /** The contents of a file, in file order. */
-function contentsOf(file: SafetensorsFile): unknown {
+function contentsOf(file: Checkpoint): unknown {
   return {
     metadata: file.metadata === null ? null : [...file.metadata],
     tensors: Array.from(file, ([name, tensor]) => [

@@ -13,12 +13,12 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { memoryEntries } from '../../../src/write/input/tensor-input.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';
 import {
+  type Checkpoint,
   type Dtype,
   FileChangedError,
   type NewTensor,
   type NewTensorOf,
   parse,
-  type SafetensorsFile,
   safeOpen,
   saveFile,
   saveFileSync,
@@ -139,7 +139,7 @@ describe.each(['mmap', 'read'] as const)('what was changed in memory is saved (%
 });
 
 describe('a source that changes', () => {
-  async function fails(file: SafetensorsFile, action: () => unknown): Promise<void> {
+  async function fails(file: Checkpoint, action: () => unknown): Promise<void> {
     writeFileSync(target, 'old');
     await expect(
       saveFile(target, [...file, ...Object.entries(meanwhile(action))]),

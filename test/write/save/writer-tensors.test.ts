@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
+  type Checkpoint,
   createWriter,
   parse,
-  type SafetensorsFile,
   type SafetensorsWriter,
   safeOpen,
   serialize,
@@ -27,7 +27,7 @@ beforeEach(() => {
 const create = (): Promise<SafetensorsWriter> => createWriter(path, SPECS, { durable: false });
 
 /** A file with the same tensors. */
-function open(): SafetensorsFile {
+function open(): Checkpoint {
   const source = temporaryPath('source.safetensors');
   writeFileSync(source, WHOLE);
   return safeOpen(source);

@@ -1,9 +1,9 @@
 // Prints how often each shard of a checkpoint is mapped after each kind of question.
 import { join } from 'node:path';
-import { openCheckpoint } from '../../../../lib/index.js';
+import { safeOpen } from '../../../../lib/index.js';
 import { counters } from '../../../support/process-memory.mjs';
 
-const checkpoint = openCheckpoint(process.argv[2]);
+const checkpoint = safeOpen(process.argv[2]);
 const mapped = () =>
   checkpoint.shards.map((name) => counters(join(process.argv[2], name)).fileMappings);
 const result = { opened: mapped() };

@@ -8,7 +8,6 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import {
-  openCheckpoint,
   openRemote,
   parse,
   safeOpen,
@@ -35,8 +34,8 @@ const KINDS: Readonly<Record<string, () => Promise<TensorSource> | TensorSource>
   'a mapped file': () => safeOpen(path),
   'a file that is read': () => safeOpen(path, { storage: 'read' }),
   'parsed bytes': () => parse(readFileSync(path)),
-  'a checkpoint of one file': () => openCheckpoint(path),
-  'a checkpoint of shards': () => openCheckpoint(join(folder, 'shards')),
+  'a checkpoint of one file': () => safeOpen(path),
+  'a checkpoint of shards': () => safeOpen(join(folder, 'shards')),
   'a checkpoint of torch': () => openTorchCheckpoint(torchFile('a', 'b', 'none')),
   'a checkpoint of torch in shards': () => openTorchCheckpoint(torchIndex),
   'an archive of arrays': () => openNumpy(writeArrays(false)),
@@ -216,7 +215,7 @@ describe.each(Object.entries(KINDS))('%s', (kind, open) => {
 });
 
 test('tensors() opens shards once, also when several callers want them at once', async () => {
-  const checkpoint = openCheckpoint(join(folder, 'shards'));
+  const checkpoint = safeOpen(join(folder, 'shards'));
   const lists = Promise.all([checkpoint.tensors(), checkpoint.tensors()]);
   const tensor = checkpoint.getTensor('a');
   const [one, two] = await lists;
@@ -228,7 +227,7 @@ test('tensors() opens shards once, also when several callers want them at once',
   expect(checkpoint.getTensor('a')).toBe(tensor);
   checkpoint.close();
 
-  const ended = openCheckpoint(join(folder, 'shards'));
+  const ended = safeOpen(join(folder, 'shards'));
   const listing = ended.tensors();
   ended.close();
   await expect(listing).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { unicode } from '../../foreign/pickle/pickle-bytes.js';
-import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
+import { unicode } from '../foreign/pickle/pickle-bytes.js';
+import { dict, legacyFile, tensor } from '../foreign/torch/legacy-file.js';
 import {
   openRemote,
   parse,
@@ -15,9 +15,9 @@ import {
   saveFileSync,
   type TensorEntry,
   type TensorSource,
-} from '../../support/api.js';
-import { openNumpy, openTorchCheckpoint } from '../../support/internal-openers.js';
-import { writeArchive } from '../../write/convert/archives.js';
+} from '../support/api.js';
+import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
+import { writeArchive } from '../write/convert/archives.js';
 
 const TENSORS = {
   b: { dtype: 'F32', shape: [3], data: Float32Array.of(0, 1, 2) },

@@ -24,7 +24,7 @@ export {
   scanPickle,
   serialize,
   serializeStream,
-  verifyCheckpoint,
+  verify,
 } from '#runtime';
 export {
   FileChangedError,

@@ -2,9 +2,11 @@
 
 import { isUint8Array } from './errors/brand-checks.js';
 import { SafetensorsError } from './errors/errors.js';
+import type { VerificationReport } from './file/shards/verification-report.js';
 import type { OpenSourceOptions } from './open/sources/options.js';
 import { isRequested, openRequested, requireOpenOptions } from './open/sources/requested.js';
 import type { Source } from './open/sources/sources.js';
+import { isHandle, type VerifyOptions, verifyHandle } from './open/sources/verify-handle.js';
 import { openRemote, openRemotePipeline } from './remote/browser.js';
 import { parseSafetensorsMetadata as parseMetadata } from './remote/metadata/browser.js';
 import type * as node from './runtime.js';
@@ -40,6 +42,15 @@ async function openPipelineHere(source: string | URL, options?: object): Promise
   return (await openRemotePipeline(source, options)) as never;
 }
 
+/** Verifies open handles. */
+async function verifyHere(
+  source: Parameters<typeof node.verify>[0],
+  options?: VerifyOptions,
+): Promise<VerificationReport> {
+  if (!isHandle(source)) throw needsNode('verify of a path');
+  return await verifyHandle(source, options);
+}
+
 export const convert: typeof node.convert = async () => unavailable('convert');
 export const convertStream: typeof node.convertStream = async () => unavailable('convertStream');
 export const createWriter: typeof node.createWriter = async () => unavailable('createWriter');
@@ -60,5 +71,4 @@ export const saveFileSync: typeof node.saveFileSync = () => unavailable('saveFil
 export const scanPickle: typeof node.scanPickle = async () => unavailable('scanPickle');
 export const serialize: typeof node.serialize = serializeInMemory;
 export const serializeStream: typeof node.serializeStream = streamFromMemory;
-export const verifyCheckpoint: typeof node.verifyCheckpoint = async () =>
-  unavailable('verifyCheckpoint');
+export const verify: typeof node.verify = verifyHere;

@@ -4,7 +4,7 @@ export { loadFile, parse, safeOpen, safeOpenAsync } from './file/checkpoint/open
 export { scanPickle } from './foreign/scan/scan-pickle.js';
 export { open } from './open/open.js';
 export { openPipeline } from './open/open-pipeline.js';
-export { verifyCheckpoint } from './open/verify.js';
+export { verify } from './open/verify.js';
 export { mappingStatus } from './platform/storage/mapping-status.js';
 export { download } from './remote/download/download.js';
 export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';

@@ -101,7 +101,7 @@ export type {
   RequestedSource,
   Source,
 } from './open/sources/sources.js';
-export type { VerifyOptions } from './open/verify-checkpoint.js';
+export type { VerifyOptions } from './open/sources/verify-handle.js';
 export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
 export type {
   Descriptor,

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { convert, safeOpen, scanPickle, verifyCheckpoint } from 'safetensors-mmap';
+import { convert, safeOpen, scanPickle, verify } from 'safetensors-mmap';
 
 /** Key of the metadata for the hash of what was converted. */
 const SOURCE_KEY = 'converted_from_sha256';
@@ -80,7 +80,7 @@ async function hashOfEarlier(folder, filenamePattern) {
     join(folder, filenamePattern.replace('{suffix}.safetensors', ending)),
   );
   for (const path of [file, index]) {
-    if (!existsSync(path) || !(await verifyCheckpoint(path)).ok) continue;
+    if (!existsSync(path) || !(await verify(path)).ok) continue;
     const checkpoint = safeOpen(path);
     const hash = checkpoint.metadata?.get(SOURCE_KEY);
     checkpoint.close();
@@ -101,7 +101,7 @@ async function convertOne(path, files, options) {
     metadata: { [SOURCE_KEY]: hash },
     ...options,
   });
-  const { ok, problems } = await verifyCheckpoint(result.path);
+  const { ok, problems } = await verify(result.path);
   if (!ok) throw new Error(problems.map(({ message }) => message).join('; '));
   const tied = result.dropped.size === 0 ? '' : `, ${result.dropped.size} tied`;
   return `${result.files.join(', ')} (${(result.totalSize / 1e6).toFixed(1)} MB${tied})`;

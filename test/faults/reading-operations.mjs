@@ -1,14 +1,7 @@
 // Operations that read, by their public entries, on files that are as small as they can be: a name, the preparation
 // of the folder, the call.
 import { join } from 'node:path';
-import {
-  loadFile,
-  open,
-  safeOpen,
-  safeOpenAsync,
-  scanPickle,
-  verifyCheckpoint,
-} from '../../lib/index.js';
+import { loadFile, open, safeOpen, safeOpenAsync, scanPickle, verify } from '../../lib/index.js';
 import { checkpoint, copied, file, pathIn, SHARD, using } from './material.mjs';
 
 const values = (tensors) => Array.from(tensors, ([name, { bytes }]) => [name, [...bytes].join()]);
@@ -130,16 +123,16 @@ export const reading = [
 
 export const verifying = [
   [
-    'verify',
+    'verify of a handle',
     checkpoint('model', SHARD),
     (root) => using(safeOpen(join(root, 'model')), (opened) => opened.verify()),
   ],
   [
-    'verifyCheckpoint',
+    'verify of a path',
     checkpoint('model', SHARD),
     async (root) => {
       const path = join(root, 'model');
-      const { checks, problems } = await verifyCheckpoint(path);
+      const { checks, problems } = await verify(path);
       // It reports unreadable files, and does not fail.
       if (problems.length > 0) throw Object.assign(new Error('problems'), { path, problems });
       return checks;

@@ -15,7 +15,7 @@ import {
   reshard,
   safeOpen,
   safeOpenAsync,
-  verifyCheckpoint,
+  verify,
 } from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
@@ -84,7 +84,7 @@ describe.each([
       const path = join(write(made), name);
       expect(await codesOf(OF_PATHS, path)).toEqual(all(OF_PATHS, code));
       if (!isIndex) expect(await codesOf(OF_FILES, path)).toEqual(all(OF_FILES, code));
-      const { problems } = await verifyCheckpoint(path);
+      const { problems } = await verify(path);
       expect(problems.map((problem) => problem.code)).toEqual(code === undefined ? [] : [code]);
     });
 

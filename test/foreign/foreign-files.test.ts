@@ -3,14 +3,7 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { call } from '../cli/call.js';
-import {
-  convert,
-  loadFile,
-  openRemote,
-  safeOpen,
-  safeOpenAsync,
-  verifyCheckpoint,
-} from '../support/api.js';
+import { convert, loadFile, openRemote, safeOpen, safeOpenAsync, verify } from '../support/api.js';
 import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
@@ -254,7 +247,7 @@ describe('a folder', () => {
     await expect(convert(folder, temporaryPath('out'))).rejects.toThrow(error);
     const blobs = new Map(names.map((name) => [name, new Blob(['x'])]));
     await expect(openRemote(blobs)).rejects.toThrow(error);
-    const { problems } = await verifyCheckpoint(folder);
+    const { problems } = await verify(folder);
     expect(problems).toEqual([
       expect.objectContaining({ code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' }),
     ]);

@@ -13,7 +13,7 @@ import {
   safeOpen,
   VerificationError,
   type VerificationReport,
-  verifyCheckpoint,
+  verify,
 } from '../support/api.js';
 import { openDduf, openPipeline } from '../support/internal-openers.js';
 import { writeBelow } from '../support/make-checkpoint.js';
@@ -168,14 +168,14 @@ it('a file or folder', async () => {
       't',
     );
     const structure = path.endsWith('.json') ? ['headers', 'index'] : ['headers'];
-    const report = await verifyCheckpoint(path);
+    const report = await verify(path);
     expectReport(report, files, structure);
     expect(await commandReport(path)).toEqual(report);
     expectText((await call(['verify', path])).stdout, report);
-    const checkpoint = safeOpen(path);
+    using checkpoint = safeOpen(path);
     expect(await reportOf(checkpoint.verify())).toEqual(report);
-    expect(await verifyCheckpoint(() => checkpoint)).toEqual(report);
-    const { checks } = await verifyCheckpoint(path, { hashes: false });
+    expect(await verify(checkpoint)).toEqual(report);
+    const { checks } = await verify(path, { hashes: false });
     expect(checks).toEqual(structure);
   }
 });
@@ -197,7 +197,7 @@ it('a pipeline, in a folder and in one file', async () => {
       archived[`${model}/config.json`] = '{}';
       archived[name] = file.bytes;
     }
-    const report = await verifyCheckpoint(folder);
+    const report = await verify(folder);
     expectReport(report, files, ['headers']);
     expect(await commandReport(folder)).toEqual(report);
     using pipeline = openPipeline(folder);
@@ -205,7 +205,7 @@ it('a pipeline, in a folder and in one file', async () => {
     const path = `${folder}.dduf`;
     writeFileSync(path, storedArchive(archived));
     // The damage is older than the archive, whose checksums cover every byte of it.
-    const whole = await verifyCheckpoint(path);
+    const whole = await verify(path);
     expect(whole.problems).toEqual(report.problems);
     expect(whole.files).toEqual(
       report.files.map(({ file, tensors, checks }) => {
@@ -222,7 +222,8 @@ it('a pipeline, in a folder and in one file', async () => {
 it('a remote source: no byte of a tensor is claimed to be verified', async () => {
   for (let number = 0; number < CASES / 6; number++) {
     const { bytes, tensors } = randomFile(new Random(SEED, 2 * CASES + number), 't');
-    const { ok, checks, files } = await verifyCheckpoint(() => openRemote(new Blob([bytes])));
+    using remote = await openRemote(new Blob([bytes]));
+    const { ok, checks, files } = await verify(remote);
     expect([ok, checks]).toEqual([true, ['headers']]);
     expect(files).toMatchObject([{ tensors, comparedTensors: 0, checks: [], reason: 'not-read' }]);
   }
@@ -238,10 +239,10 @@ it('a hash of a part of the file covers the tensors within it', async () => {
   const save = (hash: string): void =>
     writeFileSync(written, fileBytes(entries, { metadata: { sshs_legacy_hash: hash } }));
   save('00000000');
-  const wrong = await verifyCheckpoint(written);
+  const wrong = await verify(written);
   const [, found = ''] = / found ([\da-f]{8})$/.exec(wrong.problems[0]?.message ?? '') ?? [];
   save(found);
-  const report = await verifyCheckpoint(written);
+  const report = await verify(written);
   expect(report).toMatchObject({
     ...{ ok: true, checks: ['headers', 'hashes'] },
     files: [

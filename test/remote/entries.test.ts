@@ -13,6 +13,7 @@ const PORTABLE = [
   'parseSafetensorsMetadata',
   'serialize',
   'serializeStream',
+  'verify',
 ];
 
 const names = [...inBrowsers.keys()].sort();
@@ -44,8 +45,12 @@ it('local sources need Node, others do not', async () => {
   await expect(browser.open('model.safetensors')).rejects.toMatchObject(NEEDS_NODE);
   await expect(browser.open(new Uint8Array(8))).rejects.toMatchObject(NEEDS_NODE);
   await expect(browser.openPipeline('my-pipeline')).rejects.toMatchObject(NEEDS_NODE);
+  await expect(browser.verify('model.safetensors')).rejects.toMatchObject(NEEDS_NODE);
   const empty = new Blob([new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125])]);
-  expect((await browser.open(empty)).size).toBe(0);
+  const checkpoint = await browser.open(empty);
+  expect(checkpoint.size).toBe(0);
+  expect(await browser.verify(checkpoint)).toMatchObject({ ok: true, checks: ['headers'] });
+  checkpoint.close();
   const options = { root: [] };
   await expect(browser.open(empty, options)).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
 });

@@ -6,7 +6,7 @@ import { openPipeline } from '../../src/file/checkpoint/open-pipeline.js';
 import { openRemotePipeline } from '../../src/remote/node/open-remote.js';
 import { call } from '../cli/call.js';
 import { storedArchive } from '../foreign/stored-archive.js';
-import { VerificationError, verifyCheckpoint } from '../support/api.js';
+import { VerificationError, verify } from '../support/api.js';
 import { HubServer } from '../support/hub-server.js';
 import { writeBelow } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
@@ -184,10 +184,10 @@ describe('a model that cannot be opened', () => {
   });
 });
 
-describe('verifyCheckpoint of a local pipeline', () => {
+describe('verify of a local pipeline', () => {
   it('reports folders that are missing, and goes on', async () => {
     const { 'text_encoder/model.safetensors': _, ...files } = BROKEN;
-    const { ok, problems } = await verifyCheckpoint(onDisk(files));
+    const { ok, problems } = await verify(onDisk(files));
     expect(ok).toBe(false);
     expect(problems).toMatchObject([
       { file: 'model_index.json', code: 'SAFETENSORS_INVALID_PIPELINE' },
@@ -197,13 +197,13 @@ describe('verifyCheckpoint of a local pipeline', () => {
   });
 
   it('takes a variant, and reports a bad model_index.json beside the models', async () => {
-    expect(await verifyCheckpoint(onDisk(BROKEN), { variant: 'fp16' })).toMatchObject({ ok: true });
-    const { problems } = await verifyCheckpoint(onDisk({ ...BROKEN, 'model_index.json': '[' }));
+    expect(await verify(onDisk(BROKEN), { variant: 'fp16' })).toMatchObject({ ok: true });
+    const { problems } = await verify(onDisk({ ...BROKEN, 'model_index.json': '[' }));
     expect(problems.map(({ file }) => file)).toEqual([
       'model_index.json',
       'unet/diffusion_pytorch_model.safetensors',
     ]);
-    const none = await verifyCheckpoint(onDisk(), { variant: 'int8' });
+    const none = await verify(onDisk(), { variant: 'int8' });
     expect(none.problems).toMatchObject([{ code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' }]);
   });
 });

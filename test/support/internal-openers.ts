@@ -1,4 +1,4 @@
-/** The openers behind `safeOpen`, `open` and `openPipeline`, which do not wait. */
+/** The openers that `safeOpen`, `open`, `openPipeline` and `verify` call; those of local files are synchronous. */
 import type { SafetensorsFile } from '../../src/file/file.js';
 import { type FileOptions, openFile as openFileWork } from '../../src/file/open.js';
 import type { PathOrDescriptor } from '../../src/platform/io/paths.js';
@@ -15,6 +15,7 @@ export { type OpenNumpyOptions, openNumpy } from '../../src/foreign/numpy/open-n
 export { scanPickle } from '../../src/foreign/scan/scan-file.js';
 export type { TorchCheckpoint } from '../../src/foreign/torch/checkpoint.js';
 export { type OpenTorchOptions, openTorchCheckpoint } from '../../src/foreign/torch/open.js';
+export { verifyOpened } from '../../src/open/verify-source.js';
 export { openRemotePipeline } from '../../src/remote/node/open-remote.js';
 export type { RemoteOptions } from '../../src/remote/open.js';
 export { type DetectedFormat, detectFormat } from '../../src/write/convert/detect-format.js';

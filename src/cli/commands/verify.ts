@@ -2,16 +2,18 @@
 
 import {
   type CheckpointCheck,
+  type SourceChoice,
   type UnverifiedReason,
   type VerificationReport,
   type VerifiedFile,
-  verifyCheckpoint,
+  type VerifyBytesOptions,
+  verify,
 } from '../../index.js';
 import { plural } from '../../inspect/number-texts.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { openAddress, pathOf } from '../sources/open-source.js';
+import { type ForeignChoices, openAddress, pathOf } from '../sources/open-source.js';
 import { type Command, printResult } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { inWordsOf } from './library-words.js';
@@ -77,6 +79,18 @@ function unverifiedLine(
   return `${visible(file, SHOWN_FILE_LENGTH)}: ${style.warning(`${where} ${text}`)}${list}`;
 }
 
+/** Opens a remote source and verifies it; models of a pipeline that cannot be opened are problems. */
+async function verifyAddress(
+  source: string,
+  options: VerifyBytesOptions & { readonly signal: AbortSignal },
+  choice: SourceChoice,
+  foreign: ForeignChoices,
+): Promise<VerificationReport> {
+  const { verifyOpened } = await import('../../open/verify-source.js');
+  const opening = { signal: options.signal, toVerify: true, ...choice };
+  return await verifyOpened(() => openAddress(source, opening, foreign), options);
+}
+
 export const verifyCommand: Command = {
   summary: 'finds all problems of a file or checkpoint',
   usage: 'verify SOURCE [--no-hashes]',
@@ -101,13 +115,11 @@ export const verifyCommand: Command = {
     const choice = repositoryChoice(options);
     const hashes = options['no-hashes'] !== true;
     const path = pathOf(source);
-    const report = await (path === null
-      ? verifyCheckpoint(
-          () => openAddress(source, { signal, toVerify: true, ...choice }, foreign),
-          { hashes, signal },
-        )
-      : verifyCheckpoint(path, { ...foreign, ...choice, hashes, signal, onProgress })
-    ).finally(() => progress.end());
+    const verifying =
+      path === null
+        ? verifyAddress(source, { signal, checksums: hashes }, choice, foreign)
+        : verify(path, { ...foreign, ...choice, hashes, signal, onProgress });
+    const report = await verifying.finally(() => progress.end());
     const problems = report.problems.map((problem) => {
       return { ...problem, message: inWordsOf(FOREIGN_OPTIONS, problem.message) };
     });

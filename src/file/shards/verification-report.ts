@@ -11,8 +11,8 @@ export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
   /**
-   * The file, as the index names it; the index or the only file by its own name. If a function failed to open the
-   * source, the path or address that its error names; empty without one.
+   * The file, as the index names it; the index or the only file by its own name. If the source cannot be opened or
+   * read, the path or address that its error names; empty without one.
    */
   readonly file: string;
   /** The tensor; null where the file as a whole is wrong. */
@@ -62,7 +62,7 @@ export interface VerifiedFile {
   readonly notCompared: readonly string[];
 }
 
-/** The result of `verifyCheckpoint`, and of `verify()` of open sources. */
+/** The result of the function `verify`, and of the method `verify()` of checkpoints and pipelines. */
 export interface VerificationReport {
   /** Whether there are no problems. */
   readonly ok: boolean;

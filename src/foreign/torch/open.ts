@@ -79,7 +79,7 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
 };
 
 /**
- * Opens a checkpoint for `verifyCheckpoint` alone. With an index the report then lists every problem: shards that are
+ * Opens a checkpoint only for `verify`. With an index the report then lists every problem: shards that are
  * missing or cannot be opened, tensors missing from their shards, and wrong checksums of the other shards, where
  * `open` without `toVerify` throws the first problem.
  *

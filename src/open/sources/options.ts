@@ -106,7 +106,7 @@ export function usedOptions(
 }
 
 /** The error for an option that the source cannot use. */
-function unusedOption(name: string, label: string): RangeError {
+export function unusedOption(name: string, label: string): RangeError {
   const error = new RangeError(`${name} must be left out for ${label}`);
   return Object.assign(error, { code: 'ERR_OUT_OF_RANGE' });
 }

@@ -33,7 +33,7 @@ export interface SaveSyncOptions extends HeaderOptions {
   /**
    * True writes the SHA-256 of every tensor's bytes into the metadata, as `safetensors-mmap.sha256`: 64 hexadecimal
    * digits a tensor, in the order of their bytes. They are computed while the bytes are copied, on this thread, and
-   * written last. `verifyCheckpoint` compares them. False by default.
+   * written last. `verify` compares them. False by default.
    */
   readonly checksums?: boolean | undefined;
 }

@@ -3,7 +3,7 @@ import { readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
 import { readModels } from '../../../src/foreign/dduf/models.js';
-import { type Checkpoint, loadFile, parse, saveFile, verifyCheckpoint } from '../../support/api.js';
+import { type Checkpoint, loadFile, parse, saveFile, verify } from '../../support/api.js';
 import { openDduf } from '../../support/internal-openers.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -92,7 +92,8 @@ describe('models', () => {
     );
     const code = 'SAFETENSORS_MISSING_SHARDS';
     expect(() => openDduf(path)).toThrow(expect.objectContaining({ code }));
-    const { problems } = await verifyCheckpoint(() => openDduf(path, { toVerify: true }));
+    using pipeline = openDduf(path, { toVerify: true });
+    const { problems } = await verify(pipeline);
     expect(problems).toMatchObject([
       { file: 'text_encoder/model.safetensors.index.json', code },
       { file: 'unet/diffusion_pytorch_model.safetensors', code: 'SAFETENSORS_HEADER_TOO_SMALL' },

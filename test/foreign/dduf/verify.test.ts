@@ -7,7 +7,8 @@ import {
   type Checkpoint,
   dequantized,
   VerificationError,
-  verifyCheckpoint,
+  type VerificationReport,
+  verify,
 } from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
 import { openDduf } from '../../support/internal-openers.js';
@@ -49,8 +50,10 @@ function flip(path: string, content: Uint8Array | string): void {
   writeFileSync(path, bytes);
 }
 
-const verified = (path: string, hashes = true) =>
-  verifyCheckpoint(() => openDduf(path, { toVerify: true }), { hashes });
+async function verified(path: string, hashes = true): Promise<VerificationReport> {
+  using pipeline = openDduf(path, { toVerify: true });
+  return await verify(pipeline, { hashes });
+}
 
 describe('verify', () => {
   it('compares every entry with its checksum, weights or not', async () => {

@@ -9,7 +9,8 @@ import { VerificationError } from '../../../src/file/shards/verification-error.j
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { type VerifyOptions, verifyCheckpoint } from '../../support/api.js';
+import type { VerifyBytesOptions } from '../../support/api.js';
+import { verifyOpened } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 
@@ -93,8 +94,8 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
   writeFileSync(index, JSON.stringify({ metadata: {}, weight_map: weightMap }));
   rmSync(join(folder, '3.bin'));
   writeFileSync(join(folder, '4.bin'), 'junk');
-  const told = async (options: VerifyOptions): Promise<unknown[]> => {
-    const { checks, problems } = await verifyCheckpoint(
+  const told = async (options: VerifyBytesOptions): Promise<unknown[]> => {
+    const { checks, problems } = await verifyOpened(
       () => openTorchCheckpoint(index, { toVerify: true }),
       options,
     );
@@ -112,13 +113,13 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
     [...ofHeaders, ofBytes],
   ]);
   expect(seen.at(-1)).toBe(2 * right.length);
-  expect(await told({ hashes: false })).toEqual([['headers', 'index'], ofHeaders]);
+  expect(await told({ checksums: false })).toEqual([['headers', 'index'], ofHeaders]);
 });
 
 test('what is right has no problems, of one file or several', async () => {
   for (const path of [indexOf(right, right), fixturePath('zip-state-dict.pt')]) {
     expect(
-      (await verifyCheckpoint(() => openTorchCheckpoint(path, { toVerify: true }))).problems,
+      (await verifyOpened(() => openTorchCheckpoint(path, { toVerify: true }), {})).problems,
     ).toEqual([]);
   }
   const closed = openTorchCheckpoint(indexOf(right), { toVerify: true });

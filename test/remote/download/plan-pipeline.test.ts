@@ -4,7 +4,7 @@ import { join, relative, sep } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
-import { verifyCheckpoint } from '../../support/api.js';
+import { verify } from '../../support/api.js';
 import type { Files } from '../../support/hub-server.js';
 import { openPipeline } from '../../support/internal-openers.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
@@ -75,7 +75,7 @@ it.each([
   for (const name of names) {
     expect(readFileSync(join(folder, name)), name).toEqual(Buffer.from(COPIED[name] as string));
   }
-  expect(await verifyCheckpoint(folder)).toMatchObject({ ok: true });
+  expect(await verify(folder)).toMatchObject({ ok: true });
   using pipeline = openPipeline(folder);
   expect([...pipeline.models.keys()]).toEqual(['text_encoder', 'unet']);
   expect(pipeline.missing).toEqual([]);

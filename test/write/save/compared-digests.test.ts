@@ -19,7 +19,7 @@ import {
   saveFileSync,
   serialize,
   serializeStream,
-  verifyCheckpoint,
+  verify,
 } from '../../support/api.js';
 import { openFile } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -175,7 +175,7 @@ describe.each(Object.entries(WAYS))('%s', (_, write) => {
       );
       await write(source, target);
       for (const written of [target, `${target}.d`]) {
-        if (existsSync(written)) expect((await verifyCheckpoint(written)).ok).toBe(true);
+        if (existsSync(written)) expect((await verify(written)).ok).toBe(true);
       }
     }
   });
@@ -203,7 +203,7 @@ it('is not asked of tensors that the caller has changed', async () => {
   for (const [, tensor] of checkpoint) tensor.view(Float32Array).fill(1);
   const target = temporaryPath('changed.safetensors');
   await saveFile(target, checkpoint, { checksums: true });
-  expect((await verifyCheckpoint(target)).ok).toBe(true);
+  expect((await verify(target)).ok).toBe(true);
   expect(loadFile(target).get('t0')?.data[0]).toBe(1);
   saveFileSync(target, checkpoint);
   damage(source, random);
@@ -215,9 +215,9 @@ it('an edit that removes the digests, or stays in place, compares nothing', asyn
   const source = await writeSource(random, true);
   damage(source, random);
   await editMetadata(source, { format: null }, { inPlace: true });
-  expect((await verifyCheckpoint(source)).ok).toBe(false);
+  expect((await verify(source)).ok).toBe(false);
   await editMetadata(source, { [KEY]: null });
-  const { checks, files } = await verifyCheckpoint(source);
+  const { checks, files } = await verify(source);
   expect(checks).toEqual(['headers']);
   expect(files).toMatchObject([{ file: basename(source), reason: 'no-digests' }]);
 });
@@ -228,7 +228,7 @@ it('is left out by convert with verify: false', async () => {
   damage(source, random);
   const target = temporaryPath('unverified.safetensors');
   await convert(source, target, { verify: false });
-  expect((await verifyCheckpoint(target)).checks).toEqual(['headers']);
+  expect((await verify(target)).checks).toEqual(['headers']);
 });
 
 it('hashes of all tensors stay only with the same bytes', async () => {
@@ -249,6 +249,6 @@ it('hashes of all tensors stay only with the same bytes', async () => {
     const target = temporaryPath(`${name}-hashes`);
     await reshard(source, target, options);
     expect(open(target).metadata?.has(hash), name).toBe(isKept);
-    expect((await verifyCheckpoint(target)).ok, name).toBe(true);
+    expect((await verify(target)).ok, name).toBe(true);
   }
 });

@@ -1,4 +1,4 @@
-/** `checksums` of every way to write: each writes what hashes of the bytes say, and `verifyCheckpoint` agrees. */
+/** `checksums` of every way to write: each writes what hashes of the bytes say, and `verify` agrees. */
 import { createHash } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -16,7 +16,7 @@ import {
   saveFile,
   saveFileSync,
   serializeStream,
-  verifyCheckpoint,
+  verify,
 } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
@@ -44,7 +44,7 @@ async function expectSums(path: string): Promise<void> {
   using file = safeOpen(path, { storage: 'read' });
   const expected = file.offsetKeys().map((name) => sha256(file.getTensor(name).bytes));
   expect(file.metadata?.get(KEY)).toBe(expected.join(''));
-  expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+  expect(await verify(path)).toMatchObject({ ok: true });
 }
 
 async function savedWithSums(tensors: NamedTensors = TENSORS): Promise<string> {
@@ -92,7 +92,7 @@ describe('saveCheckpoint', () => {
     const { files } = await saveCheckpoint(folder, TENSORS, { ...options, checksums: true });
     expect(files).toHaveLength('maxShardSize' in options ? 2 : 1);
     for (const file of files) await expectSums(`${folder}/${file}`);
-    expect(await verifyCheckpoint(folder)).toMatchObject({ ok: true });
+    expect(await verify(folder)).toMatchObject({ ok: true });
   });
 
   it('plans files as long as it writes them', async () => {

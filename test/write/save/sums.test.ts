@@ -14,7 +14,7 @@ import {
   saveFile,
   serialize,
   type TransferProgress,
-  verifyCheckpoint,
+  verify,
 } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
@@ -60,7 +60,7 @@ describe('saveFile with checksums', () => {
     expect(file.metadata?.get('format')).toBe('pt');
     expect(expected).toHaveLength(5);
     file.close();
-    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true, checks: ['headers', 'hashes'] });
+    expect(await verify(path)).toMatchObject({ ok: true, checks: ['headers', 'hashes'] });
   });
 
   it('copies tensors of files, with new sums, and none without the option', async () => {
@@ -69,7 +69,7 @@ describe('saveFile with checksums', () => {
     const file = safeOpen(path);
     const { metadata } = file;
     await saveFile(copy, [['step', file.getTensor('step')]], { checksums: true, metadata });
-    expect(await verifyCheckpoint(copy)).toMatchObject({ ok: true });
+    expect(await verify(copy)).toMatchObject({ ok: true });
     expect(safeOpen(copy).metadata?.get(KEY)).toBe(sha256(file.getTensor('step').bytes));
     await saveFile(copy, file, { metadata });
     expect(safeOpen(copy).metadata).toEqual(new Map([['format', 'pt']]));
@@ -80,7 +80,7 @@ describe('saveFile with checksums', () => {
     const path = temporaryPath('none.safetensors');
     await saveFile(path, {}, { checksums: true });
     expect(safeOpen(path).metadata?.get(KEY)).toBe('');
-    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+    expect(await verify(path)).toMatchObject({ ok: true });
   });
 
   it('refuses other values than booleans', async () => {
@@ -89,11 +89,11 @@ describe('saveFile with checksums', () => {
   });
 });
 
-describe('verifyCheckpoint of a file with sums', () => {
+describe('verify of a file with sums', () => {
   it('names file and tensor of other bytes, and only those', async () => {
     const path = await saved();
     damage(path);
-    const { ok, problems } = await verifyCheckpoint(path);
+    const { ok, problems } = await verify(path);
     expect(ok).toBe(false);
     expect(problems).toEqual([
       {
@@ -112,7 +112,7 @@ describe('verifyCheckpoint of a file with sums', () => {
     async (text) => {
       const path = await saved();
       await editMetadata(path, { [KEY]: text });
-      const { problems } = await verifyCheckpoint(path);
+      const { problems } = await verify(path);
       expect(problems).toMatchObject([{ tensor: null, code: 'SAFETENSORS_CHECKSUM_MISMATCH' }]);
       expect(problems[0]?.message).toContain(
         'expected 64 hexadecimal digits for each of 5 tensors',
@@ -139,7 +139,7 @@ describe('editMetadata with checksums', () => {
     expect(safeOpen(path).metadata?.get('a')).toBe('b');
     const written = inPlace ? 8 + edit.headerByteLength : before.length;
     expect(seen.slice(-2)).toEqual([before.length + written, before.length + written]);
-    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+    expect(await verify(path)).toMatchObject({ ok: true });
     expect((await editMetadata(path, {}, { checksums: true })).method).toBe('none');
   });
 
@@ -166,7 +166,7 @@ describe('editMetadata with checksums', () => {
     });
     expect(readFileSync(path).equals(before)).toBe(true);
     await editMetadata(path, { [KEY]: null }, { checksums: true });
-    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+    expect(await verify(path)).toMatchObject({ ok: true });
   });
 
   it('finds too little room before it reads', async () => {
@@ -208,13 +208,13 @@ describe('sums of a source', () => {
     const path = await saved();
     await editMetadata(path, { license: 'mit' });
     expect(safeOpen(path).metadata?.get(KEY)).toHaveLength(5 * 64);
-    expect(await verifyCheckpoint(path)).toMatchObject({ ok: true });
+    expect(await verify(path)).toMatchObject({ ok: true });
   });
 
   it.each([{}, { maxShardSize: 1000 }])('do not go into other files: reshard %j', async (size) => {
     const target = temporaryPath('folder');
     await reshard(await saved(), target, size);
-    const { ok, checks } = await verifyCheckpoint(target);
+    const { ok, checks } = await verify(target);
     expect({ ok, checks }).toMatchObject({ ok: true });
     const index = `${target}/model.safetensors.index.json`;
     if ('maxShardSize' in size) expect(readFileSync(index, 'utf8')).not.toContain(KEY);

@@ -1,12 +1,6 @@
-/** `verifyCheckpoint`: verifies a checkpoint of any format, given by a path or a function that opens it. */
+/** Verifies local checkpoints of any format, and open handles. */
 
 import { basename, join } from 'node:path';
-import {
-  argumentTypeError,
-  type OptionNames,
-  requireBoolean,
-  requireOptions,
-} from '../errors/arguments.js';
 import { FormatError, SafetensorsError } from '../errors/errors.js';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../file/checkpoint/find-files.js';
 import { findCheckpoint, findFolder } from '../file/checkpoint/open.js';
@@ -17,7 +11,7 @@ import { readFileHeader } from '../file/read-header.js';
 import { requireModelFile } from '../file/require-model.js';
 import { isDdufName, PIPELINE_FILE } from '../file/shards/file-names.js';
 import type { Component } from '../file/shards/pipeline-files.js';
-import { isOfFile, problemOf, VerificationError } from '../file/shards/verification-error.js';
+import { isOfFile, problemOf } from '../file/shards/verification-error.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -27,60 +21,34 @@ import {
   type VerifiedFile,
 } from '../file/shards/verification-report.js';
 import { missingComponent } from '../file/source/pipeline.js';
-import type { RootKeys } from '../file/source/plain-value.js';
+import type { VerifyBytesOptions } from '../file/source/verify-options.js';
 import {
   type ClaimingFile,
   type ComparedFiles,
   verifyClaims,
 } from '../file/verification/verify-claims.js';
 import type { OpenDdufOptions } from '../foreign/dduf/open.js';
-import type { VoidDtype } from '../foreign/numpy/item-types.js';
-import type { UnknownGlobals } from '../foreign/torch/state-dict/builders.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile } from '../platform/io/opened-file.js';
 import { pathText } from '../platform/io/paths.js';
-import {
-  requireTransferOptions,
-  TRANSFER_OPTIONS,
-  type TransferOptions,
-} from '../work/transfer.js';
 import { runAsync, type Work } from '../work/work.js';
 import { type DetectedFormat, detectFormat } from '../write/convert/detect-format.js';
 import { requireUsed } from '../write/convert/used-options.js';
-
-/** Options of `verifyCheckpoint`. */
-export interface VerifyOptions extends TransferOptions {
-  /**
-   * Whether to read bytes and compare them with the hashes that files declare, and with the checksums of archives of
-   * torch, NumPy and DDUF; `true` by default.
-   */
-  readonly hashes?: boolean | undefined;
-  /** As for `safeOpen`; not with a function, which chooses by itself. */
-  readonly variant?: string | undefined;
-  /** As for `safeOpen`; not with a function. */
-  readonly revision?: string | undefined;
-  /** As for `open`; not with a function. */
-  readonly root?: string | RootKeys | undefined;
-  /** As for `open`; not with a function. */
-  readonly unknownGlobals?: UnknownGlobals | undefined;
-  /** As for `open`; not with a function. */
-  readonly voidDtype?: VoidDtype | undefined;
-}
+import {
+  isHandle,
+  isProblem,
+  reportOfError,
+  reportOfHandle,
+  splitVerifyOptions,
+  type VerifyChoice,
+  type VerifyOptions,
+  verifyHandle,
+} from './sources/verify-handle.js';
 
 /** The code of a folder that holds several models. */
 const PIPELINE = 'SAFETENSORS_DIFFUSERS_PIPELINE';
 
-const VERIFIABLE = 'a path, a file: URL, or a function that opens a source';
-
-const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
-  ...TRANSFER_OPTIONS,
-  hashes: true,
-  variant: true,
-  revision: true,
-  root: true,
-  unknownGlobals: true,
-  voidDtype: true,
-};
+const VERIFIABLE = 'a path, a file: URL, an open checkpoint or an open pipeline';
 
 /** The findings so far. */
 interface Found {
@@ -92,34 +60,24 @@ interface Found {
 
 type Open = () => VerifiableSource | Promise<VerifiableSource>;
 
-/** Options that choose what to open. */
-type Choice = Pick<VerifyOptions, 'variant' | 'revision' | 'root' | 'unknownGlobals' | 'voidDtype'>;
-
-/** As the public `verifyCheckpoint`. */
-export async function verifyCheckpoint(
-  source: string | URL | (() => VerifiableSource | Promise<VerifiableSource>),
+/** As the public `verify`. */
+export async function verifySource(
+  source: string | URL | Pick<VerifiableSource, 'verify'>,
   options: VerifyOptions = {},
 ): Promise<VerificationReport> {
-  requireOptions(options, VERIFY_OPTIONS);
-  requireTransferOptions(options);
-  const { hashes = true, signal, onProgress, ...choice } = options;
-  requireBoolean('hashes', hashes);
-  const transfer: TransferOptions = { signal, onProgress };
-  if (typeof source === 'function') {
-    for (const [name, value] of Object.entries(choice)) {
-      if (value !== undefined) throw argumentTypeError(name, 'undefined beside a function', value);
-    }
-    return await verifyOpened(source, hashes, transfer);
-  }
-  const path = pathText('source', source, VERIFIABLE);
-  const place = await placeOf(path, choice);
+  if (isHandle(source)) return await verifyHandle(source, options);
+  const [verifying, choice] = splitVerifyOptions(options);
+  const place = await placeOf(pathText('source', source, VERIFIABLE), choice);
   return typeof place === 'function'
-    ? await verifyOpened(place, hashes, transfer)
-    : await verifyPath(place.path, choice, hashes, transfer);
+    ? await verifyOpened(place, verifying)
+    : await verifyPath(place.path, choice, verifying);
 }
 
 /** Returns how to open a file of another format, or the path of safetensors. */
-async function placeOf(source: string, choice: Choice): Promise<Open | { readonly path: string }> {
+async function placeOf(
+  source: string,
+  choice: VerifyChoice,
+): Promise<Open | { readonly path: string }> {
   const { variant, revision, voidDtype, ...ofTorch } = choice;
   if (isDdufName(source)) {
     requireUsed(choice, 'safetensors');
@@ -146,7 +104,10 @@ async function placeOf(source: string, choice: Choice): Promise<Open | { readonl
 }
 
 /** A variant or a revision means safetensors. An unreadable file does, too: its error becomes the problem. */
-async function formatAt(source: string, { variant, revision }: Choice): Promise<DetectedFormat> {
+async function formatAt(
+  source: string,
+  { variant, revision }: VerifyChoice,
+): Promise<DetectedFormat> {
   if (variant !== undefined || revision !== undefined)
     return { path: source, format: null, foundFormat: null };
   try {
@@ -159,15 +120,14 @@ async function formatAt(source: string, { variant, revision }: Choice): Promise<
 
 async function verifyPath(
   path: string,
-  choice: Choice,
-  hashes: boolean,
-  transfer: TransferOptions,
+  choice: VerifyChoice,
+  { checksums = true, ...transfer }: VerifyBytesOptions,
 ): Promise<VerificationReport> {
   const found: Found = { problems: [], files: new Map(), hasIndex: false };
-  await runAsync(verifySource(path, choice, found), transfer.signal);
+  await runAsync(findProblems(path, choice, found), transfer.signal);
   const { problems, files, hasIndex } = found;
   const readable = [...files.values()].filter((file) => file !== null);
-  const compared = hashes ? await verifyClaims(readable, transfer) : skipped(readable);
+  const compared = checksums ? await verifyClaims(readable, transfer) : skipped(readable);
   problems.push(...compared.problems);
   const byName = new Map(compared.files.map((file) => [file.file, file]));
   const all = Array.from(files.keys(), (name): VerifiedFile => {
@@ -182,42 +142,32 @@ function skipped(files: readonly ClaimingFile[]): ComparedFiles {
   return { problems: [], files: unread };
 }
 
-async function verifyOpened(
+/**
+ * Opens a source, verifies it, and closes it. An error of opening that concerns the files is the problem, or holds all
+ * problems.
+ */
+export async function verifyOpened(
   open: Open,
-  checksums: boolean,
-  transfer: TransferOptions,
+  options: VerifyBytesOptions,
 ): Promise<VerificationReport> {
-  transfer.signal?.throwIfAborted();
-  let source: VerifiableSource | undefined;
+  options.signal?.throwIfAborted();
+  let source: VerifiableSource;
   try {
     source = await open();
-    requireVerifiable(source);
-    return await source.verify({ ...transfer, checksums });
   } catch (error) {
-    if (error instanceof VerificationError) return error.report;
-    if (!isOwnOfFile(error)) throw error;
-    return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
+    return reportOfError(error);
+  }
+  try {
+    return await reportOfHandle(source, options);
   } finally {
-    if (typeof source?.close === 'function') source.close();
+    source.close();
   }
 }
 
-function requireVerifiable(source: Partial<VerifiableSource> | null | undefined): void {
-  const { verify, close, checks } = source ?? {};
-  const isOpen = typeof verify === 'function' && typeof close === 'function';
-  if (isOpen && Array.isArray(checks)) return;
-  throw argumentTypeError('the result of source()', 'an open checkpoint', source);
-}
-
-/** An error of the system means that the path cannot be opened. */
-function isOwnOfFile(error: unknown): error is SafetensorsError {
-  return error instanceof SafetensorsError && isOfFile(error);
-}
-
 /** Adds the findings of one model, or of each model of a pipeline. */
-function* verifySource(
+function* findProblems(
   source: string,
-  { variant, revision }: Pick<Choice, 'variant' | 'revision'>,
+  { variant, revision }: Pick<VerifyChoice, 'variant' | 'revision'>,
   found: Found,
 ): Work<void> {
   try {
@@ -243,7 +193,7 @@ function* verifyModel(
   try {
     files = yield* find;
   } catch (error) {
-    if (!isOwnOfFile(error) || error.code === PIPELINE) throw error;
+    if (!isProblem(error) || error.code === PIPELINE) throw error;
     const { code, path = source } = error;
     if (code !== 'SAFETENSORS_MISSING_SHARDS') {
       const isOfFolder = prefix !== '' && path === source;
@@ -276,7 +226,7 @@ function* verifyModels(pipeline: string, variant: string | undefined, found: Fou
     for (const name of missing) found.problems.push(missingComponent(name, pipeline));
     models = wanted.models;
   } catch (error) {
-    if (!isOwnOfFile(error)) throw error;
+    if (!isProblem(error)) throw error;
     found.problems.push(problemOf(PIPELINE_FILE, error));
     models = yield* modelsOf(pipeline);
   }

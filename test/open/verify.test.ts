@@ -1,19 +1,29 @@
 import { createHash } from 'node:crypto';
-import { cpSync, rmSync, truncateSync } from 'node:fs';
+import { cpSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { call } from '../cli/call.js';
+import { storedArchive } from '../foreign/stored-archive.js';
 import { FileServer } from '../remote/download/file-server.js';
 import {
   FormatError,
+  open,
+  openPipeline,
   openRemote,
+  parse,
   safeOpen,
   type VerifiableSource,
   VerificationError,
-  verifyCheckpoint,
+  verify,
 } from '../support/api.js';
 import { HubCache } from '../support/hub-cache.js';
-import { openFile, openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
+import { HubServer } from '../support/hub-server.js';
+import {
+  openNumpy,
+  openRemotePipeline,
+  openTorchCheckpoint,
+  verifyOpened,
+} from '../support/internal-openers.js';
 import {
   type CheckpointDescription,
   filesOf,
@@ -30,10 +40,10 @@ const INDEX = 'model.safetensors.index.json';
 const BOTH = { embed: FIRST, 'a.weight': FIRST, 'b.weight': SECOND, 'b.bias': SECOND };
 const MISMATCH = 'SAFETENSORS_INDEX_MISMATCH';
 
-describe('verifyCheckpoint', () => {
+describe('verify', () => {
   it('finds nothing wrong with what is right, and says what it looked at', async () => {
     const none = { comparedTensors: 0, checks: [], notCompared: [] };
-    expect(await verifyCheckpoint(writeCheckpoint(TWO_SHARDS))).toEqual({
+    expect(await verify(writeCheckpoint(TWO_SHARDS))).toEqual({
       ...{ ok: true, checks: ['headers', 'index'], problems: [] },
       files: [
         { ...none, file: FIRST, tensors: 2, reason: 'no-digests' },
@@ -41,7 +51,7 @@ describe('verifyCheckpoint', () => {
       ],
     });
     const file = writeTemporary([{ name: 'w', dtype: 'U8', shape: [2] }]);
-    expect(await verifyCheckpoint(file, { hashes: false })).toEqual({
+    expect(await verify(file, { hashes: false })).toEqual({
       ...{ ok: true, checks: ['headers'], problems: [] },
       files: [{ ...none, file: basename(file), tensors: 1, reason: 'skipped' }],
     });
@@ -54,7 +64,7 @@ describe('verifyCheckpoint', () => {
       weightMap: { ...BOTH, 'a.weight': SECOND, gone: FIRST, x: 'third.safetensors' },
     });
     truncateSync(join(folder, 'third.safetensors'), 4);
-    const { ok, problems } = await verifyCheckpoint(folder);
+    const { ok, problems } = await verify(folder);
     expect(ok).toBe(false);
     expect(problems.map(({ file, tensor, code }) => [file, tensor, code])).toEqual([
       [FIRST, 'gone', MISMATCH],
@@ -70,26 +80,26 @@ describe('verifyCheckpoint', () => {
       ...{ file: INDEX, tensor: null, code: MISMATCH },
       message: 'total_size is 999, but the tensors have 34 bytes',
     };
-    expect((await verifyCheckpoint(folder)).problems).toEqual([problem]);
+    expect((await verify(folder)).problems).toEqual([problem]);
   });
 
   it('lists missing shards, with which nothing can be opened', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     rmSync(join(folder, SECOND));
-    const { problems } = await verifyCheckpoint(folder);
+    const { problems } = await verify(folder);
     expect(problems).toMatchObject([{ file: SECOND, tensor: null, code: 'ENOENT' }]);
     rmSync(join(folder, FIRST));
-    expect((await verifyCheckpoint(join(folder, INDEX))).problems).toHaveLength(2);
+    expect((await verify(join(folder, INDEX))).problems).toHaveLength(2);
   });
 
   it('says that an index or a folder cannot be opened, and why', async () => {
     const folder = temporaryPath('folder');
     writeBelow(folder, INDEX, '{');
-    expect((await verifyCheckpoint(folder)).problems).toMatchObject([
+    expect((await verify(folder)).problems).toMatchObject([
       { file: INDEX, code: 'SAFETENSORS_INVALID_INDEX' },
     ]);
     rmSync(join(folder, INDEX));
-    expect((await verifyCheckpoint(folder)).problems).toMatchObject([
+    expect((await verify(folder)).problems).toMatchObject([
       { file: basename(folder), code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' },
     ]);
   });
@@ -101,7 +111,7 @@ describe('verifyCheckpoint', () => {
     writeBelow(folder, `text_encoder/${INDEX}`, '{"weight_map":{}} ?');
     writeBelow(folder, 'unet/model.fp16.safetensors', bytes.subarray(0, 9));
     writeBelow(folder, 'vae/model.safetensors', bytes);
-    expect((await verifyCheckpoint(folder)).problems).toMatchObject([
+    expect((await verify(folder)).problems).toMatchObject([
       { file: `text_encoder/${INDEX}`, code: 'SAFETENSORS_INVALID_INDEX' },
       { file: 'unet/model.fp16.safetensors', code: 'SAFETENSORS_INVALID_HEADER_LENGTH' },
     ]);
@@ -114,7 +124,7 @@ describe('verifyCheckpoint', () => {
     });
     const seen: { bytes: number; totalBytes: number }[] = [];
     const onProgress = (progress: { bytes: number; totalBytes: number }) => seen.push(progress);
-    const { problems } = await verifyCheckpoint(folder, { onProgress });
+    const { problems } = await verify(folder, { onProgress });
     expect(problems.map(({ file, code }) => [file, code])).toEqual([
       [FIRST, 'SAFETENSORS_VERIFICATION_FAILED'],
       [SECOND, 'SAFETENSORS_VERIFICATION_FAILED'],
@@ -123,7 +133,7 @@ describe('verifyCheckpoint', () => {
       /^modelspec\.hash_sha256 claims 0xab, found 0x[\da-f]{64}$/,
     );
     expect(seen.at(-1)?.bytes).toBe(seen.at(-1)?.totalBytes);
-    expect((await verifyCheckpoint(folder, { hashes: false })).ok).toBe(true);
+    expect((await verify(folder, { hashes: false })).ok).toBe(true);
   });
 
   it('takes a right claim for right', async () => {
@@ -134,23 +144,23 @@ describe('verifyCheckpoint', () => {
     );
     const digest = createHash('sha256').update(data).digest('hex');
     const metadata = { 'modelspec.hash_sha256': `0x${digest}` };
-    expect((await verifyCheckpoint(writeTemporary(entries, { metadata }))).ok).toBe(true);
+    expect((await verify(writeTemporary(entries, { metadata }))).ok).toBe(true);
   });
 
   it('rejects where nothing is, and when it was aborted', async () => {
-    await expect(verifyCheckpoint('nothing/here.safetensors')).rejects.toMatchObject({
+    await expect(verify('nothing/here.safetensors')).rejects.toMatchObject({
       code: 'ENOENT',
     });
     const reason = new Error('enough');
     const folder = writeCheckpoint(TWO_SHARDS);
     const signal = AbortSignal.abort(reason);
-    await expect(verifyCheckpoint(folder, { signal })).rejects.toBe(reason);
+    await expect(verify(folder, { signal })).rejects.toBe(reason);
     // @ts-expect-error no option of this name
-    await expect(verifyCheckpoint(folder, { hash: true })).rejects.toThrow(TypeError);
+    await expect(verify(folder, { hash: true })).rejects.toThrow(TypeError);
   });
 });
 
-describe('verifyCheckpoint of a path in another format', () => {
+describe('verify of a path in another format', () => {
   const torch = join(root, 'test/fixtures/torch');
   it.each([
     ['zip-state-dict.pt', 'zip-state-dict.pt', null],
@@ -161,7 +171,7 @@ describe('verifyCheckpoint of a path in another format', () => {
   ] as const)('is what the command prints: %s', async (place, file, reason) => {
     const path = place === file ? join(torch, file) : temporaryPath('folder');
     if (place !== file) cpSync(join(torch, file), join(path, 'pytorch_model.bin'));
-    const report = await verifyCheckpoint(path);
+    const report = await verify(path);
     const { stdout } = await call(['verify', path, '--json']);
     const { source: _, ...printed } = JSON.parse(stdout);
     expect(printed).toEqual(report);
@@ -178,7 +188,7 @@ describe('verifyCheckpoint of a path in another format', () => {
       '{"weight_map":{"v":"a.bin","w":"b.bin"}}',
     );
     writeBelow(folder, 'b.bin', 'junk');
-    const { problems, files } = await verifyCheckpoint(index);
+    const { problems, files } = await verify(index);
     expect(problems.map(({ file, code }) => [file, code])).toEqual([
       ['a.bin', 'ENOENT'],
       ['b.bin', 'SAFETENSORS_FOREIGN_FORMAT'],
@@ -191,68 +201,208 @@ describe('verifyCheckpoint of a path in another format', () => {
 
   it('takes the options of that format, and rejects those of others', async () => {
     const path = join(torch, 'zip-state-dict.pt');
-    expect((await verifyCheckpoint(path, { root: [] })).ok).toBe(true);
-    await expect(verifyCheckpoint(path, { voidDtype: 'BF16' })).rejects.toThrow(RangeError);
-    await expect(verifyCheckpoint(writeCheckpoint(TWO_SHARDS), { root: [] })).rejects.toThrow(
-      RangeError,
-    );
+    expect((await verify(path, { root: [] })).ok).toBe(true);
+    await expect(verify(path, { voidDtype: 'BF16' })).rejects.toThrow(RangeError);
+    await expect(verify(writeCheckpoint(TWO_SHARDS), { root: [] })).rejects.toThrow(RangeError);
   });
 });
 
-describe('verifyCheckpoint with a function', () => {
+describe('verify of a handle', () => {
   const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
+  const bytes = fileBytes([{ name: 'w', dtype: 'U8', shape: [2] }]);
+  const index = JSON.stringify({ unet: ['diffusers', 'UNet2DConditionModel'] });
+  const PIPELINE = { 'model_index.json': index, 'unet/model.safetensors': bytes };
+  let server: FileServer;
+  let hub: HubServer;
+  beforeAll(async () => {
+    server = await FileServer.start();
+    server.files.set('model.safetensors', { bytes, tag: '"1"' });
+    hub = await HubServer.start({ 'org/pipe': { files: PIPELINE } });
+  });
+  beforeEach(() => {
+    vi.stubEnv('HF_ENDPOINT', hub.url);
+    vi.stubEnv('HF_HUB_OFFLINE', '');
+  });
+  afterEach(() => vi.unstubAllEnvs());
+  afterAll(async () => {
+    await server.close();
+    await hub.close();
+  });
 
-  it('refuses a function that opens no checkpoint', async () => {
-    const all = { verify: () => {}, close: () => {} };
-    const checks = { ...all, checks: 1 };
-    for (const opened of [undefined, null, 7, {}, { verify: () => {} }, all, checks]) {
-      await expect(verifyCheckpoint(() => opened as never)).rejects.toMatchObject({
-        code: 'ERR_INVALID_ARG_TYPE',
-      });
+  function pipelineFolder(): string {
+    const folder = temporaryPath('pipeline');
+    for (const [path, content] of Object.entries(PIPELINE)) writeBelow(folder, path, content);
+    return folder;
+  }
+
+  function archive(): string {
+    const path = temporaryPath('pipeline.dduf');
+    writeFileSync(path, storedArchive({ ...PIPELINE, 'unet/config.json': '{}' }));
+    return path;
+  }
+
+  it.each([
+    ['a file', () => writeTemporary([{ name: 'w', dtype: 'U8', shape: [2] }])],
+    ['a folder', () => writeCheckpoint(TWO_SHARDS)],
+    ['a PyTorch file', () => fixture('zip-state-dict.pt')],
+    ['a PyTorch file without checksums', () => fixture('legacy-basic.pt')],
+    ['NumPy arrays', () => fixture('np-savez.npz')],
+    ['wrong checksums', () => fixture('np-x-npz-crc.npz')],
+    ['a wrong index', () => writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } })],
+  ])('has the report of the path, and leaves the handle open: %s', async (_, place) => {
+    const path = place();
+    using checkpoint = await open(path, { remote: false });
+    for (const hashes of [true, false]) {
+      const report = await verify(checkpoint, { hashes });
+      expect(report).toEqual(await verify(path, { hashes }));
+      expect(report.files).not.toEqual([]);
     }
+    expect(checkpoint.ok).toBe(true);
+    expect(checkpoint.getTensor(checkpoint.keys()[0] as string).bytes).toBeInstanceOf(Uint8Array);
   });
 
-  it('closes what it refuses', async () => {
-    const file = openFile(writeTemporary([{ name: 'a', dtype: 'U8', shape: [1] }]));
-    await expect(verifyCheckpoint(() => file as never)).rejects.toThrow(TypeError);
-    expect(file.ok).toBe(false);
+  it.each([
+    ['a folder', pipelineFolder],
+    ['a DDUF archive', archive],
+  ])('has the report of the path, and leaves a pipeline open: %s', async (_, place) => {
+    const path = place();
+    const pipeline = await openPipeline(path);
+    expect(await verify(pipeline)).toEqual(await verify(path));
+    const [model] = pipeline.models.values();
+    expect(model?.ok).toBe(true);
+    pipeline.close();
+    expect(model?.ok).toBe(false);
   });
 
-  it('verifies what it opens, and closes it', async () => {
-    const checkpoint = openTorchCheckpoint(fixture('zip-state-dict.pt'));
-    expect(await verifyCheckpoint(async () => checkpoint)).toEqual({
-      ...{ ok: true, checks: ['headers', 'checksums'], problems: [] },
-      files: [
-        {
-          ...{ file: 'zip-state-dict.pt', tensors: 7, comparedTensors: 7, checks: ['checksums'] },
-          ...{ reason: null, notCompared: [] },
-        },
-      ],
+  it('compares nothing of bytes in memory', async () => {
+    const unread = { file: '', tensors: 1, comparedTensors: 0, checks: [], notCompared: [] };
+    using checkpoint = parse(bytes);
+    expect(await verify(checkpoint)).toEqual({
+      ...{ ok: true, checks: ['headers'], problems: [], files: [{ ...unread, reason: 'skipped' }] },
     });
-    expect([checkpoint.ok, checkpoint.checks]).toEqual([false, ['headers', 'checksums']]);
-    const local = safeOpen(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
-    expect(await verifyCheckpoint(() => local)).toMatchObject({
-      ...{ ok: false, checks: ['headers', 'index'] },
-      problems: [{ file: INDEX, tensor: null, code: MISMATCH }],
-    });
-    expect(local.ok).toBe(false);
+    expect(checkpoint.getTensor('w').shape).toEqual([2]);
   });
 
-  it('lists wrong checksums, and says how far it is', async () => {
-    const path = fixture('np-x-npz-crc.npz');
+  it('reads no tensor of remote handles, and leaves them open', async () => {
+    const unread = { tensors: 1, comparedTensors: 0, checks: [], notCompared: [] };
+    const expected = { ok: true, checks: ['headers'], problems: [] };
+    using checkpoint = await openRemote(server.url('model.safetensors'));
+    using blob = await openRemote(new Blob([bytes]));
+    for (const opened of [checkpoint, blob]) {
+      const files = [{ ...unread, file: expect.any(String), reason: 'not-read' }];
+      expect(await verify(opened)).toEqual({ ...expected, files });
+      expect(await verify(opened, { hashes: false })).toMatchObject({
+        ...{ ...expected, files: [{ reason: 'skipped' }] },
+      });
+      expect((await opened.getTensor('w')).shape).toEqual([2]);
+    }
+    using pipeline = await openRemotePipeline('hf://org/pipe');
+    expect(await verify(pipeline)).toEqual({
+      ...{
+        ...expected,
+        files: [{ ...unread, file: 'unet/model.safetensors', reason: 'not-read' }],
+      },
+    });
+    expect((await pipeline.models.get('unet')?.getTensor('w'))?.shape).toEqual([2]);
+  });
+
+  it('reports the models of a pipeline that cannot be opened', async () => {
+    const folder = pipelineFolder();
+    writeBelow(folder, 'vae/model.safetensors', 'cut');
+    const pipeline = await openPipeline(folder, { toVerify: true });
+    const report = await verify(pipeline);
+    pipeline.close();
+    expect(report.problems).toMatchObject([
+      { file: 'vae/model.safetensors', code: 'SAFETENSORS_HEADER_TOO_SMALL' },
+    ]);
+    expect(report.problems).toEqual((await verify(folder)).problems);
+  });
+
+  it('reports progress', async () => {
+    using checkpoint = openNumpy(fixture('np-x-npz-crc.npz'));
     const seen: number[] = [];
     const onProgress = ({ bytes }: { bytes: number }) => seen.push(bytes);
-    const { ok, checks, problems } = await verifyCheckpoint(() => openNumpy(path), { onProgress });
-    expect([ok, checks]).toEqual([false, ['headers', 'checksums']]);
-    expect(problems.map(({ file, code }) => [file, code])).toEqual([
-      [basename(path), 'SAFETENSORS_CHECKSUM_MISMATCH'],
-    ]);
+    const { problems } = await verify(checkpoint, { onProgress });
+    expect(problems.map(({ code }) => code)).toEqual(['SAFETENSORS_CHECKSUM_MISMATCH']);
     expect(seen.length).toBeGreaterThan(0);
   });
 
-  it('has an error of opening as the problem', async () => {
+  it('passes the options of its method only', async () => {
+    const report = { ok: true, checks: [], problems: [], files: [] };
+    const method = vi.fn(async () => report);
+    const onProgress = (): void => {};
+    const { signal } = new AbortController();
+    expect(await verify({ verify: method }, { hashes: false, signal, onProgress })).toBe(report);
+    expect(method.mock.calls).toEqual([[{ checksums: false, signal, onProgress }]]);
+  });
+
+  it('rejects options that select what a path opens', async () => {
+    const method = vi.fn();
+    for (const options of [{ variant: 'fp16' }, { revision: 'main' }, { root: [] }]) {
+      const [name] = Object.keys(options);
+      await expect(verify({ verify: method }, options)).rejects.toMatchObject({
+        ...{ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' },
+        message: `${name} must be left out for an open handle`,
+      });
+    }
+    // @ts-expect-error no option of this name
+    await expect(verify({ verify: method }, { checksums: true })).rejects.toThrow(TypeError);
+    await expect(verify({ verify: method }, { hashes: 1 as never })).rejects.toThrow(TypeError);
+    expect(method).not.toHaveBeenCalled();
+  });
+
+  it('rejects if it is closed or aborted, and with any error that is not about the files', async () => {
+    const closed = safeOpen(writeCheckpoint(TWO_SHARDS));
+    closed.close();
+    await expect(verify(closed)).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
+    const reason = new Error('enough');
+    const method = vi.fn(() => Promise.reject(reason));
+    const signal = AbortSignal.abort(reason);
+    await expect(verify({ verify: method }, { signal })).rejects.toBe(reason);
+    expect(method).not.toHaveBeenCalled();
+    await expect(verify({ verify: method })).rejects.toBe(reason);
+  });
+});
+
+it.each([
+  ['undefined', undefined],
+  ['null', null],
+  ['a number', 7],
+  ['an object', {}],
+  ['an array', []],
+  ['a function', () => 'model.safetensors'],
+  ['a function with the method', Object.assign(() => {}, { verify: () => {} })],
+  ['an object with a property of that name', { verify: true }],
+  ['bytes', new Uint8Array(8)],
+  ['a Blob', new Blob([])],
+])('verify rejects any other source with a TypeError: %s', async (_, source) => {
+  await expect(verify(source as never)).rejects.toMatchObject({
+    ...{ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' },
+    message: expect.stringMatching(
+      /^source must be a path, a file: URL, an open checkpoint or an open pipeline, but is /,
+    ),
+  });
+});
+
+describe('verifyOpened', () => {
+  const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
+
+  it('closes what it opened, whatever the report', async () => {
+    const right = openTorchCheckpoint(fixture('zip-state-dict.pt'));
+    const report = await verifyOpened(async () => right, {});
+    expect(report).toMatchObject({ ok: true, checks: ['headers', 'checksums'], problems: [] });
+    expect([right.ok, right.checks]).toEqual([false, ['headers', 'checksums']]);
+    const wrong = safeOpen(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
+    expect(await verifyOpened(() => wrong, {})).toMatchObject({
+      ...{ ok: false, checks: ['headers', 'index'] },
+      problems: [{ file: INDEX, tensor: null, code: MISMATCH }],
+    });
+    expect(wrong.ok).toBe(false);
+  });
+
+  it('reports an error of opening as the problem', async () => {
     const path = fixture('evil-os-system.pt');
-    expect(await verifyCheckpoint(() => openTorchCheckpoint(path))).toEqual({
+    expect(await verifyOpened(() => openTorchCheckpoint(path), {})).toEqual({
       ok: false,
       checks: ['headers'],
       problems: [
@@ -265,70 +415,41 @@ describe('verifyCheckpoint with a function', () => {
     });
   });
 
-  it('reads no bytes without hashes, and claims no checksums of files without', async () => {
-    const wrong = fixture('np-x-npz-crc.npz');
-    const quick = await verifyCheckpoint(() => openNumpy(wrong), { hashes: false });
-    expect(quick).toMatchObject({
-      ...{ ok: true, checks: ['headers'], problems: [], files: [{ reason: 'skipped' }] },
-    });
-    const legacy = await verifyCheckpoint(() => openTorchCheckpoint(fixture('legacy-basic.pt')));
-    expect(legacy).toMatchObject({
-      ...{ ok: true, checks: ['headers'], problems: [] },
-      files: [{ file: 'legacy-basic.pt', comparedTensors: 0, reason: 'no-checksums' }],
-    });
-  });
-
-  it('refuses a variant and a revision, which a function chooses by itself', async () => {
-    const open = vi.fn();
-    for (const options of [{ variant: 'fp16' }, { revision: 'main' }]) {
-      await expect(verifyCheckpoint(open, options)).rejects.toThrow(TypeError);
-    }
-    expect(open).not.toHaveBeenCalled();
-  });
-
-  it('has all problems that an error holds', async () => {
+  it('reports all problems that an error holds', async () => {
     const problems = ['a', 'b'].map((file) => {
       return { file, tensor: null, code: 'ENOENT', message: 'no such file' };
     });
     const error = new VerificationError(problems, 'index');
-    expect(await verifyCheckpoint(() => Promise.reject(error))).toMatchObject({ problems });
+    expect(await verifyOpened(() => Promise.reject(error), {})).toMatchObject({ problems });
   });
 
-  it('tells messages as they are, without a path that stands before them', async () => {
-    const told = async (error: Error): Promise<unknown> =>
-      (await verifyCheckpoint(() => Promise.reject(error))).problems;
+  it('removes the path from the start of a message', async () => {
+    const problemsOf = async (error: Error): Promise<unknown> =>
+      (await verifyOpened(() => Promise.reject(error), {})).problems;
     const code = 'SAFETENSORS_INVALID_OFFSET';
     const message = 'expected x: found y: x';
-    expect(await told(new FormatError(code, message))).toEqual([
+    expect(await problemsOf(new FormatError(code, message))).toEqual([
       { file: '', tensor: null, code, message },
     ]);
-    expect(await told(new FormatError(code, message, { path: 'x', tensor: 't' }))).toEqual([
+    expect(await problemsOf(new FormatError(code, message, { path: 'x', tensor: 't' }))).toEqual([
       { file: 'x', tensor: 't', code, message: `tensor "t": ${message}` },
     ]);
   });
 
-  it('rejects with what is no problem of the files', async () => {
+  it('rejects with errors that are not about the files', async () => {
     const missing = fixture('missing.pt');
-    await expect(verifyCheckpoint(() => openTorchCheckpoint(missing))).rejects.toMatchObject({
+    await expect(verifyOpened(() => openTorchCheckpoint(missing), {})).rejects.toMatchObject({
       code: 'ENOENT',
     });
-    const closed = safeOpen(writeCheckpoint(TWO_SHARDS));
-    closed.close();
-    await expect(verifyCheckpoint(() => closed)).rejects.toMatchObject({
-      code: 'SAFETENSORS_FILE_CLOSED',
-    });
     const own = new Error('mine');
-    await expect(verifyCheckpoint(() => Promise.reject(own))).rejects.toBe(own);
-    const reason = new Error('enough');
-    const signal = AbortSignal.abort(reason);
-    const open = vi.fn();
-    await expect(verifyCheckpoint(open, { signal })).rejects.toBe(reason);
-    expect(open).not.toHaveBeenCalled();
+    await expect(verifyOpened(() => Promise.reject(own), {})).rejects.toBe(own);
+    const opener = vi.fn();
+    const signal = AbortSignal.abort(own);
+    await expect(verifyOpened(opener, { signal })).rejects.toBe(own);
+    expect(opener).not.toHaveBeenCalled();
     await expect(
-      verifyCheckpoint(() => safeOpen('hf://org/not-in-the-cache')),
-    ).rejects.toMatchObject({
-      code: 'SAFETENSORS_NOT_IN_CACHE',
-    });
+      verifyOpened(() => safeOpen('hf://org/not-in-the-cache'), {}),
+    ).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_IN_CACHE' });
   });
 });
 
@@ -341,7 +462,7 @@ describe('a pipeline in the cache of the Hub', () => {
     cache.addPlain('model_index.json', '{}');
     cache.addPlain('unet/model.safetensors', fileBytes([{ name: 'w', dtype: 'U8', shape: [] }]));
     cache.addPlain('vae/diffusion_pytorch_model.fp16.safetensors', 'cut');
-    const { checks, problems } = await verifyCheckpoint(id);
+    const { checks, problems } = await verify(id);
     expect(checks).toEqual(['headers', 'hashes']);
     expect(problems.map(({ file, code }) => [file, code])).toEqual([
       ['vae/diffusion_pytorch_model.fp16.safetensors', 'SAFETENSORS_HEADER_TOO_SMALL'],
@@ -370,7 +491,7 @@ describe('problems', () => {
   ];
 
   it.each(cases)('have messages that do not repeat the file: %s', async (_, wrong) => {
-    const { problems } = await verifyCheckpoint(writeCheckpoint(wrong));
+    const { problems } = await verify(writeCheckpoint(wrong));
     for (const { file, message } of problems) expect(message).not.toContain(file);
   });
 
@@ -378,7 +499,7 @@ describe('problems', () => {
     'are the same of a path, an open and a remote checkpoint: %s',
     async (_, wrong) => {
       const folder = writeCheckpoint(wrong);
-      const { problems } = await verifyCheckpoint(folder);
+      const { problems } = await verify(folder);
       expect(problems.length).toBeGreaterThan(0);
       const local = await openUntilEnd(folder)
         .verify()
@@ -400,14 +521,15 @@ describe('problems', () => {
     using checkpoint = await openRemote(`${server.url(INDEX)}?sig=geheim`);
     const error = await checkpoint.verify().catch((reason: unknown) => reason);
     const opened = await openRemote(`${server.url(INDEX)}?sig=geheim`);
-    const report = await verifyCheckpoint(() => opened, { onProgress: () => {} });
+    const report = await verify(opened, { onProgress: () => {} });
+    expect(opened.ok).toBe(true);
+    opened.close();
     expect(report.checks).toEqual(['headers', 'index']);
     expect(report.problems).toEqual((error as VerificationError).problems);
     const source: VerifiableSource = checkpoint;
     const noBytes = { onProgress: () => {}, checksums: false };
     await expect(source.verify(noBytes)).rejects.toEqual(error);
     await expect(source.verify({ checksums: 1 as never })).rejects.toThrow(TypeError);
-    expect(opened.ok).toBe(false);
     expect((error as VerificationError).problems).toMatchObject([
       { file: FIRST, code: 'SAFETENSORS_REMOTE_NOT_FOUND' },
       { file: SECOND, code: 'SAFETENSORS_INVALID_HEADER_LENGTH' },

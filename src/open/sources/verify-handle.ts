@@ -1,0 +1,110 @@
+/** `verify` of an open handle, in Node and in browsers; the options of `verify`. */
+
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import { SafetensorsError } from '../../errors/errors.js';
+import type { VerifiableSource } from '../../file/checkpoint/verify.js';
+import { isOfFile, problemOf, VerificationError } from '../../file/shards/verification-error.js';
+import { reportOf, type VerificationReport } from '../../file/shards/verification-report.js';
+import type { RootKeys } from '../../file/source/plain-value.js';
+import type { VerifyBytesOptions } from '../../file/source/verify-options.js';
+import type { VoidDtype } from '../../foreign/numpy/item-types.js';
+import type { UnknownGlobals } from '../../foreign/torch/state-dict/builders.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  type TransferOptions,
+} from '../../work/transfer.js';
+import { unusedOption } from './options.js';
+
+/** Options of `verify`. */
+export interface VerifyOptions extends TransferOptions {
+  /**
+   * Whether to read bytes and compare them with the hashes that files declare, and with the checksums of PyTorch, NumPy
+   * and DDUF archives; `true` by default.
+   */
+  readonly hashes?: boolean | undefined;
+  /** As for `open`; only for paths. */
+  readonly variant?: string | undefined;
+  /** As for `open`; only for paths. */
+  readonly revision?: string | undefined;
+  /** As for `open`; only for paths. */
+  readonly root?: string | RootKeys | undefined;
+  /** As for `open`; only for paths. */
+  readonly unknownGlobals?: UnknownGlobals | undefined;
+  /** As for `open`; only for paths. */
+  readonly voidDtype?: VoidDtype | undefined;
+}
+
+const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
+  ...TRANSFER_OPTIONS,
+  hashes: true,
+  variant: true,
+  revision: true,
+  root: true,
+  unknownGlobals: true,
+  voidDtype: true,
+};
+
+/** Options that select what a path opens. */
+export type VerifyChoice = Omit<VerifyOptions, 'hashes' | keyof TransferOptions>;
+
+/** The method of a handle that `verify` calls. */
+type Handle = Pick<VerifiableSource, 'verify'>;
+
+/** Checks the options of `verify`, and separates those of a handle's method. Throws a TypeError. */
+export function splitVerifyOptions(
+  options: VerifyOptions,
+): readonly [verifying: VerifyBytesOptions, choice: VerifyChoice] {
+  requireOptions(options, VERIFY_OPTIONS);
+  requireTransferOptions(options);
+  const { hashes = true, signal, onProgress, ...choice } = options;
+  requireBoolean('hashes', hashes);
+  return [{ checksums: hashes, signal, onProgress }, choice];
+}
+
+/** Whether `verify` takes a value as an open handle. */
+export function isHandle(source: unknown): source is Handle {
+  const isObject = typeof source === 'object' && source !== null;
+  return isObject && 'verify' in source && typeof source.verify === 'function';
+}
+
+/**
+ * As the public `verify`, for an open handle.
+ *
+ * @throws TypeError and RangeError, by rejecting, for unusable options
+ */
+export async function verifyHandle(
+  handle: Handle,
+  options: VerifyOptions = {},
+): Promise<VerificationReport> {
+  const [verifying, choice] = splitVerifyOptions(options);
+  for (const [name, value] of Object.entries(choice)) {
+    if (value !== undefined) throw unusedOption(name, 'an open handle');
+  }
+  return await reportOfHandle(handle, verifying);
+}
+
+/** Calls the method of a handle. Resolves with the report, also if there are problems. */
+export async function reportOfHandle(
+  handle: Handle,
+  options: VerifyBytesOptions,
+): Promise<VerificationReport> {
+  options.signal?.throwIfAborted();
+  try {
+    return await handle.verify(options);
+  } catch (error) {
+    return reportOfError(error);
+  }
+}
+
+/** Returns the report for an error that concerns the files. Throws all others. */
+export function reportOfError(error: unknown): VerificationReport {
+  if (error instanceof VerificationError) return error.report;
+  if (!isProblem(error)) throw error;
+  return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
+}
+
+/** Whether an error is a problem of the files. A system error means that the path itself cannot be opened. */
+export function isProblem(error: unknown): error is SafetensorsError {
+  return error instanceof SafetensorsError && isOfFile(error);
+}

@@ -40,10 +40,11 @@ function externalTensor(name, { dtype, shape }, { location, offset, length }) {
 }
 
 /** `y = x · weight`, with the weight in another file, which must lie beside the model. */
-export function matMulModel(file, name, { location, rows }) {
+export async function matMulModel(file, name, { location, rows }) {
+  const [{ dataStart }] = await file.headers();
   const info = file.info(name);
   const [begin, end] = info.dataOffsets;
-  const place = { location, offset: file.dataStart + begin, length: end - begin };
+  const place = { location, offset: dataStart + begin, length: end - begin };
   const [depth, width] = info.shape;
   const node = [field(1, 'x'), field(1, 'weight'), field(2, 'y'), field(4, 'MatMul')];
   const graph = [

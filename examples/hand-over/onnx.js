@@ -29,7 +29,7 @@ const options = { extra: { session: { disable_prepacking: '1' } } };
 
 try {
   // External data: the model has the place of the weight in the file, and the runtime maps that.
-  const model = matMulModel(file, 'weight', { location: 'model.safetensors', rows: 1 });
+  const model = await matMulModel(file, 'weight', { location: 'model.safetensors', rows: 1 });
   writeFileSync('model.onnx', model);
   const mapped = await withMemory(`model.onnx of ${model.length} bytes`, byteLength, async () => {
     const session = await ort.InferenceSession.create('model.onnx', options);

@@ -92,7 +92,7 @@ async function cutShort(lane) {
   const file = await openAnyhow(lane, path);
   const name = lane.random.from(...NAMES);
   const { bytes } = file.getTensor(name);
-  await cutFile(path, lane.random.below(file.byteLength));
+  await cutFile(path, lane.random.below(file.byteLength()));
   const { data } = (await makeTensors(version, rows))[name];
   const expected = new Uint8Array(data.buffer);
   const isMapped = file.storage === 'mmap';
@@ -182,7 +182,7 @@ async function bytesInMemory(lane) {
 async function badFiles(lane) {
   const path = join(lane.folder, 'bad.safetensors');
   await mustFail(['ENOENT'], () => safeOpenAsync(join(lane.folder, 'none.safetensors')));
-  await mustFail(['SAFETENSORS_NOT_A_REGULAR_FILE'], () => openAnyhow(lane, lane.folder));
+  await mustFail(['SAFETENSORS_NOT_A_REGULAR_FILE'], () => openAnyhow(lane, '/dev/null'));
   await putFile(path, 'version https://git-lfs.github.com/spec/v1\n');
   await mustFail(['SAFETENSORS_HEADER_TOO_LARGE'], () => openAnyhow(lane, path));
   const bytes = serialize(await makeTensors(1, 8), { metadata: makeMetadata(1, 8) });

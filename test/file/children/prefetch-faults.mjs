@@ -28,7 +28,7 @@ const sum = readAll(file);
 const faultsAfter = process.resourceUsage();
 console.log(
   JSON.stringify({
-    byteLength: file.byteLength,
+    byteLength: file.byteLength(),
     residentBefore,
     residentAfter,
     anonymous: processStatus('RssAnon') - anonymousBefore,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { safeOpen } from '../../lib/index.js';
 
-const NOTHING = ['ENOENT', 'SAFETENSORS_CHECKPOINT_NOT_FOUND'];
+const NOTHING = ['ENOENT', 'SAFETENSORS_CHECKPOINT_NOT_FOUND', 'SAFETENSORS_NOT_IN_CACHE'];
 
 /** The contents of a checkpoint, by path or id. */
 export function contentOf(source) {

@@ -1,12 +1,12 @@
 // A stranger's program: compiled, not run, against the types of the installed package.
 import {
+  type Checkpoint,
   type Dtype,
   FormatError,
   loadFile,
   open,
   type RemoteCheckpoint,
   SafetensorsError,
-  type SafetensorsFile,
   safeOpen,
   saveFile,
   saveFileSync,
@@ -17,7 +17,7 @@ import {
 
 export function firstValues(path: string): Map<string, number> {
   const values = new Map<string, number>();
-  const file: SafetensorsFile = safeOpen(path);
+  const file: Checkpoint = safeOpen(path);
   for (const name of file.keys()) {
     const tensor: Tensor = file.getTensor(name);
     const dtype: Dtype = tensor.dtype;
@@ -113,7 +113,7 @@ export function narrowed(tensor: Tensor, half: TensorOf<'F16' | 'BF16'>): number
   );
 }
 
-export function byDtype(file: SafetensorsFile): Map<Dtype, Tensor[]> {
+export function byDtype(file: Checkpoint): Map<Dtype, Tensor[]> {
   const found = new Map<Dtype, Tensor[]>();
   for (const [, tensor] of file) found.set(tensor.dtype, [tensor]);
   const tensors: ReadonlyMap<string, Tensor> = file.getTensors();
@@ -127,7 +127,7 @@ export function byDtype(file: SafetensorsFile): Map<Dtype, Tensor[]> {
 // @ts-expect-error a dtype is one of the 22 names
 export const misspelt: Dtype = 'f32';
 
-export async function save(path: string, file: SafetensorsFile): Promise<void> {
+export async function save(path: string, file: Checkpoint): Promise<void> {
   async function* pieces(): AsyncGenerator<Uint8Array> {
     yield Uint8Array.of(1, 2);
   }

@@ -56,7 +56,7 @@ export interface FilePlace {
 
 /**
  * An open safetensors file, a shard of a checkpoint. After `close()` all members but `path`, `storage`, `ok` and
- * `close()` itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ * `close()` itself throw `SAFETENSORS_FILE_CLOSED`; exposed tensors stay valid.
  */
 export class SafetensorsFile implements Iterable<[string, Tensor]> {
   readonly #storage: Storage;
@@ -105,16 +105,6 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
       : { path, begin, end: begin + file.byteLength };
   }
 
-  /** @internal As `getTensor`; undefined for an unknown name. */
-  static findTensor(file: SafetensorsFile, name: string): Tensor | undefined {
-    requireOpen(file.#storage);
-    file.#storage.verifyOften();
-    const kept = file.#tensors.get(name);
-    if (kept !== undefined) return kept;
-    const entry = file.#find(name);
-    return entry < 0 ? undefined : file.#makeTensor(entry, name);
-  }
-
   /** @internal Its header, whether the file has changed or not. */
   static headerOf(file: SafetensorsFile): Header {
     return file.#openHeader();
@@ -138,11 +128,6 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     return this.#storage.ok && !this.#storage.closed;
   }
 
-  /** Number of tensors. */
-  get size(): number {
-    return this.#openHeader().size;
-  }
-
   /** Length of the whole file in bytes, header included. */
   get byteLength(): number {
     return this.#openHeader().dataStart + this.#header.dataByteLength;
@@ -153,19 +138,9 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     return this.#openHeader().dataStart;
   }
 
-  /** The header's JSON as it stands in the file, with the spaces at its end; decoded on every call. */
-  get headerText(): string {
-    return this.#openHeader().text;
-  }
-
   /** The header's `__metadata__`; null without metadata. Don't modify it. */
   get metadata(): ReadonlyMap<string, string> | null {
     return this.#openHeader().metadata;
-  }
-
-  /** Names sorted by their UTF-8 bytes, the order of the reference; a new array. */
-  keys(): string[] {
-    return this.#openHeader().sortedNames();
   }
 
   /** Names in the order of the tensors' bytes in the file; a new array. */
@@ -185,9 +160,17 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /** As `Checkpoint.getTensor`. */
   getTensor(name: string): Tensor {
+    return this.findTensor(name) ?? this.#makeTensor(this.#require(name), name);
+  }
+
+  /** As `getTensor`; undefined for an unknown name. */
+  findTensor(name: string): Tensor | undefined {
     requireOpen(this.#storage);
     this.#storage.verifyOften();
-    return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name), name);
+    const cached = this.#tensors.get(name);
+    if (cached !== undefined) return cached;
+    const entry = this.#find(name);
+    return entry < 0 ? undefined : this.#makeTensor(entry, name);
   }
 
   /** All tensors as `[name, tensor]`, in file order. */

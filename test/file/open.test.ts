@@ -75,7 +75,7 @@ describe('what is not a regular file', () => {
           errno: -2,
           syscall: 'stat',
           message: expect.stringMatching(
-            /^ENOENT: .*; nor is a repository of that name in the Hub's/,
+            /^ENOENT: .*; no repository of that name is in the Hub cache/,
           ),
         }),
       );

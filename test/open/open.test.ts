@@ -244,6 +244,9 @@ describe('options', () => {
     });
     const stopped = AbortSignal.abort(new Error('stop'));
     await expect(openPipeline(pipeline, { signal: stopped })).rejects.toThrow('stop');
+    // Its files have no hash in common.
+    const hashed = { expectedHash: '0'.repeat(64) } as object;
+    await expect(openPipeline(pipeline, hashed)).rejects.toThrow(/expectedHash/);
     await expect(openPipeline('hf://org/name', { remote: false })).rejects.toMatchObject({
       code: 'ERR_INVALID_URL_SCHEME',
     });

@@ -19,6 +19,7 @@ import {
 } from './command.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import {
+  ambiguityLines,
   type CastResult,
   castLines,
   castResult,
@@ -34,7 +35,6 @@ import {
   SELECTION,
   SHARD_SIZE,
   selecting,
-  severalTimesLines,
   shardSizeOf,
   unmatchedLines,
 } from './written.js';
@@ -103,7 +103,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
     ),
     ...leftOutLines(leftOut, dryRun),
-    ...severalTimesLines(result, style),
+    ...ambiguityLines(result, style),
     ...unmatchedLines(result.unmatched, style),
     ...castLines(result, style),
     ...replacedLines(replaced, deleted, dryRun),

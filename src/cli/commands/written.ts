@@ -206,21 +206,21 @@ export function leftOutLines(names: readonly string[], isDry: boolean): string[]
   return [`would leave out ${plural(names.length, 'tensor')}: ${someNames(names)}`];
 }
 
-/** What a source has several times. */
-interface SeveralTimes {
+/** Names of tensors and metadata keys of which the source has more than one. */
+interface Ambiguities {
   readonly duplicates?: readonly string[] | undefined;
   readonly conflicts?: readonly string[] | undefined;
 }
 
-/** Warns of tensors and metadata that the source has several times, of which one was taken. */
-export function severalTimesLines(
-  { duplicates = [], conflicts = [] }: SeveralTimes,
+/** Warns of tensors and metadata keys of which the source has more than one: at most one was written. */
+export function ambiguityLines(
+  { duplicates = [], conflicts = [] }: Ambiguities,
   style: Style,
 ): string[] {
   return [
     ...(duplicates.length === 0
       ? []
-      : [style.warning(`warning: in several files, taken from one: ${someNames(duplicates)}`)]),
+      : [style.warning(`warning: found in several files, written once: ${someNames(duplicates)}`)]),
     ...(conflicts.length === 0
       ? []
       : [style.warning(`warning: metadata with several values: ${someNames(conflicts)}`)]),
@@ -543,7 +543,7 @@ export function printWritten(
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
       ...leftOutLines(leftOut, dryRun),
-      ...severalTimesLines({ duplicates, conflicts }, style),
+      ...ambiguityLines({ duplicates, conflicts }, style),
       ...unmatchedLines(unmatched, style),
       ...castLines(written, style),
       ...replacedLines(replaced, deleted, dryRun),

@@ -116,7 +116,7 @@ function* failAtPath(named: NamedRevision, label: string): Work<void> {
   try {
     yield* statPath(label);
   } catch (error) {
-    const advice = `nor is a repository of that name in the Hub's cache ${hubCacheFolder()}; check the path`;
+    const advice = `no repository of that name is in the Hub cache ${hubCacheFolder()} either; check the path`;
     const more = isLikeHubId(label) ? `; if it is a repository, ${fetchAdvice(named)}` : '';
     throw withAdvice(error as NodeJS.ErrnoException, advice + more);
   }

@@ -201,7 +201,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Where bytes come from: `'memory'` for bytes; `'read'`, positioned reads into ordinary memory that is kept until
+   * Where bytes come from: `'memory'` for bytes; `'read'`, positioned reads into ordinary memory that is retained until
    * `close()`, if an open shard is read; otherwise `'mmap'`.
    */
   get storage(): StorageKind {
@@ -324,13 +324,13 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * A tensor, the same object on every call; for an alias the kept tensor. Opens only its shard, and reads nothing: its
-   * bytes are reached on first use, without a copy unless `storage` is `'read'`. It stays valid after `close()`, used or
-   * not, and holds its part of the file until it is collected.
+   * A tensor, the same object on every call; for an alias the tensor that it refers to. Opens only its shard, and reads
+   * nothing: its bytes are accessed on first use, without a copy unless `storage` is `'read'`. It stays valid after
+   * `close()`, used or not, and retains its part of the file until it is collected.
    *
    * Checks that the file's size and modification time are still the same; if only the time differs, that the header
    * is. A file overwritten in place throws here instead of giving wrong numbers, unless the new content has the same
-   * header. The system is asked at most once per millisecond.
+   * header. The check makes at most one system call per millisecond.
    *
    * @throws As `info`, and FileChangedError, FileClosedError
    *
@@ -343,7 +343,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * ```
    */
   getTensor(name: string): Tensor {
-    const own = this.#only && SafetensorsFile.findTensor(this.#only, name);
+    const own = this.#only?.findTensor(name);
     return own ?? this.#catalog.lookUp(name, (file, ownName) => file.getTensor(ownName));
   }
 
@@ -430,9 +430,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * All tensors shard by shard, or those named, one after the other, while the next ones are fetched without blocking
    * the event loop: to read a file that is not in memory as fast as the disk gives it.
    *
-   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `readTensors` instead, with
-   * memory of their own that the checkpoint does not keep. Leaving the loop ends the fetches under way. Without names a shard is opened when
-   * its turn comes.
+   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `readTensors` instead, in private
+   * memory that the checkpoint does not retain. Leaving the loop ends pending fetches. Without names, a shard is opened
+   * when the loop reaches it.
    *
    * @throws As `info`, and FileClosedError, at once; in the loop as `prefetch`
    *
@@ -488,9 +488,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * a few large reads at a time: for file systems on which mappings are slow (network, FUSE), or to
    * be independent of the file. In the order given; all of them as `offsetKeys` without an argument.
    *
-   * Every call reads again, into buffers that belong to the caller alone. `close()` does not affect
-   * them, not even while it reads; `close({ detach: true })` ends it before the next of several shards. After `parse` they
-   * are copies of the bytes.
+   * Every call reads again, into buffers that only the caller owns. `close()` does not affect them, not even during the
+   * read; `close({ detach: true })` ends the read before the next of several shards. After `parse` they are copies of
+   * the bytes.
    *
    * @throws As `info`, and FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
    *   read; `SAFETENSORS_OUT_OF_MEMORY`; FileChangedError also when size or modification time change
@@ -585,7 +585,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return await runAsync(this.#catalog.metadataOfFiles(), signal);
   }
 
-  /** Made when it is first needed: a file by itself may never need one. */
+  /** Created on first use: a single file may never need one. */
   get #catalog(): Catalog {
     this.#madeCatalog ??= new Catalog(this.#shards, this.#problems);
     return this.#madeCatalog;
@@ -625,9 +625,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Closes every shard; closing twice is harmless, the first call counts. Tensors that were handed out, used or not,
-   * their slices and views, and work under way stay valid until they are collected or done, and the mapping with
-   * them. With `detach` they end, and everything is freed now.
+   * Closes every shard; closing twice is harmless, the first call counts. Exposed tensors, their slices and views, and
+   * pending work stay valid until they are collected or done, and so does the mapping. With `detach` they end, and
+   * everything is freed now.
    *
    * Looks for changes of the files a last time; tensors of a mapped file notice only truncation after that. With
    * `storage: 'read'` the descriptor stays open until all tensors have their bytes or are collected. After `parse`

@@ -22,10 +22,13 @@ import { filesInFolder, findFolder, OPEN_OPTIONS, type OpenOptions, openFound } 
 import { modelsOf, namesIn } from './pipeline.js';
 
 /** Options of {@link openPipeline}. */
-export interface OpenPipelineOptions extends OpenOptions, PipelineOptions {}
+export interface OpenPipelineOptions extends Omit<OpenOptions, 'expectedHash'>, PipelineOptions {}
+
+// A pipeline has several files, each with its own hash.
+const { expectedHash: _expectedHash, ...OF_EVERY_FILE } = OPEN_OPTIONS;
 
 const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
-  ...OPEN_OPTIONS,
+  ...OF_EVERY_FILE,
   toVerify: true,
 };
 

@@ -72,25 +72,25 @@ export interface OpenAsyncOptions extends OpenOptions {
 const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, signal: true };
 
 /**
- * Opens a safetensors checkpoint on this machine: a file, a folder, an index, or a repository (`org/name`, `name`,
- * `org/name@revision`, `hf://org/name@revision/path`) that is in the Hub's cache. An existing path wins over a
- * repository of that name. Makes no request, and reads no other format. Close the handle, or declare it with `using`.
+ * Opens a local safetensors checkpoint: a file, a folder, an index, or a repository (`org/name`, `name`,
+ * `org/name@revision`, `hf://org/name@revision/path`) in the Hub cache. An existing path wins over a repository of that
+ * name. Makes no request, and reads no other format. Close the handle, or declare it with `using`.
  *
  * Reads and checks the whole header of a file, and maps the file; its data is read only for `checksums` and
  * `expectedHash`. Of a sharded checkpoint it reads and checks the index, and looks for the shards, but opens none:
- * headers are checked when a shard is first used, or all by `verify()`. Of shards without an index all headers are read.
+ * a shard's header is checked on first use, and every header by `verify()`. Without an index, it reads all headers.
  *
  * In a folder it takes the index if all its shards are there, else the single file `model.safetensors`, or those of a
- * diffusers model, `diffusion_pytorch_model.safetensors`, else the only index or safetensors file of another name.
+ * Diffusers model, `diffusion_pytorch_model.safetensors`, else the only index or safetensors file of another name.
  * Shards 1 to n of n without an index are one checkpoint, too; fewer of them are an error, and all are ignored next to
  * the single file that has their name without the numbers. Names match in any case and Unicode normalization.
  *
- * A descriptor or `FileHandle` stays the caller's, and is not moved; messages call it `descriptor 3`. A file that is
- * mapped does not need it any more when the call returns. One that is read (`storage: 'read'`, or no mapping) needs it
+ * A descriptor or `FileHandle` stays the caller's, and its position does not move; messages name it `descriptor 3`. A
+ * mapped file no longer needs it when the call returns. A file that is read (`storage: 'read'`, or no mapping) needs it
  * until its last tensor is read.
  *
- * @throws FormatError for a bad file or index; the message says what a file looks like; `SAFETENSORS_CHECKSUM_MISMATCH`
- *   when its bytes do not have the hashes that were asked for; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
+ * @throws FormatError for a bad file or index, with the format that was found; `SAFETENSORS_CHECKSUM_MISMATCH` for
+ *   bytes that do not match the requested hashes; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
  *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed);
  *   `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA` for files that are not a model
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing, `SAFETENSORS_CHECKPOINT_NOT_FOUND`,

@@ -29,8 +29,8 @@ export class CheckpointContents implements WrittenTensors {
   readonly #problems: ReadonlyMap<string, SafetensorsError>;
 
   /**
-   * `path` is that of the index or of the only file, for errors; `only` gives its contents, and may throw. `problems` are the
-   * errors of tensors that the index, or the file, has and that cannot be had.
+   * `path`, of the index or the only file, is for errors. `only` returns the contents of the only file, and may throw.
+   * `problems` are the errors of tensors that the index or the file lists and that are not available.
    */
   constructor(
     index: CheckpointIndex | null,

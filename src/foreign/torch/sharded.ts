@@ -99,8 +99,8 @@ function missingIn(
 }
 
 /**
- * The reasons why tensors cannot be read, one for each name, in the order of the shards: of the tensors that the index
- * names, and of those that a shard has beside them.
+ * The reasons why tensors cannot be read, one for each name, in the order of the shards: of tensors in the index, and
+ * of tensors in a shard that the index does not list.
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`
  */

@@ -6,7 +6,7 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
 
 /**
  * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
- * the checkpoint that `safeOpen` would open and the files beside it without weights (`config.json`, tokenizer,
+ * the checkpoint that `safeOpen` would open and the sibling files without weights (`config.json`, tokenizer,
  * README …), or the pipeline of diffusers that `openPipeline` would open, with its folders; for the URL or id of an
  * index the index and its shards; for any other URL or id one file. `source` is as for `open`.
  *

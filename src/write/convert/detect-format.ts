@@ -26,7 +26,7 @@ export interface DetectedFormat {
   readonly path: string;
   /**
    * The function that opens it: `safeOpen`, `open`. `safetensors` also for a file
-   * without the mark of any format; the error of `safeOpen` then says why. Null for other formats.
+   * without the signature of any format, for which `safeOpen` throws the reason. Null for other formats.
    */
   readonly format: 'safetensors' | 'torch' | 'numpy' | null;
   /**
@@ -74,7 +74,7 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
     : formatOfFile(other);
 }
 
-/** Whether `safeOpen` finds something to open, valid or not. Looks at names alone: it reads the index itself. */
+/** Whether `safeOpen` finds something to open, valid or not. Compares only names: `safeOpen` reads the index. */
 function isSafetensors(folder: string, names: readonly string[]): boolean {
   return hasModel(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0);
 }

@@ -121,7 +121,7 @@ describe('a repository in the cache', () => {
       'a repository that has no hf:// id',
       'gpt2',
       {},
-      /^ENOENT: .*; nor is a repository of that name in the Hub's cache .*; check the path$/,
+      /^ENOENT: .*; no repository of that name is in the Hub cache .* either; check the path$/,
     ],
     [
       'a cut commit',
@@ -172,8 +172,10 @@ describe('a repository in the cache', () => {
     ['name@main', false],
   ])('of a mistyped path advises to check it first: %s', async (path, isLikeHubId) => {
     const { message } = await openBoth(path).catch((error) => error);
-    const start =
-      /^ENOENT: no such file or directory, stat '[^ ]+'; nor is a repository of that name in the Hub's cache [^\s;]+; check the path/;
+    const { source: cached } = /no repository of that name is in the Hub cache [^\s;]+ either/;
+    const start = RegExp(
+      `^ENOENT: no such file or directory, stat '[^ ]+'; ${cached}; check the path`,
+    );
     expect(message).toMatch(start);
     const advice = message.replace(start, '');
     if (isLikeHubId)

@@ -1,4 +1,4 @@
-/** A pipeline of diffusers, given to `safeOpen`: its error lists calls that work. */
+/** `safeOpen` of a Diffusers pipeline: its error lists calls that work. */
 import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';

@@ -36,6 +36,22 @@ const hub = useHub({
       'config.json': '{}',
     },
   },
+  'org/disagreeing': {
+    files: {
+      'model-00001-of-00002.safetensors': fileBytes([{ name: 'a', dtype: 'F32', shape: [2] }], {
+        metadata: { format: 'pt', step: '1' },
+      }),
+      'model-00002-of-00002.safetensors': fileBytes([{ name: 'b', dtype: 'F32', shape: [2] }], {
+        metadata: { format: 'pt', step: '2' },
+      }),
+      'model.safetensors.index.json': JSON.stringify({
+        weight_map: {
+          a: 'model-00001-of-00002.safetensors',
+          b: 'model-00002-of-00002.safetensors',
+        },
+      }),
+    },
+  },
   'org/empty': { files: { 'model.safetensors': fileBytes([]) } },
 });
 
@@ -44,6 +60,16 @@ const file = `${source}/model-00001-of-00002.safetensors`;
 let folder = '';
 beforeEach(() => {
   folder = emptyFolder('target');
+});
+
+it('lists metadata keys on which the shards disagree, also in a dry run', async () => {
+  const disagreeing = 'hf://org/disagreeing';
+  const conflictsOf = async (options: object): Promise<readonly string[]> =>
+    (await downloadFrom(hub(), disagreeing, folder, options)).conflicts;
+  expect(await conflictsOf({ dtype: 'F16', dryRun: true })).toEqual(['step']);
+  expect(await conflictsOf({ dtype: 'F16' })).toEqual(['step']);
+  expect(safeOpen(folder).metadata?.has('step')).toBe(false);
+  expect(await conflictsOf({ names: ['a'] })).toEqual([]);
 });
 
 it('fetches the named tensors only, as one checkpoint', async () => {

@@ -83,7 +83,7 @@ describe('a local path', () => {
     });
   });
 
-  it('that is missing, or no model, is refused as safeOpen refuses it', async () => {
+  it('that is missing, or no model, is rejected as by safeOpen', async () => {
     const folder = temporaryPath('empty');
     await expect(parseSafetensorsMetadata({ source: folder })).rejects.toThrow(/ENOENT/);
     writeBelow(folder, 'config.json', CONFIG);

@@ -125,7 +125,7 @@ async function writeSource(random: Random, checksums: boolean): Promise<string> 
 /** Changes a bit of one tensor, whose name it returns. */
 function damage(path: string, random: Random): string {
   const file = openFile(path, { storage: 'read' });
-  const name = random.pick(file.keys());
+  const name = random.pick(file.offsetKeys());
   const { dataOffsets } = file.info(name);
   const bytes = readFileSync(path);
   const [begin, end] = dataOffsets;

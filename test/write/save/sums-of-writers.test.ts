@@ -1,4 +1,4 @@
-/** `checksums` of every way to write: each writes what hashes of the bytes say, and `verify` agrees. */
+/** `checksums` of every way to write: each writes the hashes of the bytes, and `verify` agrees. */
 import { createHash } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -89,7 +89,7 @@ describe('saveFile with checksums', () => {
   });
 });
 
-describe('verify of a file with sums', () => {
+describe('verify of a file with digests', () => {
   it('names file and tensor of other bytes, and only those', async () => {
     const path = await saved();
     damage(path);

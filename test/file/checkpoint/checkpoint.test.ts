@@ -127,6 +127,19 @@ describe('a checkpoint', () => {
     expect(loaded.get('lm_head.weight')?.data).toEqual(checkpoint.getTensor('embed').data);
   });
 
+  it('of one file is closed at once, also while an alias is read', async () => {
+    const path = writeTemporary([{ name: 'a', dtype: 'U8', shape: [3] }], {
+      metadata: { tied: 'a' },
+    });
+    const checkpoint = safeOpen(path);
+    const reading = checkpoint.readTensors(['tied']);
+    checkpoint.close();
+    for (const use of [() => checkpoint.getTensor('a'), () => checkpoint.info('a')]) {
+      expect(use).toThrow(expect.objectContaining({ code: 'SAFETENSORS_FILE_CLOSED' }));
+    }
+    expect((await reading).get('tied')?.bytes).toEqual(Uint8Array.of(1, 2, 3));
+  });
+
   it('names near names, and the index', () => {
     const checkpoint = twoShards();
     expect(() => checkpoint.getTensor('b.weigth')).toThrow(/index\.json: .*"b\.weight"/);

@@ -253,8 +253,8 @@ function write(model, prompt, { count, temperature }) {
 /** Compares with logits of transformers for the same tokens. */
 function compare(model, path) {
   const file = safeOpen(path);
-  const tokens = Array.from(file.getTensor('tokens').as('I64').data, Number);
-  const expected = file.getTensor('logits').as('F32').data;
+  const tokens = Array.from(file.getTensor('tokens').expectDtype('I64').data, Number);
+  const expected = file.getTensor('logits').expectDtype('F32').data;
   file.close();
   const cache = model.newCache();
   const found = tokens.flatMap((token) => Array.from(model.next(token, cache)));

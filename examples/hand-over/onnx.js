@@ -6,7 +6,7 @@ import { withMemory } from './memory.js';
 import { matMulModel, matMulOfInputs } from './onnx-model.js';
 
 const file = safeOpen('model.safetensors');
-const weight = file.getTensor('weight').as('F32');
+const weight = file.getTensor('weight').expectDtype('F32');
 const { byteLength, shape } = weight;
 const [depth, width] = shape;
 

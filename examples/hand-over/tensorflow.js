@@ -6,7 +6,7 @@ import { withMemory } from './memory.js';
 
 const file = safeOpen('model.safetensors');
 try {
-  const stored = file.getTensor('weight').as('F32');
+  const stored = file.getTensor('weight').expectDtype('F32');
   tf.enableProdMode(); // no advice on the console
   await tf.setBackend('cpu');
   const [, width] = stored.shape;

@@ -23,7 +23,7 @@ export interface StreamOptions {
    * Most bytes fetched, or being fetched, beyond the last tensor handed out; the next tensor is always fetched,
    * however long. 128 MiB by default, 64 MiB with `reuse`.
    */
-  readonly aheadByteLength?: number | undefined;
+  readonly prefetchByteLength?: number | undefined;
   /**
    * Fetches what is not in memory past the page cache, on Linux, into memory that is used again: the fastest way to
    * see every byte of a cold checkpoint once. A tensor is valid until the loop's next step; copy what you keep, and
@@ -38,12 +38,12 @@ export interface StreamOptions {
 /** Names of the options. */
 const STREAM_OPTIONS: OptionNames<StreamOptions> = {
   names: true,
-  aheadByteLength: true,
+  prefetchByteLength: true,
   reuse: true,
   signal: true,
 };
 
-const DEFAULT_AHEAD_BYTE_LENGTH = 128 * 2 ** 20;
+const DEFAULT_PREFETCH_BYTE_LENGTH = 128 * 2 ** 20;
 const DEFAULT_REUSED_BYTE_LENGTH = 64 * 2 ** 20;
 
 /** Tensors up to this length together are fetched together: each fetch costs some 50 µs. */
@@ -78,10 +78,10 @@ interface FetchedGroup extends Group {
 /** Throws a TypeError for unusable options. */
 export function requireStreamOptions(options: StreamOptions): void {
   requireOptions(options, STREAM_OPTIONS);
-  const { names, aheadByteLength, reuse = false, signal } = options;
+  const { names, prefetchByteLength, reuse = false, signal } = options;
   if (names !== undefined) requireNames(names);
-  if (aheadByteLength !== undefined) {
-    requireInteger('aheadByteLength', aheadByteLength, 0, Number.MAX_SAFE_INTEGER);
+  if (prefetchByteLength !== undefined) {
+    requireInteger('prefetchByteLength', prefetchByteLength, 0, Number.MAX_SAFE_INTEGER);
   }
   requireBoolean('reuse', reuse);
   requireSignal(signal);
@@ -94,10 +94,11 @@ export function requireStreamOptions(options: StreamOptions): void {
 export async function* streamTensors(
   source: StreamSource,
   names: Iterable<string>,
-  { reuse, aheadByteLength, signal }: StreamOptions,
+  { reuse, prefetchByteLength, signal }: StreamOptions,
 ): AsyncGenerator<[string, Tensor], void, void> {
   const memory = reuse ? new ReusedMemory() : undefined;
-  const limit = aheadByteLength ?? (reuse ? DEFAULT_REUSED_BYTE_LENGTH : DEFAULT_AHEAD_BYTE_LENGTH);
+  const limit =
+    prefetchByteLength ?? (reuse ? DEFAULT_REUSED_BYTE_LENGTH : DEFAULT_PREFETCH_BYTE_LENGTH);
   const end = new AbortController();
   const fetched: FetchedGroup[] = [];
   let ahead = 0;

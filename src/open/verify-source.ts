@@ -83,7 +83,7 @@ async function placeOf(
     requireUsed(choice, 'safetensors');
     const { openDduf } = await import('../foreign/dduf/open.js');
     const named = revision === undefined ? { variant } : { variant, revision };
-    const opening: OpenDdufOptions = { storage: 'read', toVerify: true, ...named };
+    const opening: OpenDdufOptions = { storage: 'read', skipFailed: true, ...named };
     return () => openDduf(source, opening);
   }
   const { format, path, foundFormat } = await formatAt(source, choice);
@@ -94,7 +94,7 @@ async function placeOf(
   requireUsed(choice, format ?? 'safetensors');
   if (format === 'torch') {
     const { openTorchCheckpoint } = await import('../foreign/torch/open.js');
-    return () => openTorchCheckpoint(path, { ...ofTorch, toVerify: true });
+    return () => openTorchCheckpoint(path, { ...ofTorch, skipFailed: true });
   }
   if (format === 'numpy') {
     const { openNumpy } = await import('../foreign/numpy/open-numpy.js');

@@ -18,7 +18,7 @@ import type { VerifyOptions } from './sources/verify-handle.js';
  *
  * For a handle, such as a `RemoteCheckpoint`, makes the checks of its method `verify()`, which throws a
  * `VerificationError` where this function returns the report. The handle stays open. Tensors of remote sources are not
- * read. `openPipeline` throws at the first model that cannot be opened: pass `toVerify: true` to report all of them.
+ * read. `openPipeline` throws at the first model that cannot be opened: pass `skipFailed: true` to report all of them.
  *
  * A file without digests and checksums can be verified only in part: `checks` of the report then lists neither
  * `hashes` nor `checksums`, and `files` has the reason.

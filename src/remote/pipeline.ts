@@ -45,7 +45,7 @@ export interface RemotePipelineOptions extends RemoteOptions, PipelineOptions {}
 
 const REMOTE_PIPELINE_OPTIONS: OptionNames<RemotePipelineOptions> = {
   ...REMOTE_OPTIONS,
-  toVerify: true,
+  skipFailed: true,
 };
 
 /** Opens the models of a pipeline: one list of files, its `model_index.json`, and the start of each model. */
@@ -55,8 +55,8 @@ export async function openRemotePipelineIn(
   given: RemotePipelineOptions,
 ): Promise<RemotePipeline> {
   requireOptions(given, REMOTE_PIPELINE_OPTIONS);
-  const { toVerify = false, ...options } = given;
-  requireBoolean('toVerify', toVerify);
+  const { skipFailed = false, ...options } = given;
+  requireBoolean('skipFailed', skipFailed);
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   const { address, session } = sourceSession(source, options, runtime.hubSettings);
@@ -79,7 +79,7 @@ export async function openRemotePipelineIn(
           const shards = await RemoteShards.open(model, { maxHeaderByteLength }, ends);
           models.set(name, RemoteCheckpoint.of(shards, limits));
         } catch (error) {
-          if (!toVerify || !isOfFile(error)) throw error;
+          if (!skipFailed || !isOfFile(error)) throw error;
           failed.set(name, session.withoutSecrets(error) as Error);
         }
       };

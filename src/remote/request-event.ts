@@ -19,7 +19,7 @@ export interface RequestEvent {
   /** Status of the answer; null without one. */
   readonly status: number | null;
   /** Arrived bytes of the body. */
-  readonly receivedByteLength: number;
+  readonly downloadedBytes: number;
   /** Start of the try, on the clock of `performance.now()`. */
   readonly startTime: number;
   /** From the start to the headers of the answer; null without one. */
@@ -40,7 +40,7 @@ export class WatchedTry {
   #url: URL | undefined;
   #range: string | null = null;
   #answer: { readonly url: URL; readonly status: number; readonly at: number } | undefined;
-  #receivedByteLength = 0;
+  #downloadedBytes = 0;
 
   /** Starts the clock. */
   constructor(channel: RequestChannel, number: number) {
@@ -62,7 +62,7 @@ export class WatchedTry {
 
   /** Counts bytes of the body. */
   received(byteLength: number): void {
-    this.#receivedByteLength += byteLength;
+    this.#downloadedBytes += byteLength;
   }
 
   /**
@@ -79,7 +79,7 @@ export class WatchedTry {
       answeredBy: answer === undefined ? null : shownUrl(answer.url),
       range: this.#range,
       status: answer?.status ?? null,
-      receivedByteLength: this.#receivedByteLength,
+      downloadedBytes: this.#downloadedBytes,
       startTime: this.#startTime,
       headersDuration: answer === undefined ? null : answer.at - this.#startTime,
       duration: now - this.#startTime,

@@ -241,11 +241,11 @@ export class TensorOf<D extends Dtype> {
    *
    * @example
    * ```ts
-   * const norm = safeOpen('model.safetensors').getTensor('norm.weight').as('F32');
+   * const norm = safeOpen('model.safetensors').getTensor('norm.weight').expectDtype('F32');
    * console.log(norm.data.reduce((sum, value) => sum + value, 0)); // → 0
    * ```
    */
-  as<Expected extends Dtype>(dtype: Expected): Tensor<Expected> {
+  expectDtype<Expected extends Dtype>(dtype: Expected): Tensor<Expected> {
     requireString('dtype', dtype);
     if (!Object.hasOwn(DTYPES, dtype)) {
       const meant = dtypeOfOtherName(dtype);

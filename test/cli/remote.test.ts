@@ -86,7 +86,7 @@ describe('of a server', () => {
     );
     expect(JSON.parse(await download('b.safetensors', '--json'))).toMatchObject({
       castCount: 1,
-      uncast: [],
+      notCast: [],
       overflowed: { a: 2 },
     });
   });
@@ -124,7 +124,7 @@ describe('of a server', () => {
     expect(plan).toMatchObject({ dryRun: true, path: target, byteLength: bytes.length });
     const done = JSON.parse(await printed(['download', url, target, '--json']));
     expect(done).toMatchObject({
-      ...{ dryRun: false, path: target, receivedByteLength: bytes.length, presentByteLength: 0 },
+      ...{ dryRun: false, path: target, downloadedBytes: bytes.length, reusedBytes: 0 },
     });
     expect(readFileSync(target)).toEqual(Buffer.from(bytes));
     const chosen = temporaryPath('chosen.safetensors');
@@ -142,8 +142,8 @@ describe('of a server', () => {
     expect(existsSync(chosen)).toBe(false);
     expect(chosenPlan).toMatchObject({ dryRun: true, files: [{ name: 'chosen.safetensors' }] });
     const written = JSON.parse(await printed(choice));
-    const { receivedByteLength, overflowed } = written;
-    expect(written).toEqual({ ...chosenPlan, dryRun: false, receivedByteLength, overflowed });
+    const { downloadedBytes, overflowed } = written;
+    expect(written).toEqual({ ...chosenPlan, dryRun: false, downloadedBytes, overflowed });
     // 64 + 128 + 8 elements of two bytes, behind a header.
     expect(statSync(chosen).size).toBe(written.byteLength);
     expect(written.byteLength).toBeGreaterThan(400);
@@ -154,7 +154,7 @@ describe('of a server', () => {
     const planned = JSON.parse(await printed([...parted, '--dry-run', '--json']));
     const { byteLength, path } = JSON.parse(await printed([...parted, '--json']));
     expect(planned.byteLength).toBeGreaterThan(0);
-    expect(planned.leftOut).toHaveLength(3);
+    expect(planned.excluded).toHaveLength(3);
     expect(await printed([...parted, '--dry-run'])).toMatch(
       /^would leave out 3 tensors: model\.layers\.0\..*, /m,
     );

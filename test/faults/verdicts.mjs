@@ -82,10 +82,11 @@ export function objections(end) {
   const { error, value, hit } = outcome;
   const found = [];
   if (error === undefined) {
-    if (value !== whole.value && !isUndeleted(value, hit)) found.push('the result is another one');
+    if (value !== whole.value && !isFailedDeletion(value, hit))
+      found.push('the result is another one');
     const ignored = operation.group === 'download' ? [INTERIM, KEPT] : [INTERIM];
     // The next save deletes the file.
-    if (isUndeleted(value, hit) || RECORD.test(hit)) ignored.push(RECORD);
+    if (isFailedDeletion(value, hit) || RECORD.test(hit)) ignored.push(RECORD);
     // Without its record, a folder needs `overwrite` for the next version.
     if (operation.group === 'download' && RECORDING.test(hit)) ignored.push(REPOSITORY);
     const isLeft = (path) => hit === join(root, path);
@@ -125,9 +126,9 @@ export function objectionsAfter({ operation, fault, outcome, after, root }, agai
 }
 
 /** Whether a result says that a file of the old checkpoint could not be deleted, and which. */
-function isUndeleted(value, hit) {
-  const { undeleted = [] } = value?.startsWith('{') ? JSON.parse(value) : {};
-  return undeleted.some((name) => hit.endsWith(`/${name}`));
+function isFailedDeletion(value, hit) {
+  const { failedDeletions = [] } = value?.startsWith('{') ? JSON.parse(value) : {};
+  return failedDeletions.some((name) => hit.endsWith(`/${name}`));
 }
 
 /** Names of files that a killed process may leave. */

@@ -63,7 +63,7 @@ describe('the tensors', () => {
       },
     });
     using checkpoint = safeOpen(folder);
-    const streamed = await collect(checkpoint.stream({ aheadByteLength: 0 }));
+    const streamed = await collect(checkpoint.stream({ prefetchByteLength: 0 }));
     expect(namesOf(streamed)).toEqual(checkpoint.offsetKeys());
     for (const [name, tensor] of streamed) expect(tensor).toBe(checkpoint.getTensor(name));
     expect(namesOf(await collect(checkpoint.stream({ names: ['d', 'b'] })))).toEqual(['d', 'b']);
@@ -119,7 +119,7 @@ describe('fetching ahead', () => {
   test('keeps to the limit, but always fetches the next tensor', async () => {
     const lengths = { a: 8 * MIB, b: 4 * MIB, c: 4 * MIB, d: 20 * MIB, e: 1 * MIB };
     const { source, begun, running, names } = manualSource(lengths);
-    const stream = streamTensors(source, names, { aheadByteLength: 12 * MIB });
+    const stream = streamTensors(source, names, { prefetchByteLength: 12 * MIB });
     const first = stream.next();
     expect(begun).toEqual([['a'], ['b']]);
     for (const fetch of running) fetch.resolve();
@@ -194,7 +194,7 @@ describe('fetching ahead', () => {
 });
 
 describe('with reuse', () => {
-  const aheadByteLength = 16 * MIB;
+  const prefetchByteLength = 16 * MIB;
   const large: readonly Entry[] = [
     { name: 'odd', dtype: 'U8', shape: [3] },
     { name: 'first', dtype: 'F32', shape: [3 * MIB] },
@@ -212,7 +212,7 @@ describe('with reuse', () => {
     dropFromPageCache(path);
     const names: string[] = [];
     const buffers = new Set<ArrayBufferLike>();
-    for await (const [name, tensor] of file.stream({ reuse: true, aheadByteLength })) {
+    for await (const [name, tensor] of file.stream({ reuse: true, prefetchByteLength })) {
       names.push(name);
       const { bytes, dtype, shape } = other.getTensor(name);
       expect(tensor).toMatchObject({ name, dtype, shape });
@@ -228,7 +228,7 @@ describe('with reuse', () => {
     using file = safeOpen(path);
     skip(!dropFromPageCache(path) || file.residency() !== 0, 'it cannot be dropped');
     const buffers = new Set<ArrayBufferLike>();
-    for await (const [, tensor] of file.stream({ reuse: true, aheadByteLength }))
+    for await (const [, tensor] of file.stream({ reuse: true, prefetchByteLength }))
       buffers.add(tensor.bytes.buffer);
     expect(file.residency()).toBeLessThan(MIB);
     expect(buffers.size).toBeLessThan(8);
@@ -240,12 +240,12 @@ describe('with reuse', () => {
     dropFromPageCache(path);
     const used = file.getTensor('4');
     used.view(Int16Array)[0] = 7;
-    for await (const [name, tensor] of file.stream({ reuse: true, aheadByteLength })) {
+    for await (const [name, tensor] of file.stream({ reuse: true, prefetchByteLength })) {
       if (name === '4') expect(tensor).toBe(used);
     }
     file.getTensor('first').bytes.slice();
     await file.prefetch();
-    for await (const [name, tensor] of file.stream({ reuse: true, aheadByteLength })) {
+    for await (const [name, tensor] of file.stream({ reuse: true, prefetchByteLength })) {
       expect(tensor).toBe(file.getTensor(name));
     }
   });
@@ -286,10 +286,10 @@ describe('what is wrong', () => {
     const missing = expect.objectContaining({ code: 'SAFETENSORS_TENSOR_NOT_FOUND' });
     expect(() => file.stream({ names: ['a', 'x'] })).toThrow(missing);
     expect(() => file.stream({ names: 'a' })).toThrow(TypeError);
-    expect(() => file.stream({ aheadByteLength: -1 })).toThrow(RangeError);
+    expect(() => file.stream({ prefetchByteLength: -1 })).toThrow(RangeError);
     expect(() => file.stream({ reuse: 1 as unknown as boolean })).toThrow(TypeError);
     expect(() => file.stream({ signal: {} as AbortSignal })).toThrow(TypeError);
-    expect(() => file.stream({ ahead: 1 } as object)).toThrow(/aheadByteLength/);
+    expect(() => file.stream({ ahead: 1 } as object)).toThrow(/prefetchByteLength/);
     using checkpoint = safeOpen(writeTemporary(entries));
     expect(() => checkpoint.stream({ names: ['x'] })).toThrow(missing);
     file.close();
@@ -308,7 +308,7 @@ describe('what is wrong', () => {
     const path = writeTemporary(entries);
     using file = safeOpen(path);
     if (reuse) dropFromPageCache(path);
-    const stream = file.stream({ aheadByteLength: 0, reuse });
+    const stream = file.stream({ prefetchByteLength: 0, reuse });
     await stream.next();
     if (what === 'closed') file.close();
     else truncateSync(path, 4096);

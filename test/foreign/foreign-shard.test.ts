@@ -76,7 +76,7 @@ function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; f
   return { path, file };
 }
 
-const values = (tensor: Tensor): number[] => [...tensor.as('F32').data];
+const values = (tensor: Tensor): number[] => [...tensor.expectDtype('F32').data];
 
 describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
   test('tensors have their values, and slices and chunks theirs', () => {
@@ -98,10 +98,10 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
 
   test('a tensor is the same object and the same memory on every call', () => {
     const { file } = openRaw({ storage });
-    const tensor = file.getTensor('transposed').as('F32');
+    const tensor = file.getTensor('transposed').expectDtype('F32');
     tensor.data[0] = -1;
     expect(file.getTensor('transposed')).toBe(tensor);
-    expect(file.getSlice('transposed', 0).as('F32').data[0]).toBe(-1);
+    expect(file.getSlice('transposed', 0).expectDtype('F32').data[0]).toBe(-1);
     file.close();
   });
 

@@ -272,8 +272,8 @@ const CASES = [
       await library.saveCheckpoint(folder, new Map(named), { maxShardSize: '300KB' });
       assert.equal(readdirSync(folder).length, 4);
       for (const maxShardSize of ['1MB', '1MB', '300KB', '300KB']) {
-        const { undeleted } = await library.reshard(folder, folder, { maxShardSize });
-        assert.deepEqual(undeleted, []);
+        const { failedDeletions } = await library.reshard(folder, folder, { maxShardSize });
+        assert.deepEqual(failedDeletions, []);
       }
       assert.equal(readdirSync(folder).length, 4);
       const checkpoint = library.safeOpen(folder, { storage: 'read' });

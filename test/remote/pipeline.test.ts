@@ -161,9 +161,9 @@ describe('a model that cannot be opened', () => {
       'on the Hub',
       async (options = {}) => await openRemotePipeline('hf://org/one-broken', options),
     ],
-  ])('is an error %s, and with toVerify a problem of one folder', async (_, open) => {
+  ])('is an error %s, and with skipFailed a problem of one folder', async (_, open) => {
     await expect(open()).rejects.toMatchObject({ code: 'SAFETENSORS_HEADER_TOO_SMALL' });
-    using pipeline = await open({ toVerify: true });
+    using pipeline = await open({ skipFailed: true });
     expect(namesIn(pipeline)).toEqual({ text_encoder: ['encoder'] });
     expect([...pipeline.failed.keys()]).toEqual(['unet']);
     const error = await pipeline.verify().catch((thrown: unknown) => thrown);
@@ -174,11 +174,11 @@ describe('a model that cannot be opened', () => {
 
   it('is never left out for other reasons, such as an abort', async () => {
     const reason = new Error('enough');
-    const options = { toVerify: true, signal: AbortSignal.abort(reason) };
+    const options = { skipFailed: true, signal: AbortSignal.abort(reason) };
     await expect(openRemotePipeline('hf://org/pipe', options)).rejects.toBe(reason);
     const code = 'ERR_INVALID_ARG_TYPE';
     for (const open of [openPipeline, openRemotePipeline]) {
-      const opened = async () => await open('hf://org/pipe', { toVerify: 1 as never });
+      const opened = async () => await open('hf://org/pipe', { skipFailed: 1 as never });
       await expect(opened()).rejects.toMatchObject({ code });
     }
   });

@@ -51,7 +51,7 @@ it('a request is told with URL, range, status, bytes and times', async () => {
       answeredBy: shown,
       range: 'bytes=0-99999',
       status: 206,
-      receivedByteLength: 100_000,
+      downloadedBytes: 100_000,
       startTime: expect.any(Number),
       headersDuration: expect.any(Number),
       duration: expect.any(Number),
@@ -111,7 +111,7 @@ it('so is an abort', async () => {
 
 it('a download has the bytes of its file', async () => {
   await download(url(), temporaryPath('downloaded.safetensors'), { durable: false });
-  const received = events.reduce((sum, event) => sum + event.receivedByteLength, 0);
+  const received = events.reduce((sum, event) => sum + event.downloadedBytes, 0);
   expect(events.length).toBeGreaterThan(2);
   expect(received).toBeGreaterThanOrEqual(file.length);
   expect(received).toBeLessThan(file.length + 100_000);

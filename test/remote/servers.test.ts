@@ -225,8 +225,8 @@ describe.skipIf(!isInstalled(PYTHON, '--version'))(
     it('sends files of any length to download, and no range of a long one to openRemote', async () => {
       const url = `http://127.0.0.1:${port}/large.safetensors`;
       const target = join(folder, 'large-copy.safetensors');
-      const { receivedByteLength, files } = await download(url, target, { durable: false });
-      expect([receivedByteLength, files[0]?.byteLength]).toEqual([LARGE.length, LARGE.length]);
+      const { downloadedBytes, files } = await download(url, target, { durable: false });
+      expect([downloadedBytes, files[0]?.byteLength]).toEqual([LARGE.length, LARGE.length]);
       expect(readFileSync(target).equals(LARGE)).toBe(true);
       const [planned] = (await download(url, target, { dryRun: true })).files;
       expect(planned?.byteLength).toBe(LARGE.length);

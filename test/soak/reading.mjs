@@ -136,12 +136,12 @@ async function overwritten(lane) {
 async function stream(lane) {
   const file = await openAnyhow(lane, lane.sharedModel());
   const { version } = identityOf(file);
-  const aheadByteLength = lane.random.from(1, 65_536, 2 ** 26);
+  const prefetchByteLength = lane.random.from(1, 65_536, 2 ** 26);
   const leaveAfter = lane.random.below(NAMES.length + 2);
   let count = 0;
   const isAborted = lane.random.chance(0.4);
   await aborted(isAborted ? lane.random.below(4) : 60_000, async (signal) => {
-    for await (const [name, tensor] of file.stream({ aheadByteLength, signal })) {
+    for await (const [name, tensor] of file.stream({ prefetchByteLength, signal })) {
       await checkTensor(tensor, name, version);
       if (++count === leaveAfter) break;
     }

@@ -48,7 +48,7 @@ export function openBoth(path: PathOrDescriptor, options?: OpenOptions): Promise
     () => safeOpenAsync(path, options),
     (file) => [
       file.toJSON(),
-      file.passedOver,
+      file.ignoredFiles,
       file.keys(),
       file.offsetKeys().map((name) => ({ name, ...file.info(name) })),
     ],

@@ -27,18 +27,18 @@ export function tensorFiles({ files }: Plan): string[] {
 }
 
 /** Keys of results that a dry run cannot know. */
-const FOUND_OUT = ['undeleted', 'overflowed', 'receivedByteLength', 'presentByteLength'];
+const FOUND_OUT = ['failedDeletions', 'overflowed', 'downloadedBytes', 'reusedBytes'];
 
 /**
  * Makes a plan, which must leave `target` as it was, then does the work. Expects that both fail in one way, or that
- * every fact of the plan is one of the result, and every planned file is there as it was planned. With `leftOut`
+ * every fact of the plan is one of the result, and every planned file is there as it was planned. With `excluded`
  * these are the names that a selection leaves out.
  */
 export async function expectSameAsPlanned(
   target: string,
   plan: () => Promise<object>,
   work: () => Promise<{ readonly path: string; readonly files: readonly unknown[] }>,
-  leftOut?: readonly string[],
+  excluded?: readonly string[],
 ): Promise<void> {
   const before = stateOf(target);
   const planned = await plan().catch((error: unknown) => error);
@@ -53,8 +53,8 @@ export async function expectSameAsPlanned(
   }
   const { files, index, ...rest } = planned as Plan & { readonly index: string | null };
   const { files: written, ...result } = done as { readonly files: readonly unknown[] };
-  if (leftOut !== undefined) {
-    expect(Object(planned).leftOut.toSorted()).toEqual(leftOut.toSorted());
+  if (excluded !== undefined) {
+    expect(Object(planned).excluded.toSorted()).toEqual(excluded.toSorted());
   }
   for (const key of FOUND_OUT) delete (result as Record<string, unknown>)[key];
   // `download` has it among its files.
@@ -107,7 +107,7 @@ export const selections = fc.record({
 } as const);
 
 /** Names of a model that a selection leaves out. */
-export function leftOutOf(
+export function excludedOf(
   model: ReadonlyMap<string, unknown>,
   { names }: { readonly names?: ((name: string) => boolean) | undefined },
 ): string[] {

@@ -50,7 +50,7 @@ print(json.dumps(answers))
       const data = Uint32Array.from({ length: count }, (_, i) => i);
       const file = parse(serialize({ t: { dtype: 'U32', shape, data } }));
       try {
-        const rows = file.getTensor('t').take(indices).as('U32');
+        const rows = file.getTensor('t').take(indices).expectDtype('U32');
         return { shape: rows.shape, values: [...rows.data] };
       } catch (error) {
         return { error: error instanceof SafetensorsError };

@@ -266,7 +266,7 @@ describe.each(openers)('%s', (kind, open) => {
       expect(() => part.take([1, 0], { into: own })).toThrow(expect.objectContaining(within));
       expect(Buffer.compare(tensor.bytes, before)).toBe(0);
     }
-    const tensor = openTable(open, 'F32', [4, 2]).as('F32');
+    const tensor = openTable(open, 'F32', [4, 2]).expectDtype('F32');
     const into = tensor.view(Float32Array);
     // Where the bytes are not aligned it is a copy.
     if (into.buffer !== tensor.buffer) return;

@@ -139,9 +139,9 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
   test('as gives the tensor itself, or throws what it is', () => {
     const file = open([{ name: 't', dtype: 'BF16', shape: [4] }]);
     const tensor = file.getTensor('t');
-    expect(tensor.as('BF16')).toBe(tensor);
+    expect(tensor.expectDtype('BF16')).toBe(tensor);
     const path = kind === 'memory' ? undefined : file.path;
-    expect(() => tensor.as('F32')).toThrow(
+    expect(() => tensor.expectDtype('F32')).toThrow(
       expect.objectContaining({
         name: 'SafetensorsError',
         code: 'SAFETENSORS_DTYPE_MISMATCH',
@@ -150,13 +150,15 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
         ...(path !== undefined && { path }),
       }),
     );
-    expect(() => tensor.as('F32')).toThrow(SafetensorsError);
-    expect(() => tensor.as('float32' as never)).toThrow('dtype must be \'F32\', but is "float32"');
+    expect(() => tensor.expectDtype('F32')).toThrow(SafetensorsError);
+    expect(() => tensor.expectDtype('float32' as never)).toThrow(
+      'dtype must be \'F32\', but is "float32"',
+    );
     for (const wrong of [undefined, 32]) {
-      expect(() => tensor.as(wrong as never)).toThrow('dtype must be a string');
+      expect(() => tensor.expectDtype(wrong as never)).toThrow('dtype must be a string');
     }
     for (const wrong of ['float32', 'bf16', 'toString', 'x']) {
-      expect(() => tensor.as(wrong as never)).toThrow(
+      expect(() => tensor.expectDtype(wrong as never)).toThrow(
         expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' }),
       );
     }

@@ -25,10 +25,10 @@ import {
   castResult,
   DRY_RUN,
   deletedLines,
+  excludedLines,
   FORCE,
   isDryRun,
   isForced,
-  leftOutLines,
   replacedLines,
   requireCast,
   requirePath,
@@ -48,8 +48,8 @@ interface DownloadCommandResult extends CastResult {
   readonly commit: string | null;
   readonly files: readonly { readonly name: string; readonly byteLength: number }[];
   readonly byteLength: number;
-  readonly receivedByteLength: number;
-  readonly presentByteLength: number;
+  readonly downloadedBytes: number;
+  readonly reusedBytes: number;
   /** Names of an earlier checkpoint's files to delete, or deleted. */
   readonly deleted: readonly string[];
   /** Existing files that were replaced or deleted, or would be. */
@@ -57,7 +57,7 @@ interface DownloadCommandResult extends CastResult {
   /** Options with patterns that no tensor matches; absent without such options. */
   readonly unmatched?: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
-  readonly leftOut: readonly string[];
+  readonly excluded: readonly string[];
   /** Names that several shards have, one tensor of each written; absent without such names. */
   readonly duplicates?: readonly string[];
   /** Keys of metadata with different values, at most one of which was written; absent without such keys. */
@@ -88,21 +88,21 @@ function patternsOf(options: OptionValues): Pick<DownloadOptions, 'files' | 'ign
 }
 
 /** A dry run receives nothing. */
-const NOTHING_RECEIVED = { receivedByteLength: 0, presentByteLength: 0 };
+const NOTHING_DOWNLOADED = { downloadedBytes: 0, reusedBytes: 0 };
 
 function downloadLines(result: DownloadCommandResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
-  const { receivedByteLength, presentByteLength, deleted, replaced, leftOut } = result;
+  const { downloadedBytes, reusedBytes, deleted, replaced, excluded } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
-    : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} already there`;
+    : `${bytesText(downloadedBytes)} received, ${bytesText(reusedBytes)} already there`;
   return [
     `${style.bold(visible(path, SHOWN_NAME_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
     ...(commit === null ? [] : [style.dim(`commit ${commit}`)]),
     ...files.map(
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
     ),
-    ...leftOutLines(leftOut, dryRun),
+    ...excludedLines(excluded, dryRun),
     ...ambiguityLines(result, style),
     ...unmatchedLines(result.unmatched, style),
     ...castLines(result, style),
@@ -182,16 +182,16 @@ export const downloadCommand: Command = {
         throw signal.aborted ? interruptedDownload(target) : error;
       })
       .finally(() => progress.end());
-    const { path, commit, files, byteLength, deleted, replaced, leftOut, unmatched } = downloaded;
+    const { path, commit, files, byteLength, deleted, replaced, excluded, unmatched } = downloaded;
     const { duplicates, conflicts } = downloaded;
-    const received = 'receivedByteLength' in downloaded ? downloaded : NOTHING_RECEIVED;
-    const { receivedByteLength, presentByteLength } = received;
+    const received = 'downloadedBytes' in downloaded ? downloaded : NOTHING_DOWNLOADED;
+    const { downloadedBytes, reusedBytes } = received;
     printResult<DownloadCommandResult>(
       context,
       options,
       {
         ...{ source, path, dryRun, commit, byteLength },
-        ...{ receivedByteLength, presentByteLength, deleted, replaced, leftOut },
+        ...{ downloadedBytes, reusedBytes, deleted, replaced, excluded },
         ...castResult(downloaded),
         ...(duplicates.length === 0 ? {} : { duplicates }),
         ...(conflicts.length === 0 ? {} : { conflicts }),

@@ -107,13 +107,13 @@ interface View {
   readonly order: (typeof ORDERS)[number];
 }
 
-function warningsOf({ dtypes, passedOver }: Listing, { counts, refusal }: Logical): string[] {
+function warningsOf({ dtypes, ignoredFiles }: Listing, { counts, refusal }: Logical): string[] {
   const refused = Object.values(counts?.problems ?? {});
   const [first] = refused;
   const many = `${plural(refused.length, 'weight')} cannot be dequantized: ${first}`;
   return [
     ...lackingDtypes(dtypes.keys()),
-    ...passedOver.map((name) => `${name} beside it is ignored`),
+    ...ignoredFiles.map((name) => `${name} beside it is ignored`),
     ...(first === undefined ? [] : [refused.length === 1 ? first : many]),
     ...(refusal === undefined ? [] : [refusal]),
   ];
@@ -205,7 +205,7 @@ async function inspectSource(
   choices: { readonly foreign: ForeignChoices; readonly choice: SourceChoice },
   signal: AbortSignal,
 ): Promise<InspectResult> {
-  const opening = { ...choices, signal, storage: 'read', toVerify: true } as const;
+  const opening = { ...choices, signal, storage: 'read', skipFailed: true } as const;
   try {
     return await inspectOpened(source, await openSource(source, opening), view, signal);
   } catch (error) {

@@ -87,7 +87,7 @@ async function verifyAddress(
   foreign: ForeignChoices,
 ): Promise<VerificationReport> {
   const { verifyOpened } = await import('../../open/verify-source.js');
-  const opening = { signal: options.signal, toVerify: true, ...choice };
+  const opening = { signal: options.signal, skipFailed: true, ...choice };
   return await verifyOpened(() => openAddress(source, opening, foreign), options);
 }
 

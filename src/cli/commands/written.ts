@@ -17,8 +17,8 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
+import { quantizedWeights } from '../sources/not-cast.js';
 import { RenameError, renameRule, renamer } from '../sources/renames.js';
-import { quantizedWeights } from '../sources/uncast.js';
 import {
   type CommandContext,
   type CommandOptions,
@@ -150,7 +150,7 @@ export interface CastResult {
   /** Number of tensors written in place of quantized ones, also planned ones. */
   readonly dequantizedCount: number;
   /** Names of tensors left unchanged because they belong to quantized weights. */
-  readonly uncast: readonly string[];
+  readonly notCast: readonly string[];
   /** Number of elements too large for the new dtype, by tensor; null in a plan, which cannot know it. */
   readonly overflowed: Readonly<Record<string, number>> | null;
   /** Configurations that list a dtype which the tensors do not have; absent without such files. */
@@ -161,32 +161,32 @@ export interface CastResult {
 export function castResult({
   cast,
   dequantized,
-  uncast,
+  notCast,
   overflowed,
   configMismatches = [],
 }: Pick<
   WrittenOutcome,
-  'cast' | 'dequantized' | 'uncast' | 'overflowed' | 'configMismatches'
+  'cast' | 'dequantized' | 'notCast' | 'overflowed' | 'configMismatches'
 >): CastResult {
   return {
     ...(configMismatches.length === 0 ? {} : { configMismatches }),
     castCount: cast.length,
     dequantizedCount: dequantized.length,
-    uncast,
+    notCast,
     overflowed: overflowed === undefined ? null : Object.fromEntries(overflowed),
   };
 }
 
 /** Reports the effects of `--dtype` and `--dequantize`, and the tensors left unchanged. */
 export function castLines(
-  { castCount, dequantizedCount, uncast, overflowed, configMismatches = [] }: CastResult,
+  { castCount, dequantizedCount, notCast, overflowed, configMismatches = [] }: CastResult,
   style: Style,
 ): string[] {
-  const left = `${plural(uncast.length, 'tensor')} not cast, as parts of quantized weights`;
+  const left = `${plural(notCast.length, 'tensor')} not cast, as parts of quantized weights`;
   return [
     ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
     ...(dequantizedCount === 0 ? [] : [`${plural(dequantizedCount, 'tensor')} dequantized`]),
-    ...(uncast.length === 0 ? [] : [`${left}: ${someNames(uncast)}`]),
+    ...(notCast.length === 0 ? [] : [`${left}: ${someNames(notCast)}`]),
     ...Object.entries(overflowed ?? {}).map(([name, count]) =>
       style.warning(
         `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
@@ -201,7 +201,7 @@ export function castLines(
 }
 
 /** Reports the tensors that `--filter` and `--exclude` leave out. */
-export function leftOutLines(names: readonly string[], isDry: boolean): string[] {
+export function excludedLines(names: readonly string[], isDry: boolean): string[] {
   if (names.length === 0 || !isDry) return [];
   return [`would leave out ${plural(names.length, 'tensor')}: ${someNames(names)}`];
 }
@@ -432,7 +432,7 @@ export interface WrittenResult extends CastResult {
    */
   readonly replaced: readonly ReplacedFile[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
-  readonly leftOut: readonly string[];
+  readonly excluded: readonly string[];
   /** The keys that led to the state dict; for `convert`, and `join` into a file. */
   readonly root?: readonly (string | number)[];
   /** The written name of each tensor by its dropped name; for the same commands. */
@@ -463,10 +463,10 @@ interface WrittenOutcome extends FurtherOutcome {
   readonly skipped?: readonly string[];
   readonly deleted: readonly string[];
   readonly replaced: readonly ReplacedFile[];
-  readonly leftOut: readonly string[];
+  readonly excluded: readonly string[];
   readonly cast: readonly string[];
   readonly dequantized: readonly string[];
-  readonly uncast: readonly string[];
+  readonly notCast: readonly string[];
   readonly configMismatches?: readonly ConfigMismatch[];
   /** Missing in a plan. */
   readonly overflowed?: ReadonlyMap<string, number>;
@@ -494,11 +494,11 @@ export async function write(
     selecting(options, (selection) => work({ ...selection, ...choices, dryRun: isPlan }));
   await requireCast(context, options, source, () => run(true));
   const outcome = await run(dryRun).finally(() => progress.end());
-  const { files, index, totalSize, deleted, replaced, leftOut } = outcome;
+  const { files, index, totalSize, deleted, replaced, excluded } = outcome;
   const { root, dropped, skipped = [], conflicts = [], duplicates = [], unmatched } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted, replaced },
-    ...{ byteLength: totalSize, copied: copiedFiles(outcome), leftOut, ...castResult(outcome) },
+    ...{ byteLength: totalSize, copied: copiedFiles(outcome), excluded, ...castResult(outcome) },
     ...(skipped.length === 0 ? {} : { skipped }),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
@@ -532,7 +532,7 @@ export function printWritten(
 ): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
-    const { copied, skipped = [], leftOut, root = [], dropped = {} } = written;
+    const { copied, skipped = [], excluded, root = [], dropped = {} } = written;
     const { conflicts, duplicates, unmatched } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
@@ -542,7 +542,7 @@ export function printWritten(
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),
-      ...leftOutLines(leftOut, dryRun),
+      ...excludedLines(excluded, dryRun),
       ...ambiguityLines({ duplicates, conflicts }, style),
       ...unmatchedLines(unmatched, style),
       ...castLines(written, style),

@@ -33,9 +33,9 @@ export async function listSource(opened: OneModel, signal: AbortSignal): Promise
   if (kind === 'torch' || kind === 'numpy') return await listForeign(checkpoint, kind, signal);
   const headers = await checkpoint.headers({ signal });
   if (kind === 'local') {
-    const { passedOver } = checkpoint;
+    const { ignoredFiles } = checkpoint;
     const tensors = headers.flatMap((header) => header.tensors);
-    return { ...listingOf(checkpoint, headers, tensors, checkpoint.summary()), passedOver };
+    return { ...listingOf(checkpoint, headers, tensors, checkpoint.summary()), ignoredFiles };
   }
   // Only tensors of the index; rejects when a file lacks one of them.
   const tensors = await checkpoint.tensors({ signal });
@@ -52,7 +52,7 @@ function listingOf(
   return {
     ...{ format: 'safetensors', path: path as string, metadata, parameters, totalParameters },
     ...{ quantization, dtypes },
-    ...{ unsupported: [], passedOver: [] },
+    ...{ unsupported: [], ignoredFiles: [] },
     files: Array.from(shards, ([name, counts]) => {
       const { tensors, parameters, byteLength } = counts;
       return { name, byteLength: (starts.get(name) ?? 0) + byteLength, tensors, parameters };
@@ -86,7 +86,7 @@ async function listForeign(
   return {
     ...{ format, path, files, tensors, dtypes: countByDtype(tensors) },
     ...{ parameters: parametersIn(tensors), unsupported: problems.map(unsupportedTensor) },
-    ...{ totalParameters: null, quantization: null, metadata: null, passedOver: [] },
+    ...{ totalParameters: null, quantization: null, metadata: null, ignoredFiles: [] },
   };
 }
 

@@ -54,7 +54,7 @@ export interface Listing {
   /** Tensors that `tensors` lacks, because safetensors cannot hold them. */
   readonly unsupported: readonly UnsupportedTensor[];
   /** Names of files beside it that another tool might open instead. */
-  readonly passedOver: readonly string[];
+  readonly ignoredFiles: readonly string[];
 }
 
 /** Counts by dtype of plainly stored tensors: every element is a parameter. */

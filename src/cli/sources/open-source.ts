@@ -92,23 +92,23 @@ interface OpeningOptions {
   readonly signal: AbortSignal;
   readonly storage: 'mmap' | 'read' | undefined;
   readonly foreign?: ForeignChoices;
-  readonly toVerify?: boolean;
+  readonly skipFailed?: boolean;
   readonly choice?: SourceChoice;
   /** False does not compare remote tensors with the sums of their file: for a caller that does so itself. */
   readonly checksums?: boolean;
 }
 
 /**
- * Opens a source. The caller chooses the storage: mapped or read; with `toVerify` models of a pipeline that cannot be
+ * Opens a source. The caller chooses the storage: mapped or read; with `skipFailed` models of a pipeline that cannot be
  * opened are left out.
  *
  * @throws Whatever `safeOpen`, `open`, `open` throw
  */
 export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
-  const { signal, storage, foreign = {}, toVerify, choice = {}, checksums } = options;
+  const { signal, storage, foreign = {}, skipFailed, choice = {}, checksums } = options;
   const path = pathOf(source);
   if (path === null) {
-    const opened = await openAddress(source, { signal, toVerify, checksums, ...choice }, foreign);
+    const opened = await openAddress(source, { signal, skipFailed, checksums, ...choice }, foreign);
     if (!('models' in opened)) return { kind: 'remote', checkpoint: opened };
     const components = Array.from(opened.models, ([name, checkpoint]) => {
       return { kind: 'remote' as const, name, checkpoint };
@@ -123,7 +123,7 @@ export async function openSource(source: string, options: OpeningOptions): Promi
     return { kind: 'local', checkpoint: safeOpen(path, { storage, ...choice }) };
   } catch (error) {
     if (!isOfPipeline(error)) throw error;
-    const opening = { storage, toVerify, ...choice };
+    const opening = { storage, skipFailed, ...choice };
     return ofLocalPipeline((await openPipeline(path, opening)) as Pipeline<Checkpoint>);
   }
 }
@@ -192,11 +192,11 @@ function isFolder(path: string): boolean {
 /** Opens a DDUF archive. Throws a RangeError for options of other formats, and for a revision. */
 export async function openArchive(
   path: string,
-  { storage, toVerify, foreign = {}, choice = {} }: Omit<OpeningOptions, 'signal'>,
+  { storage, skipFailed, foreign = {}, choice = {} }: Omit<OpeningOptions, 'signal'>,
 ): Promise<Pipeline<Checkpoint>> {
   requireUsed(foreign, 'safetensors');
   const { openDduf } = await import('../../foreign/dduf/open.js');
-  return openDduf(path, { storage, toVerify, ...choice } as OpenDdufOptions);
+  return openDduf(path, { storage, skipFailed, ...choice } as OpenDdufOptions);
 }
 
 function ofLocalPipeline(opened: Pipeline<Checkpoint>): OpenedSource {
@@ -267,11 +267,11 @@ export async function openAddress(
   options: SourceChoice &
     Pick<RemoteOptions, 'checksums'> & {
       readonly signal: AbortSignal;
-      readonly toVerify: boolean | undefined;
+      readonly skipFailed: boolean | undefined;
     },
   choices: ForeignChoices,
 ): Promise<RemoteCheckpoint | RemotePipeline> {
-  const { toVerify, ...opening } = options;
+  const { skipFailed, ...opening } = options;
   requireUsed(choices, 'safetensors');
   const { openRemote, openRemotePipeline } = await import('../../remote/node/open-remote.js');
   try {

@@ -80,7 +80,7 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
  * `keys()`, `size` and iteration leave aliases out.
  *
- * After `close()` all members but `path`, `shards`, `passedOver`, `storage`, `problems`, `checks`, `ok` and `close()`
+ * After `close()` all members but `path`, `shards`, `ignoredFiles`, `storage`, `problems`, `checks`, `ok` and `close()`
  * itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
@@ -196,8 +196,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * index, or beside a single file an index with missing shards. Empty for the path of a
    * file or an index.
    */
-  get passedOver(): readonly string[] {
-    return this.#shards.files.passedOver;
+  get ignoredFiles(): readonly string[] {
+    return this.#shards.files.ignoredFiles;
   }
 
   /**

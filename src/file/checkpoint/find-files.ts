@@ -58,7 +58,7 @@ export interface CheckpointFiles extends BesidePlace {
   readonly isIndexMissing?: boolean | undefined;
   readonly shards: readonly ShardFile[];
   /** Names of an index or a single file in the same folder that could have been opened instead. */
-  readonly passedOver: readonly string[];
+  readonly ignoredFiles: readonly string[];
   /** Whether the only file has no path: it cannot be opened again. */
   readonly isUnplaced?: boolean | undefined;
   /** Problems by names, for the verification. */
@@ -72,8 +72,8 @@ export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
 }
 
 /** The checkpoint of one file, whatever its name. */
-export function singleFile(path: string, passedOver: readonly string[] = []): CheckpointFiles {
-  return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
+export function singleFile(path: string, ignoredFiles: readonly string[] = []): CheckpointFiles {
+  return { path, index: null, shards: [{ name: basename(path), path }], ignoredFiles };
 }
 
 /** A file without a path: a descriptor, or bytes, whose label is empty. It has no folder with other files. */
@@ -112,7 +112,7 @@ export function* namedFiles(path: string, options: ParseIndexOptions): Work<Chec
   const { index, chosen, names } = yield* findIndexed(path, options);
   if (chosen.kind !== 'none') return filesOf(dirname(path), names, chosen, index);
   const shards = index.shards.map((name) => ({ name, path: join(dirname(path), name) }));
-  return { path, index, shards, passedOver: [] };
+  return { path, index, shards, ignoredFiles: [] };
 }
 
 /** An index, and which files it means among the names in its folder. */
@@ -160,7 +160,7 @@ function* missingShards(path: string, { shards }: CheckpointIndex): Work<string[
 function filesOf(
   folder: string,
   names: readonly string[],
-  { kind, name, shards, passedOver, problems }: ChosenModel,
+  { kind, name, shards, ignoredFiles, problems }: ChosenModel,
   index: CheckpointIndex | null,
 ): CheckpointFiles {
   return {
@@ -168,7 +168,7 @@ function filesOf(
     index,
     isIndexMissing: kind === 'shards',
     shards: Array.from(shards, ([listed, file]) => ({ name: listed, path: join(folder, file) })),
-    passedOver,
+    ignoredFiles,
     // A save that was killed, or is under way, leaves shards; the next one deletes them.
     problems: kind === 'index' && names.some(isReplacementRecord) ? [] : problems,
   };

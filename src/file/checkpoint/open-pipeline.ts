@@ -29,7 +29,7 @@ const { expectedHash: _expectedHash, ...OF_EVERY_FILE } = OPEN_OPTIONS;
 
 const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
   ...OF_EVERY_FILE,
-  toVerify: true,
+  skipFailed: true,
 };
 
 /**
@@ -47,12 +47,12 @@ export function openPipeline(
 ): Pipeline<Checkpoint> {
   requireOptions(options, OPEN_PIPELINE_OPTIONS);
   requireVariant(options.variant);
-  const { variant, revision, toVerify = false, ...opening } = options;
-  requireBoolean('toVerify', toVerify);
+  const { variant, revision, skipFailed = false, ...opening } = options;
+  requireBoolean('skipFailed', skipFailed);
   const folder = runSync(findFolder(pathText('path', path), revision));
   const found = runSync(findModels(folder, variant));
   const places = found.models.map((model) => [model.name, model] as const);
-  const opened = openModels(places, toVerify, (model) => {
+  const opened = openModels(places, skipFailed, (model) => {
     const files = componentFiles(folder, model, opening);
     return Checkpoint.of(runSync(openFound(runSync(files), opening)));
   });

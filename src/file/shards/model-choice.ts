@@ -53,7 +53,7 @@ export interface ChosenModel {
    */
   readonly shards: ReadonlyMap<string, string>;
   /** An index or a single file of the same model that was not chosen. */
-  readonly passedOver: readonly string[];
+  readonly ignoredFiles: readonly string[];
   /** Problems by names, for the verification. */
   readonly problems: readonly CheckpointProblem[];
 }
@@ -107,8 +107,8 @@ export function* chooseModel(
     if (found.missing.length === 0) {
       const listed = [...found.shards.values()];
       const others = unit !== undefined && isFile(unit.files) ? unit.files : [];
-      const passedOver = others.filter((file) => !listed.includes(file));
-      return { ...indexed(found), passedOver };
+      const ignoredFiles = others.filter((file) => !listed.includes(file));
+      return { ...indexed(found), ignoredFiles };
     }
     incomplete ??= found;
   }
@@ -135,7 +135,7 @@ export function chooseIndex(
 
 /** A file of any name. */
 function chooseFile(name: string): ChosenModel {
-  return { kind: 'file', name, shards: new Map([[name, name]]), passedOver: [], problems: [] };
+  return { kind: 'file', name, shards: new Map([[name, name]]), ignoredFiles: [], problems: [] };
 }
 
 /** Whether files of these names make a checkpoint, valid or not. */
@@ -231,8 +231,8 @@ function onlyMatch(names: readonly string[], wanted: string): readonly string[] 
 
 function chosen({ name, files }: Unit, incomplete: MissingShards | undefined): ChosenModel {
   if (files.length === 1) {
-    const passedOver = incomplete === undefined ? [] : [incomplete.index];
-    return { ...chooseFile(files[0] as string), passedOver };
+    const ignoredFiles = incomplete === undefined ? [] : [incomplete.index];
+    return { ...chooseFile(files[0] as string), ignoredFiles };
   }
   const index = `${name}${INDEX_SUFFIX}`;
   const message =
@@ -243,7 +243,7 @@ function chosen({ name, files }: Unit, incomplete: MissingShards | undefined): C
     kind: 'shards',
     name: index,
     shards: new Map(files.map((file) => [file, file])),
-    passedOver: [],
+    ignoredFiles: [],
     problems: [problem],
   };
 }
@@ -301,7 +301,7 @@ function indexed({ index, shards, unlisted }: MissingShards): ChosenModel {
     const message = `${quoteName(index)} does not list this shard, which is next to it`;
     return { file, tensor: null, code: 'SAFETENSORS_INDEX_MISMATCH', message };
   });
-  return { kind: 'index', name: index, shards, passedOver: [], problems };
+  return { kind: 'index', name: index, shards, ignoredFiles: [], problems };
 }
 
 function missingShards({ index, shards, missing, unlisted }: MissingShards): NoModel {

@@ -56,16 +56,16 @@ export interface PipelineOptions {
    * True goes on when a model cannot be opened, and leaves it out: `failed` has its error, and `verify()` reports it. By
    * default the first such error is thrown.
    */
-  readonly toVerify?: boolean | undefined;
+  readonly skipFailed?: boolean | undefined;
 }
 
 /**
- * Opens the models of a pipeline one after the other, by their folders. With `toVerify` those that cannot be opened are
- * left out; else the first error is thrown, and the models before it are closed.
+ * Opens the models of a pipeline one after the other, by their folders. `skipFailed` leaves out models that cannot be
+ * opened; else the first error is thrown, and the models before it are closed.
  */
 export function openModels<Place, Model extends Pick<PipelineModel, 'close'>>(
   places: Iterable<readonly [folder: string, place: Place]>,
-  toVerify: boolean,
+  skipFailed: boolean,
   open: (place: Place) => Model,
 ): Pick<PipelineParts<Model>, 'models' | 'failed'> {
   const models = new Map<string, Model>();
@@ -75,7 +75,7 @@ export function openModels<Place, Model extends Pick<PipelineModel, 'close'>>(
       try {
         models.set(folder, open(place));
       } catch (error) {
-        if (!toVerify || !isOfFile(error)) throw error;
+        if (!skipFailed || !isOfFile(error)) throw error;
         failed.set(folder, error);
       }
     }
@@ -146,7 +146,7 @@ export class Pipeline<Model extends PipelineModel> {
   readonly models: ReadonlyMap<string, Model>;
   /** Folders that `model_index.json` names and that are not there: `verify()` reports them. */
   readonly missing: readonly string[];
-  /** Opened with `toVerify`: why models cannot be opened, by their folders. Else empty. */
+  /** Opened with `skipFailed`: why models cannot be opened, by their folders. Else empty. */
   readonly failed: ReadonlyMap<string, Error>;
   readonly #bytes: PipelineBytes | undefined;
   readonly #end: (() => void) | undefined;

@@ -162,7 +162,7 @@ function filesOf(
     index: parsed.get(chosen.name) ?? null,
     isIndexMissing: chosen.kind === 'shards',
     shards: Array.from(chosen.shards, ([name, file]) => ({ name, path: place + file })),
-    passedOver: chosen.passedOver,
+    ignoredFiles: chosen.ignoredFiles,
     problems: chosen.problems,
     readBeside: (name) => readSmall(archive, folder + name),
   };

@@ -25,7 +25,7 @@ export interface OpenDdufOptions extends ParseOptions, StorageOptions, PipelineO
 const OPEN_DDUF_OPTIONS: OptionNames<OpenDdufOptions> = {
   ...STORAGE_OPTIONS,
   maxHeaderByteLength: true,
-  toVerify: true,
+  skipFailed: true,
   variant: true,
 };
 
@@ -46,15 +46,15 @@ const OPEN_DDUF_OPTIONS: OptionNames<OpenDdufOptions> = {
 export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pipeline<Checkpoint> {
   requireOptions(options, OPEN_DDUF_OPTIONS);
   requireStorageOptions(options);
-  const { variant, toVerify = false } = options;
+  const { variant, skipFailed = false } = options;
   requireVariant(variant);
-  requireBoolean('toVerify', toVerify);
+  requireBoolean('skipFailed', skipFailed);
   const label = pathText('path', path);
   requireLittleEndianHost(label);
   const { archive, indexes } = readModels(label, variant);
   const files: LazyShards[] = [];
   const places = archive.models.map((model) => [model.name, model] as const);
-  const opened = openModels(places, toVerify, (model) => {
+  const opened = openModels(places, skipFailed, (model) => {
     const shards = openModel(archive, model, indexes, options);
     files.push(shards);
     return Checkpoint.of(shards);

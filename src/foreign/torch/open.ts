@@ -31,7 +31,7 @@ import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
 import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
-import { openSharded, openShardsToVerify, type TorchFile } from './sharded.js';
+import { openSharded, openShardsSkippingFailed, type TorchFile } from './sharded.js';
 import type { UnknownGlobals } from './state-dict/builders.js';
 import { plainValueOf } from './state-dict/plain-values.js';
 import { chooseRoot, named, stateDictAt, tensorsIn } from './state-dict/roots.js';
@@ -81,13 +81,13 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
 /**
  * Opens a checkpoint only for `verify`. With an index the report then lists every problem: shards that are
  * missing or cannot be opened, tensors missing from their shards, and wrong checksums of the other shards, where
- * `open` without `toVerify` throws the first problem.
+ * `open` without `skipFailed` throws the first problem.
  *
- * @throws As without `toVerify`, but no errors of a shard of several
+ * @throws As without `skipFailed`, but no errors of a shard of several
  */
 export function openTorchCheckpoint(
   path: PathLike,
-  options: OpenTorchOptions & { readonly toVerify: true },
+  options: OpenTorchOptions & { readonly skipFailed: true },
 ): VerifiableSource;
 /**
  * Opens a checkpoint that `torch.save` wrote (`.pt`, `.pth`, `.bin`, `.ckpt`): reads the directory and the pickle as
@@ -108,13 +108,13 @@ export function openTorchCheckpoint(
   path: PathLike,
   given: OpenTorchOptions & InternalOptions = {},
 ): VerifiableSource {
-  requireOptions(given, { ...OPEN_TORCH_OPTIONS, toVerify: true, acceptsIncomplete: true });
-  const { toVerify = false, acceptsIncomplete = false, ...options } = given;
-  requireBoolean('toVerify', toVerify);
+  requireOptions(given, { ...OPEN_TORCH_OPTIONS, skipFailed: true, acceptsIncomplete: true });
+  const { skipFailed = false, acceptsIncomplete = false, ...options } = given;
+  requireBoolean('skipFailed', skipFailed);
   const open = opener(options);
   const { label } = locate(path);
   if (isIndexPath(label)) {
-    const openAll = toVerify ? openShardsToVerify : openSharded;
+    const openAll = skipFailed ? openShardsSkippingFailed : openSharded;
     return openAll(label, options.limits?.maxIndexByteLength, open);
   }
   if (!acceptsIncomplete) requireComplete(label);
@@ -124,7 +124,7 @@ export function openTorchCheckpoint(
 
 /** Options for other parts of this package. */
 interface InternalOptions {
-  readonly toVerify?: boolean | undefined;
+  readonly skipFailed?: boolean | undefined;
   /** Whether to accept the file of one rank, to inspect it. */
   readonly acceptsIncomplete?: boolean | undefined;
 }

@@ -53,7 +53,7 @@ export function openSharded(
  *
  * @throws FormatError for a bad index; Error Node's own `EMFILE` and the like
  */
-export function openShardsToVerify(
+export function openShardsSkippingFailed(
   path: string,
   maxIndexByteLength: number | undefined,
   open: (path: string) => TorchFile,
@@ -78,11 +78,11 @@ export function openShardsToVerify(
       problems.push(problemOf(name, error));
     }
   }
-  const toVerify = shards();
+  const verified = shards();
   return {
-    checks: checksOf(toVerify),
-    verify: (verifying = {}) => verifyShards(toVerify, verifying, problems),
-    close: () => toVerify.close({}),
+    checks: checksOf(verified),
+    verify: (verifying = {}) => verifyShards(verified, verifying, problems),
+    close: () => verified.close({}),
   };
 }
 

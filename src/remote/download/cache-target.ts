@@ -87,8 +87,8 @@ export class CacheFolder {
     if (files.every((file) => this.#isLinked(file))) {
       scope.transfer.finish();
       await this.#writeRef(options);
-      const presentByteLength = files.reduce((sum, { byteLength }) => sum + byteLength, 0);
-      return { receivedByteLength: 0, presentByteLength };
+      const reusedBytes = files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      return { downloadedBytes: 0, reusedBytes };
     }
     const made = makeFolder(this.#repository);
     makeFolder(this.#locks);
@@ -188,7 +188,7 @@ export class CacheFolder {
           // Other programs, such as the Python library, don't continue our partial files.
           await rm(this.#partialOf(file), { force: true });
           transfer.advance(file.byteLength);
-          return { receivedByteLength: 0, presentByteLength: file.byteLength };
+          return { downloadedBytes: 0, reusedBytes: file.byteLength };
         }
         const replacement = await Replacement.open(blob, blob, {
           byteLength: 0,

@@ -49,10 +49,10 @@ export interface DownloadOptions
   readonly fetch?: typeof globalThis.fetch | undefined;
   /**
    * Identifies the contents of the source, such as the id of a version, where the Hub gives no hash: with the length
-   * of a file it replaces URL, ETag and `Last-Modified`. Downloads with the same identity and target continue each
-   * other's bytes, even without a strong ETag. Pass a new identity for new contents; never an empty one.
+   * of a file it replaces URL, ETag and `Last-Modified`. Downloads with the same `versionId` and target continue each
+   * other's bytes, even without a strong ETag. Pass a new `versionId` for new contents; never an empty one.
    */
-  readonly identity?: string | undefined;
+  readonly versionId?: string | undefined;
   /**
    * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
    * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
@@ -79,7 +79,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions & DryRun> = {
   token: true,
   headers: true,
   fetch: true,
-  identity: true,
+  versionId: true,
   maxShardSize: true,
   files: true,
   ignore: true,
@@ -98,12 +98,12 @@ export async function checkedDownload(
 ): Promise<DownloadResult | DownloadPlan> {
   requireAddress(source);
   requireOptions(options, DOWNLOAD_OPTIONS);
-  const { durable = true, dryRun = false, identity } = options;
+  const { durable = true, dryRun = false, versionId } = options;
   requireBoolean('durable', durable);
   requireBoolean('dryRun', dryRun);
   requireBoolean('overwrite', options.overwrite ?? false);
-  if (identity !== undefined) requireString('identity', identity);
-  if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
+  if (versionId !== undefined) requireString('versionId', versionId);
+  if (versionId === '') throw argumentRangeError('versionId', 'the id of a version', versionId);
   requireLockTimeout(options);
   requireTransferOptions(options);
   const selection = readSelection(options);

@@ -22,7 +22,7 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * Call it again to continue a broken download: received bytes stay beside the target, in files
  * `.safetensors-mmap-….incomplete`. They are used again for the same contents only: those with the Hub's hash, where
  * a file with a wrong hash is fetched once more; elsewhere those with the same URL (but for its signature), strong
- * ETag, length and `Last-Modified`, or with the same `identity`. Without hash, strong ETag and `identity` no bytes
+ * ETag, length and `Last-Modified`, or with the same `versionId`. Without hash, strong ETag and `versionId` no bytes
  * are kept. Files that are already right are not fetched. Up to three files are under way at a time, in pieces of 4
  * MiB, three of each: buffers of 36 MiB at most.
  *
@@ -54,8 +54,8 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * @example
  * ```ts
  * const source = 'https://models.example/my-model/model.safetensors.index.json';
- * const { files, receivedByteLength } = await download(source, 'downloaded');
- * console.log(files.length, receivedByteLength > 0); // → 3 true
+ * const { files, downloadedBytes } = await download(source, 'downloaded');
+ * console.log(files.length, downloadedBytes > 0); // → 3 true
  * console.log(safeOpen('downloaded').keys()); // → [ 'embed.weight', 'norm.weight' ]
  *
  * const plan = await download(source, 'planned', { dtype: 'F16', dryRun: true });

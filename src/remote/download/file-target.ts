@@ -69,7 +69,7 @@ async function tryToReceive(
   const { byteLength } = planned;
   if (await isAlreadyThere(realPath, planned, signal)) {
     transfer.finish();
-    return { receivedByteLength: 0, presentByteLength: byteLength, replaced: [] };
+    return { downloadedBytes: 0, reusedBytes: byteLength, replaced: [] };
   }
   const { durable, lockTimeout, repository } = options;
   const [folder, name] = [dirname(realPath), basename(realPath)];

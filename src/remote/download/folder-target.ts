@@ -193,7 +193,7 @@ async function fillFolder(
   requireReplacedNotInUse(folder, found);
   const missing = new Map<WantedFile, FileGroup>();
   const unfinished: FileGroup[] = [];
-  let presentByteLength = 0;
+  let reusedBytes = 0;
   const recordAll = async (): Promise<void> => {
     if (repository === undefined) return;
     const files = groups.flatMap(({ weights, index, others }) => [
@@ -208,7 +208,7 @@ async function fillFolder(
     const before = missing.size;
     for (const file of [...group.weights, ...group.others]) {
       if (present.has(file)) {
-        presentByteLength += file.byteLength;
+        reusedBytes += file.byteLength;
         transfer.advance(file.byteLength);
       } else {
         missing.set(file, group);
@@ -221,7 +221,7 @@ async function fillFolder(
   if (unfinished.length === 0) {
     transfer.finish();
     await recordAll();
-    return { receivedByteLength: 0, presentByteLength, deleted: [], undeleted: [], replaced: [] };
+    return { downloadedBytes: 0, reusedBytes, deleted: [], failedDeletions: [], replaced: [] };
   }
   await requireFreeSpace(folder, bytesToReceive(missing), folder);
   const replacements = new Map<FileGroup, ModelReplacement>();
@@ -239,17 +239,17 @@ async function fillFolder(
     if ((await foreignAmong(now)).length > 0) {
       await requireAllowed((await findIn(groups, folder, signal)).replaced);
     }
-    const stale: StaleFiles = { deleted: [], undeleted: [] };
+    const stale: StaleFiles = { deleted: [], failedDeletions: [] };
     for (const [group, replacement] of replacements) {
       // The folder may have become a link meanwhile.
       innerPath(folder, `${group.prefix}any`);
-      const { deleted, undeleted } = await replacement.commit();
+      const { deleted, failedDeletions } = await replacement.commit();
       stale.deleted.push(...deleted);
-      stale.undeleted.push(...undeleted);
+      stale.failedDeletions.push(...failedDeletions);
     }
-    received.presentByteLength += presentByteLength;
+    received.reusedBytes += reusedBytes;
     await recordAll();
-    const gone = replaced.filter(({ name }) => !stale.undeleted.includes(name));
+    const gone = replaced.filter(({ name }) => !stale.failedDeletions.includes(name));
     return { ...received, ...stale, replaced: gone };
   } finally {
     for (const replacement of replacements.values()) await replacement.discard();
@@ -328,10 +328,10 @@ class ModelReplacement {
       interimIndex: (nameOf: (name: string) => string) =>
         index?.interimIndex(nameOf) ?? encodeIndex(new Map(), renamed(this.#shardOf, nameOf)),
     };
-    const { deleted, undeleted } = await this.#replacement.commit(indexes, obsolete);
+    const { deleted, failedDeletions } = await this.#replacement.commit(indexes, obsolete);
     for (const name of deleted) await forget(join(folder, name));
     const below = (name: string): string => prefix + name;
-    return { deleted: deleted.map(below), undeleted: undeleted.map(below) };
+    return { deleted: deleted.map(below), failedDeletions: failedDeletions.map(below) };
   }
 
   async discard(): Promise<void> {

@@ -62,7 +62,9 @@ export async function planTensors(
   const { report, floatDtypes } = selected;
   const castWeights = { selection, report, floatDtypes };
   const isAll =
-    plain === null ? remote.isAll(tensors as readonly RemoteTensor[]) : report.leftOut.length === 0;
+    plain === null
+      ? remote.isAll(tensors as readonly RemoteTensor[])
+      : report.excluded.length === 0;
   const beside = isAll ? await otherFiles(source, placeOf, signal) : { others: [], skipped: [] };
   const isCopied = beside.others.some(({ name }) => name === CONFIG_FILE);
   const cast =

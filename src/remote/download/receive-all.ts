@@ -8,8 +8,8 @@ const FILES_AT_ONCE = 3;
 
 /** Bytes received and reused, over all files. */
 export interface ReceivedBytes {
-  receivedByteLength: number;
-  presentByteLength: number;
+  downloadedBytes: number;
+  reusedBytes: number;
 }
 
 /** Does the work for every file; the first failure ends the others. On return all bytes have arrived. */
@@ -18,12 +18,12 @@ export async function receiveAll(
   { transfer, abort }: DownloadScope,
   receive: (file: WantedFile) => Promise<Omit<ReceivedFile, 'hash'>>,
 ): Promise<ReceivedBytes> {
-  const bytes: ReceivedBytes = { receivedByteLength: 0, presentByteLength: 0 };
+  const bytes: ReceivedBytes = { downloadedBytes: 0, reusedBytes: 0 };
   await transfer.run(files, new Slots(FILES_AT_ONCE), async (file) => {
     try {
-      const { receivedByteLength, presentByteLength } = await receive(file);
-      bytes.receivedByteLength += receivedByteLength;
-      bytes.presentByteLength += presentByteLength;
+      const { downloadedBytes, reusedBytes } = await receive(file);
+      bytes.downloadedBytes += downloadedBytes;
+      bytes.reusedBytes += reusedBytes;
     } catch (error) {
       abort(error);
       throw error;

@@ -40,7 +40,7 @@ export async function receiveLayout(
   // Only a known version can be recognized later, so only then is there a hash.
   if (version === null) {
     await write(undefined);
-    return { hash: '', receivedByteLength: byteLength, presentByteLength: 0 };
+    return { hash: '', downloadedBytes: byteLength, reusedBytes: 0 };
   }
   const size = Number(statsOf(target).size);
   const noted = size === byteLength ? await notedHash(place, file) : undefined;
@@ -49,10 +49,10 @@ export async function receiveLayout(
     (await hashWith(async (hash) => await hash.addStart(size, signal))) === noted
   ) {
     transfer.advance(byteLength);
-    return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
+    return { hash: noted, downloadedBytes: 0, reusedBytes: byteLength };
   }
   if (size > 0) target.truncate(0);
-  return { hash: await hashWith(write), receivedByteLength: byteLength, presentByteLength: 0 };
+  return { hash: await hashWith(write), downloadedBytes: byteLength, reusedBytes: 0 };
 
   /** The hash of the file after the work, which adds to it. */
   async function hashWith(work: (hash: GrowingHash) => Promise<unknown>): Promise<string> {

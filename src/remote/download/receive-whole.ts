@@ -25,7 +25,7 @@ export async function receiveWhole(
   const sink = new FileSink(target, () => beginGrowingHash(hash, byteLength, target), transfer);
   try {
     await whole.receiveWhole(known, sink, signal);
-    return { hash: await sink.digest(), receivedByteLength: byteLength, presentByteLength: 0 };
+    return { hash: await sink.digest(), downloadedBytes: byteLength, reusedBytes: 0 };
   } finally {
     await sink.end();
   }

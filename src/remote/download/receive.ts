@@ -35,7 +35,7 @@ export async function receiveFile(
   transfer.advance(-planned.byteLength);
   const second = await receive(planned, target, transfer, signal);
   if (second.hash === planned.hash) {
-    return { ...second, receivedByteLength: first.receivedByteLength + second.receivedByteLength };
+    return { ...second, downloadedBytes: first.downloadedBytes + second.downloadedBytes };
   }
   target.giveUp();
   const message = `expected the Hub's hash ${planned.hash}, found ${second.hash}`;
@@ -106,11 +106,11 @@ async function receiveHashed(
   const size = Number(statsOf(target).size);
   const isUsable = planned.version !== null && size <= byteLength;
   const kept = isUsable ? size : 0;
-  const presentByteLength = await hash.addStart(kept, signal);
-  if (presentByteLength < size) target.truncate(presentByteLength);
-  transfer.advance(presentByteLength);
-  counted.present = presentByteLength;
-  let position = presentByteLength;
+  const reusedBytes = await hash.addStart(kept, signal);
+  if (reusedBytes < size) target.truncate(reusedBytes);
+  transfer.advance(reusedBytes);
+  counted.present = reusedBytes;
+  let position = reusedBytes;
   await fetchAhead(piecesFrom(planned, position), {
     signal,
     advance: (arrived) => {
@@ -123,6 +123,6 @@ async function receiveHashed(
       position += bytes.length;
     },
   });
-  const receivedByteLength = position - presentByteLength;
-  return { hash: await hash.digest(), receivedByteLength, presentByteLength };
+  const downloadedBytes = position - reusedBytes;
+  return { hash: await hash.digest(), downloadedBytes, reusedBytes };
 }

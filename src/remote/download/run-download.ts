@@ -39,10 +39,10 @@ import type { ReceivedBytes } from './receive-all.js';
 import { isRecorded, recordRepository } from './repository-record.js';
 import {
   findSourceFiles,
-  type IdentityOptions,
   isIndexName,
   QUESTIONS_AT_ONCE,
   type SourceFiles,
+  type VersionOptions,
 } from './source-files.js';
 import type { Repository, TargetOptions } from './target-options.js';
 import {
@@ -58,7 +58,7 @@ export interface RunOptions
   extends TransferOptions,
     TargetOptions,
     SessionSettings,
-    IdentityOptions,
+    VersionOptions,
     SourceChoice,
     FilePatterns,
     TensorsOptions {}
@@ -102,13 +102,13 @@ export interface DownloadResult extends SelectionReport {
   /** Length of all files in bytes. */
   readonly byteLength: number;
   /** Bytes received now. */
-  readonly receivedByteLength: number;
+  readonly downloadedBytes: number;
   /** Bytes that were already there: whole files, and partial files of a broken download. */
-  readonly presentByteLength: number;
+  readonly reusedBytes: number;
   /** Names of files of an earlier checkpoint in the folder that were deleted. */
   readonly deleted: readonly string[];
   /** Names of files of an earlier checkpoint that could not be deleted. */
-  readonly undeleted: readonly string[];
+  readonly failedDeletions: readonly string[];
   /** Files that existed before and were replaced or deleted, with their lengths; none in the Hub's cache. */
   readonly replaced: readonly ReplacedFile[];
   /** Names of files beside the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
@@ -388,7 +388,8 @@ function resultOf(
   plan: WantedFiles,
   path: string,
   placeOf: PlaceOf,
-  received: ReceivedBytes & Partial<Pick<DownloadResult, 'deleted' | 'undeleted' | 'replaced'>>,
+  received: ReceivedBytes &
+    Partial<Pick<DownloadResult, 'deleted' | 'failedDeletions' | 'replaced'>>,
 ): DownloadResult {
   const files = allFiles(plan);
   const { commit, skipped, conflicts, configMismatches, report } = plan;
@@ -402,7 +403,7 @@ function resultOf(
     commit,
     byteLength: lengthOf(files),
     deleted: [],
-    undeleted: [],
+    failedDeletions: [],
     replaced: [],
     ...received,
     skipped,

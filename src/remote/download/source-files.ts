@@ -21,7 +21,7 @@ import { shownUrl } from '../safe-urls.js';
 import type { Session } from '../session.js';
 import { type SourceChoice, type SourceSession, urlSource } from '../source.js';
 import { receiveFile } from './receive.js';
-import { versionOf } from './source-identity.js';
+import { versionOf } from './version-id.js';
 import type { WantedFile } from './wanted-file.js';
 
 /** The Hub serves larger files of its Xet storage only through its own protocol. */
@@ -78,23 +78,23 @@ export interface SourceFiles {
 }
 
 /** The caller's knowledge of a source. */
-export interface IdentityOptions {
+export interface VersionOptions {
   /** Identifies files without a hash, in place of their URL, ETag and `Last-Modified`. */
-  readonly identity?: string | undefined;
+  readonly versionId?: string | undefined;
 }
 
 /** Finds the kind and files of the source. */
 export async function findSourceFiles(
   { address, session }: SourceSession,
-  { identity, variant }: IdentityOptions & SourceChoice,
+  { versionId, variant }: VersionOptions & SourceChoice,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
-  if (address.hub === null) return urlFiles(session, address.url, identity);
+  if (address.hub === null) return urlFiles(session, address.url, versionId);
   const { endpoint, id } = address.hub;
   const repository = new HubRepository(session, endpoint, id);
   const at = (revision: string): HubRepository =>
     new HubRepository(session, endpoint, { ...id, revision });
-  const choice = { identity, variant };
+  const choice = { versionId, variant };
   try {
     return await hubFiles(repository, at, address.hub, choice, signal);
   } catch (error) {
@@ -163,7 +163,7 @@ function fileNameOf({ pathname }: URL): string {
   }
 }
 
-function urlFiles(session: Session, url: URL, identity: string | undefined): SourceFiles {
+function urlFiles(session: Session, url: URL, versionId: string | undefined): SourceFiles {
   const { file, folder } = urlSource(session, url);
   const name = fileNameOf(url);
   return {
@@ -176,7 +176,7 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
       const { bytes, fileByteLength } = await firstBytesOf(found, wanted, 0, signal);
-      const version = versionOf(found, wanted, identity);
+      const version = versionOf(found, wanted, versionId);
       const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
       return wholeFile(found, { ...facts, isXetOnly: false, start: bytes });
     },
@@ -222,7 +222,7 @@ async function hubFiles(
   repository: HubRepository,
   at: (revision: string) => HubRepository,
   address: HubAddress,
-  { identity, variant }: IdentityOptions & SourceChoice,
+  { versionId, variant }: VersionOptions & SourceChoice,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
   const commit = await repository.pinCommit(signal);
@@ -263,7 +263,7 @@ async function hubFiles(
         isXetOnly,
         start: start?.bytes ?? null,
       };
-      return wholeFile(file, { ...facts, version: hash || versionOf(file, name, identity) });
+      return wholeFile(file, { ...facts, version: hash || versionOf(file, name, versionId) });
     },
   };
 }
@@ -272,7 +272,7 @@ async function hubFiles(
 function unlistedFiles(
   repository: HubRepository,
   { id, isFile }: HubAddress,
-  { identity, variant }: IdentityOptions & SourceChoice,
+  { versionId, variant }: VersionOptions & SourceChoice,
   cause: RemoteError,
 ): SourceFiles {
   const [above, last] = splitPath(id.path);
@@ -299,7 +299,7 @@ function unlistedFiles(
       const file = repository.file(prefix + name);
       const { bytes, fileByteLength } = await firstBytesOf(file, name, 0, signal);
       const facts = { name, byteLength: fileByteLength, hash: null, isXetOnly: false };
-      return wholeFile(file, { ...facts, start: bytes, version: versionOf(file, name, identity) });
+      return wholeFile(file, { ...facts, start: bytes, version: versionOf(file, name, versionId) });
     },
   };
 }

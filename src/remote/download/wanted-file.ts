@@ -46,9 +46,9 @@ export interface ReceivedFile {
   /** Hash of the file, of the plan's kind, or its SHA-256. */
   readonly hash: string;
   /** Received now. */
-  readonly receivedByteLength: number;
+  readonly downloadedBytes: number;
   /** Received by an earlier try. */
-  readonly presentByteLength: number;
+  readonly reusedBytes: number;
 }
 
 /** Settings that a call of `download` shares between its files. */

@@ -53,7 +53,7 @@ export interface WrittenCheckpoint {
   /** Names of files of an earlier or an unfinished checkpoint that were deleted. */
   readonly deleted: readonly string[];
   /** Names of such files that could not be deleted, such as mapped files on Windows. */
-  readonly undeleted: readonly string[];
+  readonly failedDeletions: readonly string[];
   /**
    * Files that existed before and were replaced or deleted, with their lengths. Those of the source are listed only
    * if some of its tensors were left out.
@@ -129,9 +129,9 @@ export async function writeCheckpoint(
 /** The replaced files without those that could not be deleted. */
 export function withoutStaying(
   replaced: readonly ReplacedFile[],
-  { undeleted }: Pick<WrittenCheckpoint, 'undeleted'>,
+  { failedDeletions }: Pick<WrittenCheckpoint, 'failedDeletions'>,
 ): readonly ReplacedFile[] {
-  return replaced.filter(({ name }) => !undeleted.includes(name));
+  return replaced.filter(({ name }) => !failedDeletions.includes(name));
 }
 
 /** The name of a checkpoint's index; null for a single file. */

@@ -40,7 +40,7 @@ export interface StaleFiles {
   /** Names of the deleted files. */
   readonly deleted: string[];
   /** Names of the files that could not be deleted. */
-  readonly undeleted: string[];
+  readonly failedDeletions: string[];
 }
 
 /** Options of the new files. */
@@ -159,11 +159,11 @@ export class FolderReplacement {
     const old = await this.#findStale(indexes.index !== null);
     if (indexes.index !== null || old.length > 0) await this.#writeRecord(old);
     await this.#placeOtherFiles(false);
-    const stale: StaleFiles = { deleted: await this.#switch(indexes), undeleted: [] };
+    const stale: StaleFiles = { deleted: await this.#switch(indexes), failedDeletions: [] };
     await this.#placeOtherFiles(true);
     for (const { interim } of this.#files) await this.#remove(interim);
     await this.#clear([...old, ...obsolete], stale);
-    if (stale.undeleted.length === 0) await this.#removeRecord();
+    if (stale.failedDeletions.length === 0) await this.#removeRecord();
     return stale;
   }
 
@@ -332,11 +332,11 @@ export class FolderReplacement {
   }
 
   /** Deletes those of the stale files that are there. */
-  async #clear(stale: readonly string[], { deleted, undeleted }: StaleFiles): Promise<void> {
+  async #clear(stale: readonly string[], { deleted, failedDeletions }: StaleFiles): Promise<void> {
     const present = new Set(await readdir(this.#folder));
     for (const name of stale.filter((name) => present.has(name))) {
       if (await this.#remove(name)) deleted.push(name);
-      else undeleted.push(name);
+      else failedDeletions.push(name);
     }
   }
 

@@ -161,11 +161,11 @@ async function rewriteOpen<Info extends SelectableInfo>(
     ),
   );
   const written = parts.flatMap(({ prefix, checkpoint }) => below(prefix, checkpoint.files));
-  const [deleted, undeleted] = (['deleted', 'undeleted'] as const).map((kind) =>
+  const [deleted, failedDeletions] = (['deleted', 'failedDeletions'] as const).map((kind) =>
     parts.flatMap(({ prefix }, i) => stale[i]?.[kind].map((name) => prefix + name) ?? []),
   ) as [string[], string[]];
   const gone = replaced.map((files, i) => withoutStaying(files, stale[i] as StaleFiles));
-  const after = { deleted, undeleted, replaced: belowAll(parts, gone) };
+  const after = { deleted, failedDeletions, replaced: belowAll(parts, gone) };
   return { ...result, files: written, ...after, overflowed };
 }
 
@@ -234,14 +234,14 @@ function ownParts(
 
 /** The facts of all models together. */
 function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' | 'skipped'> {
-  type Names = 'leftOut' | 'cast' | 'dequantized' | 'uncast' | 'duplicates';
+  type Names = 'excluded' | 'cast' | 'dequantized' | 'notCast' | 'duplicates';
   const named = (key: Names): string[] =>
     models.flatMap(({ part, facts }) => facts[key].map((name) => part.prefix + name));
   return {
-    leftOut: named('leftOut'),
+    excluded: named('excluded'),
     cast: named('cast'),
     dequantized: named('dequantized'),
-    uncast: named('uncast'),
+    notCast: named('notCast'),
     // Tensors of safetensors share no bytes.
     ...{ dropped: new Map(), unrecorded: [], overlaps: [] },
     configMismatches: models.flatMap(({ part, facts }) =>

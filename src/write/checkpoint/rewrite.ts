@@ -176,7 +176,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
     await inMadeFolder(dirname(path), durable, () =>
       replaceFile(path, layout, file.samples, { ...options, durable, closeSources, check }),
     );
-    const stale = { deleted: [], undeleted: [], replaced };
+    const stale = { deleted: [], failedDeletions: [], replaced };
     const written = { path, files: [name], index: null, totalSize, ...stale };
     return { ...written, ...facts, overflowed: selected.report.overflowed };
   });
@@ -204,10 +204,10 @@ function onlyOwnFile(path: string, own: OwnFiles): OldFileCheck {
  */
 function unlistedOwn(
   own: OwnFiles,
-  { leftOut, duplicates }: Pick<RewriteFacts, 'leftOut' | 'duplicates'>,
+  { excluded, duplicates }: Pick<RewriteFacts, 'excluded' | 'duplicates'>,
   { joined }: Pick<CheckpointSource, 'joined'>,
 ): OwnFiles {
-  const isWhole = leftOut.length === 0 && duplicates.length === 0 && joined === undefined;
+  const isWhole = excluded.length === 0 && duplicates.length === 0 && joined === undefined;
   return isWhole ? own : own.withoutWeights();
 }
 
@@ -291,8 +291,8 @@ export function rewriteFacts<Info extends SelectableInfo>(
 ): RewriteFacts {
   const { overflowed, ...known } = report;
   const copied = files.map(({ name }) => name);
-  const { leftOut = report.leftOut } = joined ?? {};
-  const ofSource = { ...known, leftOut };
+  const { excluded = report.excluded } = joined ?? {};
+  const ofSource = { ...known, excluded };
   return {
     ...ofSource,
     dropped,

@@ -89,7 +89,7 @@ export function* selectTensors<Info extends SelectableInfo>(
   const selected = yield* selection.of(listed.tensors, listed.unselectable);
   const taken = new Set<string>();
   yield* forEachYielding(selected, ({ tensor }) => void taken.add(tensor.name));
-  const leftOut = yield* filterYielding(listed.names(), (name) => !taken.has(name));
+  const excluded = yield* filterYielding(listed.names(), (name) => !taken.has(name));
   const overflowed = new Map<string, number>();
   const entries = yield* selectedEntries(selected, overflowed);
   // The report does not list copies.
@@ -112,7 +112,7 @@ export function* selectTensors<Info extends SelectableInfo>(
     tensors,
     dropped,
     overlaps,
-    report: yield* reportOf(kept, { leftOut, duplicates: source.duplicates }, overflowed),
+    report: yield* reportOf(kept, { excluded, duplicates: source.duplicates }, overflowed),
     floatDtypes,
     metadataOf: (split) =>
       rewrittenMetadata({ source: metadata, given, dropped, isSameData: () => false }, split),

@@ -34,7 +34,7 @@ export interface ListedTensors<Info extends SelectableInfo> extends SelectionSou
 /** What several sources leave out. */
 export interface JoinedReport {
   /** Names of the tensors that were not chosen. */
-  readonly leftOut: readonly string[];
+  readonly excluded: readonly string[];
 }
 
 /** An open source; `path` is that of its index or only file. */

@@ -72,7 +72,7 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
   readonly #choices: JoinChoices;
   readonly #named = new Map<string, Named>();
   readonly #problems: SafetensorsError[] = [];
-  readonly #leftOut: string[] = [];
+  readonly #excluded: string[] = [];
   readonly #duplicates = new Set<string>();
   /** `total_parameters` of every source that declares it. */
   readonly #counts: string[] = [];
@@ -97,7 +97,7 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
 
   /** Complete after `list`. */
   get joined(): JoinedReport {
-    return { leftOut: this.#leftOut };
+    return { excluded: this.#excluded };
   }
 
   /** Complete after `list`. */
@@ -129,7 +129,7 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
       metadata.push(yield* this.#addAll(place, selected, own.file));
     }
     throwTogether(this.#problems, undefined);
-    if (this.#named.size === 0 && this.#leftOut.length > 0) throw nothingLeft;
+    if (this.#named.size === 0 && this.#excluded.length > 0) throw nothingLeft;
     const tensors = this.#tensors();
     const merged = joinedMetadata(metadata, new Map([...this.#aliases(), ...this.#count()]));
     this.#metadata = { ...merged, conflicts: [...new Set([...conflicts, ...merged.conflicts])] };
@@ -157,7 +157,7 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
 
   #leaveOut(place: number, name: string): void {
     this.#losing.add(place);
-    this.#leftOut.push(name);
+    this.#excluded.push(name);
   }
 
   /** Adds the tensors of a source, and the aliases in its metadata. Returns the rest of the metadata. */

@@ -93,7 +93,7 @@ export interface Selected<Tensor> {
   /** From the dtype of its values to that; null when they are the same. */
   readonly cast: Cast | null;
   /** Whether the option `dtype` spares it because it belongs to a quantized weight. */
-  readonly isUncast: boolean;
+  readonly isNotCast: boolean;
   /** Whether it stands in for a quantized weight. */
   readonly isDequantized: boolean;
 }
@@ -174,10 +174,10 @@ export class Selection<Info extends SelectableInfo> {
       givenTo.set(newName, name);
       const problem = nameProblem(newName);
       if (problem !== undefined) problems.push(this.#problem(problem, name));
-      const isUncast = this.castsAll && cast != null && isPacked(name);
+      const isNotCast = this.castsAll && cast != null && isPacked(name);
       const isDequantized = tensor.valueDtype !== undefined;
-      const made = isUncast ? { dtype: info.dtype, cast: null } : { dtype, cast: cast ?? null };
-      selected.push({ tensor, name: newName, ...made, isUncast, isDequantized });
+      const made = isNotCast ? { dtype: info.dtype, cast: null } : { dtype, cast: cast ?? null };
+      selected.push({ tensor, name: newName, ...made, isNotCast, isDequantized });
     });
     throwTogether(problems, this.#source.path);
     this.#asked = tensors;

@@ -7,7 +7,7 @@ import type { Selected } from './select.js';
 /** The tensors left out, those cast, and the elements that overflowed. */
 export interface SelectionReport {
   /** Names in the source of the tensors that `names` or `select` left out; without aliases. */
-  readonly leftOut: readonly string[];
+  readonly excluded: readonly string[];
   /**
    * Names that several shards have, or several sources that are joined: one tensor of each was taken, the one in the
    * shard that the index names.
@@ -22,7 +22,7 @@ export interface SelectionReport {
    * books. They are recognized by the names and dtypes of the tensors beside them in the source. `select` casts every
    * tensor that it names.
    */
-  readonly uncast: readonly string[];
+  readonly notCast: readonly string[];
   /**
    * Number of elements too large for the new dtype, by the tensor's new name: finite values that became infinity; for
    * F8_E4M3, which lacks infinity, all that became 448. Tensors without such elements are absent.
@@ -32,23 +32,30 @@ export interface SelectionReport {
 
 /** The report when all tensors are taken unchanged. */
 export function emptyReport(duplicates: readonly string[] = []): SelectionReport {
-  return { leftOut: [], duplicates, cast: [], dequantized: [], uncast: [], overflowed: new Map() };
+  return {
+    excluded: [],
+    duplicates,
+    cast: [],
+    dequantized: [],
+    notCast: [],
+    overflowed: new Map(),
+  };
 }
 
 /** Starts the report of tensors to be written; `overflowed` is filled during the writes. */
 export function* reportOf(
   selected: readonly Selected<unknown>[],
-  { leftOut, duplicates }: Pick<SelectionReport, 'leftOut' | 'duplicates'>,
+  { excluded, duplicates }: Pick<SelectionReport, 'excluded' | 'duplicates'>,
   overflowed: ReadonlyMap<string, number>,
 ): Work<SelectionReport> {
-  const [cast, dequantized, uncast]: [string[], string[], string[]] = [[], [], []];
+  const [cast, dequantized, notCast]: [string[], string[], string[]] = [[], [], []];
   yield* forEachYielding(selected, (tensor) => {
     const { name } = tensor;
     if (tensor.isDequantized) dequantized.push(name);
     else if (tensor.cast !== null) cast.push(name);
-    if (tensor.isUncast) uncast.push(name);
+    if (tensor.isNotCast) notCast.push(name);
   });
-  return { leftOut, duplicates, cast, dequantized, uncast, overflowed };
+  return { excluded, duplicates, cast, dequantized, notCast, overflowed };
 }
 
 /** Returns the function that adds a cast's count to `overflowed`. */

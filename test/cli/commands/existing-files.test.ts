@@ -247,7 +247,7 @@ describe('a source that is the target', () => {
     const replaced = [{ name: basename(file), byteLength: kept.length }];
     args.push('--filter', 'a');
     const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
-    expect(plan).toMatchObject({ replaced, leftOut: ['b'] });
+    expect(plan).toMatchObject({ replaced, excluded: ['b'] });
     expect(await printed([...args, '--dry-run'])).toContain(`would replace: ${basename(file)} (`);
     expect(readFileSync(file)).toEqual(kept);
     expect(await printed(args)).toContain(`replaced: ${basename(file)} (`);

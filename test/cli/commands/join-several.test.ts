@@ -189,7 +189,7 @@ describe('random sources', () => {
           if (isFailing) return;
           const result = JSON.parse(stdout);
           expect([...(result.duplicates ?? [])].sort()).toEqual(duplicates.sort());
-          expect(result.leftOut.length).toBe(
+          expect(result.excluded.length).toBe(
             sources.filter(({ names }) => names.includes(excluded)).length,
           );
           using checkpoint = safeOpen(target);

@@ -368,7 +368,7 @@ describe('convert', () => {
     const plan = await printed([...args, '--exclude', '*.x', '--dry-run']);
     expect(plan).toContain('\nwould leave out 2 tensors: b.x, c.x\n');
     const json = JSON.parse(await printed([...args, '--exclude', '*.x', '--dry-run', '--json']));
-    expect(json.leftOut).toEqual(['b.x', 'c.x']);
+    expect(json.excluded).toEqual(['b.x', 'c.x']);
     expect(await printed([...args, '--exclude', '*.x'])).not.toContain('leave');
     expect(await names(target)).toEqual(['a.w', 'b.w']);
     const left = temporaryPath('out.safetensors');
@@ -416,7 +416,7 @@ it('--dtype leaves scales of weights that are in another shard', async () => {
   const args = ['convert', join(folder, 'model-00002-of-00002.safetensors')];
   const target = temporaryPath('shard.safetensors');
   const done = JSON.parse(await printed([...args, target, '--dtype', 'F16', '--json']));
-  expect(done.uncast).toContainEqual(expect.stringMatching(/\.weight_scale_inv$/));
+  expect(done.notCast).toContainEqual(expect.stringMatching(/\.weight_scale_inv$/));
   const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
   const scales = tensors.filter(({ name }: { name: string }) => name.endsWith('_scale_inv'));
   expect(scales.map(({ dtype }: { dtype: string }) => dtype)).not.toContain('F16');
@@ -434,7 +434,7 @@ describe('--dequantize', () => {
       const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
       const done = JSON.parse(await printed([...args, '--json']));
       expect(done).toMatchObject({ ...plan, dryRun: false, overflowed: {} });
-      expect(plan).toMatchObject({ castCount: 0, dequantizedCount: 2, uncast: [], leftOut: [] });
+      expect(plan).toMatchObject({ castCount: 0, dequantizedCount: 2, notCast: [], excluded: [] });
       for (const options of [['--dry-run'], []]) {
         expect(await printed([...args, ...options])).toMatch(/^2 tensors dequantized$/m);
       }
@@ -559,8 +559,8 @@ describe('--dtype of a quantized model', () => {
     const done = JSON.parse(await printed([...args, '--json']));
     expect(done).toMatchObject({ ...plan, dryRun: false, overflowed: {} });
     expect(plan.castCount).toBe(3);
-    expect(plan.uncast).toHaveLength(6);
-    expect(plan.uncast).toContain('model.layers.0.mlp.up_proj.weight.quant_map');
+    expect(plan.notCast).toHaveLength(6);
+    expect(plan.notCast).toContain('model.layers.0.mlp.up_proj.weight.quant_map');
     for (const options of [['--dry-run'], []]) {
       expect(await printed([...args, ...options])).toMatch(
         /^6 tensors not cast, as parts of quantized weights: .*up_proj\.weight\.nested_absmax/m,

@@ -222,7 +222,7 @@ describe('a checkpoint', () => {
     checkpoint.close();
     checkpoint.close();
     expect(data).toEqual(new Uint8Array([1, 2, 3, 4]));
-    expect([checkpoint.ok, checkpoint.shards.length, checkpoint.passedOver]).toEqual([
+    expect([checkpoint.ok, checkpoint.shards.length, checkpoint.ignoredFiles]).toEqual([
       false,
       2,
       [],

@@ -35,7 +35,7 @@ beforeEach(() => {
   [opened, openNow, mostOpen] = [0, 0, 0];
   const path = writeTemporary([{ name: 'a', dtype: 'U8', shape: [1] }]);
   const only = [{ name: 'model.safetensors', path }];
-  const files: CheckpointFiles = { path, index: null, shards: only, passedOver: [] };
+  const files: CheckpointFiles = { path, index: null, shards: only, ignoredFiles: [] };
   shards = new LazyShards(files, slowOpen);
 });
 

@@ -13,7 +13,7 @@ const one = fileBytes([{ name: 'single', dtype: 'U8', shape: [1] }]);
 /** Opens a checkpoint, and returns the opened path and its tensors. */
 async function opened(path: string | URL, options = {}): Promise<unknown[]> {
   using checkpoint = await openBoth(path, options);
-  return [checkpoint.shards, checkpoint.keys(), checkpoint.passedOver];
+  return [checkpoint.shards, checkpoint.keys(), checkpoint.ignoredFiles];
 }
 
 async function codeOf(path: string, options = {}): Promise<unknown> {

@@ -180,9 +180,9 @@ for (const { version, python, path } of versions) {
 
     it('links what it shares, which we take and it keeps for us', async () => {
       await library('fill', source, 'org/a', 'org/ours');
-      const { receivedByteLength } = await downloadFrom(hub(), 'hf://org/ours', 'cache');
+      const { downloadedBytes } = await downloadFrom(hub(), 'hf://org/ours', 'cache');
       const small = NAMES.filter((name) => !name.endsWith('.safetensors'));
-      expect(receivedByteLength).toBeLessThanOrEqual(
+      expect(downloadedBytes).toBeLessThanOrEqual(
         small.reduce((sum, name) => sum + (FILES.get(name) as Uint8Array).length, 0),
       );
       expect(isShared('ours')).toBe(true);

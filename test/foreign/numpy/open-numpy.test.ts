@@ -44,7 +44,7 @@ describe('the data', () => {
 
   test('in C order is a view of the mapped file', () => {
     using file = openNumpy(written(npy(headerOf('<i2', '(3,)'), Buffer.from([1, 0, 2, 0, 3, 0]))));
-    const tensor = file.getTensor('').as('I16');
+    const tensor = file.getTensor('').expectDtype('I16');
     expect([...tensor.data]).toEqual([1, 2, 3]);
     expect(file.storage).toBe('mmap');
     expect(tensor.buffer).toBe(file.getTensor('').buffer);

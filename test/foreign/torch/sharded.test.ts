@@ -96,7 +96,7 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
   writeFileSync(join(folder, '4.bin'), 'junk');
   const told = async (options: VerifyBytesOptions): Promise<unknown[]> => {
     const { checks, problems } = await verifyOpened(
-      () => openTorchCheckpoint(index, { toVerify: true }),
+      () => openTorchCheckpoint(index, { skipFailed: true }),
       options,
     );
     return [checks, problems.map(({ file, tensor, code }) => [file, tensor, code])];
@@ -119,15 +119,15 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
 test('what is right has no problems, of one file or several', async () => {
   for (const path of [indexOf(right, right), fixturePath('zip-state-dict.pt')]) {
     expect(
-      (await verifyOpened(() => openTorchCheckpoint(path, { toVerify: true }), {})).problems,
+      (await verifyOpened(() => openTorchCheckpoint(path, { skipFailed: true }), {})).problems,
     ).toEqual([]);
   }
-  const closed = openTorchCheckpoint(indexOf(right), { toVerify: true });
+  const closed = openTorchCheckpoint(indexOf(right), { skipFailed: true });
   closed.close();
   await expect(closed.verify()).rejects.toThrow(FileClosedError);
   const bad = indexOf(right);
   writeFileSync(bad, '{');
-  expect(() => openTorchCheckpoint(bad, { toVerify: true })).toThrow(FormatError);
+  expect(() => openTorchCheckpoint(bad, { skipFailed: true })).toThrow(FormatError);
 });
 
 test('an abort reaches the shards; a closed checkpoint has none', async () => {
@@ -151,7 +151,7 @@ test('an abort reaches the shards; a closed checkpoint has none', async () => {
 test.each(['mmap', 'read'] as const)('has what every checkpoint has, with %s', async (storage) => {
   using checkpoint = sharded(right, right);
   using other = openTorchCheckpoint(`${checkpoint.path}`, { storage });
-  expect([other.storage, await other.headers(), other.passedOver]).toEqual([storage, [], []]);
+  expect([other.storage, await other.headers(), other.ignoredFiles]).toEqual([storage, [], []]);
   expect(other.byteLength()).toBe(2 * right.length);
   const { tensors, byteLength, dtypes, shards } = other.summary();
   expect([tensors, byteLength, [...shards.keys()]]).toEqual([14, 144, ['1.bin', '2.bin']]);

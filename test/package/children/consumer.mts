@@ -79,13 +79,13 @@ export function narrowed(tensor: Tensor, half: TensorOf<'F16' | 'BF16'>): number
   }
   // @ts-expect-error it was returned above
   if (tensor.dtype === 'F32') return 0;
-  const floats = tensor.as('F64');
+  const floats = tensor.expectDtype('F64');
   holds<Same<typeof floats, TensorOf<'F64'>>>();
   const row = floats.slice(0);
   holds<Same<typeof row.data, Float64Array<ArrayBuffer>>>();
   const part = tensor.slice([0, 2]);
   holds<Same<typeof part, typeof tensor>>();
-  const rows = tensor.as('BF16').take(BigInt64Array.of(1n), { into: new Uint16Array(4) });
+  const rows = tensor.expectDtype('BF16').take(BigInt64Array.of(1n), { into: new Uint16Array(4) });
   holds<Same<typeof rows.data, Uint16Array<ArrayBuffer>>>();
   const someRows: Tensor = tensor.take([0, 1n]).copy();
   const values: Float32Array<ArrayBuffer> = someRows.takeFloat32(new Int32Array(2));
@@ -102,7 +102,7 @@ export function narrowed(tensor: Tensor, half: TensorOf<'F16' | 'BF16'>): number
   // @ts-expect-error only after a look at dtype
   const unknownData: Float32Array = anyTensor.data;
   // @ts-expect-error not one of the 22
-  tensor.as('float32');
+  tensor.expectDtype('float32');
   return (
     view.length +
     doubles.length +

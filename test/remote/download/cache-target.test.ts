@@ -62,22 +62,22 @@ it.each([
   wrong[wrong.length - 1] = (wrong[wrong.length - 1] as number) ^ 1;
   writeFileSync(join(path, name), wrong);
   const again = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-  expect(again.receivedByteLength).toBe(right.length);
+  expect(again.downloadedBytes).toBe(right.length);
   expect(readFileSync(join(path, name)).equals(right)).toBe(true);
   expect(readlinkSync(join(path, name))).toBe(link);
   // A copy in the snapshot, as systems without links have it.
   rmSync(join(path, name));
   writeFileSync(join(path, name), wrong);
-  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(0);
+  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).downloadedBytes).toBe(0);
   expect(readFileSync(join(path, name)).equals(right)).toBe(true);
   rmSync(join(path, name));
   writeFileSync(join(path, name), wrong);
   rmSync(join(path, link), { force: true });
-  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(
+  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).downloadedBytes).toBe(
     right.length,
   );
   expect(readFileSync(join(path, name)).equals(right)).toBe(true);
-  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).receivedByteLength).toBe(0);
+  expect((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).downloadedBytes).toBe(0);
 });
 
 it('fills the cache, in which safeOpen finds the model', async () => {
@@ -106,8 +106,8 @@ it('leaves out what has a name that is too long here', async () => {
 it('fetches nothing that the cache has', async () => {
   await downloadFrom(hub(), 'hf://org/sharded', 'cache');
   hub().requests.length = 0;
-  const { receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-  expect([receivedByteLength, hub().requests.length]).toEqual([0, 2]);
+  const { downloadedBytes } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect([downloadedBytes, hub().requests.length]).toEqual([0, 2]);
 });
 
 it('goes on with a blob that is incomplete, and has no snapshot until then', async () => {
@@ -118,8 +118,8 @@ it('goes on with a blob that is incomplete, and has no snapshot until then', asy
     [false, false],
   );
   expect(() => safeOpen('org/sharded')).toThrow('hf download org/sharded');
-  const { presentByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-  expect(presentByteLength).toBeGreaterThan(3_000_000);
+  const { reusedBytes } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect(reusedBytes).toBeGreaterThan(3_000_000);
   using checkpoint = safeOpen('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });
@@ -171,8 +171,8 @@ it('leaves a snapshot alone that has files instead of links', async () => {
   const blob = join(path, readlinkSync(config));
   rmSync(config);
   renameSync(blob, config);
-  const { receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-  expect([receivedByteLength, readFileSync(config, 'latin1')]).toEqual([0, CONFIG]);
+  const { downloadedBytes } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect([downloadedBytes, readFileSync(config, 'latin1')]).toEqual([0, CONFIG]);
 });
 
 it('touches nothing when all is there', async () => {
@@ -192,8 +192,8 @@ it('touches nothing when all is there', async () => {
   const again = await downloadFrom(hub(), 'hf://org/sharded', 'cache', {
     onProgress: (event) => progress.push(event),
   });
-  expect(again).toMatchObject({ path, receivedByteLength: 0 });
-  const totalBytes = again.presentByteLength;
+  expect(again).toMatchObject({ path, downloadedBytes: 0 });
+  const totalBytes = again.reusedBytes;
   expect(totalBytes).toBeGreaterThan(LARGE_BYTE_LENGTH);
   expect(progress.at(-1)).toEqual({ bytes: totalBytes, totalBytes });
   expect(state()).toEqual(before);
@@ -313,8 +313,8 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'a download into the cache'
       'from huggingface_hub import snapshot_download; snapshot_download("org/sharded")',
     );
     expect(status).toBe(0);
-    const { receivedByteLength, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-    expect(receivedByteLength).toBe(0);
+    const { downloadedBytes, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+    expect(downloadedBytes).toBe(0);
     expect(readFileSync(join(path, name)).equals(shard)).toBe(true);
     expect(blobs().filter((name) => name.endsWith('.incomplete'))).toEqual([]);
   });

@@ -75,14 +75,14 @@ it('begins a file anew that broke, of which nothing stays, and tells of progress
     await expect(downloadFrom(hub(), one, path, cut)).rejects.toThrow('the line is cut');
     expect(namesIn(folder).filter((name) => name.endsWith('.incomplete'))).toEqual([]);
     const done: number[] = [];
-    const { receivedByteLength, byteLength: whole } = await downloadFrom(hub(), one, path, {
+    const { downloadedBytes, byteLength: whole } = await downloadFrom(hub(), one, path, {
       ...widened,
       onProgress: ({ bytes, totalBytes }) => {
         expect(bytes).toBeLessThanOrEqual(totalBytes);
         done.push(bytes);
       },
     });
-    expect(receivedByteLength).toBe(whole);
+    expect(downloadedBytes).toBe(whole);
     expect(done).toEqual(done.toSorted((a, b) => a - b));
     expect(readFileSync(path).equals(readFileSync(expected))).toBe(true);
   }
@@ -91,9 +91,9 @@ it('begins a file anew that broke, of which nothing stays, and tells of progress
 it('recognises what it has finished, and not what has another dtype', async () => {
   await downloadFrom(hub(), source, folder, { dtype: 'BF16' });
   const again = await downloadFrom(hub(), source, folder, { dtype: 'BF16' });
-  expect(again.receivedByteLength).toBe(0);
+  expect(again.downloadedBytes).toBe(0);
   const other = await downloadFrom(hub(), source, folder, { dtype: 'F16' });
-  expect(other.receivedByteLength).toBeGreaterThan(4 * LENGTH);
+  expect(other.downloadedBytes).toBeGreaterThan(4 * LENGTH);
 });
 
 it('reports problems before a tensor is fetched', async () => {
@@ -150,7 +150,7 @@ it.each([
 ])('leaves scales of weights of any shard as they are, of %j', async (names, found, total) => {
   const from = 'hf://org/quantized';
   const result = await downloadFrom(quantizedHub(), from, folder, { names, dtype: 'F16' });
-  expect([result.cast, result.uncast]).toEqual([['other.scale'], ['m.weight_scale']]);
+  expect([result.cast, result.notCast]).toEqual([['other.scale'], ['m.weight_scale']]);
   using checkpoint = safeOpen(folder);
   expect(checkpoint.keys()).toEqual(found);
   expect(checkpoint.getTensor('m.weight_scale').bytes).toEqual(scale.bytes);

@@ -93,13 +93,13 @@ it.each(exact)('%s: the files that reshard writes', async (id) => {
   const options = { dequantize: 'BF16', maxShardSize: 20_000 } as const;
   const local = { ...options, copyOtherFiles: true, durable: false };
   const resharded = await reshard(join(fixtures, id), expected, local);
-  const { dequantized, cast, uncast, leftOut } = await downloadFrom(
+  const { dequantized, cast, notCast, excluded } = await downloadFrom(
     hub(),
     `hf://org/${id}`,
     folder,
     options,
   );
-  expect([dequantized, cast, uncast, leftOut]).toEqual([resharded.dequantized, [], [], []]);
+  expect([dequantized, cast, notCast, excluded]).toEqual([resharded.dequantized, [], [], []]);
   expectSameFolders();
 });
 
@@ -127,9 +127,9 @@ describe('weights of several windows', () => {
     expect(done.deleted).toEqual(['quant_config.json']);
     expect(done.overflowed.get('a.weight')).toBeGreaterThan(1000);
     const again = await downloadFrom(hub(), source, folder, options);
-    expect(again.receivedByteLength).toBe(0);
+    expect(again.downloadedBytes).toBe(0);
     const other = await downloadFrom(hub(), source, folder, { dequantize: 'BF16' });
-    expect(other.receivedByteLength).toBeGreaterThan(2 * ROWS * COLUMNS);
+    expect(other.downloadedBytes).toBeGreaterThan(2 * ROWS * COLUMNS);
     expect(JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))).toEqual({
       torch_dtype: 'bfloat16',
     });
@@ -163,7 +163,7 @@ describe('weights of several windows', () => {
       expect(files.map((file) => [file.path, file.byteLength])).toEqual([[path, size]]);
       expect(byteLength).toBe(size);
     }
-    expect(done.receivedByteLength).toBe(size);
+    expect(done.downloadedBytes).toBe(size);
     expect(readFileSync(path).equals(readFileSync(join(expected, 'model.safetensors')))).toBe(true);
     expect(namesIn(folder)).toEqual(['one.safetensors']);
     await downloadFrom(hub(), 'hf://org/large', folder, options);

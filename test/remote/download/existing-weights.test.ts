@@ -161,10 +161,10 @@ describe('a folder', () => {
     const source = 'hf://org/one@large';
     const fetch = breakingFetch(9_000_000);
     await expect(downloadFrom(hub(), source, folder, { fetch })).rejects.toThrow('cut');
-    const { presentByteLength, replaced } = await downloadFrom(hub(), source, folder);
-    expect([presentByteLength > 0, replaced]).toEqual([true, []]);
+    const { reusedBytes, replaced } = await downloadFrom(hub(), source, folder);
+    expect([reusedBytes > 0, replaced]).toEqual([true, []]);
     expect(keys(folder)).toEqual(['large']);
-    expect((await downloadFrom(hub(), source, folder)).receivedByteLength).toBe(0);
+    expect((await downloadFrom(hub(), source, folder)).downloadedBytes).toBe(0);
   });
 
   it('with weights of another repository stops again after a broken download', async () => {
@@ -174,8 +174,8 @@ describe('a folder', () => {
     const options = { fetch: breakingFetch(9_000_000), overwrite: true };
     await expect(downloadFrom(hub(), source, folder, options)).rejects.toThrow('cut');
     await expect(downloadFrom(hub(), source, folder)).rejects.toMatchObject(EXISTS);
-    const { presentByteLength } = await downloadFrom(hub(), source, folder, { overwrite: true });
-    expect([presentByteLength > 0, keys(folder)]).toEqual([true, ['large']]);
+    const { reusedBytes } = await downloadFrom(hub(), source, folder, { overwrite: true });
+    expect([reusedBytes > 0, keys(folder)]).toEqual([true, ['large']]);
   });
 
   it.each([
@@ -374,7 +374,7 @@ describe('a repository at a path that ends in .safetensors', () => {
     const names = readdirSync(folder).filter((name) => !name.endsWith('.downloaded'));
     expect([names, keys(path)]).toEqual([['x.safetensors'], expected]);
     expect(plan.files.map(({ tensors }) => tensors?.toSorted())).toEqual([expected]);
-    expect((await downloadFrom(hub(), source, path, options)).receivedByteLength).toBe(0);
+    expect((await downloadFrom(hub(), source, path, options)).downloadedBytes).toBe(0);
     if (source === 'hf://org/one') {
       expect(readFileSync(path)).toEqual(Buffer.from(weights('first')));
     }

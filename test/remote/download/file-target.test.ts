@@ -84,24 +84,24 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     files: [{ name: 'model.safetensors', path, byteLength: MODEL.length }],
     commit: hub().commit('org/single'),
     byteLength: MODEL.length,
-    receivedByteLength: MODEL.length,
-    presentByteLength: 0,
+    downloadedBytes: MODEL.length,
+    reusedBytes: 0,
     deleted: [],
-    undeleted: [],
+    failedDeletions: [],
     replaced: [],
     skipped: [],
     conflicts: [],
     configMismatches: [],
     cast: [],
     dequantized: [],
-    uncast: [],
+    notCast: [],
     overflowed: new Map(),
-    leftOut: [],
+    excluded: [],
     duplicates: [],
   });
   expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
   const again = await downloadFrom(hub(), source, path);
-  expect([again.receivedByteLength, again.presentByteLength]).toEqual([0, MODEL.length]);
+  expect([again.downloadedBytes, again.reusedBytes]).toEqual([0, MODEL.length]);
 });
 
 it('takes a file that is no safetensors file', async () => {
@@ -117,9 +117,9 @@ it('knows by ETag what it has downloaded from any server', async () => {
     'my.safetensors',
   ]);
   server.sentByteLength = 0;
-  const { presentByteLength } = await downloadFrom(hub(), url(), path);
+  const { reusedBytes } = await downloadFrom(hub(), url(), path);
   // The bytes by which its kind is known.
-  expect([presentByteLength, server.sentByteLength]).toEqual([MODEL.length, 512]);
+  expect([reusedBytes, server.sentByteLength]).toEqual([MODEL.length, 512]);
   const files = namesIn(folder).map((name) => readFileSync(join(folder, name), 'latin1'));
   expect(files.join().includes('secret')).toBe(false);
 });
@@ -127,8 +127,8 @@ it('knows by ETag what it has downloaded from any server', async () => {
 it('downloads again what was changed here', async () => {
   await downloadFrom(hub(), url(), path);
   appendFileSync(path, 'more');
-  const { receivedByteLength } = await downloadFrom(hub(), url(), path, REPLACING);
-  expect([receivedByteLength, isWhole()]).toEqual([MODEL.length, true]);
+  const { downloadedBytes } = await downloadFrom(hub(), url(), path, REPLACING);
+  expect([downloadedBytes, isWhole()]).toEqual([MODEL.length, true]);
 });
 
 async function breakAt(from: string, byteLength = 9_000_000): Promise<void> {
@@ -139,20 +139,20 @@ async function breakAt(from: string, byteLength = 9_000_000): Promise<void> {
 it('goes on by a strong ETag, also with a URL that was signed anew', async () => {
   await breakAt(url());
   expect(namesIn(folder)).toEqual([expect.stringMatching(/\.incomplete$/)]);
-  const { presentByteLength } = await downloadFrom(
+  const { reusedBytes } = await downloadFrom(
     hub(),
     server.url('model.safetensors?X-Amz-Signature=other&X-Amz-Date=2'),
     path,
   );
-  expect([presentByteLength > 3_000_000, isWhole()]).toEqual([true, true]);
+  expect([reusedBytes > 3_000_000, isWhole()]).toEqual([true, true]);
 });
 
 it('starts over when the ETag has changed, and removes what it had', async () => {
   await breakAt(url());
   const other = startedNoise(5_000_000, 2);
   server.files.set('model.safetensors', { bytes: other, tag: '"two"' });
-  const { presentByteLength } = await downloadFrom(hub(), url(), path);
-  expect([presentByteLength, isWhole(other)]).toEqual([0, true]);
+  const { reusedBytes } = await downloadFrom(hub(), url(), path);
+  expect([reusedBytes, isWhole(other)]).toEqual([0, true]);
   expect(namesIn(folder)).toHaveLength(2);
 });
 
@@ -177,13 +177,8 @@ it('fetches what another query names, also of the same ETag and length', async (
   expect(isWhole(OTHER)).toBe(true);
   // Nor does it go on with a part of the one.
   await breakAt(server.url('get?file=a'), 6_000_000);
-  const { presentByteLength } = await downloadFrom(
-    hub(),
-    server.url('get?file=b'),
-    path,
-    REPLACING,
-  );
-  expect([presentByteLength, isWhole(OTHER)]).toEqual([OTHER.length, true]);
+  const { reusedBytes } = await downloadFrom(hub(), server.url('get?file=b'), path, REPLACING);
+  expect([reusedBytes, isWhole(OTHER)]).toEqual([OTHER.length, true]);
   writeFileSync(path, '');
   await downloadFrom(hub(), server.url('get?file=b'), path, REPLACING);
   expect(isWhole(OTHER)).toBe(true);
@@ -197,22 +192,22 @@ it('fetches what was changed since, also of the same ETag and length', async () 
   expect(isWhole(ONE)).toBe(true);
 });
 
-it('knows a source by the identity that the caller gives, with its length', async () => {
+it('identifies a source by `versionId` and its length', async () => {
   const otherPath = path.replace('.safetensors', '-other.safetensors');
   serveTwo('get?file=a', 'get?file=b');
   server.files.set('get?file=c', { bytes: ONE, tag: 'W/"weak"' });
   server.files.set('get?file=d', { bytes: SHORTER, tag: '"same"' });
-  const identity = 'version 1';
+  const versionId = 'version 1';
   const fetch = breakingFetch(6_000_000);
   const from = (file: string): string => server.url(`get?file=${file}`);
-  await expect(downloadFrom(hub(), from('a'), path, { fetch, identity })).rejects.toThrow();
-  const other = await downloadFrom(hub(), from('b'), otherPath, { identity: 'version 2' });
-  expect([other.presentByteLength, readFileSync(otherPath).equals(OTHER)]).toEqual([0, true]);
-  const { presentByteLength } = await downloadFrom(hub(), from('c'), path, { identity });
-  expect([presentByteLength > 0, isWhole(ONE)]).toEqual([true, true]);
-  const again = await downloadFrom(hub(), from('a'), path, { identity });
-  expect(again.receivedByteLength).toBe(0);
-  await downloadFrom(hub(), from('d'), path, { identity, ...REPLACING });
+  await expect(downloadFrom(hub(), from('a'), path, { fetch, versionId })).rejects.toThrow();
+  const other = await downloadFrom(hub(), from('b'), otherPath, { versionId: 'version 2' });
+  expect([other.reusedBytes, readFileSync(otherPath).equals(OTHER)]).toEqual([0, true]);
+  const { reusedBytes } = await downloadFrom(hub(), from('c'), path, { versionId });
+  expect([reusedBytes > 0, isWhole(ONE)]).toEqual([true, true]);
+  const again = await downloadFrom(hub(), from('a'), path, { versionId });
+  expect(again.downloadedBytes).toBe(0);
+  await downloadFrom(hub(), from('d'), path, { versionId, ...REPLACING });
   expect(isWhole(SHORTER)).toBe(true);
 });
 
@@ -229,13 +224,8 @@ it('does not trust what older versions, which left out the query, have left', as
   writeFileSync(path, ONE);
   writeFileSync(join(folder, `${stem}.downloaded`), JSON.stringify({ version, hash }));
   writeFileSync(join(folder, `${stem}-${digitsOf(version)}.incomplete`), ONE.subarray(0, 100));
-  const { presentByteLength } = await downloadFrom(
-    hub(),
-    server.url('get?file=b'),
-    path,
-    REPLACING,
-  );
-  expect([presentByteLength, isWhole(OTHER)]).toEqual([0, true]);
+  const { reusedBytes } = await downloadFrom(hub(), server.url('get?file=b'), path, REPLACING);
+  expect([reusedBytes, isWhole(OTHER)]).toEqual([0, true]);
 });
 
 it('believes no record that somebody has edited, and needs none', async () => {
@@ -331,9 +321,9 @@ it('receives a corrupted part of a file once more', async () => {
   const [partial = ''] = namesIn(folder);
   truncateSync(join(folder, partial), 1000);
   appendFileSync(join(folder, partial), new Uint8Array(500));
-  const { receivedByteLength, presentByteLength } = await downloadFrom(hub(), source, path);
-  expect(presentByteLength).toBe(0);
-  expect(receivedByteLength).toBe(2 * MODEL.length - 1500);
+  const { downloadedBytes, reusedBytes } = await downloadFrom(hub(), source, path);
+  expect(reusedBytes).toBe(0);
+  expect(downloadedBytes).toBe(2 * MODEL.length - 1500);
   expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
 });
 
@@ -341,8 +331,8 @@ it('ignores a part that is longer than the file', async () => {
   await breakAt(source);
   const [partial = ''] = namesIn(folder);
   appendFileSync(join(folder, partial), new Uint8Array(LARGE_BYTE_LENGTH));
-  const { presentByteLength } = await downloadFrom(hub(), source, path);
-  expect([presentByteLength, isWhole()]).toEqual([0, true]);
+  const { reusedBytes } = await downloadFrom(hub(), source, path);
+  expect([reusedBytes, isWhole()]).toEqual([0, true]);
 });
 
 it('refuses bytes that have another hash, twice, than the Hub says', async () => {
@@ -369,7 +359,7 @@ it('replaces a file that is open, which stays what it was', async () => {
 
 it('lets two downloads to one path follow each other', async () => {
   const both = [downloadFrom(hub(), source, path), downloadFrom(hub(), source, path)];
-  const received = (await Promise.all(both)).map(({ receivedByteLength }) => receivedByteLength);
+  const received = (await Promise.all(both)).map(({ downloadedBytes }) => downloadedBytes);
   expect(received.toSorted()).toEqual([0, MODEL.length].toSorted());
   expect(namesIn(folder)).toEqual(['my.safetensors']);
 });

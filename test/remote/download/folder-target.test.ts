@@ -84,8 +84,11 @@ const NAMES = [
 
 it('copies weights, index and the files beside them, byte for byte', async () => {
   const folder = temporaryPath('model');
-  const { commit, files, byteLength, receivedByteLength, presentByteLength, ...rest } =
-    await downloadFrom(hub(), 'hf://org/sharded', folder);
+  const { commit, files, byteLength, downloadedBytes, reusedBytes, ...rest } = await downloadFrom(
+    hub(),
+    'hf://org/sharded',
+    folder,
+  );
   expect(namesIn(folder)).toEqual(NAMES);
   for (const name of NAMES) {
     expect(
@@ -93,14 +96,20 @@ it('copies weights, index and the files beside them, byte for byte', async () =>
       name,
     ).toBe(true);
   }
-  const nothing = { deleted: [], undeleted: [], replaced: [], skipped: [], configMismatches: [] };
-  const casts = { cast: [], dequantized: [], uncast: [], overflowed: new Map(), leftOut: [] };
+  const nothing = {
+    deleted: [],
+    failedDeletions: [],
+    replaced: [],
+    skipped: [],
+    configMismatches: [],
+  };
+  const casts = { cast: [], dequantized: [], notCast: [], overflowed: new Map(), excluded: [] };
   const several = { conflicts: [], duplicates: [] };
   expect(rest).toEqual({ path: folder, ...nothing, ...casts, ...several });
   expect(files.map(({ name }) => name).toSorted()).toEqual(NAMES);
   expect(commit).toBe(hub().commit('org/sharded'));
   const index = Buffer.byteLength(SHARDED['model.safetensors.index.json'] as string);
-  expect([receivedByteLength, presentByteLength]).toEqual([byteLength - index, 0]);
+  expect([downloadedBytes, reusedBytes]).toEqual([byteLength - index, 0]);
   using checkpoint = safeOpen(folder);
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });
@@ -109,12 +118,8 @@ it('fetches nothing of a model that is there, but the list', async () => {
   const folder = temporaryPath('model');
   await downloadFrom(hub(), 'hf://org/sharded', folder);
   hub().requests.length = 0;
-  const { receivedByteLength, presentByteLength } = await downloadFrom(
-    hub(),
-    'hf://org/sharded',
-    folder,
-  );
-  expect([receivedByteLength, presentByteLength > LARGE_BYTE_LENGTH]).toEqual([0, true]);
+  const { downloadedBytes, reusedBytes } = await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect([downloadedBytes, reusedBytes > LARGE_BYTE_LENGTH]).toEqual([0, true]);
   expect(hub().requests.map(({ path }) => path.split('/')[5])).toEqual(['revision', 'tree']);
 });
 
@@ -124,13 +129,9 @@ it('goes on where a connection broke', async () => {
   await expect(cut).rejects.toMatchObject({ code: 'SAFETENSORS_REMOTE_UNAVAILABLE' });
   expect(namesIn(folder).every((name) => name.endsWith('.incomplete'))).toBe(true);
   hub().requests.length = 0;
-  const { receivedByteLength, presentByteLength } = await downloadFrom(
-    hub(),
-    'hf://org/sharded',
-    folder,
-  );
-  expect(presentByteLength).toBeGreaterThan(3_000_000);
-  expect(receivedByteLength).toBeLessThan(LARGE_BYTE_LENGTH - 3_000_000 + 1000);
+  const { downloadedBytes, reusedBytes } = await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect(reusedBytes).toBeGreaterThan(3_000_000);
+  expect(downloadedBytes).toBeLessThan(LARGE_BYTE_LENGTH - 3_000_000 + 1000);
   expect(namesIn(folder)).toEqual(NAMES);
   const [name = ''] = NAMES.slice(1);
   expect(readFileSync(join(folder, name)).equals(Buffer.from(SHARDED[name] as Uint8Array))).toBe(
@@ -170,8 +171,8 @@ it('takes an index of any server with its shards, and knows by their ETags what 
     using checkpoint = safeOpen(folder);
     await checkpoint.verify();
     server.sentByteLength = 0;
-    const { receivedByteLength } = await downloadFrom(hub(), source, folder);
-    expect(receivedByteLength).toBe(0);
+    const { downloadedBytes } = await downloadFrom(hub(), source, folder);
+    expect(downloadedBytes).toBe(0);
     // The index, and the first bytes of every file.
     expect(server.sentByteLength).toBeLessThan(1000);
     const other = startedNoise(1000);
@@ -193,10 +194,10 @@ it('deletes what a killed download left of an earlier checkpoint', async () => {
   const { record: name } = new TemporaryNames('model{suffix}.safetensors');
   const options = { durable: false };
   await record.write(join(folder, name), join(folder, `${name}.tmp`), options);
-  const { deleted, replaced, receivedByteLength } = await downloadFrom(
+  const { deleted, replaced, downloadedBytes } = await downloadFrom(
     ...([hub(), 'hf://org/sharded', folder] as const),
   );
-  expect([deleted, replaced, receivedByteLength]).toEqual([[stale], [], 0]);
+  expect([deleted, replaced, downloadedBytes]).toEqual([[stale], [], 0]);
   expect(namesIn(folder)).toEqual(NAMES);
 });
 
@@ -205,8 +206,8 @@ it('leaves a shard that no index names', async () => {
   await downloadFrom(hub(), 'hf://org/sharded', folder);
   const stale = 'model-00003-of-00003.safetensors';
   writeFileSync(join(folder, stale), 'of the earlier one');
-  const { deleted, receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', folder);
-  expect([deleted, receivedByteLength]).toEqual([[], 0]);
+  const { deleted, downloadedBytes } = await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect([deleted, downloadedBytes]).toEqual([[], 0]);
   expect(namesIn(folder)).toEqual([...NAMES, stale].sort());
 });
 
@@ -400,8 +401,8 @@ it.skipIf(process.platform === 'win32')('does not wait for FIFOs in its way', as
     execFileSync('rm', [join(folder, record)]);
     execFileSync('mkfifo', [join(folder, record)]);
     const replacing = { overwrite: true };
-    const { receivedByteLength } = await downloadFrom(hub(), source, folder, replacing);
-    expect(receivedByteLength).toBe(SHARD.length);
+    const { downloadedBytes } = await downloadFrom(hub(), source, folder, replacing);
+    expect(downloadedBytes).toBe(SHARD.length);
     execFileSync('rm', [join(folder, 'model.safetensors')]);
     execFileSync('mkfifo', [join(folder, 'model.safetensors')]);
     await expect(downloadFrom(hub(), source, folder)).rejects.toMatchObject({

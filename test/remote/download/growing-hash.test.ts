@@ -94,14 +94,14 @@ it.each([
     const path = temporaryPath('noise.safetensors');
     const url = server.url('noise.safetensors');
     const call = async () => await download(url, path, { durable: false, ...options });
-    const { receivedByteLength } = await call();
-    expect(receivedByteLength).toBeGreaterThan(LONG);
+    const { downloadedBytes } = await call();
+    expect(downloadedBytes).toBeGreaterThan(LONG);
     expect(await call()).toMatchObject({
-      receivedByteLength: 0,
-      presentByteLength: receivedByteLength,
+      downloadedBytes: 0,
+      reusedBytes: downloadedBytes,
     });
     const lengths = vi.mocked(beginGrowingHash).mock.calls.map(([, length]) => length);
-    expect(lengths).toEqual([receivedByteLength]);
+    expect(lengths).toEqual([downloadedBytes]);
   } finally {
     await server.close();
   }

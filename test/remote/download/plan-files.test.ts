@@ -141,12 +141,12 @@ describe('files of a repository', () => {
     expect(namesOf(result.files)).toEqual([...names].sort());
     expect(namesOf(plan.files)).toEqual([...names].sort());
     expect([plan.byteLength, plan.commit]).toEqual([result.byteLength, result.commit]);
-    expect(result).toMatchObject({ path: folder, deleted: [], undeleted: [], skipped: [] });
+    expect(result).toMatchObject({ path: folder, deleted: [], failedDeletions: [], skipped: [] });
     expect(result.commit).toBe(hub().commit('org/mixed'));
 
     hub().requests.length = 0;
     const again = await downloadFrom(hub(), 'hf://org/mixed', folder, options);
-    expect([again.receivedByteLength, again.presentByteLength > 0]).toEqual([0, true]);
+    expect([again.downloadedBytes, again.reusedBytes > 0]).toEqual([0, true]);
     expect(hub().requests.every(({ path }) => path.startsWith('/api/'))).toBe(true);
     expectFiles(folder, MIXED, names);
   });
@@ -208,14 +208,14 @@ describe('files of a repository', () => {
       fetch: breakingFetch(9_000_000),
     });
     await expect(cut).rejects.toMatchObject({ code: 'SAFETENSORS_REMOTE_UNAVAILABLE' });
-    const { presentByteLength, receivedByteLength } = await downloadFrom(
+    const { reusedBytes, downloadedBytes } = await downloadFrom(
       hub(),
       'hf://org/mixed',
       folder,
       options,
     );
-    expect(presentByteLength).toBeGreaterThan(3_000_000);
-    expect(receivedByteLength).toBeLessThan(LARGE_BYTE_LENGTH - 3_000_000 + 1000);
+    expect(reusedBytes).toBeGreaterThan(3_000_000);
+    expect(downloadedBytes).toBeLessThan(LARGE_BYTE_LENGTH - 3_000_000 + 1000);
     const names = Object.keys(MIXED).filter((name) => name.endsWith('.safetensors'));
     expectFiles(folder, MIXED, names);
   });

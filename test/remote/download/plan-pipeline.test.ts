@@ -69,7 +69,7 @@ it.each([
   ['a folder of one', 'hf://org/below/v1'],
 ])('copies all of %s that the pipeline needs, and nothing twice', async (_, source) => {
   const folder = emptyFolder('target');
-  const { files, receivedByteLength, byteLength } = await downloadFrom(hub(), source, folder);
+  const { files, downloadedBytes, byteLength } = await downloadFrom(hub(), source, folder);
   expect(files.map(({ name }) => name).sort()).toEqual(names);
   expect(paths(folder)).toEqual(names);
   for (const name of names) {
@@ -80,10 +80,10 @@ it.each([
   expect([...pipeline.models.keys()]).toEqual(['text_encoder', 'unet']);
   expect(pipeline.missing).toEqual([]);
   // Indexes and `model_index.json` are known from planning.
-  expect(receivedByteLength).toBeGreaterThan(3000);
+  expect(downloadedBytes).toBeGreaterThan(3000);
   hub().requests.length = 0;
   expect(await downloadFrom(hub(), source, folder)).toMatchObject({
-    ...{ receivedByteLength: 0, byteLength },
+    ...{ downloadedBytes: 0, byteLength },
   });
   expect(hub().requests.filter(({ path }) => /resolve|files|blobs/.test(path))).toEqual([]);
 });

@@ -75,8 +75,8 @@ it('lists metadata keys on which the shards disagree, also in a dry run', async 
 it('fetches the named tensors only, as one checkpoint', async () => {
   hub().requests.length = 0;
   const names = ['d', 'b'];
-  const { byteLength, receivedByteLength } = await downloadFrom(hub(), source, folder, { names });
-  expect(receivedByteLength).toBe(byteLength);
+  const { byteLength, downloadedBytes } = await downloadFrom(hub(), source, folder, { names });
+  expect(downloadedBytes).toBe(byteLength);
   expect(byteLength).toBeLessThan(2 * LENGTH + 500);
   const tensors = loadFile(folder);
   expect([...tensors.keys()]).toEqual(names.toSorted());
@@ -137,16 +137,16 @@ it('goes on with whole files where it broke, and recognises what it has finished
   expect(left.length).toBeGreaterThan(0);
   const leftByteLength = left.reduce((sum, path) => sum + statSync(path).size, 0);
   expect(leftByteLength).toBeGreaterThan(left.length * LENGTH);
-  const { presentByteLength } = await downloadFrom(hub(), source, folder, four);
-  expect(presentByteLength).toBe(leftByteLength);
+  const { reusedBytes } = await downloadFrom(hub(), source, folder, four);
+  expect(reusedBytes).toBe(leftByteLength);
   expect(loadFile(folder).size).toBe(4);
   const again = await downloadFrom(hub(), source, folder, four);
   // All but the index, which is made here.
   const [index] = again.files.filter(({ name }) => name.endsWith('.json'));
   const weights = again.byteLength - (index?.byteLength ?? 0);
-  expect([again.receivedByteLength, again.presentByteLength]).toEqual([0, weights]);
+  expect([again.downloadedBytes, again.reusedBytes]).toEqual([0, weights]);
   const other = await downloadFrom(hub(), source, folder, { names: ['a', 'b', 'd'] });
-  expect(other.receivedByteLength).toBe(other.byteLength);
+  expect(other.downloadedBytes).toBe(other.byteLength);
 });
 
 it('fetches a file again that was whole and has changed, or has no note', async () => {
@@ -158,8 +158,8 @@ it('fetches a file again that was whole and has changed, or has no note', async 
   }
   const notes = namesIn(folder).filter((name) => name.endsWith('.downloaded'));
   for (const name of notes.slice(1)) rmSync(join(folder, name));
-  const { presentByteLength } = await downloadFrom(hub(), source, folder, four);
-  expect(presentByteLength).toBeLessThanOrEqual(LENGTH + 1000);
+  const { reusedBytes } = await downloadFrom(hub(), source, folder, four);
+  expect(reusedBytes).toBeLessThanOrEqual(LENGTH + 1000);
   const tensors = loadFile(folder);
   for (const [i, name] of ['a', 'b', 'd', 'e'].entries()) {
     const seed = i < 2 ? i + 1 : i + 2;

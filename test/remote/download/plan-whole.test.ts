@@ -63,8 +63,8 @@ describe('what comes in place of a safetensors file', () => {
     expect([namesIn(folder), readFileSync(join(folder, name), 'utf8')]).toEqual([before, 'old']);
     // The file is back, and so are its received bytes.
     serve('model.safetensors', GOOD);
-    const { presentByteLength } = Object(await copy(source, name));
-    expect(presentByteLength).toBeGreaterThan(1_000_000);
+    const { reusedBytes } = Object(await copy(source, name));
+    expect(reusedBytes).toBeGreaterThan(1_000_000);
     expect(readFileSync(join(folder, name)).equals(GOOD)).toBe(true);
   });
 
@@ -96,7 +96,7 @@ describe('what comes in place of an index', () => {
 });
 
 it('takes no empty text for what contents are known by', async () => {
-  const call = download(serve('a.bin', 'a'), join(folder, 'a.bin'), { identity: '' });
+  const call = download(serve('a.bin', 'a'), join(folder, 'a.bin'), { versionId: '' });
   await expect(call).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
 });
 

@@ -42,7 +42,7 @@ it('hashes a file while it is written, and reads nothing of it again', async () 
   const { hash } = JSON.parse(readFileSync(join(folder, record), 'utf8'));
   expect(hash).toBe(createHash('sha256').update(readFileSync(path)).digest('hex'));
   const again = await download(server.url('model.safetensors'), path, chosen);
-  expect(again.receivedByteLength).toBe(0);
+  expect(again.downloadedBytes).toBe(0);
 });
 
 it('tells the tensors of a file in the order of their bytes', async () => {

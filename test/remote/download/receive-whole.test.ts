@@ -50,7 +50,7 @@ async function download(source: string, onProgress?: (bytes: number) => void): P
   const settings = { endpoint, isOffline: false, readToken: () => undefined };
   const progress = ({ bytes }: { bytes: number }): void => onProgress?.(bytes);
   const options = { durable: false, firstDelayMs: 1, onProgress: progress };
-  return (await runDownload(source, path, options, settings)).receivedByteLength;
+  return (await runDownload(source, path, options, settings)).downloadedBytes;
 }
 
 function sendWhole(response: ServerResponse): void {

@@ -11,8 +11,8 @@ const MODEL = fileBytes([
 const hub = useHub({ 'org/model': { files: { 'model.safetensors': MODEL } } });
 
 interface Measured {
-  readonly receivedByteLength: number;
-  readonly presentByteLength: number;
+  readonly downloadedBytes: number;
+  readonly reusedBytes: number;
   readonly grown: number;
 }
 
@@ -24,12 +24,12 @@ it('needs less than 64 MB for 300 MB, beside what fetch itself takes', async () 
     url,
     String(MODEL.length),
   ]);
-  const { receivedByteLength, grown } = await measureInChild<Measured>(
+  const { downloadedBytes, grown } = await measureInChild<Measured>(
     'remote/download/children/download.mjs',
     ['hf://org/model', folder],
     { env },
   );
-  expect(receivedByteLength).toBe(MODEL.length);
+  expect(downloadedBytes).toBe(MODEL.length);
   // Most of it is garbage of `fetch` that the engine has yet to collect: 80 to 115 MB.
   expect(grown - bare.grown).toBeLessThan(64_000_000);
   expect(grown).toBeLessThan(MODEL.length / 2);

@@ -28,9 +28,9 @@ it('goes on after its process was killed in the middle', async () => {
   child.kill('SIGKILL');
   await once(child, 'close');
   expect(namesIn(folder)).toEqual([expect.stringMatching(/\.incomplete$/)]);
-  const { receivedByteLength, presentByteLength } = await downloadFrom(hub(), source, folder);
-  expect(presentByteLength).toBeGreaterThan(BYTE_LENGTH / 4);
-  expect(receivedByteLength + presentByteLength).toBe(MODEL.length);
+  const { downloadedBytes, reusedBytes } = await downloadFrom(hub(), source, folder);
+  expect(reusedBytes).toBeGreaterThan(BYTE_LENGTH / 4);
+  expect(downloadedBytes + reusedBytes).toBe(MODEL.length);
   expect(readFileSync(join(folder, 'model.safetensors')).equals(MODEL)).toBe(true);
   expect(namesIn(folder)).toEqual(['model.safetensors']);
 });
@@ -54,8 +54,8 @@ it('leaves nothing open when it is aborted, but what it goes on with', async () 
   expect(openDescriptors()).toEqual([]);
   // Idle connections stay open for reuse.
   expect(await hub().connections()).toBeLessThan(10);
-  const { presentByteLength } = await downloadFrom(hub(), source, folder);
-  expect(presentByteLength).toBeGreaterThan(8_000_000);
+  const { reusedBytes } = await downloadFrom(hub(), source, folder);
+  expect(reusedBytes).toBeGreaterThan(8_000_000);
 });
 
 it('rejects at once for a signal that was aborted before', async () => {

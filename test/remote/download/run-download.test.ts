@@ -12,9 +12,9 @@ import { download, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import {
+  excludedOf,
   expectSameAsPlanned,
   layouts,
-  leftOutOf,
   models,
   newPath,
   newTarget,
@@ -84,7 +84,7 @@ describe('a dry run', () => {
             target,
             () => download(url, target, { ...options, ...dry }),
             () => download(url, target, { ...options, ...fast }),
-            leftOutOf(model, selection),
+            excludedOf(model, selection),
           );
         },
       ),

@@ -44,11 +44,11 @@ const stored = (): unknown =>
 
 /** The download, after which the model opens. */
 async function downloaded(): Promise<number> {
-  const { receivedByteLength, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  const { downloadedBytes, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
   using checkpoint = safeOpen('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
   expect(Buffer.compare(readFileSync(join(path, name)), shard)).toBe(0);
-  return receivedByteLength;
+  return downloadedBytes;
 }
 
 it('takes what is there, and publishes nothing', async () => {

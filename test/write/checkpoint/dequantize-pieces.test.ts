@@ -136,7 +136,7 @@ describe('choices', () => {
       ['b.weight', 'F16', [8, 4]],
       ['norm.weight', 'F32', [64]],
     ]);
-    expect(done).toMatchObject({ leftOut: ['a.bias'], cast: [] });
+    expect(done).toMatchObject({ excluded: ['a.bias'], cast: [] });
     expect([...done.dequantized].sort()).toEqual(['m.a.weight', 'm.b.weight']);
     const names = { names: ['b.weight'], rename: { 'b.weight': 'c' }, dequantize: 'F32' } as const;
     expect(await reshard(source, target, { ...fast, ...names })).toMatchObject({
@@ -151,7 +151,7 @@ describe('choices', () => {
     const target = temporaryPath('plain');
     const options = { ...fast, dequantize: 'BF16', dtype: 'F16' } as const;
     const done = await reshard(source, target, options);
-    expect([done.cast, done.uncast]).toEqual([['norm.weight', 'a.bias'], []]);
+    expect([done.cast, done.notCast]).toEqual([['norm.weight', 'a.bias'], []]);
     const written = loadFile(target);
     expect([...written.values()].map(({ dtype }) => dtype)).toEqual(Array(4).fill('F16'));
     const view = await dequantized(safeOpen(source));
@@ -247,7 +247,11 @@ describe('choices', () => {
     expect(contents(source)).toEqual(before);
     const target = await modelOf(fp8, tensors);
     for (const [name, text] of before) writeFileSync(join(target, name), text);
-    const { overflowed, undeleted, files, path, ...done } = await reshard(target, target, options);
+    const { overflowed, failedDeletions, files, path, ...done } = await reshard(
+      target,
+      target,
+      options,
+    );
     const { files: planned, path: _path, ...known } = plan;
     expect(known).toEqual(done);
     expect(known.copied).toEqual(['config.json']);

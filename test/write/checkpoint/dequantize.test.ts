@@ -70,7 +70,7 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
       const target = temporaryPath('plain');
       const done = await write(join(folder, id), target, { ...fast, dequantize: dtype });
       expect([...done.dequantized].sort()).toEqual(logical);
-      expect([done.cast, done.uncast, done.leftOut]).toEqual([[], [], []]);
+      expect([done.cast, done.notCast, done.excluded]).toEqual([[], [], []]);
       const written = loadFile(target);
       expect([...written.keys()].sort()).toEqual([...logical, ...(fixture.plain ?? [])].sort());
       for (const name of logical) {

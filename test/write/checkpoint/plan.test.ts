@@ -14,9 +14,9 @@ import {
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import {
+  excludedOf,
   expectSameAsPlanned,
   layouts,
-  leftOutOf,
   models,
   newPath,
   newTarget,
@@ -73,7 +73,7 @@ describe('a dry run', () => {
             target,
             () => write(source, target, { ...options, ...dry }),
             () => write(source, target, { ...options, ...fast }),
-            leftOutOf(model, selection),
+            excludedOf(model, selection),
           );
         },
       ),
@@ -115,7 +115,7 @@ describe('a dry run', () => {
     const source = temporaryPath('source');
     const tensors = { a: filled(1, 1), b: filled(2, 2), c: filled(3, 3) };
     await saveCheckpoint(source, tensors, { ...saving, metadata: { alias: 'c' } });
-    for (const [selection, leftOut] of [
+    for (const [selection, excluded] of [
       [{}, []],
       [{ dtype: 'F16' }, []],
       [{ names: ['alias'] }, ['a', 'b']],
@@ -123,7 +123,7 @@ describe('a dry run', () => {
     ] as const) {
       for (const write of [reshard, convert]) {
         const plan = await write(source, temporaryPath('planned'), { ...selection, ...dry });
-        expect(plan.leftOut).toEqual(leftOut);
+        expect(plan.excluded).toEqual(excluded);
       }
     }
   });

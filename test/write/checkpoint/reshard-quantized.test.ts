@@ -29,9 +29,9 @@ it.each(QUANTIZED_MODELS)('reshard and convert cast the rest of $id', async (mod
       const wide = [...before.keys()].filter(isWide).sort();
       for (const write of [reshard, convert]) {
         const target = temporaryPath('target');
-        const { cast, uncast } = await write(source, target, { ...fast, dtype });
+        const { cast, notCast } = await write(source, target, { ...fast, dtype });
         expect([...cast].sort()).toEqual(wide.filter(model.isPlain));
-        expect([...uncast].sort()).toEqual(wide.filter((name) => !model.isPlain(name)));
+        expect([...notCast].sort()).toEqual(wide.filter((name) => !model.isPlain(name)));
         const after = loadFile(target);
         expect(after.size).toBe(before.size);
         for (const [name, tensor] of before) {
@@ -64,9 +64,14 @@ it('tells a scale by a weight that is not chosen, or is in another file; other s
   await saveCheckpoint(source, MODEL, { ...saving, maxShardSize: 8 });
   const names = (name: string): boolean => name !== 'm.weight';
   const rename = (name: string): string => `new.${name}`;
-  const { cast, uncast } = await reshard(source, target, { ...fast, names, rename, dtype: 'BF16' });
+  const { cast, notCast } = await reshard(source, target, {
+    ...fast,
+    names,
+    rename,
+    dtype: 'BF16',
+  });
   expect([...cast].sort()).toEqual(['new.other.scale', 'new.other.scales']);
-  expect(uncast).toEqual(['new.m.weight_scale_inv']);
+  expect(notCast).toEqual(['new.m.weight_scale_inv']);
 });
 
 it('casts what select names', async () => {
@@ -74,8 +79,8 @@ it('casts what select names', async () => {
   await saveCheckpoint(source, MODEL, saving);
   const select = (name: string): { dtype?: 'BF16' } =>
     name.includes('scale_inv') ? { dtype: 'BF16' } : {};
-  const { cast, uncast } = await reshard(source, target, { ...fast, select });
-  expect([cast, uncast]).toEqual([['m.weight_scale_inv'], []]);
+  const { cast, notCast } = await reshard(source, target, { ...fast, select });
+  expect([cast, notCast]).toEqual([['m.weight_scale_inv'], []]);
   using checkpoint = safeOpen(target);
   expect(checkpoint.info('m.weight_scale_inv').dtype).toBe('BF16');
 });

@@ -95,7 +95,7 @@ it.each(models.map((model, number) => ({ ...model, number })))(
       const to = temporaryPath(door);
       const report = await write(to);
       expect([...report.duplicates].sort(), about).toEqual(duplicates);
-      expect(report.leftOut, about).toEqual([]);
+      expect(report.excluded, about).toEqual([]);
       if (door !== 'a dry run of convert') {
         expect(firstValues(loadFile(to)), about).toEqual(taken);
       }

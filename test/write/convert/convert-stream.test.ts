@@ -40,7 +40,7 @@ describe('convertStream', () => {
     const bytes = await bytesOf(source, options as ConversionStreamOptions);
     expect(openDescriptors()).toEqual([]);
     const converted = await convert(source, target, { durable: false, ...(options as object) });
-    const { files, index, path, deleted, undeleted, replaced, ...rest } = converted;
+    const { files, index, path, deleted, failedDeletions, replaced, ...rest } = converted;
     const { copied, skipped, configMismatches, ...facts } = rest;
     expect(Buffer.compare(bytes, readFileSync(target))).toBe(0);
     const { stream, close, ...streamed } = await convertStream(source, options as object);

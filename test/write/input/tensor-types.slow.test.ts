@@ -28,7 +28,7 @@ export const again = ({ name, dtype, data }: Tensor): Uint8Array => serialize({ 
 export function* pairs(): Generator<[string, TensorInput]> { for (const pair of file) yield pair; }
 await saveFile('x', pairs());
 export const bits: Uint16Array = (file.getTensor('a') as Tensor<'BF16'>).data;
-export const one: Tensor<'F32'> = file.getTensor('a').as('F32');
+export const one: Tensor<'F32'> = file.getTensor('a').expectDtype('F32');
 export function sum(tensor: Tensor<'F32' | 'I64'>): number | bigint { return tensor.dtype === 'I64' ? tensor.data.reduce((a, b) => a + b, 0n) : tensor.data.reduce((a, b) => a + b, 0); }
 `;
 
@@ -77,7 +77,7 @@ const WRONG: readonly (readonly [line: string, message: RegExp])[] = [
     /is not assignable to type .*TensorBytes<"F32">'/,
   ],
   [
-    "export const other: Tensor<'F32'> = file.getTensor('a').as('BF16');",
+    "export const other: Tensor<'F32'> = file.getTensor('a').expectDtype('BF16');",
     /'"BF16"' is not assignable/,
   ],
 ];

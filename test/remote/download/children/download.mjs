@@ -6,7 +6,7 @@ import { processStatus } from '../../../support/process-memory.mjs';
 const [source, target, announce] = process.argv.slice(2);
 const before = processStatus('VmRSS');
 let isAnnounced = false;
-const { receivedByteLength, presentByteLength } = await download(source, target, {
+const { downloadedBytes, reusedBytes } = await download(source, target, {
   durable: false,
   onProgress: ({ bytes, totalBytes }) => {
     if (isAnnounced || announce === undefined || bytes < totalBytes / 2) return;
@@ -16,4 +16,4 @@ const { receivedByteLength, presentByteLength } = await download(source, target,
 });
 const grown = processStatus('VmHWM') - before;
 const descriptors = readdirSync('/proc/self/fd').length;
-console.log(JSON.stringify({ receivedByteLength, presentByteLength, grown, descriptors }));
+console.log(JSON.stringify({ downloadedBytes, reusedBytes, grown, descriptors }));

@@ -1,4 +1,4 @@
-/** Identifies the contents of a file without a hash: downloads with the same identity may share received bytes. */
+/** Identifies the contents of a file without a hash: downloads with the same version may share received bytes. */
 
 import { createHash } from 'node:crypto';
 import { isStrongTag } from '../file-version.js';
@@ -66,7 +66,7 @@ function digestOf(...facts: readonly unknown[]): string {
  * The version of a file after its first answer: its URL without the signature, its strong ETag, length and
  * `Last-Modified`; null without a strong ETag. For a commit of the Hub, which never changes, URL and length.
  *
- * @param given the caller's identity of the source, which replaces all of these but the length
+ * @param given the caller's `versionId`, which replaces all of these except the length
  */
 export function versionOf(file: HttpFile, name: string, given: string | undefined): string | null {
   const { total, tag, modified, commit } = file.version ?? {};

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { versionOf } from '../../../src/remote/download/source-identity.js';
+import { versionOf } from '../../../src/remote/download/version-id.js';
 import type { HttpFile } from '../../../src/remote/http-file.js';
 
 const BASE = 'https://store.example/models/a.safetensors';

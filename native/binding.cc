@@ -79,7 +79,7 @@ napi_value MapFile(const Napi::CallbackInfo& info) {
   if (napi_get_value_bool(env, info[2], &guarded) != napi_ok) return Failure("guard").ToValue(env);
 
   MappingRef mapping;
-  const int error = Mapping::Open(fd, length, guarded, &mapping);
+  const int error = Mapping::Open(fd, length, guarded, DropOldestOfQuarantine, &mapping);
   if (error != 0) return Result(env, error);
 
   napi_value object = Handle::Create(env, std::move(mapping));

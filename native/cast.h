@@ -5,17 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "convert.h"
+#include "kernels.h"
 #include "processor.h"
 
 // Casts of packed little-endian elements to another floating-point dtype: F32, F64, F16 and BF16 to
 // F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/tensor/float32/cast.ts. The
 // kernels are pure: any thread, any alignment, any count.
-
-// Writes `count` elements to `output`, which does not overlap the source. Returns how many were too
-// large for the dtype: finite ones that became infinite, and for F8_E4M3, which has no infinity,
-// all that became its largest number.
-using CastKernel = uint64_t (*)(const uint8_t* source, uint8_t* output, size_t count);
 
 // Null when there is no such cast.
 CastKernel FindCast(Dtype from, Dtype to, Level level);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cast.h"
+#include "kernels.h"
 #include "value_formats.h"
 
 // How float32 values become the elements of a dtype, and the loops that cast by way of float32. As

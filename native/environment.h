@@ -6,8 +6,21 @@
 
 #include "accounting.h"
 #include "counted.h"
-#include "handle.h"
+#include "mutex.h"
 #include "uncounted_buffer.h"
+
+class Handle;
+
+// The handles of an environment that have not ended.
+struct OpenHandles {
+  Handle* first = nullptr;
+  // What all of them cost; see `kOpenCost` in handle.cc.
+  uint64_t cost = 0;
+  // Their cost at the last search for dropped ones, or less since.
+  uint64_t cost_after_search = 0;
+  // Guards the list where finalizers may run on any thread.
+  Mutex mutex;
+};
 
 // The addon's state for an environment: the JavaScript of one thread.
 //

@@ -9,21 +9,8 @@
 
 #include "counted.h"
 #include "mapping.h"
-#include "mutex.h"
 
 struct Environment;
-class Handle;
-
-// The handles of an environment that have not ended.
-struct OpenHandles {
-  Handle* first = nullptr;
-  // What all of them cost; see `kOpenCost` in handle.cc.
-  uint64_t cost = 0;
-  // Their cost at the last search for dropped ones, or less since.
-  uint64_t cost_after_search = 0;
-  // Guards the list where finalizers may run on any thread.
-  Mutex mutex;
-};
 
 // Owned by the JavaScript object `Mapping`: a reference on the mapping until the handle is ended,
 // and none afterwards. It ends when the object is collected, too.

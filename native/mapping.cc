@@ -6,17 +6,17 @@
 #include <new>
 
 #include "mapped_range.h"
-#include "quarantine.h"
 
 static_assert(sizeof(size_t) == 8, "mappings are larger than a 32-bit address space");
 
-int Mapping::Open(int fd, uint64_t length, bool guarded, MappingRef* mapping) {
+int Mapping::Open(int fd, uint64_t length, bool guarded, bool (*free_addresses)(),
+                  MappingRef* mapping) {
   const MappingRef opened(new (std::nothrow) Mapping());
   if (!opened) return -ENOMEM;
   int error;
   do {
     error = mapped_range::Map(fd, length, &opened->base_);
-  } while (error == -ENOMEM && DropOldestOfQuarantine());
+  } while (error == -ENOMEM && free_addresses());
   if (error != 0) return error;
   opened->length_ = length;
   error = FileDescriptor::Duplicate(fd, &opened->fd_);

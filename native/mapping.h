@@ -34,8 +34,9 @@ class Mapping : public Counted {
   // Maps `length` > 0 bytes of `fd`. Returns 0 or a negative errno. `fd` stays the caller's; the
   // mapping keeps a duplicate of its own. When a worker ends, Node closes every number that the
   // worker opened with `node:fs` and did not close there, even if another file has it by then.
-  // Frees quarantined addresses, the oldest first, once addresses run out.
-  static int Open(int fd, uint64_t length, bool guarded, MappingRef* mapping);
+  // Once addresses run out, calls `free_addresses` until it returns false.
+  static int Open(int fd, uint64_t length, bool guarded, bool (*free_addresses)(),
+                  MappingRef* mapping);
 
   uint8_t* base() const { return base_; }
   uint64_t length() const { return length_; }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "convert.h"
+#include "kernels.h"
 
 // How the elements of each dtype become float32, and a plain loop over them. There are no branches:
 // compilers can turn the loops into vector instructions.

@@ -10,14 +10,11 @@ import type { Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { LoraPair } from './worker/lora.js';
-import type { Place } from './worker/sources.js';
+import type { Place, SourceId } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { Branches, TreeRow } from './worker/tree.js';
 import type { ByteMap, MapArgs } from './worker/treemap.js';
 import type { Cells, TensorFacts } from './worker/values.js';
-
-/** An open source, as the page names it. */
-export type SourceId = number;
 
 /** A tensor of a source. */
 export interface OneTensor {

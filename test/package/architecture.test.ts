@@ -134,24 +134,6 @@ describe('folders', () => {
     expect(said.toSorted()).toEqual([...onNode].toSorted());
   });
 
-  it('have no cycles of files, not even of types; nor have benchmarks', () => {
-    const benchmarks = filesBelow('benchmarks').filter((path) => path.endsWith('.mjs'));
-    expect(benchmarks.length).toBeGreaterThan(20);
-    const files = [...sources, ...benchmarks];
-    const targets = new Map(
-      files.map((path) => [path, importsOf(path).map((found) => targetOf(path, found))]),
-    );
-    const finished = new Set<string>();
-    const visit = (path: string, trail: readonly string[]): void => {
-      if (finished.has(path)) return;
-      const start = trail.indexOf(path);
-      if (start >= 0) expect.fail(`import cycle: ${[...trail.slice(start), path].join(' → ')}`);
-      for (const target of targets.get(path) ?? []) if (target) visit(target, [...trail, path]);
-      finished.add(path);
-    };
-    for (const path of files) visit(path, []);
-  });
-
   /** The sources whose syntax tree has a matching node. */
   function sourcesWith(isWanted: (node: ts.Node) => boolean): string[] {
     return sources.filter((path) => {
@@ -174,6 +156,69 @@ describe('folders', () => {
     expect(locations).toEqual(['src/platform/addon/location.ts']);
   });
 });
+
+describe('files import without cycles', () => {
+  const scripts = (folder: string): string[] =>
+    filesBelow(folder).filter((path) => /\.(?:tsx?|mts|mjs)$/.test(path));
+
+  it.each(['src', 'viewer', 'test/support', 'benchmarks'])('in %s, types included', (folder) => {
+    const files = scripts(folder);
+    const found = files.map((path) => [path, importedFiles(path, files)] as const);
+    expect(found.flatMap(([, imported]) => imported).length).toBeGreaterThan(20);
+    expect(firstCycle(new Map(found))).toBeNull();
+  });
+
+  it('in native: a header and its implementations are one', () => {
+    const files = filesBelow('native').filter((path) => /\.(?:h|cc)$/.test(path));
+    const included = new Map<string, string[]>();
+    for (const path of files) {
+      const names = Array.from(
+        textOf(path).matchAll(/^#include "(.+)"$/gm),
+        ([, name = '']) => name,
+      );
+      const units = names.map(unitOf).filter((unit) => unit !== unitOf(path));
+      included.set(unitOf(path), [...(included.get(unitOf(path)) ?? []), ...units]);
+    }
+    expect([...included.values()].flat().length).toBeGreaterThan(50);
+    expect(firstCycle(included)).toBeNull();
+  });
+});
+
+/** The files among these that a file imports. */
+function importedFiles(path: string, files: readonly string[]): string[] {
+  return importsOf(path).flatMap(({ module }) => {
+    if (!module.startsWith('.')) return [];
+    const target = posix.join(posix.dirname(path), module);
+    const named = [target, target.replace(/js$/, 'ts'), target.replace(/js$/, 'tsx')];
+    return named.filter((name) => files.includes(name)).slice(0, 1);
+  });
+}
+
+/** The name that a native header shares with its implementations. */
+function unitOf(path: string): string {
+  return basename(path).replace(/(?:_(?:linux|posix|windows|none|avx2|neon))?\.(?:h|cc)$/, '');
+}
+
+/** The first cycle of a graph, from a node to itself; null without one. */
+function firstCycle(targets: ReadonlyMap<string, readonly string[]>): string | null {
+  const finished = new Set<string>();
+  const visit = (node: string, trail: readonly string[]): string | null => {
+    if (finished.has(node)) return null;
+    const start = trail.indexOf(node);
+    if (start >= 0) return [...trail.slice(start), node].join(' → ');
+    for (const target of targets.get(node) ?? []) {
+      const cycle = visit(target, [...trail, node]);
+      if (cycle !== null) return cycle;
+    }
+    finished.add(node);
+    return null;
+  };
+  for (const node of targets.keys()) {
+    const cycle = visit(node, []);
+    if (cycle !== null) return cycle;
+  }
+  return null;
+}
 
 describe('source files', () => {
   /** Uses of a global or of one of its members, as `console` or `process.exit`. */

@@ -8,8 +8,10 @@ import {
   type RemoteCheckpoint,
   type TensorEntry,
 } from 'safetensors-mmap';
-import type { SourceId } from '../protocol.js';
 import { listOf, type Overview, overviewOf, type TensorList } from './facts.js';
+
+/** An open source, as the page names it. */
+export type SourceId = number;
 
 /** Where a source is. */
 export type Place =

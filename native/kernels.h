@@ -1,0 +1,45 @@
+// The dtypes, and the types of the kernels that convert and cast them.
+#ifndef SAFETENSORS_MMAP_KERNELS_H_
+#define SAFETENSORS_MMAP_KERNELS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+// In the order of the table in src/header/dtype.ts: JavaScript passes the position.
+enum class Dtype : uint32_t {
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kI16,
+  kU16,
+  kF16,
+  kBf16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64,
+};
+constexpr uint32_t kDtypeCount = 22;
+
+// Writes `value_count` values to `output`. The source holds whole bytes: the count is even for F4
+// and a multiple of 4 for the F6 dtypes. Source and output do not overlap, unless the dtype is
+// F32 or C64.
+using Kernel = void (*)(const uint8_t* source, float* output, size_t value_count);
+
+// Writes `count` elements to `output`, which does not overlap the source. Returns how many were too
+// large for the dtype: finite ones that became infinite, and for F8_E4M3, which has no infinity,
+// all that became its largest number.
+using CastKernel = uint64_t (*)(const uint8_t* source, uint8_t* output, size_t count);
+
+#endif  // SAFETENSORS_MMAP_KERNELS_H_

@@ -50,9 +50,9 @@ export type {
   RootKeys,
   UnknownObject,
 } from './file/source/plain-value.js';
+export type { StreamOptions } from './file/source/stream.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
-export type { StreamOptions } from './file/stream.js';
 export type { ForeignLimits } from './foreign/limits.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
 export type { OpenNumpyOptions } from './foreign/numpy/open-numpy.js';

@@ -14,6 +14,7 @@ import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type ByteRange, cut, type FileRange } from '../work/byte-ranges.js';
 import { limit, Slots } from '../work/slots.js';
+import type { Arrival } from './source/stream.js';
 
 /**
  * Lengths of memory are multiples of it, so that tensors of one size fit into the memory of each other, wherever in a
@@ -29,13 +30,6 @@ const MAX_BYTE_LENGTH = 2 ** 28;
  * Measured with 4 to 24.
  */
 const slots = new Slots(12);
-
-/** Tensors that have arrived. */
-export interface Arrival {
-  tensorOf(name: string): Tensor;
-  /** Call it when nobody uses the tensors any more. */
-  release(): void;
-}
 
 /** A file that is being read, as long as tensors of it are on their way, or may follow. */
 class OpenFile {

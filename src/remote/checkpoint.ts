@@ -24,6 +24,7 @@ import {
   tensorEntries,
   tensorInfo,
 } from '../file/source/facts.js';
+import { requireStreamOptions, type StreamOptions, streamTensors } from '../file/source/stream.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import {
   requireVerifyBytesOptions,
@@ -47,6 +48,7 @@ import {
   wantTensor,
 } from './fetch-tensors.js';
 import { parsedConfig, type RemoteShards } from './remote-shards.js';
+import { RemoteStream } from './remote-stream.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
 export interface RemoteCallOptions {
@@ -400,15 +402,59 @@ export class RemoteCheckpoint implements TensorSource {
     const given = names === undefined ? undefined : [...names];
     return await this.#run(options, async (scope) => {
       const { signal } = scope;
-      const all = given ?? (await this.offsetKeys({ signal }));
-      const located = await Promise.all(all.map((name) => this.#locate(name, signal)));
+      const located = await this.#locateAll(given, signal);
       // A tensor and its alias are fetched once.
-      const wanted = new Map(located.map((one) => [one.name, wantTensor(one, this.#limits)]));
+      const wanted = new Map(located.map(([, one]) => [one.name, wantTensor(one, this.#limits)]));
       const fetching = { onProgress, maxGapByteLength, digest: this.#limits.digest };
       const fetched = await fetchTensors([...wanted.values()], this.#fetches, fetching, scope);
       const tensors = new Map(fetched.map((tensor) => [tensor.name, tensor]));
-      return new Map(located.map(({ name }, i) => [all[i] as string, tensors.get(name) as Tensor]));
+      return new Map(located.map(([name, one]) => [name, tensors.get(one.name) as Tensor]));
     });
+  }
+
+  /**
+   * All tensors shard by shard, or those named, one after the other, while the next ones are fetched: for models that
+   * are larger than memory. Fetches as `readTensors` does, and retains no tensor. Leaving the loop ends the requests
+   * under way.
+   *
+   * @throws TensorNotFoundError and FileClosedError, at once; in the loop as `readTensors`, `SAFETENSORS_TENSOR_TOO_LARGE`
+   *   before any tensor is fetched
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await open('https://models.example/model.safetensors');
+   * for await (const [name, tensor] of checkpoint.stream({ names: ['norm.weight'] })) {
+   *   console.log(name, tensor.data); // → norm.weight Float32Array(4) [ 0, 0, 0, 0 ]
+   * }
+   * ```
+   */
+  stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
+    requireStreamOptions(options);
+    this.#closing.signal.throwIfAborted();
+    const names = options.names === undefined ? undefined : [...options.names];
+    for (const name of names ?? []) {
+      if (this.#contents.find(name) === null) throw this.#contents.notFound(name);
+    }
+    return this.#stream(names, options);
+  }
+
+  async *#stream(
+    names: readonly string[] | undefined,
+    options: StreamOptions,
+  ): AsyncGenerator<[string, Tensor], void, void> {
+    const tensors = await this.#run(options, async ({ signal }) => {
+      const located = await this.#locateAll(names, signal);
+      return located.map(([name, one]) => {
+        const { copy } = wantTensor(one, this.#limits);
+        return { name, byteLength: copy.byteLength };
+      });
+    });
+    const source = new RemoteStream(tensors, {
+      concurrency: this.#limits.concurrency,
+      readTensors: (some, transfer) => this.readTensors(some, transfer),
+      requireOpen: () => this.#closing.signal.throwIfAborted(),
+    });
+    yield* streamTensors(source, options);
   }
 
   /**
@@ -485,6 +531,17 @@ export class RemoteCheckpoint implements TensorSource {
     if (entry === -1) throw this.#contents.missing(place.shard, place.name);
     const file = this.#shards.file(place.shard);
     return { name: place.name, header, entry, file };
+  }
+
+  /** Locates the named tensors, all by default. */
+  async #locateAll(
+    names: readonly string[] | undefined,
+    signal: AbortSignal,
+  ): Promise<(readonly [name: string, tensor: LocatedTensor])[]> {
+    const all = names ?? (await this.offsetKeys({ signal }));
+    return await Promise.all(
+      all.map(async (name) => [name, await this.#locate(name, signal)] as const),
+    );
   }
 
   /** Does work until `close()` or the caller's signal ends it. */

@@ -7,7 +7,7 @@ type OnProgress = (progress: TransferProgress) => void;
 
 const READABLE = 'a file or checkpoint whose tensors can be read';
 
-/** Longer tensors are not fetched whole before they are used: whoever looks at their windows reads them. */
+/** Longer local tensors are not fetched whole before they are used: each window is read when it is compared. */
 const MAX_FETCHED = 2 ** 28;
 
 /** A tensor that can be sliced. */
@@ -55,21 +55,18 @@ export async function* tensorsInTurn(
   signal: AbortSignal,
 ): AsyncGenerator<Tensor, void, void> {
   if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
-  if (opened.kind === 'remote') {
-    for (const { name } of entries) yield await opened.checkpoint.getTensor(name, { signal });
-    return;
-  }
-  const { checkpoint } = opened;
-  const isShort = ({ byteLength }: TensorEntry): boolean => byteLength <= MAX_FETCHED;
-  const names = entries.filter(isShort).map(({ name }) => name);
-  const short = checkpoint.stream({ names, reuse: true, signal });
+  const { kind, checkpoint } = opened;
+  const isStreamed = ({ byteLength }: TensorEntry): boolean =>
+    kind === 'remote' || byteLength <= MAX_FETCHED;
+  const names = entries.filter(isStreamed).map(({ name }) => name);
+  const stream = checkpoint.stream({ names, reuse: true, signal });
   try {
     for (const entry of entries) {
-      const next = isShort(entry) ? await short.next() : undefined;
-      yield next?.value?.[1] ?? checkpoint.getTensor(entry.name);
+      const next = isStreamed(entry) ? await stream.next() : undefined;
+      yield next?.value?.[1] ?? (await checkpoint.getTensor(entry.name));
     }
   } finally {
-    await short.return();
+    await stream.return();
   }
 }
 

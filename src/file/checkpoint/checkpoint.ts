@@ -10,7 +10,6 @@ import {
 import type { FormatError } from '../../errors/errors.js';
 import { hintPythonMethods, PYTHON_METHODS } from '../../errors/python-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
-import { tensorByteLength } from '../../header/tensor-spec.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Partition, planPartition } from '../../tensor/partition.js';
 import type { SliceIndices } from '../../tensor/slice.js';
@@ -28,22 +27,18 @@ import { readBeside } from '../json-beside.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
 import type { FileBeside, ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
 import type { PlainValue, RootKeys } from '../source/plain-value.js';
+import { requireStreamOptions, type StreamOptions, streamTensors } from '../source/stream.js';
 import {
   LISTING_OPTIONS,
   type ListingOptions,
   type TensorSource,
 } from '../source/tensor-source.js';
 import type { VerifyBytesOptions } from '../source/verify-options.js';
-import {
-  requireStreamOptions,
-  type StreamOptions,
-  type StreamSource,
-  streamTensors,
-} from '../stream.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
 import { Catalog } from './catalog.js';
 import { labelOf } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
+import { LocalStream } from './local-stream.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
@@ -449,14 +444,14 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     this.#shards.requireOpen();
     const names = options.names === undefined ? undefined : [...options.names];
     for (const name of names ?? []) this.info(name);
-    const source: StreamSource = {
-      byteLength: (name) => tensorByteLength(this.info(name)),
+    const source = new LocalStream(this, {
+      names,
+      allNames: this.#namesByShard(),
+      reuse: options.reuse ?? false,
       isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
-      getTensor: (name) => this.getTensor(name),
-      prefetch: (some, transfer) => this.prefetch(some, transfer),
-      readTensors: (some, transfer) => this.readTensors(some, transfer),
-    };
-    return streamTensors(source, names ?? this.#namesByShard(), options);
+      requireOpen: () => this.#shards.requireOpen(),
+    });
+    return streamTensors(source, options);
   }
 
   /**

@@ -1,12 +1,12 @@
 import { truncateSync } from 'node:fs';
 import { setImmediate as yieldNow } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
-import { type StreamSource, streamTensors } from '../../src/file/stream.js';
-import { parse, safeOpen, type Tensor } from '../support/api.js';
-import { writeCheckpoint } from '../support/make-checkpoint.js';
-import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
-import { openDescriptors } from '../support/open-descriptors.js';
-import { dropFromPageCache } from '../support/page-cache.js';
+import { describe, expect, test, vi } from 'vitest';
+import { inOrder, type StreamSource, streamTensors } from '../../../src/file/source/stream.js';
+import { parse, safeOpen, type Tensor } from '../../support/api.js';
+import { writeCheckpoint } from '../../support/make-checkpoint.js';
+import { type Entry, fileBytes, writeTemporary } from '../../support/make-file.js';
+import { openDescriptors } from '../../support/open-descriptors.js';
+import { dropFromPageCache } from '../../support/page-cache.js';
 
 const MIB = 2 ** 20;
 
@@ -99,27 +99,31 @@ describe('fetching ahead', () => {
     const running: { readonly resolve: () => void; readonly reject: (reason: unknown) => void }[] =
       [];
     const signals: (AbortSignal | undefined)[] = [];
+    const sized = Object.entries(lengths).map(([name, byteLength]) => ({ name, byteLength }));
+    const arrival = { tensorOf: (name: string) => name as unknown as Tensor, release() {} };
     const source: StreamSource = {
-      byteLength: (name) => lengths[name] ?? Number.NaN,
-      isCopied: () => false,
-      getTensor: (name) => name as unknown as Tensor,
-      readTensors: () => Promise.reject(new Error('not to be read')),
-      prefetch: (names, { signal }) => {
-        begun.push([...names]);
+      groupByteLength: 4 * MIB,
+      prefetchByteLength: 128 * MIB,
+      tensors: () => inOrder(sized),
+      totalByteLength: async () => sized.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      fetch: ({ tensors }, { signal }) => {
+        begun.push(tensors.map(({ name }) => name));
         signals.push(signal);
         return new Promise((resolve, reject) => {
-          running.push({ resolve, reject });
-          signal?.addEventListener('abort', () => reject(signal.reason));
+          running.push({ resolve: () => resolve(arrival), reject });
+          signal.addEventListener('abort', () => reject(signal.reason));
         });
       },
+      requireOpen() {},
+      end() {},
     };
-    return { source, begun, running, signals, names: Object.keys(lengths) };
+    return { source, begun, running, signals };
   }
 
   test('keeps to the limit, but always fetches the next tensor', async () => {
     const lengths = { a: 8 * MIB, b: 4 * MIB, c: 4 * MIB, d: 20 * MIB, e: 1 * MIB };
-    const { source, begun, running, names } = manualSource(lengths);
-    const stream = streamTensors(source, names, { prefetchByteLength: 12 * MIB });
+    const { source, begun, running } = manualSource(lengths);
+    const stream = streamTensors(source, { prefetchByteLength: 12 * MIB });
     const first = stream.next();
     expect(begun).toEqual([['a'], ['b']]);
     for (const fetch of running) fetch.resolve();
@@ -141,8 +145,8 @@ describe('fetching ahead', () => {
 
   test('fetches short tensors together', async () => {
     const lengths = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`${i}`, MIB]));
-    const { source, begun, running, names } = manualSource(lengths);
-    const stream = streamTensors(source, names, {});
+    const { source, begun, running } = manualSource(lengths);
+    const stream = streamTensors(source, {});
     const first = stream.next();
     expect(begun.map((group) => group.length)).toEqual([4, 4, 1]);
     for (const fetch of running) fetch.resolve();
@@ -151,8 +155,8 @@ describe('fetching ahead', () => {
   });
 
   test('ends when the loop is left, and waits for what is under way', async () => {
-    const { source, begun, running, signals, names } = manualSource({ a: 8 * MIB, b: MIB });
-    const stream = streamTensors(source, names, {});
+    const { source, begun, running, signals } = manualSource({ a: 8 * MIB, b: MIB });
+    const stream = streamTensors(source, {});
     const first = stream.next();
     running[0]?.resolve();
     await first;
@@ -163,8 +167,8 @@ describe('fetching ahead', () => {
   });
 
   test('throws an error of a fetch when its turn comes', async () => {
-    const { source, running, names } = manualSource({ a: 8 * MIB, b: MIB });
-    const stream = streamTensors(source, names, {});
+    const { source, running } = manualSource({ a: 8 * MIB, b: MIB });
+    const stream = streamTensors(source, {});
     const first = stream.next();
     running[1]?.reject(new Error('the disk is broken'));
     // So long that Node would take it for a rejection that nobody handles.
@@ -175,11 +179,11 @@ describe('fetching ahead', () => {
   });
 
   test.each(['while it waits', 'between two tensors', 'before'])('is aborted %s', async (when) => {
-    const { source, running, signals, names } = manualSource({ a: 8 * MIB, b: MIB });
+    const { source, running, signals } = manualSource({ a: 8 * MIB, b: MIB });
     const controller = new AbortController();
     const reason = new Error('no longer needed');
     if (when === 'before') controller.abort(reason);
-    const stream = streamTensors(source, names, { signal: controller.signal });
+    const stream = streamTensors(source, { signal: controller.signal });
     const first = stream.next();
     if (when === 'between two tensors') {
       running[0]?.resolve();
@@ -190,6 +194,53 @@ describe('fetching ahead', () => {
     await expect(when === 'between two tensors' ? stream.next() : first).rejects.toBe(reason);
     expect(signals.every((signal) => signal?.aborted)).toBe(true);
     expect(await stream.next()).toEqual({ value: undefined, done: true });
+  });
+});
+
+describe('progress', () => {
+  test.each(['mmap', 'read'] as const)(
+    'counts every tensor as often as it is named (%s)',
+    async (storage) => {
+      using file = safeOpen(writeTemporary(entries), { storage });
+      const onProgress = vi.fn();
+      await collect(file.stream({ onProgress }));
+      expect(onProgress).toHaveBeenLastCalledWith({
+        bytes: 9 * MIB + 20,
+        totalBytes: 9 * MIB + 20,
+      });
+      onProgress.mockClear();
+      await collect(file.stream({ names: ['c', 'empty', 'c'], onProgress }));
+      expect(onProgress.mock.calls).toEqual([[{ bytes: 40, totalBytes: 40 }]]);
+      onProgress.mockClear();
+      await collect(file.stream({ names: [], onProgress }));
+      expect(onProgress.mock.calls).toEqual([[{ bytes: 0, totalBytes: 0 }]]);
+    },
+  );
+
+  test('covers all shards, and ends the loop with an error', async () => {
+    const folder = writeCheckpoint({
+      shards: {
+        '1.safetensors': entries,
+        '2.safetensors': [{ name: 'd', dtype: 'I8', shape: [2] }],
+      },
+    });
+    using checkpoint = safeOpen(folder);
+    const onProgress = vi.fn();
+    await collect(checkpoint.stream({ onProgress }));
+    expect(onProgress).toHaveBeenLastCalledWith({ bytes: 9 * MIB + 22, totalBytes: 9 * MIB + 22 });
+    const error = new Error('the bar is broken');
+    onProgress.mockImplementation(() => {
+      throw error;
+    });
+    await expect(collect(checkpoint.stream({ onProgress }))).rejects.toBe(error);
+  });
+
+  test('is reported when the last bytes have arrived, not when the loop ends', async () => {
+    using file = safeOpen(writeTemporary(entries));
+    const onProgress = vi.fn();
+    for await (const [name] of file.stream({ onProgress })) {
+      if (name === file.offsetKeys().at(-1)) expect(onProgress).toHaveBeenCalled();
+    }
   });
 });
 

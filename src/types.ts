@@ -42,7 +42,7 @@ export type {
   VerificationReport,
   VerifiedFile,
 } from './file/shards/verification-report.js';
-export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type {
   ComplexValue,

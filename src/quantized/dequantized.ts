@@ -235,7 +235,7 @@ async function readConfig(
   name: string,
   signal: AbortSignal | undefined,
 ): Promise<Configuration> {
-  const file = await stored.readBeside(name, signal);
+  const file = await stored.sibling(name, { signal });
   if (file === undefined) return configurationOf(undefined);
   const { path, bytes, byteLength } = file;
   if (bytes.length < byteLength) {

@@ -1,7 +1,7 @@
 /** Where stored tensors come from: an open file or checkpoint, which answers at once, or a remote one. */
 
 import { argumentTypeError, requireFunction } from '../errors/arguments.js';
-import type { FileBeside } from '../file/source/facts.js';
+import type { SiblingFile } from '../file/source/facts.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -23,12 +23,17 @@ export type ReadableSource = Pick<
   'path' | 'tensors' | 'readTensors' | 'getTensor' | 'getSlice'
 >;
 
-/** Members of the library's own handles that are not public. */
+/** Options of calls that may wait. */
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Members of the library's own handles. */
 interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
   readonly storage?: unknown;
-  readBeside?(name: string, signal?: AbortSignal): Promise<FileBeside | undefined>;
+  sibling?(name: string, options: CallOptions): Promise<SiblingFile | undefined>;
   metadataOfFiles?(signal?: AbortSignal): Promise<readonly (ReadonlyMap<string, string> | null)[]>;
-  getTensor(name: string, options?: { readonly signal?: AbortSignal }): Tensor | Promise<Tensor>;
+  getTensor(name: string, options?: CallOptions): Tensor | Promise<Tensor>;
   getSlice(name: string, ...index: unknown[]): Tensor | Promise<Tensor>;
 }
 
@@ -60,9 +65,9 @@ export class StoredTensors implements TensorReader {
     return this.#source.metadata?.get(name);
   }
 
-  /** A small file beside the weights; undefined when there is none. */
-  async readBeside(name: string, signal: AbortSignal | undefined): Promise<FileBeside | undefined> {
-    return await this.#source.readBeside?.(name, signal);
+  /** A small file next to the weights; undefined when there is none. */
+  async sibling(name: string, options: CallOptions): Promise<SiblingFile | undefined> {
+    return await this.#source.sibling?.(name, options);
   }
 
   /** The metadata of the source, and of each of its files. */

@@ -12,10 +12,10 @@ import { indexesAmong, isSafetensorsName } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
 import { chooseModel, type NoModel } from '../file/shards/model-choice.js';
 import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
+import { requireInside } from '../file/shards/shard-paths.js';
 import { withScope } from '../work/scope.js';
 import { untilAborted } from '../work/until-aborted.js';
 import { chosenSource, driveDecision, indexReader, type ReadIndexOptions } from './choose-files.js';
-import { requireInside } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 
 /**

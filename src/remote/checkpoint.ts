@@ -13,11 +13,12 @@ import { hintPythonMethods } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
 import { CheckpointContents } from '../file/shards/contents.js';
+import { siblingName } from '../file/shards/shard-paths.js';
 import { VerificationError } from '../file/shards/verification-error.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import {
-  type FileBeside,
   type ShardHeader,
+  type SiblingFile,
   shardHeader,
   type TensorEntry,
   type TensorInfo,
@@ -348,10 +349,36 @@ export class RemoteCheckpoint implements TensorSource {
     return await this.#run(options, async ({ signal }) => {
       const [headers, config] = await Promise.all([
         this.#shards.headers(signal),
-        parsedConfig(this.#shards.beside('config.json', signal), signal),
+        parsedConfig(this.#shards.sibling('config.json', signal), signal),
       ]);
       const counted = names.map((name, shard) => ({ name, header: headers[shard] as Header }));
       return countParameters(counted, index, config);
+    });
+  }
+
+  /**
+   * A small file of the model, such as `config.json`: from the folder of `path`, the repository, or the same Map of
+   * Blobs. One request, the first time. A new object on every call; undefined when there is no such file, and for a
+   * single Blob or reader.
+   *
+   * @param name relative to the folder; `text_encoder/config.json` is below it
+   * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a name that leads out of the folder; RemoteError for a file
+   *   that cannot be fetched; FileClosedError; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await open('https://models.example/my-model/model.safetensors.index.json');
+   * const config = await checkpoint.sibling('config.json');
+   * console.log(config && JSON.parse(new TextDecoder().decode(config.bytes)).model_type); // → example
+   * ```
+   */
+  async sibling(name: string, options: RemoteCallOptions = {}): Promise<SiblingFile | undefined> {
+    requireString('name', name);
+    requireOptions(options, CALL_OPTIONS);
+    return await this.#run(options, async ({ signal }) => {
+      const found = await this.#shards.sibling(siblingName(name, this.path), signal);
+      // The caller may change the bytes.
+      return found && Object.freeze({ ...found, bytes: found.bytes.slice() });
     });
   }
 
@@ -556,12 +583,6 @@ export class RemoteCheckpoint implements TensorSource {
       if (error instanceof FileChangedError) this.#isChanged = true;
       throw this.#shards.source.withoutSecrets(error);
     }
-  }
-
-  /** @internal A small file in the folder of `path`; undefined when there is none. */
-  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
-    requireString('name', name);
-    return await this.#run({ signal }, (scope) => this.#shards.beside(name, scope.signal));
   }
 
   /** @internal The metadata of every file. */

@@ -6,7 +6,7 @@ import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-ch
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
 import { chooseModel, type NoModel } from '../file/shards/model-choice.js';
 import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
-import { hasWeightsExtension } from '../file/shards/shard-paths.js';
+import { hasWeightsExtension, requireInside } from '../file/shards/shard-paths.js';
 import {
   chosenSource,
   driveDecision,
@@ -14,7 +14,7 @@ import {
   listedIn,
   type ReadIndexOptions,
 } from './choose-files.js';
-import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
+import { type FoundFile, foundKindOf } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';

@@ -6,6 +6,7 @@ import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
 import { impliedIndex } from '../file/shards/implied-index.js';
 import { chooseIndex } from '../file/shards/model-choice.js';
+import { requireInside } from '../file/shards/shard-paths.js';
 import { isOfFile } from '../file/shards/verification-error.js';
 import {
   type CheckpointCheck,
@@ -15,13 +16,12 @@ import {
   unverifiedFile,
   type VerificationReport,
 } from '../file/shards/verification-report.js';
-import type { FileBeside } from '../file/source/facts.js';
+import type { SiblingFile } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
 import { ofEach, SharedCall } from '../work/scope.js';
 import { Slots } from '../work/slots.js';
 import { runAsync } from '../work/work.js';
-import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
@@ -55,9 +55,9 @@ export class RemoteShards {
   readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, Header>();
   readonly #calls = new Map<number, SharedCall<Header>>();
-  /** Small files beside the weights by their names; undefined if the server lacks the file. */
-  readonly #beside = new Map<string, FileBeside | undefined>();
-  readonly #besideCalls = new Map<string, SharedCall<FileBeside | undefined>>();
+  /** Siblings of the weights by their names; undefined if the server lacks the file. */
+  readonly #siblings = new Map<string, SiblingFile | undefined>();
+  readonly #siblingCalls = new Map<string, SharedCall<SiblingFile | undefined>>();
   readonly #underWay = new Slots(HEADERS_UNDER_WAY);
   readonly #atFirstHost = new Slots(HEADERS_AT_ONCE);
 
@@ -152,20 +152,20 @@ export class RemoteShards {
   }
 
   /**
-   * A small file beside the weights, fetched once; undefined when the server has none.
+   * A small file next to the weights, fetched once; undefined when the server has none.
    *
    * @throws RemoteError for one that cannot be fetched
    */
-  async beside(name: string, signal: AbortSignal): Promise<FileBeside | undefined> {
-    if (this.#beside.has(name)) return this.#beside.get(name);
-    let call = this.#besideCalls.get(name);
+  async sibling(name: string, signal: AbortSignal): Promise<SiblingFile | undefined> {
+    if (this.#siblings.has(name)) return this.#siblings.get(name);
+    let call = this.#siblingCalls.get(name);
     if (call === undefined || call.isAbandoned) {
       call = new SharedCall(async (shared) => {
-        const found = await fetchBeside(this.source.folder?.file(name), shared);
-        this.#beside.set(name, found);
+        const found = await fetchSibling(this.source.folder?.file(name), shared);
+        this.#siblings.set(name, found);
         return found;
       });
-      this.#besideCalls.set(name, call);
+      this.#siblingCalls.set(name, call);
     }
     return await call.wait(signal);
   }
@@ -262,14 +262,14 @@ function fileName(path: string): string {
 }
 
 /**
- * Fetches a small file beside the weights; undefined when the server has none.
+ * Fetches a small file next to the weights; undefined when the server has none.
  *
  * @throws RemoteError for one that cannot be fetched
  */
-export async function fetchBeside(
+export async function fetchSibling(
   file: RemoteFile | undefined,
   signal: AbortSignal,
-): Promise<FileBeside | undefined> {
+): Promise<SiblingFile | undefined> {
   try {
     const start = await file?.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
     if (file === undefined || start === undefined) return undefined;
@@ -299,7 +299,7 @@ export function isAbsence(error: unknown): boolean {
 
 /** The parsed `config.json` of a model, for counts alone; undefined if missing or unreadable. */
 export async function parsedConfig(
-  fetched: Promise<FileBeside | undefined>,
+  fetched: Promise<SiblingFile | undefined>,
   signal: AbortSignal,
 ): Promise<unknown> {
   try {

@@ -92,13 +92,13 @@ describe('local sources', () => {
       const sources = [readFileSync('summed.safetensors'), handle, handle.fd] as const;
       for (const source of sources) {
         using checkpoint = await open(source);
-        expect(await checkpoint.readBeside('config.json')).toBeUndefined();
+        expect(await checkpoint.sibling('config.json')).toBeUndefined();
         // Files are hashed by their paths: these have none, and count as not verified.
         const { ok, files, checks } = await checkpoint.verify();
         expect([ok, checks, files[0]?.reason]).toEqual([true, ['headers'], 'skipped']);
       }
-      expect(await safeOpen(handle).readBeside('config.json')).toBeUndefined();
-      expect(await safeOpen('summed.safetensors').readBeside('config.json')).toBeDefined();
+      expect(await safeOpen(handle).sibling('config.json')).toBeUndefined();
+      expect(await safeOpen('summed.safetensors').sibling('config.json')).toBeDefined();
       await handle.close();
     } finally {
       process.chdir(directory);

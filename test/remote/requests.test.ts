@@ -106,7 +106,7 @@ it('one opens an index, one more each shard that is needed, over connections tha
   const all = 3 + COUNT - 1 + 1;
   expect(asked.length).toBe(all);
   // Neither is asked for again.
-  await Promise.all([checkpoint.summary(), checkpoint.readBeside('config.json')]);
+  await Promise.all([checkpoint.summary(), checkpoint.sibling('config.json')]);
   expect(asked.length).toBe(all);
   // A request can begin a moment before the connection of another one is free.
   expect(connections).toBeLessThan(25);

@@ -23,9 +23,9 @@ import {
 import { runAsync } from '../../work/work.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
-import { readBeside } from '../json-beside.js';
+import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
-import type { FileBeside, ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
+import type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from '../source/facts.js';
 import type { PlainValue, RootKeys } from '../source/plain-value.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../source/stream.js';
 import {
@@ -40,6 +40,7 @@ import { labelOf } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { LocalStream } from './local-stream.js';
 import type { Shard } from './shard.js';
+import { readSibling } from './sibling-files.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
 import { checksOf, claimingFiles, type VerifiableSource, verifyShards } from './verify.js';
@@ -559,18 +560,33 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return summarize(this.#shards);
   }
 
+  /**
+   * A small file of the model, such as `config.json`: from the folder of `path`, or from the same folder of an archive.
+   * A new object on every call; undefined when there is no such file, and for descriptors and parsed bytes.
+   *
+   * @param name relative to the folder; `text_encoder/config.json` is below it
+   * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a name or a link that leads out of the folder;
+   *   FileClosedError; Error Node's own `EACCES` and the like; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * const config = await safeOpen('my-model').sibling('config.json');
+   * console.log(config && JSON.parse(new TextDecoder().decode(config.bytes)).model_type); // → example
+   * ```
+   */
+  async sibling(name: string, options: ListingOptions = {}): Promise<SiblingFile | undefined> {
+    requireString('name', name);
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    this.#shards.requireOpen();
+    const inner = siblingName(name, this.path);
+    return await runAsync(readSibling(this.#shards.files, inner), options.signal);
+  }
+
   /** @internal The place of a shard within an archive; undefined for files by themselves. */
   placeOf(name: string): FilePlace | undefined {
     const file = this.#shards.opened.get(this.shards.indexOf(name));
     return file instanceof SafetensorsFile ? SafetensorsFile.placeOf(file) : undefined;
-  }
-
-  /** @internal A small file in the folder of `path`; undefined when there is none. */
-  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
-    requireString('name', name);
-    requireSignal(signal);
-    this.#shards.requireOpen();
-    return await runAsync(readBeside(this.#shards.files, name), signal);
   }
 
   /** @internal The metadata of every file. */

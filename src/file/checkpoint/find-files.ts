@@ -15,7 +15,6 @@ import { isInterimName, isReplacementRecord } from '../../platform/io/temporary-
 import { forEach } from '../../work/items.js';
 import { runSync, type Work } from '../../work/work.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
-import type { BesidePlace } from '../json-beside.js';
 import { readFileHeader } from '../read-header.js';
 import { readIndex } from '../read-index.js';
 import { requireModelFile } from '../require-model.js';
@@ -38,6 +37,14 @@ import {
 } from '../shards/model-choice.js';
 import { hasWeightsName } from '../shards/shard-paths.js';
 import type { CheckpointProblem } from '../shards/verification-report.js';
+import type { SiblingFile } from '../source/facts.js';
+
+/** The index or the only file of a checkpoint, whose folder has its siblings. */
+export interface SiblingPlace {
+  readonly path: string;
+  /** Reads a sibling where no folder has the files: within an archive, or of bytes and descriptors, which have none. */
+  readonly readSibling?: ((name: string) => Work<SiblingFile | undefined>) | undefined;
+}
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -51,7 +58,7 @@ export interface ShardFile {
  * The files of a checkpoint; `path` is that of the index, or of the only file. Shards without an index have the path
  * that their index would have.
  */
-export interface CheckpointFiles extends BesidePlace {
+export interface CheckpointFiles extends SiblingPlace {
   /** Of shards without an index null, until `withIndex` has read their headers. */
   readonly index: CheckpointIndex | null;
   /** Whether there are shards without an index. */
@@ -78,7 +85,7 @@ export function singleFile(path: string, ignoredFiles: readonly string[] = []): 
 
 /** A file without a path: a descriptor, or bytes, whose label is empty. It has no folder with other files. */
 export function unplacedFile(label: string): CheckpointFiles {
-  return { ...singleFile(label), isUnplaced: true, readBeside: noFile };
+  return { ...singleFile(label), isUnplaced: true, readSibling: noFile };
 }
 
 /** How errors and handles name the files; undefined for bytes. */

@@ -2,9 +2,9 @@
 
 import { runSync } from '../../work/work.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
-import { readJsonBeside } from '../json-beside.js';
 import type { LazyShards } from './lazy-shards.js';
 import { type Shard, verifiedContents } from './shard.js';
+import { readJsonSibling } from './sibling-files.js';
 
 /** Opens every shard and counts its tensors. */
 export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
@@ -14,5 +14,5 @@ export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
     name: (files[shard] as { name: string }).name,
     header: verifiedContents(file),
   }));
-  return countParameters(counted, index, runSync(readJsonBeside(shards.files, 'config.json')));
+  return countParameters(counted, index, runSync(readJsonSibling(shards.files, 'config.json')));
 }

@@ -69,6 +69,29 @@ export function urlPathObjection(path: string): string | null {
   return 'percent signs that are encoded over and over';
 }
 
+/**
+ * Throws if the path of a shard or another file leaves the folder.
+ *
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; `path` is the file that names the shard
+ */
+export function requireInside(name: string, path: string | undefined): void {
+  const objection = urlPathObjection(name);
+  if (objection === null) return;
+  const message = `expected the path of a file below the folder, found ${objection} in ${quoteName(name)}`;
+  throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+}
+
+/**
+ * Checks the path of a small file in the folder of a model, local or remote, and drops its `.` parts.
+ *
+ * @throws As {@link requireInside}
+ */
+export function siblingName(name: string, path: string | undefined): string {
+  const inner = withoutDots(name);
+  requireInside(inner, path);
+  return inner;
+}
+
 /** Whether an index is not a file of this machine. */
 function isAddress(path = ''): boolean {
   return path.includes('://');
@@ -94,6 +117,10 @@ export function checkShardName(
     const message = `expected ${expected}, found ${found} in ${quoteName(name)}${hint}`;
     throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, context);
   }
+  return withoutDots(name);
+}
+
+function withoutDots(name: string): string {
   return name
     .split('/')
     .filter((part) => part !== '.')

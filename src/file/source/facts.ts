@@ -31,12 +31,13 @@ export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
   });
 }
 
-/** The beginning of a small file beside the weights, such as `config.json`. */
-export interface FileBeside {
+/** A small file next to the weights, such as `config.json`: the result of `sibling`. */
+export interface SiblingFile {
+  /** Path or address of the file. */
   readonly path: string;
-  /** All of it, unless it is too long to be taken for a configuration. */
-  readonly bytes: Uint8Array;
-  /** Length of the whole file. */
+  /** All bytes of a file of up to 10 MB, the first 10 000 000 of a longer one. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Length of the whole file: more than that of `bytes` for a longer one. */
   readonly byteLength: number;
 }
 

@@ -22,7 +22,7 @@ import {
   componentsAmong,
   filesByFolder,
 } from '../../file/shards/pipeline-files.js';
-import type { FileBeside } from '../../file/source/facts.js';
+import type { SiblingFile } from '../../file/source/facts.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import {
   closeOwn,
@@ -164,7 +164,7 @@ function filesOf(
     shards: Array.from(chosen.shards, ([name, file]) => ({ name, path: place + file })),
     ignoredFiles: chosen.ignoredFiles,
     problems: chosen.problems,
-    readBeside: (name) => readSmall(archive, folder + name),
+    readSibling: (name) => readSmall(archive, folder + name),
   };
 }
 
@@ -190,7 +190,7 @@ function parseIndex(bytes: Uint8Array, path: string): CheckpointIndex {
 }
 
 /** Reads a small file within the archive; undefined when there is none. */
-function* readSmall(archive: ReadArchive, name: string): Work<FileBeside | undefined> {
+function* readSmall(archive: ReadArchive, name: string): Work<SiblingFile | undefined> {
   const entry = archive.entries.get(name);
   if (entry === undefined) return undefined;
   const file = yield* openSame(archive);

@@ -1,7 +1,7 @@
 /** Weights of a remote checkpoint that are dequantized on their way. */
 
 import { createHash } from 'node:crypto';
-import type { FileBeside, TensorInfo } from '../../file/source/facts.js';
+import type { SiblingFile, TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
@@ -21,7 +21,7 @@ import type { CheckpointSource } from '../../write/checkpoint/source.js';
 import type { StoredPart } from '../../write/checkpoint/stored-digests.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
 import { FetchQueue, LazyMemory } from '../fetch-queue.js';
-import { fetchBeside, isAbsence } from '../remote-shards.js';
+import { fetchSibling, isAbsence } from '../remote-shards.js';
 import { knownFile } from './receive.js';
 import type { RemoteTensor, RemoteTensors } from './remote-tensors.js';
 import type { SourceFiles } from './source-files.js';
@@ -38,12 +38,12 @@ export class PlainTensors {
   /** The tensors to select from. */
   readonly source: CheckpointSource<TensorInfo>;
   readonly #files: SourceFiles;
-  readonly #configs: ReadonlyMap<string, FileBeside>;
+  readonly #configs: ReadonlyMap<string, SiblingFile>;
 
   private constructor(
     source: CheckpointSource<TensorInfo>,
     files: SourceFiles,
-    configs: ReadonlyMap<string, FileBeside>,
+    configs: ReadonlyMap<string, SiblingFile>,
   ) {
     this.source = source;
     this.#files = files;
@@ -59,14 +59,14 @@ export class PlainTensors {
   ): Promise<PlainTensors> {
     const { tensors } = await runAsync(remote.list(), signal);
     const queue = new FetchQueue(REQUESTS_AT_ONCE);
-    const configs = new Map<string, FileBeside>();
+    const configs = new Map<string, SiblingFile>();
     const stored = {
       path: remote.path,
       tensors: tensors as readonly RemoteTensor[],
       windowByteLength: WINDOW_BYTE_LENGTH,
       read: (parts: readonly StoredPart<RemoteTensor>[]) => fetchParts(parts, queue, signal),
       digestOf: (tensor: RemoteTensor) => tensor.digest,
-      readBeside: async (name: string) => {
+      readSibling: async (name: string) => {
         const config = await fetchConfig(files, name, signal);
         if (config !== undefined) configs.set(name, config);
         return config;
@@ -141,10 +141,10 @@ async function fetchConfig(
   files: SourceFiles,
   name: string,
   signal: AbortSignal,
-): Promise<FileBeside | undefined> {
+): Promise<SiblingFile | undefined> {
   try {
     const { file } = await files.find(name, signal);
-    return await fetchBeside(file, signal);
+    return await fetchSibling(file, signal);
   } catch (error) {
     if (isAbsence(error)) return undefined;
     throw error;

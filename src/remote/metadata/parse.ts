@@ -8,7 +8,7 @@ import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
 import type { RemoteFile } from '../remote-file.js';
-import { fetchBeside, parsedConfig, RemoteShards } from '../remote-shards.js';
+import { fetchSibling, parsedConfig, RemoteShards } from '../remote-shards.js';
 import { asSource, openSession } from '../source.js';
 import { requireEndpoint } from '../source-address.js';
 import {
@@ -72,7 +72,7 @@ export async function parseRemote(
   return await withScope([params.signal], async ({ signal }) => {
     const opening = finder.open(signal);
     const readingConfig = async (): Promise<unknown> =>
-      parsedConfig(fetchBeside(await finder.config(opening), signal), signal);
+      parsedConfig(fetchSibling(await finder.config(opening), signal), signal);
     try {
       const [model, config] = await Promise.all([
         readModel(opening, signal),

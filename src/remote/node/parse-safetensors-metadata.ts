@@ -3,9 +3,9 @@
 import { isUrl } from '../../errors/brand-checks.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { openShards } from '../../file/checkpoint/open.js';
+import { readJsonSibling } from '../../file/checkpoint/sibling-files.js';
 import { SafetensorsFile } from '../../file/file.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
-import { readJsonBeside } from '../../file/json-beside.js';
 import { runAsync, type Work } from '../../work/work.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
 import { parseRemote } from '../metadata/parse.js';
@@ -74,7 +74,7 @@ function* parseLocal(source: string | URL, isCounted: boolean): Work<Safetensors
       read.push({ name, header, record: headerRecord(header) });
     }
     const filepaths = index === null ? [path] : [path, ...files.map((file) => file.path)];
-    const counting = isCounted ? { config: yield* readJsonBeside({ path }, 'config.json') } : null;
+    const counting = isCounted ? { config: yield* readJsonSibling({ path }, 'config.json') } : null;
     const readIndex = index === null ? null : { index, record: yield* indexRecord(index) };
     return yield* resultYielding({ index: readIndex, shards: read, filepaths }, counting);
   } finally {

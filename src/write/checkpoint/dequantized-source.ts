@@ -56,7 +56,7 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
     path: source.path,
     files: source.files,
     duplicates: source.duplicates,
-    readBeside: source.readBeside,
+    readSibling: source.readSibling,
     table: null,
     *list() {
       const tensors = (yield* mapYielding(stored.tensors, tensorOf)).flat();

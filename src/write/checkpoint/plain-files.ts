@@ -3,10 +3,9 @@
 import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';
-import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
+import type { SiblingPlace } from '../../file/checkpoint/find-files.js';
+import { readWholeSibling } from '../../file/checkpoint/sibling-files.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
-import type { BesidePlace } from '../../file/json-beside.js';
-import type { FileBeside } from '../../file/source/facts.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { plainConfig } from '../../quantized/plan/plain-config.js';
@@ -83,18 +82,13 @@ export function changedConfig(
  */
 export function plainFiles(
   { files, skipped }: OtherFiles,
-  source: BesidePlace,
+  source: SiblingPlace,
   weights: PlainWeights,
 ): OtherFiles {
-  const { readBeside: readInArchive } = source;
   const folder = dirname(source.path);
-  const configOf =
-    readInArchive === undefined
-      ? configsIn(folder)
-      : (name: string) => wholeBytes(runSync(readInArchive(name)));
   const changed = configNames(basename(source.path)).flatMap((name): OtherFile[] => {
     const path = join(folder, name);
-    const config = configOf(name);
+    const config = runSync(readWholeSibling(source, name));
     const contents = config && changedConfig(config, path, weights);
     return contents ? [{ name, path, byteLength: contents.byteLength, contents }] : [];
   });
@@ -140,21 +134,17 @@ export function quantizedConfigsIn(
  */
 export function castFiles(
   found: OtherFiles,
-  source: BesidePlace,
+  source: SiblingPlace,
   target: string,
   weights: CastWeights,
 ): { readonly others: OtherFiles; readonly mismatches: readonly ConfigMismatch[] } {
   const none = { others: found, mismatches: [] };
   if (!isCast(weights)) return none;
-  const { readBeside: readInArchive } = source;
   const folder = dirname(source.path);
   const isCopied = found.files.some(({ name }) => name === CONFIG_FILE);
-  const isInPlace = readInArchive === undefined && isSameFolder(folder, target);
+  const isInPlace = source.readSibling === undefined && isSameFolder(folder, target);
   if (!isCopied && !isInPlace) return { others: found, mismatches: mismatchesIn(target, weights) };
-  const config =
-    readInArchive === undefined
-      ? configsIn(folder)(CONFIG_FILE)
-      : wholeBytes(runSync(readInArchive(CONFIG_FILE)));
+  const config = runSync(readWholeSibling(source, CONFIG_FILE));
   if (config === undefined) return none;
   const path = join(folder, CONFIG_FILE);
   const { contents, mismatches } = changedDtype(config, path, weights);
@@ -162,20 +152,4 @@ export function castFiles(
   const files = found.files.filter(({ name }) => name !== CONFIG_FILE);
   const changed = { name: CONFIG_FILE, path, byteLength: contents.byteLength, contents };
   return { others: { ...found, files: [...files, changed] }, mismatches };
-}
-
-/** Returns a function that reads configurations in a folder; undefined for one that is not there, or too long. */
-function configsIn(folder: string): (name: string) => Uint8Array | undefined {
-  const isInside = runSync(insideOf(folder));
-  return (name) => {
-    const path = join(folder, name);
-    const stats = statSync(path, { throwIfNoEntry: false });
-    if (stats?.isFile() !== true || stats.size > MAX_CONFIG_BYTE_LENGTH) return undefined;
-    if (!runSync(isInside(path))) refuseLink(folder, name);
-    return runSync(readSmallFile(path));
-  };
-}
-
-function wholeBytes(file: FileBeside | undefined): Uint8Array | undefined {
-  return file?.bytes.length === file?.byteLength ? file?.bytes : undefined;
 }

@@ -1,9 +1,10 @@
 /** A local safetensors checkpoint as the source of a new one. */
 
 import { allocate } from '../../errors/out-of-memory.js';
+import type { SiblingPlace } from '../../file/checkpoint/find-files.js';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { openShards } from '../../file/checkpoint/open.js';
-import { type BesidePlace, readBeside } from '../../file/json-beside.js';
+import { readSibling } from '../../file/checkpoint/sibling-files.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
@@ -64,12 +65,12 @@ export async function safetensorsSource(
 ): Promise<CheckpointSource<TensorInfo>> {
   try {
     const table = new SourceTensors(shards, comparison);
-    const { index, path: label, readBeside: readInArchive } = shards.files;
+    const { index, path: label, readSibling: readInArchive } = shards.files;
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
     const source: CheckpointSource<TensorInfo> = {
       path: label,
       files: [label, ...shards.files.shards.map(({ path }) => path)],
-      readBeside: readInArchive,
+      readSibling: readInArchive,
       table,
       duplicates: table.duplicates,
       list: () => listOf(table, metadata, label),
@@ -88,7 +89,7 @@ export async function safetensorsSource(
 
 /** Reads tensors by position, on the thread pool. */
 function storedBytes(
-  place: BesidePlace,
+  place: SiblingPlace,
   tensors: readonly SourceTensor<TensorInfo>[],
 ): StoredBytes<SourceTensor<TensorInfo>> {
   return {
@@ -108,7 +109,7 @@ function storedBytes(
       return pieces.map(({ bytes }) => bytes);
     },
     digestOf: (tensor) => (tensor as HeaderTensor).payload.digest,
-    readBeside: (name, signal) => runAsync(readBeside(place, name), signal),
+    readSibling: (name, signal) => runAsync(readSibling(place, name), signal),
   };
 }
 

@@ -1,6 +1,6 @@
 /** The interface of a source of a new checkpoint, of any format and at any place. */
 
-import type { BesidePlace } from '../../file/json-beside.js';
+import type { SiblingPlace } from '../../file/checkpoint/find-files.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { Dtype } from '../../header/dtype.js';
@@ -39,7 +39,7 @@ export interface JoinedReport {
 
 /** An open source; `path` is that of its index or only file. */
 export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
-  extends BesidePlace {
+  extends SiblingPlace {
   /** Paths of all files that it reads: of the index, too. Of several sources only of those that lose no tensor. */
   readonly files: readonly string[];
   /** Of several sources that are written as one: what they leave out; absent for one source. Complete after `list`. */

@@ -1,7 +1,7 @@
 /** Reads stored tensors for dequantizing, window by window: rows of a weight come one after the other. */
 
 import { constants } from 'node:buffer';
-import type { FileBeside, TensorEntry } from '../../file/source/facts.js';
+import type { SiblingFile, TensorEntry } from '../../file/source/facts.js';
 import { DTYPES } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { ReadableSource } from '../../quantized/source.js';
@@ -26,8 +26,8 @@ export interface StoredBytes<Tensor extends Stored> {
   readonly digestOf: DigestOf<Tensor>;
   /** Metadata of the index and of all files. */
   readonly metadata?: readonly (ReadonlyMap<string, string> | null)[];
-  /** Reads a small file beside the weights; undefined when there is none. */
-  readBeside(name: string, signal: AbortSignal | undefined): Promise<FileBeside | undefined>;
+  /** Reads a small file next to the weights; undefined when there is none. */
+  readSibling(name: string, signal: AbortSignal | undefined): Promise<SiblingFile | undefined>;
 }
 
 /** Bytes of a tensor that are being read, or were. */
@@ -89,9 +89,9 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     return (await this.readTensors([name], options)).get(name) as Tensor;
   }
 
-  /** Reads a small file beside the weights; undefined when there is none. */
-  async readBeside(name: string, signal?: AbortSignal): Promise<FileBeside | undefined> {
-    return await this.#source.readBeside(name, signal);
+  /** Reads a small file next to the weights; undefined when there is none. */
+  async sibling(name: string, { signal }: CallOptions = {}): Promise<SiblingFile | undefined> {
+    return await this.#source.readSibling(name, signal);
   }
 
   /** The metadata of the index and of all files. */

@@ -27,7 +27,7 @@ function readsOf(
         return bytes.slice(begin, begin + byteLength);
       }),
     digestOf,
-    readBeside: async () => undefined,
+    readSibling: async () => undefined,
   });
   return { reads, bytes, asked };
 }
@@ -87,7 +87,7 @@ it('fails where bytes are needed, not where they are read ahead', async () => {
       return parts.map(({ byteLength }) => bytesOf(byteLength));
     },
     digestOf: () => undefined,
-    readBeside: async () => undefined,
+    readSibling: async () => undefined,
   });
   expect((await slice(reads, 0, 1)).length).toBe(8);
   await new Promise((resolve) => setImmediate(resolve));

@@ -1,10 +1,10 @@
 /** Verifies local checkpoints of any format, and open handles. */
 
 import { basename, join } from 'node:path';
-import { FormatError, SafetensorsError } from '../errors/errors.js';
-import { type CheckpointFiles, namedFiles, type ShardFile } from '../file/checkpoint/find-files.js';
-import { findCheckpoint, findFolder } from '../file/checkpoint/open.js';
-import { componentFiles, findModels } from '../file/checkpoint/open-pipeline.js';
+import { FormatError } from '../errors/errors.js';
+import type { CheckpointFiles, ShardFile } from '../file/checkpoint/find-files.js';
+import { type FoundSource, findSource } from '../file/checkpoint/find-source.js';
+import { findComponent, findModels } from '../file/checkpoint/open-pipeline.js';
 import { modelsOf } from '../file/checkpoint/pipeline.js';
 import { type VerifiableSource, verifyHeaders } from '../file/checkpoint/verify.js';
 import { readFileHeader } from '../file/read-header.js';
@@ -44,9 +44,6 @@ import {
   type VerifyOptions,
   verifyHandle,
 } from './sources/verify-handle.js';
-
-/** The code of a folder that holds several models. */
-const PIPELINE = 'SAFETENSORS_DIFFUSERS_PIPELINE';
 
 const VERIFIABLE = 'a path, a file: URL, an open checkpoint or an open pipeline';
 
@@ -170,40 +167,24 @@ function* findProblems(
   { variant, revision }: Pick<VerifyChoice, 'variant' | 'revision'>,
   found: Found,
 ): Work<void> {
+  const opened = yield* unlessProblem(findSource(source, { variant, revision }));
+  if (opened.kind === 'pipeline') yield* verifyModels(opened.path, variant, found);
+  else if ('files' in opened) yield* verifyModel('', opened.files, found);
+  else found.problems.push(problemOf(basename(opened.error.path ?? source), opened.error));
+}
+
+/** An error that concerns the files as the finding that there is no model. */
+function* unlessProblem(find: Work<FoundSource>): Work<FoundSource> {
   try {
-    yield* verifyModel('', source, findCheckpoint(source, { variant, revision }), found);
+    return yield* find;
   } catch (error) {
-    const isOfPipeline = error instanceof SafetensorsError && error.code === PIPELINE;
-    if (!isOfPipeline) throw error;
-    yield* verifyModels(yield* findFolder(source, revision), variant, found);
+    if (!isProblem(error)) throw error;
+    return { kind: 'none', error };
   }
 }
 
-/**
- * Adds the findings of one model. `prefix` stands before file names, and `source` is the path without that of its error.
- * Throws for a pipeline.
- */
-function* verifyModel(
-  prefix: string,
-  source: string,
-  find: Work<CheckpointFiles>,
-  found: Found,
-): Work<void> {
-  let files: CheckpointFiles;
-  try {
-    files = yield* find;
-  } catch (error) {
-    if (!isProblem(error) || error.code === PIPELINE) throw error;
-    const { code, path = source } = error;
-    if (code !== 'SAFETENSORS_MISSING_SHARDS') {
-      const isOfFolder = prefix !== '' && path === source;
-      const problem = problemOf(isOfFolder ? basename(path) : prefix + basename(path), error);
-      found.problems.push(problem);
-      if (prefix !== '') found.files.set(problem.file, null);
-      return;
-    }
-    files = yield* namedFiles(path, {});
-  }
+/** Adds the findings of one model. `prefix` precedes file names. */
+function* verifyModel(prefix: string, files: CheckpointFiles, found: Found): Work<void> {
   found.hasIndex ||= files.index !== null;
   for (const { name } of files.shards) found.files.set(prefix + name, null);
   const problems = yield* verifyHeaders(files, function* (shard) {
@@ -231,8 +212,17 @@ function* verifyModels(pipeline: string, variant: string | undefined, found: Fou
     models = yield* modelsOf(pipeline);
   }
   for (const model of models) {
-    const files = componentFiles(pipeline, model, {});
-    yield* verifyModel(`${model.name}/`, join(pipeline, model.name), files, found);
+    const prefix = `${model.name}/`;
+    const opened = yield* unlessProblem(findComponent(pipeline, model, {}));
+    if ('files' in opened) {
+      yield* verifyModel(prefix, opened.files, found);
+      continue;
+    }
+    const folder = join(pipeline, model.name);
+    const { path = folder } = opened.error;
+    const file = path === folder ? model.name : prefix + basename(path);
+    found.problems.push(problemOf(file, opened.error));
+    found.files.set(file, null);
   }
 }
 

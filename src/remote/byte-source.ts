@@ -2,20 +2,16 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
-import {
-  FileChangedError,
-  quoteName,
-  RemoteError,
-  type SafetensorsError,
-} from '../errors/errors.js';
+import { FileChangedError, quoteName, RemoteError } from '../errors/errors.js';
 import { indexesAmong, isSafetensorsName } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
-import { chooseModel, type NoModel } from '../file/shards/model-choice.js';
+import { chooseModel, type NoModel, type PartialModel } from '../file/shards/model-choice.js';
 import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
 import { requireInside } from '../file/shards/shard-paths.js';
 import { withScope } from '../work/scope.js';
 import { untilAborted } from '../work/until-aborted.js';
 import { chosenSource, driveDecision, indexReader, type ReadIndexOptions } from './choose-files.js';
+import type { NoRemoteModel } from './found-file.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 
 /**
@@ -120,14 +116,12 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
  * Chooses the files of a model in a folder, as in any other. Names may begin with those of further folders, as in a
  * dropped folder: the model is in the first folder that holds more than one more folder, or in the only one with weights.
  *
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`,
- *   `SAFETENSORS_MISSING_SHARDS`; FormatError for a bad index
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for a value that is not a Blob
+ * @throws FormatError for a bad index; TypeError `ERR_INVALID_ARG_TYPE` for a value that is not a Blob
  */
 export async function blobFolderSource(
   blobs: BlobFolder,
   options: ReadIndexOptions & { readonly variant: string | undefined },
-): Promise<RemoteSource> {
+): Promise<RemoteSource | NoRemoteModel> {
   for (const [name, blob] of blobs) {
     if (!isBlob(blob)) throw argumentTypeError(`${quoteName(name)} of source`, 'a Blob', blob);
   }
@@ -149,25 +143,27 @@ export async function blobFolderSource(
   const chosen = await driveDecision(decision, indexReader(file, options), (name) =>
     blobs.has(prefix + name),
   );
-  if (!('model' in chosen)) throw noModelError(names.files, below, chosen, prefix);
+  if (!('model' in chosen)) return noModel(names.files, below, chosen, prefix);
   const folder = { file, names: async () => names.files };
   const withoutSecrets = (error: unknown): unknown => error;
   return { ...chosenSource(chosen, folder), close: () => {}, withoutSecrets };
 }
 
-/** The error for a folder without a checkpoint, which may be a pipeline. */
-function noModelError(
+/** A folder without a model, which may be a pipeline. */
+function noModel(
   files: readonly string[],
   below: readonly string[],
-  none: NoModel,
+  none: PartialModel | NoModel,
   prefix: string,
-): SafetensorsError {
+): NoRemoteModel {
   const path = prefix === '' ? undefined : prefix.slice(0, -1);
   const byFolder = filesByFolder(below.map((name) => ({ name })));
   const callFor = (relative: string, variant: string | undefined): string =>
     openingCall('open', `files of ${relative}`, variant);
-  const pipeline = none.mayBePipeline ? pipelineError(files, byFolder, callFor, path) : undefined;
-  return pipeline ?? none.errorAt((name) => (name === '' ? path : prefix + name));
+  const { kind } = none;
+  const pipeline = kind === 'none' ? pipelineError(files, byFolder, callFor, path) : undefined;
+  if (pipeline !== undefined) return { kind: 'pipeline', error: pipeline };
+  return { kind, error: none.errorAt((name) => (name === '' ? path : prefix + name)) };
 }
 
 /** The first folder of a path; an empty list without one. */

@@ -1,7 +1,13 @@
 /** Chooses the files of a remote model: reads the indexes that the decision requests. */
 
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
-import type { ChosenModel, ModelDecision, NoModel } from '../file/shards/model-choice.js';
+import {
+  type ChosenModel,
+  isChosen,
+  type ModelDecision,
+  type NoModel,
+  type PartialModel,
+} from '../file/shards/model-choice.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteFolder, RemoteSource } from './remote-file.js';
 
@@ -28,7 +34,7 @@ export async function driveDecision(
   decision: ModelDecision,
   read: (name: string) => Promise<CheckpointIndex>,
   hasFile: (name: string) => boolean,
-): Promise<ChosenFiles | NoModel> {
+): Promise<ChosenFiles | PartialModel | NoModel> {
   const indexes = new Map<string, CheckpointIndex>();
   let next = decision.next();
   while (next.done !== true) {
@@ -38,7 +44,7 @@ export async function driveDecision(
     next = decision.next({ shards, missing: shards.filter((shard) => !hasFile(shard)) });
   }
   const model = next.value;
-  return model.kind === 'none' ? model : { model, index: indexes.get(model.name) ?? null };
+  return isChosen(model) ? { model, index: indexes.get(model.name) ?? null } : model;
 }
 
 /** The chosen files of a folder as a source, without its session. */

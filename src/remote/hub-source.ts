@@ -1,10 +1,10 @@
 /** Finds the model's file in a repository on the Hub. */
 
-import { quoteNames, RemoteError, type SafetensorsError } from '../errors/errors.js';
+import { quoteNames, RemoteError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
 import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
-import { chooseModel, type NoModel } from '../file/shards/model-choice.js';
+import { chooseModel, type NoModel, type PartialModel } from '../file/shards/model-choice.js';
 import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
 import { hasWeightsExtension, requireInside } from '../file/shards/shard-paths.js';
 import {
@@ -14,7 +14,7 @@ import {
   listedIn,
   type ReadIndexOptions,
 } from './choose-files.js';
-import { type FoundFile, foundKindOf } from './found-file.js';
+import { type FoundFile, foundKindOf, type NoRemoteModel } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
@@ -38,16 +38,14 @@ interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
  * Sends no request for the path of a file, also of weights in another format: its first bytes will tell. In a
  * repository or folder it requests the list of files and the usual file at once, and keeps the start of that.
  *
- * @throws RemoteError
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`,
- *   `SAFETENSORS_MISSING_SHARDS`; FormatError for a bad index
+ * @throws RemoteError; FormatError for a bad index
  */
 export async function hubSource(
   session: Session,
   { endpoint, id, isFile }: HubAddress,
   { startByteLength, variant, acceptsIncomplete }: HubSourceOptions,
   signal: AbortSignal,
-): Promise<FoundFile> {
+): Promise<FoundFile | NoRemoteModel> {
   const repository = new HubRepository(session, endpoint, id);
   const { path } = id;
   if (isFile || foundKindOf(path) === 'index' || hasWeightsExtension(path)) {
@@ -87,6 +85,7 @@ export async function hubSource(
     const files = started === null ? names.files.filter((name) => name !== first) : names.files;
     const options = { variant, acceptsIncomplete, signal };
     const found = await chooseIn(repository, path, { ...names, files }, options);
+    if ('error' in found) return found;
     return found.file.path === started?.file.path ? { ...started, chosen: found.chosen } : found;
   }
   if (started !== null) return started;
@@ -105,35 +104,37 @@ async function chooseIn(
   path: string,
   names: Names,
   options: ReadIndexOptions & Pick<HubSourceOptions, 'variant'>,
-): Promise<FoundFile> {
+): Promise<FoundFile | NoRemoteModel> {
   const prefix = path === '' ? '' : `${path}/`;
   const folder = remoteFolder(repository, prefix, repository.pageOf(path), names);
   const decision = chooseModel(names, options);
   const read = indexReader(folder.file, options);
   const chosen = await driveDecision(decision, read, listedIn(names.files));
   if ('model' in chosen) return chosenSource(chosen, folder);
-  throw await noModelError(repository, path, names, chosen, options.signal);
+  return await noModelIn(repository, path, names, chosen, options.signal);
 }
 
-/** The error for a folder without a checkpoint, which may be a pipeline. */
-export async function noModelError(
+/** A folder without a model, which may be a pipeline. */
+export async function noModelIn(
   repository: HubRepository,
   folder: string,
   { files }: Names,
-  none: NoModel,
+  none: PartialModel | NoModel,
   signal: AbortSignal,
-): Promise<SafetensorsError> {
+): Promise<NoRemoteModel> {
   const prefix = folder === '' ? '' : `${folder}/`;
   const page = repository.pageOf(folder);
-  if (none.mayBePipeline && files.includes(PIPELINE_FILE)) {
+  if (none.kind === 'none' && files.includes(PIPELINE_FILE)) {
     const entries = await repository.list(folder, signal, true);
     const byFolder = filesByFolder(filesBelow(entries, prefix));
     const callFor = (relative: string, variant: string | undefined): string =>
       openingCall('open', repository.uriOf(relative), variant);
     const error = pipelineError(files, byFolder, callFor, page);
-    if (error !== undefined) return error;
+    if (error !== undefined) return { kind: 'pipeline', error };
   }
-  return none.errorAt((name) => (name === '' ? page : repository.file(prefix + name).path));
+  const pathOf = (name: string): string =>
+    name === '' ? page : repository.file(prefix + name).path;
+  return { kind: none.kind, error: none.errorAt(pathOf) };
 }
 
 /** The files of a list by their paths below a folder. */

@@ -25,12 +25,13 @@ import { RemoteCheckpoint } from './checkpoint.js';
 import type { ReadIndexOptions } from './choose-files.js';
 import type { HeadersInput } from './credentials.js';
 import type { FetchLimits } from './fetch-tensors.js';
+import { type NoRemoteModel, requireModel } from './found-file.js';
 import { FIRST_BYTE_LENGTH } from './read-header.js';
 import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
 import { RemoteShards } from './remote-shards.js';
 import type { Fetch } from './session.js';
-import { resolveSource, type SourceChoice } from './source.js';
+import { findRemote, type SourceChoice } from './source.js';
 import type { Digest } from './whole-sums.js';
 
 /** Options of `open`. */
@@ -111,11 +112,22 @@ export async function openRemoteIn(
   options: RemoteOptions,
   acceptsIncomplete = false,
 ): Promise<RemoteCheckpoint> {
+  return requireModel(await openModelIn(runtime, source, options, acceptsIncomplete));
+}
+
+/** As {@link openRemoteIn}; a folder without a model is a result. */
+export async function openModelIn(
+  runtime: RemoteRuntime,
+  source: string | URL | Blob | BlobFolder | ByteSource,
+  options: RemoteOptions,
+  acceptsIncomplete = false,
+): Promise<RemoteCheckpoint | NoRemoteModel> {
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
     const choice = { ...options, acceptsIncomplete };
     const found = await findSource(source, choice, runtime.hubSettings, signal);
+    if ('error' in found) return found;
     try {
       const shards = await RemoteShards.open(
         found,
@@ -133,7 +145,7 @@ export async function openRemoteIn(
 /**
  * Finds the files of a source. Sends requests only for a repository or a folder.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE`; as `resolveSource`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`; as `findRemote`
  */
 export async function findSource(
   source: string | URL | Blob | BlobFolder | ByteSource,
@@ -147,12 +159,12 @@ export async function findSource(
   }: RemoteOptions & Pick<ReadIndexOptions, 'acceptsIncomplete'>,
   settings: RemoteSettings,
   signal: AbortSignal,
-): Promise<RemoteSource> {
+): Promise<RemoteSource | NoRemoteModel> {
   if (typeof source === 'string' || isUrl(source)) {
     const session = { token, headers, fetch };
     const choice = { variant, revision, acceptsIncomplete };
     const options = { ...session, ...choice, startByteLength: FIRST_BYTE_LENGTH };
-    return await resolveSource(source, options, settings, signal);
+    return await findRemote(source, options, settings, signal);
   }
   requireVariant(variant);
   if (isBlobFolder(source)) {

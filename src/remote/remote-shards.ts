@@ -5,7 +5,7 @@ import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
 import { impliedIndex } from '../file/shards/implied-index.js';
-import { chooseIndex } from '../file/shards/model-choice.js';
+import { chooseIndex, isChosen } from '../file/shards/model-choice.js';
 import { requireInside } from '../file/shards/shard-paths.js';
 import { isOfFile } from '../file/shards/verification-error.js';
 import {
@@ -216,7 +216,7 @@ export class RemoteShards {
       { shards: this.index.shards, missing: [] },
       names,
     );
-    return found.kind === 'none' ? [] : found.problems;
+    return isChosen(found) ? found.problems : [];
   }
 
   /** Maps every shard, a few at a time: calls for all at once would take much memory. */

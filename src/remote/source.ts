@@ -2,11 +2,11 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
-import { RemoteError } from '../errors/errors.js';
+import { RemoteError, type SafetensorsError } from '../errors/errors.js';
 import { noVariant, requireVariant } from '../file/shards/file-choice.js';
 import { requireInside } from '../file/shards/shard-paths.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
-import { type FoundFile, foundKindOf } from './found-file.js';
+import { type FoundFile, foundKindOf, type NoRemoteModel, requireModel } from './found-file.js';
 import { HttpFile } from './http-file.js';
 import { encodePath } from './hub-address.js';
 import { hubSource } from './hub-source.js';
@@ -46,11 +46,10 @@ export interface ResolveOptions extends SessionSettings, SourceChoice {
 }
 
 /**
- * Finds the kind and file of a source. Sends requests only for a repository or a folder, about its usual files.
+ * As {@link findRemote}.
  *
- * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`; of a repository all others
- * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
- * @throws RangeError, TypeError for a bad source, token or header
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`,
+ *   `SAFETENSORS_MISSING_SHARDS`
  */
 export async function resolveSource(
   source: string | URL,
@@ -58,11 +57,28 @@ export async function resolveSource(
   settings: RemoteSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
+  return requireModel(await findRemote(source, options, settings, signal));
+}
+
+/**
+ * Finds the kind and file of a source. Sends requests only for a repository or a folder, about its usual files.
+ *
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`; of a repository all others
+ * @throws RangeError, TypeError for a bad source, token or header
+ */
+export async function findRemote(
+  source: string | URL,
+  options: ResolveOptions,
+  settings: RemoteSettings,
+  signal: AbortSignal,
+): Promise<RemoteSource | NoRemoteModel> {
   const { address, session } = sourceSession(source, options, settings);
   if (address.hub === null) return asSource(session, urlSource(session, address.url));
   try {
     const found = await hubSource(session, address.hub, options, signal);
-    return asSource(session, found);
+    if (!('error' in found)) return asSource(session, found);
+    session.close();
+    return { ...found, error: session.withoutSecrets(found.error) as SafetensorsError };
   } catch (error) {
     session.close();
     throw session.withoutSecrets(error);

@@ -2,9 +2,10 @@
 
 import { basename, dirname, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
-import { SafetensorsError } from '../../errors/errors.js';
-import { type CheckpointFiles, insideOf, namedFiles } from '../../file/checkpoint/find-files.js';
-import { findCheckpoint, findFolder, type OpenOptions } from '../../file/checkpoint/open.js';
+import type { SafetensorsError } from '../../errors/errors.js';
+import { type CheckpointFiles, insideOf } from '../../file/checkpoint/find-files.js';
+import { findSource } from '../../file/checkpoint/find-source.js';
+import type { OpenOptions } from '../../file/checkpoint/open.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireModelFile } from '../../file/require-model.js';
@@ -72,31 +73,23 @@ function* servedModels(
   path: string,
   { variant, revision }: SourceChoice,
 ): Work<ServedSource[]> {
-  try {
-    return [
-      yield* servedModel(name, yield* withMissing(findCheckpoint(path, { variant, revision }))),
-    ];
-  } catch (error) {
-    if (!(error instanceof SafetensorsError)) throw error;
-    if (error.code !== 'SAFETENSORS_DIFFUSERS_PIPELINE') throw error;
-  }
-  const pipeline = yield* findFolder(path, revision);
-  const { componentFiles, findModels } = yield* call({ async: loadPipelines });
+  const found = yield* findSource(path, { variant, revision });
+  if ('files' in found) return [yield* servedModel(name, found.files)];
+  if (found.kind !== 'pipeline') throw found.error;
+  const { findComponent, findModels } = yield* call({ async: loadPipelines });
   const sources: ServedSource[] = [];
-  const { models } = yield* findModels(pipeline, variant);
+  const { models } = yield* findModels(found.path, variant);
   let lacking: SafetensorsError | undefined;
   for (const model of models) {
-    let files: CheckpointFiles;
-    try {
-      files = yield* withMissing(componentFiles(pipeline, model, {}));
-    } catch (error) {
+    const component = yield* findComponent(found.path, model, {});
+    if ('files' in component) {
+      sources.push(yield* servedModel(`${name}/${model.name}`, component.files));
+    } else if (component.kind === 'none') {
       // Weights of other formats only, or no choice among several: the other models are still served.
-      if (!(error instanceof SafetensorsError)) throw error;
-      if (error.code !== 'SAFETENSORS_CHECKPOINT_NOT_FOUND') throw error;
-      lacking ??= error;
-      continue;
+      lacking ??= component.error;
+    } else {
+      throw component.error;
     }
-    sources.push(yield* servedModel(`${name}/${model.name}`, files));
   }
   if (sources.length === 0 && lacking !== undefined) throw lacking;
   return sources;
@@ -104,18 +97,6 @@ function* servedModels(
 
 /** Loaded for a pipeline only. */
 const loadPipelines = () => import('../../file/checkpoint/open-pipeline.js');
-
-/** The same files, also of an index whose shards are not all there. */
-function* withMissing(files: Work<CheckpointFiles>): Work<CheckpointFiles> {
-  try {
-    return yield* files;
-  } catch (error) {
-    if (!(error instanceof SafetensorsError) || error.code !== 'SAFETENSORS_MISSING_SHARDS') {
-      throw error;
-    }
-    return yield* namedFiles(error.path as string, {});
-  }
-}
 
 function* servedModel(name: string, found: CheckpointFiles): Work<ServedSource> {
   const { path, index, shards } = found;

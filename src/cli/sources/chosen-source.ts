@@ -1,10 +1,10 @@
 /** What `--variant` and `--revision` choose at a local source, as a path that the library's writers take. */
 
 import { basename } from 'node:path';
+import { openUnlessPipeline } from '../../file/checkpoint/open.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
-import { openPipeline, type SourceChoice, safeOpen } from '../../index.js';
-import { isOfPipeline } from './open-source.js';
+import { openPipeline, type SourceChoice } from '../../index.js';
 
 /** A local source to be written anew. */
 export interface ChosenSource {
@@ -30,14 +30,13 @@ export async function chosenAt(source: string, choice: SourceChoice): Promise<Ch
   const { variant, revision } = choice;
   if (variant === undefined && revision === undefined) return { path: source, naming: {} };
   if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
-  try {
-    const path = pathOf(safeOpen(source, { storage: 'read', ...choice }));
-    return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
-  } catch (error) {
-    if (!isOfPipeline(error)) throw error;
+  const model = openUnlessPipeline(source, { storage: 'read', ...choice });
+  if (model === null) {
     const path = pathOf(await openPipeline(source, { storage: 'read', ...choice }));
     return { path, naming: { variant } };
   }
+  const path = pathOf(model);
+  return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
 }
 
 function pathOf(opened: { readonly path: string | undefined; close(): void }): string {

@@ -4,7 +4,10 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hubSettings } from '../../file/cache/environment.js';
-import { openForInspection as openLocalForInspection } from '../../file/checkpoint/open.js';
+import {
+  openForInspection as openLocalForInspection,
+  openUnlessPipeline,
+} from '../../file/checkpoint/open.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
@@ -19,9 +22,7 @@ import {
   type Pipeline,
   type RemoteCheckpoint,
   type RemotePipeline,
-  SafetensorsError,
   type SourceChoice,
-  safeOpen,
 } from '../../index.js';
 import type { RemoteOptions } from '../../remote/open.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
@@ -119,13 +120,10 @@ export async function openSource(source: string, options: OpeningOptions): Promi
   const found = await formatAt(path, foreign, choice);
   if (found.kind === 'gguf') return found;
   if (found.kind !== 'safetensors') return await openOtherFormat(found, foreign);
-  try {
-    return { kind: 'local', checkpoint: safeOpen(path, { storage, ...choice }) };
-  } catch (error) {
-    if (!isOfPipeline(error)) throw error;
-    const opening = { storage, skipFailed, ...choice };
-    return ofLocalPipeline((await openPipeline(path, opening)) as Pipeline<Checkpoint>);
-  }
+  const checkpoint = openUnlessPipeline(path, { storage, ...choice });
+  if (checkpoint !== null) return { kind: 'local', checkpoint };
+  const opening = { storage, skipFailed, ...choice };
+  return ofLocalPipeline((await openPipeline(path, opening)) as Pipeline<Checkpoint>);
 }
 
 /**
@@ -206,11 +204,6 @@ function ofLocalPipeline(opened: Pipeline<Checkpoint>): OpenedSource {
   return pipelineOf(opened, components);
 }
 
-/** Whether `safeOpen` found a pipeline. */
-export function isOfPipeline(error: unknown): boolean {
-  return error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
-}
-
 function pipelineOf(
   opened: Pick<RemotePipeline, 'path' | 'missing' | 'failed' | 'close'>,
   components: readonly Component[],
@@ -273,13 +266,11 @@ export async function openAddress(
 ): Promise<RemoteCheckpoint | RemotePipeline> {
   const { skipFailed, ...opening } = options;
   requireUsed(choices, 'safetensors');
-  const { openRemote, openRemotePipeline } = await import('../../remote/node/open-remote.js');
-  try {
-    return await openRemote(source, opening);
-  } catch (error) {
-    if (!isOfPipeline(error)) throw error;
-    return await openRemotePipeline(source, options);
-  }
+  const { openRemotePipeline, openUnlessRemotePipeline } = await import(
+    '../../remote/node/open-remote.js'
+  );
+  const model = await openUnlessRemotePipeline(source, opening);
+  return model ?? (await openRemotePipeline(source, options));
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
 
 import { basename, dirname, join } from 'node:path';
-import { FormatError, quoteName } from '../../errors/errors.js';
+import { FormatError, quoteName, type SafetensorsError } from '../../errors/errors.js';
 import {
   closeFile,
   exists,
@@ -32,8 +32,10 @@ import {
   type ChosenModel,
   chooseIndex,
   chooseModel,
+  isChosen,
   type ModelDecision,
   type NoModel,
+  type PartialModel,
 } from '../shards/model-choice.js';
 import { hasWeightsName } from '../shards/shard-paths.js';
 import type { CheckpointProblem } from '../shards/verification-report.js';
@@ -107,35 +109,46 @@ export function shardNamesOf(path: string): readonly string[] | undefined {
   }
 }
 
-/** Finds the checkpoint of an index; every shard must exist. */
-export function* indexedFiles(path: string, options: ParseIndexOptions): Work<CheckpointFiles> {
-  const { index, chosen, names } = yield* findIndexed(path, options);
-  if (chosen.kind === 'none') throw chosen.errorAt(() => path);
-  return filesOf(dirname(path), names, chosen, index);
-}
+/** The files of a model. Without some of its shards, `files` are all that the index lists. */
+export type FoundFiles =
+  | { readonly kind: 'model'; readonly files: CheckpointFiles }
+  | {
+      readonly kind: 'missing-shards';
+      readonly files: CheckpointFiles;
+      readonly error: SafetensorsError;
+    };
 
-/** Finds the checkpoint of an index, with or without its shards. */
-export function* namedFiles(path: string, options: ParseIndexOptions): Work<CheckpointFiles> {
-  const { index, chosen, names } = yield* findIndexed(path, options);
-  if (chosen.kind !== 'none') return filesOf(dirname(path), names, chosen, index);
-  const shards = index.shards.map((name) => ({ name, path: join(dirname(path), name) }));
-  return { path, index, shards, ignoredFiles: [] };
-}
-
-/** An index, and which files it means among the names in its folder. */
-interface FoundIndex {
-  readonly index: CheckpointIndex;
-  readonly chosen: ChosenModel | NoModel;
-  readonly names: readonly string[];
-}
-
-function* findIndexed(path: string, options: ParseIndexOptions): Work<FoundIndex> {
+/** Finds the checkpoint of an index. */
+export function* indexedFiles(path: string, options: ParseIndexOptions): Work<FoundFiles> {
   const folder = dirname(path);
   const index = yield* readIndex(path, options);
   const missing = yield* missingShards(path, index);
   const names = yield* listedNames(folder);
   const chosen = chooseIndex(basename(path), { shards: index.shards, missing }, names);
-  return { index, chosen, names };
+  return foundFiles(folder, names, chosen, index, path);
+}
+
+/** `shown` is the path in the error. */
+function foundFiles(
+  folder: string,
+  names: readonly string[],
+  found: ChosenModel | PartialModel,
+  index: CheckpointIndex | null,
+  shown: string = join(folder, found.name),
+): FoundFiles {
+  if (isChosen(found)) return { kind: 'model', files: filesOf(folder, names, found, index) };
+  const { kind, name, shards } = found;
+  const files = {
+    path: join(folder, name),
+    index,
+    shards: placed(folder, shards),
+    ignoredFiles: [],
+  };
+  return { kind, files, error: found.errorAt(() => shown) };
+}
+
+function placed(folder: string, shards: ReadonlyMap<string, string>): ShardFile[] {
+  return Array.from(shards, ([listed, file]) => ({ name: listed, path: join(folder, file) }));
 }
 
 /** The names in a folder; empty without permission to list it, which opening an index does not need. */
@@ -174,7 +187,7 @@ function filesOf(
     path: join(folder, name),
     index,
     isIndexMissing: kind === 'shards',
-    shards: Array.from(shards, ([listed, file]) => ({ name: listed, path: join(folder, file) })),
+    shards: placed(folder, shards),
     ignoredFiles,
     // A save that was killed, or is under way, leaves shards; the next one deletes them.
     problems: kind === 'index' && names.some(isReplacementRecord) ? [] : problems,
@@ -272,7 +285,7 @@ export function* selectInFolder(
   folder: string,
   names: readonly string[],
   options: SelectOptions,
-): Work<CheckpointFiles | NoModel> {
+): Work<FoundFiles | NoModel> {
   const { variant } = options;
   requireVariant(variant);
   const isInside = yield* insideOf(folder);
@@ -287,11 +300,13 @@ export function* selectInFolder(
     indexes.set(name, index);
     next = decision.next({ shards: index.shards, missing: yield* missingShards(path, index) });
   }
-  const chosen = next.value;
-  if (chosen.kind === 'none') return chosen;
-  for (const [listed, file] of chosen.shards) {
-    if (chosen.kind === 'index' && listed === file) continue;
-    if (!(yield* isInside(join(folder, file)))) refuseLink(folder, file);
+  const found = next.value;
+  if ('isEmpty' in found) return found;
+  if (isChosen(found)) {
+    for (const [listed, file] of found.shards) {
+      if (found.kind === 'index' && listed === file) continue;
+      if (!(yield* isInside(join(folder, file)))) refuseLink(folder, file);
+    }
   }
-  return filesOf(folder, names, chosen, indexes.get(chosen.name) ?? null);
+  return foundFiles(folder, names, found, indexes.get(found.name) ?? null);
 }

@@ -17,8 +17,8 @@ import {
   type PipelineOptions,
 } from '../source/pipeline.js';
 import { Checkpoint } from './checkpoint.js';
-import type { CheckpointFiles } from './find-files.js';
-import { filesInFolder, findFolder, OPEN_OPTIONS, type OpenOptions, openFound } from './open.js';
+import { type FoundSource, findFolder, findInFolder, modelFiles } from './find-source.js';
+import { OPEN_OPTIONS, type OpenOptions, openFound } from './open.js';
 import { modelsOf, namesIn } from './pipeline.js';
 
 /** Options of {@link openPipeline}. */
@@ -53,8 +53,8 @@ export function openPipeline(
   const found = runSync(findModels(folder, variant));
   const places = found.models.map((model) => [model.name, model] as const);
   const opened = openModels(places, skipFailed, (model) => {
-    const files = componentFiles(folder, model, opening);
-    return Checkpoint.of(runSync(openFound(runSync(files), opening)));
+    const files = modelFiles(runSync(findComponent(folder, model, opening)));
+    return Checkpoint.of(runSync(openFound(files, opening)));
   });
   const bytes = { checks: [], verify: verifyBytesOf(opened.models) };
   return Pipeline.of({ path: folder, missing: found.missing, ...opened, bytes });
@@ -74,14 +74,14 @@ function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['
 /**
  * Finds the files of a model of a pipeline.
  *
- * @throws As `safeOpen` for the folder of the model
+ * @throws As `findSource` for the folder of the model
  */
-export function* componentFiles(
+export function* findComponent(
   pipeline: string,
   { name, files, variant }: Component,
   options: Pick<OpenOptions, 'maxIndexByteLength'>,
-): Work<CheckpointFiles> {
-  return yield* filesInFolder(join(pipeline, name), files, { ...options, variant });
+): Work<FoundSource> {
+  return yield* findInFolder(join(pipeline, name), files, { ...options, variant });
 }
 
 /**

@@ -1,46 +1,26 @@
 /** Opens checkpoints: a folder, an index, a file, bytes, or a repository of the Hub that is in its cache. */
 
-import { join } from 'node:path';
 import {
   argumentRangeError,
   type OptionNames,
   requireOptions,
   requireSignal,
-  requireString,
 } from '../../errors/arguments.js';
 import { isUint8Array, isUrl } from '../../errors/brand-checks.js';
-import { statAnything, statPath } from '../../platform/io/file-calls.js';
 import { type PathOrDescriptor, pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
-import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
 import type { SafetensorsFile } from '../file.js';
 import type { HashCheckOptions } from '../hash-check.js';
-import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids.js';
+import { isHubUri, noRevision, parseHubId } from '../hub/ids.js';
 import { FILE_OPTIONS, fileOf, openFile, openUnlessFolder, type ParseOptions } from '../open.js';
-import { isIndexPath, noVariant, requireVariant } from '../shards/file-choice.js';
+import { isIndexPath, noVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
-import {
-  type CheckpointFiles,
-  indexedFiles,
-  type SelectOptions,
-  selectInFolder,
-  singleFile,
-  unplacedFile,
-  usableNames,
-  withIndex,
-} from './find-files.js';
+import { type CheckpointFiles, singleFile, unplacedFile, withIndex } from './find-files.js';
+import { type FoundSource, findSource, modelFiles } from './find-source.js';
 import { LazyShards } from './lazy-shards.js';
-import { localPipelineError, type PathTo } from './pipeline.js';
-
-/** Codes for an incomplete folder, such as a missing blob behind a link. */
-const INCOMPLETE: readonly string[] = [
-  'SAFETENSORS_CHECKPOINT_NOT_FOUND',
-  'SAFETENSORS_MISSING_SHARDS',
-  'ENOENT',
-];
 
 /** Options of {@link safeOpen} and {@link loadFile}; those of files apply to every shard. */
 export interface OpenOptions extends ParseOptions, StorageOptions, HashCheckOptions {
@@ -125,10 +105,27 @@ export function openForInspection(path: string, options: OpenOptions): Checkpoin
   return Checkpoint.of(runSync(openLazily(path, { ...options, acceptsIncomplete: true })));
 }
 
+/** As {@link safeOpen}; null for a pipeline. */
+export function openUnlessPipeline(path: string, options: OpenOptions): Checkpoint | null {
+  requireOptions(options, OPEN_OPTIONS);
+  const found = runSync(openOrFind(path, options));
+  if (found instanceof LazyShards) return Checkpoint.of(found);
+  if (found.kind === 'pipeline') return null;
+  return Checkpoint.of(runSync(openFound(modelFiles(found), options)));
+}
+
 /** Opens a file; of several shards none. */
 function* openLazily(path: PathOrDescriptor, options: InternalOptions): Work<LazyShards> {
-  const only = yield* openOnly(path, options);
-  return only ?? (yield* openFound(yield* findCheckpoint(path as string | URL, options), options));
+  const found = yield* openOrFind(path, options);
+  return found instanceof LazyShards ? found : yield* openFound(modelFiles(found), options);
+}
+
+/** Opens a file that is the whole checkpoint, or finds what else is at a path. */
+function* openOrFind(
+  path: PathOrDescriptor,
+  options: InternalOptions,
+): Work<LazyShards | FoundSource> {
+  return (yield* openOnly(path, options)) ?? (yield* findSource(path as string | URL, options));
 }
 
 /** Opens a file that is the whole checkpoint. Undefined for a folder, an index, and an id in the cache. */
@@ -218,7 +215,7 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Checkpoint
 
 /** Finds a checkpoint and opens all of its shards. The caller closes them. */
 export function* openShards(path: string | URL, options: OpenOptions): Work<LazyShards> {
-  return yield* openAllFound(yield* findCheckpoint(path, options), options);
+  return yield* openAllFound(modelFiles(yield* findSource(path, options)), options);
 }
 
 /** Opens all shards of a checkpoint whose files were found. The caller closes them. */
@@ -291,85 +288,4 @@ function* shardsOf(found: CheckpointFiles, options: InternalOptions): Work<LazyS
   }
   const isIndexed = files.index !== null;
   return new LazyShards(files, (path) => openFile(path, options, { isIndexed, acceptsIncomplete }));
-}
-
-/** Finds the files that `safeOpen` opens. */
-export function* findCheckpoint(
-  path: string | URL,
-  options: InternalOptions,
-): Work<CheckpointFiles> {
-  const { variant, revision } = options;
-  requireVariant(variant);
-  if (revision !== undefined) requireString('revision', revision);
-  const text = pathText('path', path);
-  if (!(yield* isPath(text))) return yield* findCached(text, options);
-  if (revision !== undefined) throw noRevision('a file or folder on this machine', revision);
-  return yield* findFiles(text, options);
-}
-
-/** Whether the path exists: a path comes before an id. */
-function* isPath(text: string): Work<boolean> {
-  return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
-}
-
-/** Whether a text that is not a path is the id of a cached repository. */
-export function* isCachedId(text: string): Work<boolean> {
-  const id = isHubUri(text) ? null : parseHubId(text);
-  return isHubUri(text) || (id !== null && (yield* isCached(id)));
-}
-
-/** Returns the folder of a path, or of an id of a repository in the Hub's cache. */
-export function* findFolder(text: string, revision: string | undefined): Work<string> {
-  const id = (yield* isPath(text)) ? null : parseHubId(text);
-  return id === null ? text : yield* findInHubCache(id, text, revision);
-}
-
-/** Finds the files at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
-function* findFiles(
-  path: string,
-  options: InternalOptions,
-  label: string = path,
-  pathTo: PathTo = (relative) => join(path, relative),
-): Work<CheckpointFiles> {
-  if (!(yield* statPath(path)).isDirectory()) {
-    if (options.variant !== undefined) throw noVariant('a file', options.variant);
-    return isIndexPath(path) ? yield* indexedFiles(path, options) : singleFile(path);
-  }
-  return yield* filesInFolder(path, yield* usableNames(path), options, label, pathTo);
-}
-
-/** Finds the files of the checkpoint in a folder with these names. */
-export function* filesInFolder(
-  folder: string,
-  names: readonly string[],
-  options: SelectOptions,
-  label: string = folder,
-  pathTo: PathTo = (relative) => join(folder, relative),
-): Work<CheckpointFiles> {
-  const found = yield* selectInFolder(folder, names, options);
-  if (!('kind' in found)) return found;
-  const pipeline = found.mayBePipeline
-    ? yield* localPipelineError(folder, names, label, pathTo)
-    : undefined;
-  throw pipeline ?? found.errorAt((name) => (name === '' ? folder : join(folder, name)));
-}
-
-function* findCached(text: string, options: InternalOptions): Work<CheckpointFiles> {
-  const id = parseHubId(text);
-  // Not an id either: Node's own error says that nothing is there.
-  if (id === null) return yield* findFiles(text, options);
-  const found = yield* findInHubCache(id, text, options.revision);
-  const wanted = { ...id, revision: revisionOf(id, options.revision) };
-  try {
-    const pathTo: PathTo = (relative) => hubUri(wanted, relative) ?? join(found, relative);
-    return yield* findFiles(found, options, text, pathTo);
-  } catch (error) {
-    if (!hasCode(error, INCOMPLETE)) throw error;
-    throw notInCache(
-      wanted,
-      text,
-      `the Hub's cache is incomplete: ${(error as Error).message}`,
-      error,
-    );
-  }
 }

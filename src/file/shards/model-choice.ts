@@ -58,19 +58,36 @@ export interface ChosenModel {
   readonly problems: readonly CheckpointProblem[];
 }
 
+/** An index whose shards are not all there. */
+export interface PartialModel extends Pick<ChosenModel, 'name' | 'shards'> {
+  readonly kind: 'missing-shards';
+  /** The error; `pathOf` returns the path of a file in the folder, or that of the folder for an empty name. */
+  errorAt(pathOf: PathOfName): SafetensorsError;
+}
+
 /** A folder without files to open. */
 export interface NoModel {
-  readonly kind: 'none';
+  /** Only parts of a distributed checkpoint; or no file, or no choice among several: then it may be a pipeline. */
+  readonly kind: 'parts' | 'none';
   /** Whether the folder has no safetensors file and no index. */
   readonly isEmpty: boolean;
-  /** Whether the folder may be a pipeline: no file, or no choice among several. */
-  readonly mayBePipeline: boolean;
-  /** The error; `pathOf` returns the path of a file in the folder, or that of the folder for an empty name. */
-  errorAt(pathOf: (name: string) => string | undefined): SafetensorsError;
+  /** As of a partial model. */
+  errorAt(pathOf: PathOfName): SafetensorsError;
+}
+
+/** Returns the path of a file in the folder, or that of the folder for an empty name. */
+type PathOfName = (name: string) => string | undefined;
+
+/** What the names in a folder are. */
+export type Decision = ChosenModel | PartialModel | NoModel;
+
+/** Whether a decision has chosen the files of a complete model. */
+export function isChosen(decision: Decision): decision is ChosenModel {
+  return decision.kind === 'file' || decision.kind === 'index' || decision.kind === 'shards';
 }
 
 /** The decision about one folder. Yields the names of indexes to read. */
-export type ModelDecision = Generator<string, ChosenModel | NoModel, IndexedShards>;
+export type ModelDecision = Generator<string, Decision, IndexedShards>;
 
 /** A file, or numbered shards. */
 interface Unit {
@@ -128,7 +145,7 @@ export function chooseIndex(
   name: string,
   index: IndexedShards,
   files: readonly string[],
-): ChosenModel | NoModel {
+): ChosenModel | PartialModel {
   const found = locateShards(name, index, files);
   return found.missing.length > 0 ? missingShards(found) : indexed(found);
 }
@@ -141,7 +158,7 @@ function chooseFile(name: string): ChosenModel {
 /** Whether files of these names make a checkpoint, valid or not. */
 export function hasModel(files: readonly string[], variant?: string): boolean {
   const { value, done } = chooseModel({ files }, { variant }).next();
-  return done !== true || value.kind !== 'none';
+  return done !== true || isChosen(value);
 }
 
 /** Names that differ only in case or Unicode normalization are the same: where one is canonical, the others drop out. */
@@ -304,7 +321,7 @@ function indexed({ index, shards, unlisted }: MissingShards): ChosenModel {
   return { kind: 'index', name: index, shards, ignoredFiles: [], problems };
 }
 
-function missingShards({ index, shards, missing, unlisted }: MissingShards): NoModel {
+function missingShards({ index, shards, missing, unlisted }: MissingShards): PartialModel {
   const others =
     unlisted.length === 0
       ? ''
@@ -313,9 +330,9 @@ function missingShards({ index, shards, missing, unlisted }: MissingShards): NoM
     `expected ${shards.size} shards, found ${missing.length} of them missing: ` +
     `${quoteNames(missing)}${others}`;
   return {
-    kind: 'none',
-    isEmpty: false,
-    mayBePipeline: false,
+    kind: 'missing-shards',
+    name: index,
+    shards,
     errorAt: (pathOf) =>
       new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: pathOf(index) }),
   };
@@ -335,9 +352,8 @@ function noModel(
       : messageFor(files, found, units, variant);
   const code = 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
   return {
-    kind: 'none',
+    kind: ofParts === undefined ? 'none' : 'parts',
     isEmpty: found.length === 0,
-    mayBePipeline: ofParts === undefined,
     errorAt: (pathOf) => {
       const path = pathOf('');
       if (ofParts !== undefined) return partsError(files, path) as FormatError;

@@ -3,7 +3,7 @@
 import { FormatError, SafetensorsError } from '../../errors/errors.js';
 import { isOfVariant, isSafetensorsName, variantsAmong } from './file-choice.js';
 import { PIPELINE_FILE } from './file-names.js';
-import { chooseModel, hasModel, type ModelDecision } from './model-choice.js';
+import { chooseModel, hasModel, isChosen, type ModelDecision } from './model-choice.js';
 import { hasWeightsName } from './shard-paths.js';
 
 /** Maximum number of folders to examine. Pipelines have about ten. */
@@ -112,7 +112,7 @@ function waysToOpen(files: readonly string[]): WayToOpen[] {
 function firstOf(files: readonly string[], variant: string | undefined): string | undefined {
   const { value, done } = chooseModel({ files }, { variant }).next();
   if (done !== true) return value;
-  return value.kind === 'none' ? undefined : value.name;
+  return isChosen(value) ? value.name : undefined;
 }
 
 /**

@@ -16,6 +16,7 @@ import {
 } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, isOfVariant } from '../../file/shards/file-choice.js';
 import { impliedIndex } from '../../file/shards/implied-index.js';
+import { isChosen } from '../../file/shards/model-choice.js';
 import {
   type Component,
   chooseComponent,
@@ -154,7 +155,7 @@ function filesOf(
     next = decision.next({ shards: index.shards, missing });
   }
   const chosen = next.value;
-  if (chosen.kind === 'none') {
+  if (!isChosen(chosen)) {
     throw chosen.errorAt((name) => (name === '' ? place.slice(0, -1) : place + name));
   }
   return {

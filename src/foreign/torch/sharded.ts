@@ -1,7 +1,8 @@
 /** Opens torch checkpoints in several files by their index. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
-import { indexedFiles, namedFiles } from '../../file/checkpoint/find-files.js';
+import { indexedFiles } from '../../file/checkpoint/find-files.js';
+import { modelFiles } from '../../file/checkpoint/find-source.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { checksOf, type VerifiableSource, verifyShards } from '../../file/checkpoint/verify.js';
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
@@ -31,7 +32,7 @@ export function openSharded(
   open: (path: string) => TorchFile,
 ): TorchCheckpoint {
   const options = { maxIndexByteLength, shardExtension: TORCH_SHARD_EXTENSION };
-  const files = runSync(indexedFiles(path, options));
+  const files = modelFiles(runSync(indexedFiles(path, options)));
   const opened: TorchFile[] = [];
   try {
     for (const shard of files.shards) opened.push(open(shard.path));
@@ -59,7 +60,7 @@ export function openShardsSkippingFailed(
   open: (path: string) => TorchFile,
 ): VerifiableSource {
   const options = { maxIndexByteLength, shardExtension: TORCH_SHARD_EXTENSION };
-  const files = runSync(namedFiles(path, options));
+  const { files } = runSync(indexedFiles(path, options));
   const opened = new Map<number, ForeignShard>();
   const shards = (): LazyShards<ForeignShard> => LazyShards.ofOpen(files, opened);
   const problems: CheckpointProblem[] = [];

@@ -8,12 +8,18 @@ import {
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
-import { chooseModel, type ModelDecision, type NoModel } from '../../file/shards/model-choice.js';
+import {
+  chooseModel,
+  type ModelDecision,
+  type NoModel,
+  type PartialModel,
+} from '../../file/shards/model-choice.js';
 import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runAsync } from '../../work/work.js';
 import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
 import { driveDecision, listedIn } from '../choose-files.js';
+import type { NoRemoteModel } from '../found-file.js';
 import type { HttpFile, KnownFile } from '../http-file.js';
 import type { RepositoryEntry } from '../hub-repository.js';
 import { type Names, namesAmong } from '../hub-source.js';
@@ -49,13 +55,13 @@ export interface ModelFiles {
 /**
  * Finds the file that the source names, or chooses in a folder, and reads indexes.
  *
- * @throws As `SourceFiles.find`; FormatError for a bad index; SafetensorsError as `hubSource`
+ * @throws As `SourceFiles.find`; FormatError for a bad index
  */
 export async function findModel(
   source: SourceFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<ModelFiles> {
+): Promise<ModelFiles | NoRemoteModel> {
   if (source.name !== null) return await readModel(source, source.name, placeOf, signal);
   const folder = source.hub?.prefix.slice(0, -1) ?? '';
   const names = namesAmong(source.entries ?? [], folder);
@@ -63,28 +69,31 @@ export async function findModel(
   const decision = chooseModel(names, { variant });
   const files = listedIn(names.files);
   const found = await chosenModel(source, '', decision, files, placeOf, signal);
-  if ('file' in found) return found;
-  const error = await noModelError(source, names, found, signal);
-  throw found.isEmpty && error.code !== PIPELINE ? withAdvice(error) : error;
+  return 'file' in found ? found : await noModelAt(source, names, found, signal);
 }
 
-const PIPELINE = 'SAFETENSORS_DIFFUSERS_PIPELINE';
-
-/** The error for a folder without a checkpoint. A pipeline without safetensors is one, too: its other files are copied. */
-async function noModelError(
+/** A folder without a model. A pipeline without safetensors is one, too: its other files are copied. */
+async function noModelAt(
   source: SourceFiles,
   names: Names,
-  none: NoModel,
+  none: PartialModel | NoModel,
   signal: AbortSignal,
-): Promise<SafetensorsError> {
+): Promise<NoRemoteModel> {
   const { path } = source;
-  const error = await source.noModelError?.(names, none, signal);
-  if (error === undefined) return none.errorAt(() => path);
-  const isPipeline = none.mayBePipeline && names.files.includes(PIPELINE_FILE);
-  if (!isPipeline || error.code === PIPELINE) return error;
-  const message =
-    'expected one checkpoint in the folder, found a Diffusers pipeline without safetensors files';
-  return new SafetensorsError(PIPELINE, message, { path });
+  const listed = await source.noModel?.(names, none, signal);
+  if (listed?.kind === 'pipeline') return listed;
+  const { kind, error } = listed ?? { kind: none.kind, error: none.errorAt(() => path) };
+  if (listed?.kind === 'none' && names.files.includes(PIPELINE_FILE)) {
+    const message =
+      'expected one checkpoint in the folder, found a Diffusers pipeline without safetensors files';
+    const context = { path };
+    return {
+      kind: 'pipeline',
+      error: new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, context),
+    };
+  }
+  const isEmpty = none.kind !== 'missing-shards' && none.isEmpty;
+  return { kind, error: isEmpty ? withAdvice(error) : error };
 }
 
 /** Names the option that downloads repositories that are not a model. */
@@ -105,7 +114,7 @@ export async function chosenModel(
   hasFile: (name: string) => boolean,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<ModelFiles | NoModel> {
+): Promise<ModelFiles | PartialModel | NoModel> {
   const read = new Map<string, ModelFiles>();
   const readIndex = async (name: string): Promise<CheckpointIndex> => {
     const found = await readModel(source, prefix + name, placeOf, signal);

@@ -45,7 +45,8 @@ export async function planPipeline(
     const decision = chooseComponent(component);
     const model = await chosenModel(source, prefix, decision, isThere, placeOf, signal);
     if (!('file' in model)) {
-      if (!model.isEmpty) throw model.errorAt((name) => `${path}/${prefix}${name}`);
+      const isEmpty = model.kind !== 'missing-shards' && model.isEmpty;
+      if (!isEmpty) throw model.errorAt((name) => `${path}/${prefix}${name}`);
       const names = component.files.filter(hasWeightsName);
       foreign.push(...names.map((name) => prefix + name));
       continue;

@@ -10,6 +10,7 @@ import { obsoleteNames } from '../../write/checkpoint/plain-files.js';
 import { selectTensors } from '../../write/checkpoint/selected-tensors.js';
 import type { WritableLayout } from '../../write/save/tensor-writes.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
+import { requireModel } from '../found-file.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
 import { castConfigOf, PlainTensors } from './plain-tensors.js';
@@ -35,7 +36,7 @@ export async function planTensors(
   placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<WantedFiles> {
-  const model = await findModel(source, placeOf, signal);
+  const model = requireModel(await findModel(source, placeOf, signal));
   const { dequantize } = selection;
   // Companions are among the tensors that are not asked for.
   const remote = await readRemoteTensors(

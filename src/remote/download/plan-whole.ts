@@ -8,7 +8,7 @@ import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import { readRemoteHeader } from '../read-header.js';
 import type { RemoteFile } from '../remote-file.js';
-import { findModel, type ModelFiles, otherFiles, type PlaceOf } from './model-files.js';
+import { type ModelFiles, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
 import {
   isNamedSafetensors,
@@ -23,15 +23,15 @@ import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
  * beside it.
  *
- * @throws As `findModel`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for a file without a hash whose first bytes
+ * @throws As `SourceFiles.find`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for a file without a hash whose first bytes
  *   are not safetensors. The files themselves reject an invalid header once they are received
  */
 export async function planWhole(
   source: SourceFiles,
+  model: ModelFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<WantedFiles> {
-  const model = await findModel(source, placeOf, signal);
   const weights = await weightsOf(source, model, placeOf, signal);
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};

@@ -7,7 +7,6 @@ import type { FilePatterns } from '../../file/hub/file-patterns.js';
 import { usualFileNames } from '../../file/shards/file-choice.js';
 import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { pathText } from '../../platform/io/paths.js';
-import { hasCode } from '../../platform/io/system-errors.js';
 import { ofEach, withScope } from '../../work/scope.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
@@ -24,6 +23,7 @@ import type { ReplacedFile } from '../../write/replacement/replaced-files.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
+import { requireModel } from '../found-file.js';
 import type { RemoteSettings } from '../receiver.js';
 import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
@@ -31,6 +31,7 @@ import { downloadToFile, replacedAt } from './file-target.js';
 import { downloadToFolder, findIn, groupsOf } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
+import { findModel } from './model-files.js';
 import { planFiles } from './plan-files.js';
 import { planPipeline } from './plan-pipeline.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
@@ -219,12 +220,10 @@ async function planFor(
 ): Promise<WantedFiles> {
   if (choosesFiles(options)) return await planFiles(source, options, placeOf, signal);
   if (!isWhole(options)) return await planTensors(source, options, placeOf, signal);
-  try {
-    return await planWhole(source, placeOf, signal);
-  } catch (error) {
-    if (!hasCode(error, ['SAFETENSORS_DIFFUSERS_PIPELINE'])) throw error;
-    return await planPipeline(source, placeOf, signal);
-  }
+  const model = await findModel(source, placeOf, signal);
+  return 'error' in model && model.kind === 'pipeline'
+    ? await planPipeline(source, placeOf, signal)
+    : await planWhole(source, requireModel(model), placeOf, signal);
 }
 
 /** Whether files are chosen by patterns. */
@@ -299,7 +298,8 @@ async function planOneFile(
     return await planFor(source, isWhole(options) ? options : joined, placeOf, signal);
   }
   if (isWhole(options)) {
-    const plan = await planWhole(source, placeOf, signal);
+    const found = requireModel(await findModel(source, placeOf, signal));
+    const plan = await planWhole(source, found, placeOf, signal);
     const [model] = plan.models;
     if (model?.index === null && model.weights.length === 1) return plan;
   }

@@ -1,19 +1,20 @@
 /** The files of a source: a file, an index with its shards, or a listed folder of a repository. */
 
-import { FormatError, quoteName, RemoteError, type SafetensorsError } from '../../errors/errors.js';
+import { FormatError, quoteName, RemoteError } from '../../errors/errors.js';
 import { readFileHeader } from '../../file/read-header.js';
 
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
-import type { NoModel } from '../../file/shards/model-choice.js';
+import type { NoModel, PartialModel } from '../../file/shards/model-choice.js';
 import { pathObjection, requireInside, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { HEAD_BYTE_LENGTH } from '../../header/foreign-formats.js';
 import { runAsync } from '../../work/work.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
+import type { NoRemoteModel } from '../found-file.js';
 import type { HttpFile } from '../http-file.js';
 import type { HubAddress } from '../hub-address.js';
 import { HubRepository, type RepositoryEntry } from '../hub-repository.js';
-import { type Names, noModelError } from '../hub-source.js';
+import { type Names, noModelIn } from '../hub-source.js';
 import { FIRST_BYTE_LENGTH } from '../read-header.js';
 import type { FileStart } from '../remote-file.js';
 import { shownUrl } from '../safe-urls.js';
@@ -65,8 +66,8 @@ export interface SourceFiles {
     /** As of `Repository`. */
     hasCommit(commit: string, signal: AbortSignal): Promise<boolean>;
   } | null;
-  /** The error for a folder without a checkpoint, which may be a pipeline; undefined for a source without a list. */
-  noModelError?(names: Names, none: NoModel, signal: AbortSignal): Promise<SafetensorsError>;
+  /** Returns a folder without a model, which may be a pipeline; undefined for a source without a list. */
+  noModel?(names: Names, none: PartialModel | NoModel, signal: AbortSignal): Promise<NoRemoteModel>;
   /**
    * A file by its path below the folder. Requests the list of its folder on the Hub, and the first bytes if that list
    * has no hash and from other servers.
@@ -243,7 +244,7 @@ async function hubFiles(
       hasCommit: async (other, ends) => other === commit || (await isThere(at(other), ends)),
     },
     listAll: async (signal) => (isFolder ? await folders.listAll(prefix, signal) : null),
-    noModelError: (names, none, signal) => noModelError(repository, path, names, none, signal),
+    noModel: (names, none, signal) => noModelIn(repository, path, names, none, signal),
     find: async (name, signal) => {
       requireInside(name, shown);
       const [below, last] = splitPath(prefix + name);

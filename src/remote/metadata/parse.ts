@@ -4,6 +4,7 @@ import { RemoteError } from '../../errors/errors.js';
 import type { HubSettings } from '../../file/hub/settings.js';
 import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
+import { requireModel } from '../found-file.js';
 import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
@@ -153,7 +154,7 @@ function atSource(params: SourceParams, settings: HubSettings): Finder {
   const options = { token: tokenOf(params), fetch: params.fetch };
   return {
     async open(signal) {
-      const source = await findSource(params.source, options, settings, signal);
+      const source = requireModel(await findSource(params.source, options, settings, signal));
       const shards = await RemoteShards.open(source, {}, signal);
       return { path: source.file.path, shards };
     },

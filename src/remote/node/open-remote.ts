@@ -3,7 +3,8 @@
 import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
-import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
+import { requireModel } from '../found-file.js';
+import { openModelIn, openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
 import {
   openRemotePipelineIn,
   type RemotePipeline,
@@ -38,6 +39,16 @@ export async function openRemote(
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
   return await openRemoteIn(runtime(), source, options);
+}
+
+/** As {@link openRemote}; null for a pipeline. */
+export async function openUnlessRemotePipeline(
+  source: string,
+  options: RemoteOptions,
+): Promise<RemoteCheckpoint | null> {
+  const opened = await openModelIn(runtime(), source, options);
+  const isPipeline = 'error' in opened && opened.kind === 'pipeline';
+  return isPipeline ? null : requireModel(opened);
 }
 
 /** As {@link openRemote}, and accepts parts of distributed checkpoints and deltas, to inspect them. */

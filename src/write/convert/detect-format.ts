@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { FoundFormat } from '../../errors/found-format.js';
 import { lastingNames } from '../../file/checkpoint/find-files.js';
-import { isCachedId } from '../../file/checkpoint/open.js';
+import { isCachedId } from '../../file/checkpoint/find-source.js';
 import { modelsOf } from '../../file/checkpoint/pipeline.js';
 import { isConvertibleName, isIndexPath, isTorchIndexName } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';

@@ -5,8 +5,9 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FileChangedError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
-import { findFolder, isCachedId, openAllFound } from '../../file/checkpoint/open.js';
-import { componentFiles, findModels } from '../../file/checkpoint/open-pipeline.js';
+import { findFolder, isCachedId, modelFiles } from '../../file/checkpoint/find-source.js';
+import { openAllFound } from '../../file/checkpoint/open.js';
+import { findComponent, findModels } from '../../file/checkpoint/open-pipeline.js';
 import { modelsOf, namesIn } from '../../file/checkpoint/pipeline.js';
 import {
   indexesAmong,
@@ -147,8 +148,9 @@ async function openFolder(
   requireNoTorch(folder, listed);
   const places = found.map((model) => [model.name, model] as const);
   const models = await openEach(places, async (model) => {
-    const files = await runAsync(componentFiles(folder, model, { maxIndexByteLength }), signal);
-    const shards = await runAsync(openAllFound(files, { storage: 'read' }), signal);
+    const found = await runAsync(findComponent(folder, model, { maxIndexByteLength }), signal);
+    const opening = openAllFound(modelFiles(found), { storage: 'read' });
+    const shards = await runAsync(opening, signal);
     return await safetensorsSource(shards, {
       comparison: verify ? 'each' : 'none',
       dequantize,

@@ -4,8 +4,8 @@ import { setImmediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Catalog } from '../../../src/file/checkpoint/catalog.js';
 import { Checkpoint } from '../../../src/file/checkpoint/checkpoint.js';
+import { findSource, modelFiles } from '../../../src/file/checkpoint/find-source.js';
 import { LazyShards } from '../../../src/file/checkpoint/lazy-shards.js';
-import { findCheckpoint } from '../../../src/file/checkpoint/open.js';
 import type { SafetensorsFile } from '../../../src/file/file.js';
 import { openFile } from '../../../src/file/open.js';
 import { runSync, type Work } from '../../../src/work/work.js';
@@ -43,7 +43,7 @@ async function open(count: number, maxShardSize: number): Promise<void> {
     maxShardSize,
     durable: false,
   });
-  shards = new LazyShards(runSync(findCheckpoint(folder, {})), countedOpen);
+  shards = new LazyShards(modelFiles(runSync(findSource(folder, {}))), countedOpen);
   [opened, openNow, mostOpen] = [0, 0, 0];
   checkpoint = Checkpoint.of(shards);
 }

@@ -18,10 +18,10 @@ import type { Work } from '../work/work.js';
 /** Hashes to compare when a file is opened, which then is read from start to end. */
 export interface HashCheckOptions {
   /**
-   * True compares the bytes of every tensor with the sums in the metadata of the file (`safetensors-mmap.sha256`), which
-   * it must have. False by default.
+   * True compares the bytes of every tensor with the digests in the metadata of the file (`safetensors-mmap.sha256`).
+   * A file without digests is rejected. False by default.
    */
-  readonly checksums?: boolean | undefined;
+  readonly verify?: boolean | undefined;
   /** The SHA-256 that the whole file must have, as 64 hexadecimal digits. */
   readonly expectedHash?: string | undefined;
 }
@@ -29,8 +29,8 @@ export interface HashCheckOptions {
 const HASH = /^[\da-f]{64}$/i;
 
 /** Throws a TypeError or a RangeError for unusable options. */
-export function requireHashCheckOptions({ checksums, expectedHash }: HashCheckOptions): void {
-  if (checksums !== undefined) requireBoolean('checksums', checksums);
+export function requireHashCheckOptions({ verify, expectedHash }: HashCheckOptions): void {
+  if (verify !== undefined) requireBoolean('verify', verify);
   if (expectedHash === undefined) return;
   requireString('expectedHash', expectedHash);
   if (!HASH.test(expectedHash)) {
@@ -48,9 +48,9 @@ export function requireHashCheckOptions({ checksums, expectedHash }: HashCheckOp
 export function* checkHashes(
   file: OpenedFile,
   header: Header,
-  { checksums = false, expectedHash }: HashCheckOptions,
+  { verify = false, expectedHash }: HashCheckOptions,
 ): Work<void> {
-  const sums = checksums ? requireSums(header, file.path) : undefined;
+  const sums = verify ? requireSums(header, file.path) : undefined;
   if (sums === undefined && expectedHash === undefined) return;
   const { byteLength, mtimeNs } = file;
   const requireUnchanged = changeCheck(file, { size: BigInt(byteLength), mtimeNs });

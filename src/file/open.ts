@@ -49,7 +49,7 @@ const PARSE_OPTIONS: OptionNames<ParseOptions> = { maxHeaderByteLength: true };
 export const FILE_OPTIONS: OptionNames<FileOptions> = {
   ...PARSE_OPTIONS,
   ...STORAGE_OPTIONS,
-  checksums: true,
+  verify: true,
   expectedHash: true,
 };
 
@@ -63,7 +63,7 @@ export interface OpenedAs {
 
 /**
  * Opens a file; the options may have further ones. Reads and checks the whole header, maps the file, reads none of its
- * data unless `checksums` or `expectedHash` asks for that.
+ * data unless `verify` or `expectedHash` asks for that.
  *
  * @throws As `safeOpen`; `SAFETENSORS_NOT_A_REGULAR_FILE` for a folder
  */

@@ -29,6 +29,6 @@ export async function openPath(
   }
   if (read === 'torch') return openTorchCheckpoint(path, usedOptions(options, 'torch'));
   if (read === 'numpy') return openNumpy(path, usedOptions(options, 'numpy'));
-  const { verify, ...opening } = usedOptions(options, 'safetensors');
-  return await safeOpenAsync(path, { ...opening, checksums: verify, signal: options.signal });
+  const opening = usedOptions(options, 'safetensors');
+  return await safeOpenAsync(path, { ...opening, signal: options.signal });
 }

@@ -15,8 +15,8 @@ import type { Address } from './sources/sources.js';
 
 /** Options of `openPipeline`. One that the source cannot use is an error. */
 export interface OpenPipelineSourceOptions
-  extends Omit<OpenPipelineOptions, 'checksums'>,
-    Omit<RemotePipelineOptions, 'checksums'>,
+  extends Omit<OpenPipelineOptions, 'verify'>,
+    Omit<RemotePipelineOptions, 'verify'>,
     Pick<OpenSourceOptions, 'verify' | 'remote'> {}
 
 /** The pipeline at a source, as far as its type shows it. */
@@ -60,25 +60,24 @@ export async function openPipeline<const Given extends string | URL>(
 
 async function openAt(
   source: string | URL,
-  { remote = true, verify, signal, ...options }: OpenPipelineSourceOptions,
+  { remote = true, signal, ...options }: OpenPipelineSourceOptions,
 ): Promise<Pipeline<Checkpoint> | RemotePipeline> {
   requireBoolean('remote', remote);
   requireSignal(signal);
   signal?.throwIfAborted();
-  const checking = verify === undefined ? options : { ...options, checksums: verify };
   if (isRequested(source)) {
     requireLocal(source, remote);
     const { openRemotePipeline } = await import('../remote/node/open-remote.js');
     return await openRemotePipeline(
       source,
-      signal === undefined ? checking : { ...checking, signal },
+      signal === undefined ? options : { ...options, signal },
     );
   }
   if (!remote) await runAsync(statPath(pathText('source', source)), signal);
   if (isDdufName(String(source))) {
     const { openDduf } = await import('../foreign/dduf/open.js');
-    return openDduf(source, checking);
+    return openDduf(source, options);
   }
   const { openPipeline: openFolder } = await import('../file/checkpoint/open-pipeline.js');
-  return openFolder(source, checking);
+  return openFolder(source, options);
 }

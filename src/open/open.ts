@@ -85,17 +85,16 @@ async function openKind(source: Source, options: OpenSourceOptions): Promise<Ope
   if (typeof source !== 'string' && !isUrl(source)) {
     requireDescriptor(source);
     requireFormat('safetensors', formats);
-    const { verify, ...opening } = usedOptions(options, 'descriptor');
-    return await safeOpenAsync(source, { ...opening, checksums: verify, signal });
+    return await safeOpenAsync(source, { ...usedOptions(options, 'descriptor'), signal });
   }
   // The id of a cached repository is no path: then the error of the system is thrown.
   if (!remote) await runAsync(statPath(pathText('source', source)), signal);
   const isNamed = formats.includes('safetensors') && SAFETENSORS_NAME.test(String(source));
   const isOnly = formats.every((format) => format === 'safetensors');
   if (isNamed || isOnly) {
-    const { verify, ...opening } = usedOptions(options, 'safetensors');
+    const opening = usedOptions(options, 'safetensors');
     try {
-      return await safeOpenAsync(source, { ...opening, checksums: verify, signal });
+      return await safeOpenAsync(source, { ...opening, signal });
     } catch (error) {
       if (isOnly || !isOtherFormat(error)) throw error;
     }

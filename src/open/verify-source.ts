@@ -118,13 +118,13 @@ async function formatAt(
 async function verifyPath(
   path: string,
   choice: VerifyChoice,
-  { checksums = true, ...transfer }: VerifyBytesOptions,
+  { headersOnly = false, ...transfer }: VerifyBytesOptions,
 ): Promise<VerificationReport> {
   const found: Found = { problems: [], files: new Map(), hasIndex: false };
   await runAsync(findProblems(path, choice, found), transfer.signal);
   const { problems, files, hasIndex } = found;
   const readable = [...files.values()].filter((file) => file !== null);
-  const compared = checksums ? await verifyClaims(readable, transfer) : skipped(readable);
+  const compared = headersOnly ? skipped(readable) : await verifyClaims(readable, transfer);
   problems.push(...compared.problems);
   const byName = new Map(compared.files.map((file) => [file.file, file]));
   const all = Array.from(files.keys(), (name): VerifiedFile => {

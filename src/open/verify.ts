@@ -21,7 +21,7 @@ import type { VerifyOptions } from './sources/verify-handle.js';
  * read. `openPipeline` throws at the first model that cannot be opened: pass `skipFailed: true` to report all of them.
  *
  * A file without digests and checksums can be verified only in part: `checks` of the report then lists neither
- * `hashes` nor `checksums`, and `files` has the reason.
+ * `digests` nor `checksums`, and `files` has the reason.
  *
  * @param source a path, a `file:` URL, or an open checkpoint or pipeline
  * @param options which bytes to compare, `signal` and `onProgress`; for a path, also what to open

@@ -304,7 +304,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
-    const reason = options.checksums === false ? 'skipped' : 'not-read';
+    const reason = options.headersOnly === true ? 'skipped' : 'not-read';
     const report = await this.#run(options, ({ signal }) => this.#shards.verify(signal, reason));
     if (report.ok) return report;
     throw new VerificationError(report.problems, this.path, 'SAFETENSORS_INDEX_MISMATCH', report);

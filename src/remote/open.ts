@@ -52,10 +52,10 @@ export interface RemoteOptions extends SourceChoice {
   /** Longest header accepted, in bytes; 100 000 000 by default, the limit of the reference. */
   readonly maxHeaderByteLength?: number | undefined;
   /**
-   * False does not compare whole tensors with the sums in the metadata of their file (`safetensors-mmap.sha256`): for a
-   * file with sums of other tensors, left by a tool that copied its metadata. True by default.
+   * Compares every whole tensor with its digest in the metadata of the file (`safetensors-mmap.sha256`). Pass false for
+   * a file with digests of other tensors, left by a tool that copied its metadata. True by default.
    */
-  readonly checksums?: boolean | undefined;
+  readonly verify?: boolean | undefined;
 }
 
 /** Names of the options. */
@@ -66,7 +66,7 @@ export const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
   signal: true,
   concurrency: true,
   maxHeaderByteLength: true,
-  checksums: true,
+  verify: true,
   variant: true,
   revision: true,
 };
@@ -93,13 +93,13 @@ export function requireRemoteOptions(
   options: RemoteOptions,
 ): FetchLimits {
   requireOptions(options, REMOTE_OPTIONS);
-  const { concurrency = DEFAULT_CONCURRENCY, checksums = true } = options;
-  requireBoolean('checksums', checksums);
+  const { concurrency = DEFAULT_CONCURRENCY, verify = true } = options;
+  requireBoolean('verify', verify);
   requireSignal(options.signal);
   if (options.fetch !== undefined) requireFunction('fetch', options.fetch);
   requireInteger('concurrency', concurrency, 1, LARGEST_CONCURRENCY);
   requireLittleEndianHost(undefined);
-  return { maxBufferByteLength, concurrency, digest: checksums ? digest : undefined };
+  return { maxBufferByteLength, concurrency, digest: verify ? digest : undefined };
 }
 
 /**

@@ -37,7 +37,7 @@ const COMMANDS: readonly (readonly [name: string, args: readonly string[]])[] = 
   ['metadata modelspec show', []],
   ['metadata modelspec check', []],
   ['hash', ['--all']],
-  ['verify', ['--no-hashes']],
+  ['verify', ['--headers-only']],
 ];
 
 let folder: string;
@@ -126,7 +126,7 @@ describe('what is in the cache of the Hub', () => {
     const [{ claims }] = JSON.parse(await printed(['hash', ID, '--json'])).files;
     expect(claims).toMatchObject([{ by: 'Hub cache', ok: true }]);
     expect(await printed(['verify', ID])).toBe(
-      'no problems; checked: headers, index, hashes (2 of 2 files)\n',
+      'no problems; checked: headers, index, digests (2 of 2 files)\n',
     );
   });
 

@@ -76,7 +76,7 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['tensor.view', (o) => tensor.view(Uint8Array, o), 'reinterprete', 'reinterpret'],
   ['openTorchCheckpoint', (o) => openTorchCheckpoint(path, o), 'unknownglobals', 'unknownGlobals'],
   ['openNumpy', (o) => openNumpy(path, o), 'voidDType', 'voidDtype'],
-  ['scanPickle', (o) => scanPickle(path, o), 'checksum', 'checksums'],
+  ['scanPickle', (o) => scanPickle(path, o), 'verfy', 'verify'],
   ['convert', (o) => convert(path, folder, o), 'copyOtherfiles', 'copyOtherFiles'],
   ['openRemote', (o) => openRemote(new Blob([]), o), 'Signal', 'signal'],
   ['download', (o) => download('org/name', folder, o), 'dryrun', 'dryRun'],
@@ -120,7 +120,7 @@ test('a name with underscores is understood', async () => {
 
 test('without a near name all options are listed', async () => {
   await expect(saveFile(target, tensors, { format: 'pt' } as never)).rejects.toThrow(
-    'unknown option "format"; the options are metadata, alignment, reserve, durable, checksums, signal, onProgress; if it is metadata, ' +
+    'unknown option "format"; the options are metadata, alignment, reserve, durable, digests, signal, onProgress; if it is metadata, ' +
       'write { metadata: { "format": … } }',
   );
 });

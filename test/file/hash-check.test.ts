@@ -1,4 +1,4 @@
-/** `checksums` and `expectedHash` at open. */
+/** `verify` and `expectedHash` at open. */
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
@@ -34,7 +34,7 @@ const TENSORS = {
   short: { dtype: 'U8', shape: [3], data: Uint8Array.of(1, 2, 3) },
 } as const satisfies NamedTensorsInMemory;
 
-function saved(options = { checksums: true }): string {
+function saved(options = { digests: true }): string {
   const path = temporaryPath('model.safetensors');
   saveFileSync(path, TENSORS, options);
   return path;
@@ -59,7 +59,7 @@ describe.each([
     const path = saved();
     const expectedHash = hashOf(path).toUpperCase();
     for (const storage of ['mmap', 'read'] as const) {
-      using file = await open(path, { storage, checksums: true, expectedHash });
+      using file = await open(path, { storage, verify: true, expectedHash });
       expect(file.getTensor('short').bytes).toEqual(Uint8Array.of(1, 2, 3));
     }
   });
@@ -68,7 +68,7 @@ describe.each([
     const path = saved();
     const expectedHash = hashOf(path);
     damage(path);
-    await expect(open(path, { checksums: true })).rejects.toMatchObject({
+    await expect(open(path, { verify: true })).rejects.toMatchObject({
       ...{ code: CODE, path, tensor: 'short' },
       message: expect.stringMatching(/claims [\da-f]{64}, found [\da-f]{64}$/),
     });
@@ -81,11 +81,11 @@ describe.each([
   });
 
   it('rejects a file without sums, and sums that cannot be', async () => {
-    const path = saved({ checksums: false });
-    await expect(open(path, { checksums: true })).rejects.toThrow('found none');
+    const path = saved({ digests: false });
+    await expect(open(path, { verify: true })).rejects.toThrow('found none');
     for (const text of ['', 'x', '0'.repeat(63 * 3), 'Z'.repeat(64 * 3), '0'.repeat(64 * 4)]) {
       await editMetadata(path, { [KEY]: text });
-      const opening = open(path, { checksums: true });
+      const opening = open(path, { verify: true });
       await expect(opening).rejects.toMatchObject({ code: CODE });
       await expect(open(path, {}).then((file) => file.close())).resolves.toBeUndefined();
     }
@@ -95,7 +95,7 @@ describe.each([
     const path = saved();
     const wrong = (options: object, code: string): Promise<void> =>
       expect(open(path, options)).rejects.toMatchObject({ code });
-    await wrong({ checksums: 1 }, 'ERR_INVALID_ARG_TYPE');
+    await wrong({ verify: 1 }, 'ERR_INVALID_ARG_TYPE');
     await wrong({ expectedHash: 1 }, 'ERR_INVALID_ARG_TYPE');
     await wrong({ expectedHash: 'abc' }, 'ERR_OUT_OF_RANGE');
     await wrong({ expectedHash: 'g'.repeat(64) }, 'ERR_OUT_OF_RANGE');
@@ -105,11 +105,11 @@ describe.each([
 describe('loadFile and descriptors', () => {
   it('compare, too', () => {
     const path = saved();
-    expect(loadFile(path, { checksums: true }).size).toBe(3);
+    expect(loadFile(path, { verify: true }).size).toBe(3);
     damage(path);
-    expect(() => loadFile(path, { checksums: true })).toThrow('claims');
+    expect(() => loadFile(path, { verify: true })).toThrow('claims');
     const fd = openSync(path, 'r');
-    expect(() => safeOpen(fd, { checksums: true })).toThrow('claims');
+    expect(() => safeOpen(fd, { verify: true })).toThrow('claims');
   });
 });
 
@@ -120,7 +120,7 @@ describe('a file that changes while it is compared', () => {
     ['is written', (path: string, time: number) => utimesSync(path, 1, time)],
   ])('is an error when it %s', async (_, change) => {
     const path = saved();
-    const opening = safeOpenAsync(path, { checksums: true });
+    const opening = safeOpenAsync(path, { verify: true });
     // The header was read when the first turn of the event loop ends, and some pieces at most.
     let time = 1;
     const timer = setInterval(() => change(path, time++), 0);
@@ -135,26 +135,26 @@ describe('a file that changes while it is compared', () => {
 
   it('ends with the signal', async () => {
     const ending = new AbortController();
-    const opening = safeOpenAsync(saved(), { checksums: true, signal: ending.signal });
+    const opening = safeOpenAsync(saved(), { verify: true, signal: ending.signal });
     setImmediate(() => ending.abort(new Error('enough')));
     await expect(opening).rejects.toThrow('enough');
   });
 });
 
-describe('safeOpen with checksums', () => {
+describe('safeOpen with verify', () => {
   it('compares every shard when it is opened', async () => {
     const folder = temporaryPath('sharded');
-    const { files } = await saveCheckpoint(folder, TENSORS, { checksums: true, maxShardSize: MIB });
+    const { files } = await saveCheckpoint(folder, TENSORS, { digests: true, maxShardSize: MIB });
     expect(files).toHaveLength(2);
-    (await safeOpenAsync(folder, { checksums: true })).close();
+    (await safeOpenAsync(folder, { verify: true })).close();
     const shard = files.find((name) => loadFile(`${folder}/${name}`).has('short')) as string;
     damage(`${folder}/${shard}`);
-    using checkpoint = safeOpen(folder, { checksums: true });
+    using checkpoint = safeOpen(folder, { verify: true });
     expect(checkpoint.getTensor('long').shape).toEqual([2 * MIB]);
     expect(() => checkpoint.getTensor('short')).toThrow(
       expect.objectContaining({ code: CODE, tensor: 'short' }),
     );
-    await expect(safeOpenAsync(folder, { checksums: true })).rejects.toMatchObject({
+    await expect(safeOpenAsync(folder, { verify: true })).rejects.toMatchObject({
       code: CODE,
     });
   });

@@ -35,8 +35,8 @@ export function judgeHonest(path: string, rows: Map<string, Row>): void {
     const [kind = ''] = name.split('--');
     const row = rowOf(rows, kind);
     row.files++;
-    for (const checksums of [false, true]) {
-      const { verdict, findings, problems } = scanPickle(join(path, name), { checksums });
+    for (const verify of [false, true]) {
+      const { verdict, findings, problems } = scanPickle(join(path, name), { verify });
       if (VERDICTS[kind]?.includes(verdict) === true) continue;
       row.wrong.push(`${name}: ${verdict} ${JSON.stringify([findings, problems])}`);
       break;

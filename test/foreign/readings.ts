@@ -53,6 +53,6 @@ export async function readEveryWay(path: string): Promise<Readings> {
     const error = await readAll(reader, path, (_, tensor) => tensor.bytes);
     errors.set(reader, error);
   }
-  await scanPickle(path, { checksums: true });
+  await scanPickle(path, { verify: true });
   return { errors, report: await scanPickle(path) };
 }

@@ -87,7 +87,7 @@ describe('local sources', () => {
       };
       writeFileSync('config.json', JSON.stringify(declared));
       writeFileSync('bytes', 'another file');
-      saveFileSync('summed.safetensors', TENSORS, { checksums: true });
+      saveFileSync('summed.safetensors', TENSORS, { digests: true });
       const handle = await openFile('summed.safetensors');
       const sources = [readFileSync('summed.safetensors'), handle, handle.fd] as const;
       for (const source of sources) {
@@ -272,7 +272,7 @@ describe('options', () => {
 
   it('verify compares digests', async () => {
     const path = temporaryPath('summed.safetensors');
-    saveFileSync(path, TENSORS, { checksums: true });
+    saveFileSync(path, TENSORS, { digests: true });
     expect(await valuesOf(await open(path, { verify: true }))).toEqual([1, 2]);
     await expect(open(file, { verify: true })).rejects.toMatchObject({
       code: 'SAFETENSORS_CHECKSUM_MISMATCH',

@@ -91,7 +91,7 @@ function expectedFile(file: string, { digests, tensors }: RandomFile): object {
   const reason = digests === 'malformed' ? 'invalid-digests' : 'no-digests';
   return {
     ...{ file, tensors, comparedTensors: isCompared ? tensors : 0, notCompared: [] },
-    ...{ checks: isCompared ? ['hashes'] : [], reason: isCompared ? null : reason },
+    ...{ checks: isCompared ? ['digests'] : [], reason: isCompared ? null : reason },
   };
 }
 
@@ -105,7 +105,7 @@ function expectReport(report: VerificationReport, files: Files, structure: reado
   expect(report.ok).toBe(problems.length === 0);
   expect(report.files).toEqual(Array.from(files, ([name, file]) => expectedFile(name, file)));
   const isCompared = report.files.some(({ checks }) => checks.length > 0);
-  expect(report.checks).toEqual(isCompared ? [...structure, 'hashes'] : structure);
+  expect(report.checks).toEqual(isCompared ? [...structure, 'digests'] : structure);
 }
 
 function expectText(text: string, report: VerificationReport): void {
@@ -115,8 +115,8 @@ function expectText(text: string, report: VerificationReport): void {
   const count = files.filter(({ checks }) => checks.length > 0).length;
   const of = `${files.length} ${files.length === 1 ? 'file' : 'files'}`;
   const reasons = new Set(files.map(({ reason }) => reason));
-  if (count > 0) expect(summary).toMatch(new RegExp(`, hashes \\(${count} of ${of}\\)$`));
-  else expect(summary).not.toContain('hashes');
+  if (count > 0) expect(summary).toMatch(new RegExp(`, digests \\(${count} of ${of}\\)$`));
+  else expect(summary?.replace(/; data .*/, '')).not.toContain('digests');
   const isCommon = count === 0 && reasons.size === 1;
   expect(summary?.includes('; data not verified: ')).toBe(isCommon);
   if (isCommon && reasons.has('no-digests')) {
@@ -175,7 +175,7 @@ it('a file or folder', async () => {
     using checkpoint = safeOpen(path);
     expect(await reportOf(checkpoint.verify())).toEqual(report);
     expect(await verify(checkpoint)).toEqual(report);
-    const { checks } = await verify(path, { hashes: false });
+    const { checks } = await verify(path, { headersOnly: true });
     expect(checks).toEqual(structure);
   }
 });
@@ -244,7 +244,7 @@ it('a hash of a part of the file covers the tensors within it', async () => {
   save(found);
   const report = await verify(written);
   expect(report).toMatchObject({
-    ...{ ok: true, checks: ['headers', 'hashes'] },
+    ...{ ok: true, checks: ['headers', 'digests'] },
     files: [
       {
         ...{ tensors: 3, comparedTensors: 1, reason: 'partial-digests' },

@@ -51,7 +51,7 @@ describe('verify', () => {
       ],
     });
     const file = writeTemporary([{ name: 'w', dtype: 'U8', shape: [2] }]);
-    expect(await verify(file, { hashes: false })).toEqual({
+    expect(await verify(file, { headersOnly: true })).toEqual({
       ...{ ok: true, checks: ['headers'], problems: [] },
       files: [{ ...none, file: basename(file), tensors: 1, reason: 'skipped' }],
     });
@@ -133,7 +133,7 @@ describe('verify', () => {
       /^modelspec\.hash_sha256 claims 0xab, found 0x[\da-f]{64}$/,
     );
     expect(seen.at(-1)?.bytes).toBe(seen.at(-1)?.totalBytes);
-    expect((await verify(folder, { hashes: false })).ok).toBe(true);
+    expect((await verify(folder, { headersOnly: true })).ok).toBe(true);
   });
 
   it('takes a right claim for right', async () => {
@@ -252,9 +252,9 @@ describe('verify of a handle', () => {
   ])('has the report of the path, and leaves the handle open: %s', async (_, place) => {
     const path = place();
     using checkpoint = await open(path, { remote: false });
-    for (const hashes of [true, false]) {
-      const report = await verify(checkpoint, { hashes });
-      expect(report).toEqual(await verify(path, { hashes }));
+    for (const headersOnly of [false, true]) {
+      const report = await verify(checkpoint, { headersOnly });
+      expect(report).toEqual(await verify(path, { headersOnly }));
       expect(report.files).not.toEqual([]);
     }
     expect(checkpoint.ok).toBe(true);
@@ -291,7 +291,7 @@ describe('verify of a handle', () => {
     for (const opened of [checkpoint, blob]) {
       const files = [{ ...unread, file: expect.any(String), reason: 'not-read' }];
       expect(await verify(opened)).toEqual({ ...expected, files });
-      expect(await verify(opened, { hashes: false })).toMatchObject({
+      expect(await verify(opened, { headersOnly: true })).toMatchObject({
         ...{ ...expected, files: [{ reason: 'skipped' }] },
       });
       expect((await opened.getTensor('w')).shape).toEqual([2]);
@@ -332,8 +332,10 @@ describe('verify of a handle', () => {
     const method = vi.fn(async () => report);
     const onProgress = (): void => {};
     const { signal } = new AbortController();
-    expect(await verify({ verify: method }, { hashes: false, signal, onProgress })).toBe(report);
-    expect(method.mock.calls).toEqual([[{ checksums: false, signal, onProgress }]]);
+    expect(await verify({ verify: method }, { headersOnly: true, signal, onProgress })).toBe(
+      report,
+    );
+    expect(method.mock.calls).toEqual([[{ headersOnly: true, signal, onProgress }]]);
   });
 
   it('rejects options that select what a path opens', async () => {
@@ -347,7 +349,9 @@ describe('verify of a handle', () => {
     }
     // @ts-expect-error no option of this name
     await expect(verify({ verify: method }, { checksums: true })).rejects.toThrow(TypeError);
-    await expect(verify({ verify: method }, { hashes: 1 as never })).rejects.toThrow(TypeError);
+    await expect(verify({ verify: method }, { headersOnly: 1 as never })).rejects.toThrow(
+      TypeError,
+    );
     expect(method).not.toHaveBeenCalled();
   });
 
@@ -463,7 +467,7 @@ describe('a pipeline in the cache of the Hub', () => {
     cache.addPlain('unet/model.safetensors', fileBytes([{ name: 'w', dtype: 'U8', shape: [] }]));
     cache.addPlain('vae/diffusion_pytorch_model.fp16.safetensors', 'cut');
     const { checks, problems } = await verify(id);
-    expect(checks).toEqual(['headers', 'hashes']);
+    expect(checks).toEqual(['headers', 'digests']);
     expect(problems.map(({ file, code }) => [file, code])).toEqual([
       ['vae/diffusion_pytorch_model.fp16.safetensors', 'SAFETENSORS_HEADER_TOO_SMALL'],
     ]);
@@ -527,9 +531,9 @@ describe('problems', () => {
     expect(report.checks).toEqual(['headers', 'index']);
     expect(report.problems).toEqual((error as VerificationError).problems);
     const source: VerifiableSource = checkpoint;
-    const noBytes = { onProgress: () => {}, checksums: false };
+    const noBytes = { onProgress: () => {}, headersOnly: true };
     await expect(source.verify(noBytes)).rejects.toEqual(error);
-    await expect(source.verify({ checksums: 1 as never })).rejects.toThrow(TypeError);
+    await expect(source.verify({ headersOnly: 1 as never })).rejects.toThrow(TypeError);
     expect((error as VerificationError).problems).toMatchObject([
       { file: FIRST, code: 'SAFETENSORS_REMOTE_NOT_FOUND' },
       { file: SECOND, code: 'SAFETENSORS_INVALID_HEADER_LENGTH' },

@@ -160,7 +160,7 @@ async function writeSums(
   source: string,
 ): Promise<Outcome> {
   if (options['all'] === true) throw new UsageError('--all prints sums, and --write writes them');
-  return await editFile(context, options, requireLocal(source), new Map(), { checksums: true });
+  return await editFile(context, options, requireLocal(source), new Map(), { digests: true });
 }
 
 export const hashCommand: Command = {
@@ -183,7 +183,7 @@ export const hashCommand: Command = {
     if (options['write'] === true) return await writeSums(context, options, source);
     if (options['dry-run'] === true) throw new UsageError('--dry-run is for --write');
     const choice = repositoryChoice(options);
-    const opening = { signal, storage: 'read', checksums: false, choice } as const;
+    const opening = { signal, storage: 'read', verify: false, choice } as const;
     const opened = await openSource(source, opening);
     let files: HashedFile[];
     try {

@@ -25,7 +25,7 @@ import { REPOSITORY } from './repository-options.js';
 import { isDryRun } from './written.js';
 
 /** Hashes of the tensors that an edit computes and sets. */
-type HashesToSet = Pick<EditMetadataOptions, 'checksums' | 'modelspecHash'>;
+type HashesToSet = Pick<EditMetadataOptions, 'digests' | 'modelspecHash'>;
 
 /** The result of an edit, as `--json` prints it. */
 interface EditResult {

@@ -28,7 +28,7 @@ interface VerifyResult extends VerificationReport {
   readonly source: string;
 }
 
-/** Why data was not compared, for people; not if a problem or `--no-hashes` explains it. */
+/** Why data was not compared, for people; not if a problem or `--headers-only` explains it. */
 const REASONS: Readonly<Record<Exclude<UnverifiedReason, 'skipped' | 'unreadable'>, string>> = {
   'no-digests': 'no digests (add them with `hash --write`)',
   'no-checksums': 'the file has no checksums',
@@ -59,9 +59,9 @@ function verifyLines({ ok, checks, problems, files }: VerifyResult, style: Style
   return [...lines, `${found}; checked: ${checked}`];
 }
 
-/** A check; hashes, and checksums of only some files, with the number of files that have some. */
+/** A check; digests, and checksums of only some files, with the number of files that have some. */
 function checkText(check: CheckpointCheck, files: readonly VerifiedFile[]): string {
-  if (check !== 'hashes' && check !== 'checksums') return check;
+  if (check !== 'digests' && check !== 'checksums') return check;
   const count = files.filter(({ checks }) => checks.includes(check)).length;
   if (check === 'checksums' && count === files.length) return check;
   return `${check} (${count} of ${plural(files.length, 'file')})`;
@@ -93,13 +93,13 @@ async function verifyAddress(
 
 export const verifyCommand: Command = {
   summary: 'finds all problems of a file or checkpoint',
-  usage: 'verify SOURCE [--no-hashes]',
+  usage: 'verify SOURCE [--headers-only]',
   description:
-    'Checks the headers of all files, the index against them, and the hashes that metadata and the cache of the ' +
-    'Hub declare; for archives of torch, NumPy and DDUF the checksums. Lists every problem, and data that was not ' +
+    'Checks the headers of all files, the index against them, and the digests that metadata and the Hub cache ' +
+    'declare; for PyTorch, NumPy and DDUF archives the checksums. Lists every problem, and data that was not ' +
     'verified because it has no digests; exit code 1 if there is a problem.',
   options: {
-    'no-hashes': {
+    'headers-only': {
       type: 'boolean',
       help: 'checks only headers and index, without reading tensors',
     },
@@ -113,12 +113,12 @@ export const verifyCommand: Command = {
     const { onProgress } = progress;
     const foreign = foreignChoices(options);
     const choice = repositoryChoice(options);
-    const hashes = options['no-hashes'] !== true;
+    const headersOnly = options['headers-only'] === true;
     const path = pathOf(source);
     const verifying =
       path === null
-        ? verifyAddress(source, { signal, checksums: hashes }, choice, foreign)
-        : verify(path, { ...foreign, ...choice, hashes, signal, onProgress });
+        ? verifyAddress(source, { signal, headersOnly }, choice, foreign)
+        : verify(path, { ...foreign, ...choice, headersOnly, signal, onProgress });
     const report = await verifying.finally(() => progress.end());
     const problems = report.problems.map((problem) => {
       return { ...problem, message: inWordsOf(FOREIGN_OPTIONS, problem.message) };

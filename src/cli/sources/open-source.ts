@@ -95,8 +95,8 @@ interface OpeningOptions {
   readonly foreign?: ForeignChoices;
   readonly skipFailed?: boolean;
   readonly choice?: SourceChoice;
-  /** False does not compare remote tensors with the sums of their file: for a caller that does so itself. */
-  readonly checksums?: boolean;
+  /** False does not compare remote tensors with the digests of their file: for a caller that does so itself. */
+  readonly verify?: boolean;
 }
 
 /**
@@ -106,10 +106,10 @@ interface OpeningOptions {
  * @throws Whatever `safeOpen`, `open`, `open` throw
  */
 export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
-  const { signal, storage, foreign = {}, skipFailed, choice = {}, checksums } = options;
+  const { signal, storage, foreign = {}, skipFailed, choice = {}, verify } = options;
   const path = pathOf(source);
   if (path === null) {
-    const opened = await openAddress(source, { signal, skipFailed, checksums, ...choice }, foreign);
+    const opened = await openAddress(source, { signal, skipFailed, verify, ...choice }, foreign);
     if (!('models' in opened)) return { kind: 'remote', checkpoint: opened };
     const components = Array.from(opened.models, ([name, checkpoint]) => {
       return { kind: 'remote' as const, name, checkpoint };
@@ -258,7 +258,7 @@ export function closeSource(opened: OpenedSource): void {
 export async function openAddress(
   source: string,
   options: SourceChoice &
-    Pick<RemoteOptions, 'checksums'> & {
+    Pick<RemoteOptions, 'verify'> & {
       readonly signal: AbortSignal;
       readonly skipFailed: boolean | undefined;
     },

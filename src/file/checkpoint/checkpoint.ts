@@ -523,10 +523,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * files. Reads files that declare hashes, and compares these: `files` of the report lists the tensors that were
    * compared.
    *
-   * Of torch and NumPy, whose headers and index are checked when they are opened, it reads all bytes of an archive's
-   * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not compare checksums,
-   * except of deflated entries. `checksums: false` reads no
-   * tensors, of any format.
+   * Opening a PyTorch or NumPy file already checks its headers and index. Here all bytes of the archive's storages or
+   * arrays are read, and their CRC-32 is compared with the archive's. Using tensors does not compare checksums, except
+   * of deflated entries. `headersOnly: true` reads no tensors, of any format.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
    * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`

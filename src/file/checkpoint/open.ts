@@ -56,7 +56,7 @@ const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, sig
  * `org/name@revision`, `hf://org/name@revision/path`) in the Hub cache. An existing path wins over a repository of that
  * name. Makes no request, and reads no other format. Close the handle, or declare it with `using`.
  *
- * Reads and checks the whole header of a file, and maps the file; its data is read only for `checksums` and
+ * Reads and checks the whole header of a file, and maps the file; its data is read only for `verify` and
  * `expectedHash`. Of a sharded checkpoint it reads and checks the index, and looks for the shards, but opens none:
  * a shard's header is checked on first use, and every header by `verify()`. Without an index, it reads all headers.
  *

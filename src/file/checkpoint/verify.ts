@@ -142,12 +142,12 @@ export function claimingFiles(
 /** Compares the bytes of files that could be opened with the hashes that they declare. */
 async function verifyOwn(
   shards: LazyShards,
-  { checksums = true, ...options }: VerifyBytesOptions,
+  { headersOnly = false, ...options }: VerifyBytesOptions,
 ): Promise<ComparedFiles> {
   const files = claimingFiles(shards);
   let compared: ComparedFiles;
   // Files are opened again to be hashed, by their paths.
-  if (checksums && shards.files.isUnplaced !== true) {
+  if (!headersOnly && shards.files.isUnplaced !== true) {
     // Loaded on first use, since most programs only read.
     const { verifyClaims } = await import('../verification/verify-claims.js');
     compared = await verifyClaims(files, options, (position) => {
@@ -164,7 +164,7 @@ async function verifyOwn(
 async function verifyOthers(
   shards: LazyShards<Shard>,
   others: readonly (readonly [shard: number, file: OtherShard])[],
-  { checksums = true, ...options }: VerifyBytesOptions,
+  { headersOnly = false, ...options }: VerifyBytesOptions,
 ): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
   const works = others.map(([shard, file]) => {
@@ -172,19 +172,19 @@ async function verifyOthers(
   });
   const files = works.map(({ name, file }): VerifiedFile => {
     const { size } = file.contents;
-    if (!checksums) return unverifiedFile(name, size, 'skipped');
+    if (headersOnly) return unverifiedFile(name, size, 'skipped');
     return file.hasChecksums
       ? verifiedFile(name, size, 'checksums')
       : unverifiedFile(name, size, 'no-checksums');
   });
-  if (checksums) {
+  if (headersOnly) {
+    options.signal?.throwIfAborted();
+    for (const [, file] of others) file.verify();
+  } else {
     const check = (): void => shards.requireOpen();
     await transferShards(works, options, check, ({ file, name }, shardOptions) =>
       file.verifyBytes(shardOptions, (problem) => problems.push(problemOf(name, problem))),
     );
-  } else {
-    options.signal?.throwIfAborted();
-    for (const [, file] of others) file.verify();
   }
   return { problems, files: inOrder(shards, files) };
 }

@@ -1,12 +1,12 @@
 /** The report of a verification: its checks and problems, and which tensors were compared with digests. */
 
 /**
- * A check: `headers`; `index` where there is one; `hashes` that files declare; `checksums` in archives of torch, NumPy
- * and DDUF. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
+ * A check: `headers`; `index` where there is one; `digests` that files declare; `checksums` in PyTorch, NumPy and DDUF
+ * archives. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
  * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
  * different ways, and shards may have more.
  */
-export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
+export type CheckpointCheck = 'headers' | 'index' | 'digests' | 'checksums';
 
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
@@ -24,7 +24,7 @@ export interface CheckpointProblem {
 }
 
 /** A check that reads tensor bytes. */
-export type ByteCheck = Extract<CheckpointCheck, 'hashes' | 'checksums'>;
+export type ByteCheck = Extract<CheckpointCheck, 'digests' | 'checksums'>;
 
 /**
  * Why the bytes of tensors were not compared:
@@ -67,7 +67,7 @@ export interface VerificationReport {
   /** Whether there are no problems. */
   readonly ok: boolean;
   /**
-   * The checks that were made. `hashes` and `checksums` are listed only if bytes were compared; `files` has the files
+   * The checks that were made. `digests` and `checksums` are listed only if bytes were compared; `files` has the files
    * and tensors.
    */
   readonly checks: readonly CheckpointCheck[];
@@ -78,7 +78,7 @@ export interface VerificationReport {
 }
 
 /** Checks in the order of a report. */
-const CHECKS: readonly CheckpointCheck[] = ['headers', 'index', 'hashes', 'checksums'];
+const CHECKS: readonly CheckpointCheck[] = ['headers', 'index', 'digests', 'checksums'];
 
 /** Creates a report. `structure` are the checks that read no tensors; the others follow from the files. */
 export function reportOf(

@@ -173,7 +173,7 @@ export class Pipeline<Model extends PipelineModel> {
 
   /**
    * Verifies every model, and that no folder is missing. Goes on after a model with problems. Names of files in problems
-   * include the folder. Unless `checksums` is false, local files that declare hashes are read and compared, and every
+   * include the folder. Unless `headersOnly` is true, local files that declare hashes are read and compared, and every
    * entry of a DDUF archive is compared with its CRC-32. `files` of the report lists the tensors that were compared.
    *
    * @throws VerificationError, by rejecting, with all problems, each with a code of its own. Its code is
@@ -182,8 +182,8 @@ export class Pipeline<Model extends PipelineModel> {
    */
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
-    const { checksums = true, signal, onProgress } = options;
-    const bytes = checksums ? this.#bytes : undefined;
+    const { headersOnly = false, signal, onProgress } = options;
+    const bytes = headersOnly ? undefined : this.#bytes;
     const structure: CheckpointProblem[] = [
       ...this.missing.map((name) => missingComponent(name, this.path)),
     ];
@@ -197,7 +197,7 @@ export class Pipeline<Model extends PipelineModel> {
       add(unverifiedFile(problem.file, 0, 'unreadable'));
     };
     for (const [folder, error] of this.failed) fail(folder, error);
-    const modelOptions = bytes === undefined ? options : { checksums: false, signal };
+    const modelOptions = bytes === undefined ? options : { headersOnly: true, signal };
     for (const [folder, model] of this.models) {
       const { report, isOfBytes, error } = await verifyModel(model, modelOptions);
       if (error !== null) fail(folder, error);

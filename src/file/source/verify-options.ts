@@ -10,20 +10,21 @@ import {
 /** Options of `verify()` of checkpoints. */
 export interface VerifyBytesOptions extends TransferOptions {
   /**
-   * Whether to read bytes and compare them with the hashes that files declare, and with the checksums of archives of
-   * torch, NumPy and DDUF; `true` by default.
+   * True checks headers and index, and reads no tensors. By default, tensors are also compared with the digests that
+   * files declare, and with the checksums of PyTorch, NumPy and DDUF archives.
    */
-  readonly checksums?: boolean | undefined;
+  readonly headersOnly?: boolean | undefined;
 }
 
-const VERIFY_BYTES_OPTIONS: OptionNames<VerifyBytesOptions> = {
+/** Names of the options. */
+export const VERIFY_BYTES_OPTIONS: OptionNames<VerifyBytesOptions> = {
   ...TRANSFER_OPTIONS,
-  checksums: true,
+  headersOnly: true,
 };
 
 /** Throws a TypeError for unusable options. */
 export function requireVerifyBytesOptions(options: VerifyBytesOptions): void {
   requireOptions(options, VERIFY_BYTES_OPTIONS);
   requireTransferOptions(options);
-  requireBoolean('checksums', options.checksums ?? true);
+  requireBoolean('headersOnly', options.headersOnly ?? false);
 }

@@ -109,7 +109,7 @@ export function comparedBy(
   { legacyBegin }: Pick<HashedLayout, 'legacyBegin'>,
 ): VerifiedFile {
   const { size } = header;
-  if (claims.some(coversAllTensors)) return verifiedFile(file, size, 'hashes');
+  if (claims.some(coversAllTensors)) return verifiedFile(file, size, 'digests');
   const isPartial = legacyBegin !== null && claims.some(({ by }) => by === LEGACY_HASH);
   if (!isPartial) {
     const reason = claims.length > 0 ? 'invalid-digests' : 'no-digests';
@@ -124,8 +124,8 @@ export function comparedBy(
   }
   const comparedTensors = size - notCompared.length;
   if (comparedTensors === 0) return unverifiedFile(file, size, 'partial-digests');
-  if (comparedTensors === size) return verifiedFile(file, size, 'hashes');
-  const checks = ['hashes'] as const;
+  if (comparedTensors === size) return verifiedFile(file, size, 'digests');
+  const checks = ['digests'] as const;
   return { file, tensors: size, comparedTensors, checks, reason: 'partial-digests', notCompared };
 }
 

@@ -18,7 +18,7 @@ import { isPickleAt, noteTrailing } from './scan-stream.js';
 
 /** Options for scanning an archive. */
 export interface ArchiveScanOptions extends ArchiveLimits {
-  readonly checksums: boolean;
+  readonly verify: boolean;
 }
 
 /** Records that torch writes beside pickle and storages, and their contents. */
@@ -136,7 +136,7 @@ class ArchiveScan {
       if (isMarked && this.#storages !== undefined) this.#addUnread(entry);
       return;
     }
-    if (this.#options.checksums) this.#compareChecksum(entry);
+    if (this.#options.verify) this.#compareChecksum(entry);
   }
 
   /** Whether the entry is a storage of the pickle, with this length and a number as its name. */

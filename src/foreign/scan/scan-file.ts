@@ -41,15 +41,15 @@ export interface ScanOptions {
   /** Limits on the cost of the scan; the defaults are far above the needs of real files. */
   readonly limits?: ScanLimits | undefined;
   /**
-   * Whether to compare the checksums of all entries of an archive, which reads all of it; by default only those of
-   * pickles.
+   * True compares every entry of an archive with its checksum, which reads the whole archive. By default only pickles
+   * are compared.
    */
-  readonly checksums?: boolean | undefined;
+  readonly verify?: boolean | undefined;
 }
 
 const SCAN_OPTIONS: OptionNames<ScanOptions> = {
   limits: SCAN_LIMITS,
-  checksums: true,
+  verify: true,
 };
 
 /** How deep files may nest in the pickles of others: honest storages have no pickles with files in them. */
@@ -61,12 +61,12 @@ const EMPTY_ARCHIVE = 'PK\x05\x06';
 /** As the public `scanPickle`. */
 export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanReport {
   requireOptions(options, SCAN_OPTIONS);
-  const { checksums = false } = options;
-  requireBoolean('checksums', checksums);
+  const { verify = false } = options;
+  requireBoolean('verify', verify);
   const limits = requireLimits(options.limits, SCAN_LIMITS);
   return lookInto(path, (start, file) => {
     const notes = new ScanNotes(allPickleLimits(limits));
-    scanContents(start, file, { ...limits, checksums }, notes);
+    scanContents(start, file, { ...limits, verify }, notes);
     return notes.report(otherFormat(start));
   });
 }

@@ -11,8 +11,8 @@ const FORMATS: readonly CheckpointFormat[] = ['safetensors', 'torch', 'numpy'];
 
 /** Options of `open`. One that the source cannot use is an error. */
 export interface OpenSourceOptions
-  extends Omit<OpenAsyncOptions, 'checksums' | 'expectedHash'>,
-    Omit<RemoteOptions, 'checksums' | 'signal'>,
+  extends Omit<OpenAsyncOptions, 'verify' | 'expectedHash'>,
+    Omit<RemoteOptions, 'verify' | 'signal'>,
     Pick<OpenTorchOptions, 'root' | 'unknownGlobals'> {
   /**
    * Compares bytes with the digests that their file declares (`safetensors-mmap.sha256`). Requested tensors are

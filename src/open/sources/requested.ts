@@ -65,8 +65,7 @@ export async function openRequested(
   const { remote = true, formats, signal } = options;
   requireLocal(source, remote);
   requireFormat('safetensors', requireFormats(formats));
-  const { verify, ...requesting } = usedOptions(options, 'remote');
-  return await openRemote(source, { ...requesting, checksums: verify, signal });
+  return await openRemote(source, { ...usedOptions(options, 'remote'), signal });
 }
 
 /** Throws for an address where only local sources are allowed; the message shows no secrets. */

@@ -1,28 +1,22 @@
 /** `verify` of an open handle, in Node and in browsers; the options of `verify`. */
 
-import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import { type OptionNames, requireOptions } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { VerifiableSource } from '../../file/checkpoint/verify.js';
 import { isOfFile, problemOf, VerificationError } from '../../file/shards/verification-error.js';
 import { reportOf, type VerificationReport } from '../../file/shards/verification-report.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
-import type { VerifyBytesOptions } from '../../file/source/verify-options.js';
+import {
+  requireVerifyBytesOptions,
+  VERIFY_BYTES_OPTIONS,
+  type VerifyBytesOptions,
+} from '../../file/source/verify-options.js';
 import type { VoidDtype } from '../../foreign/numpy/item-types.js';
 import type { UnknownGlobals } from '../../foreign/torch/state-dict/builders.js';
-import {
-  requireTransferOptions,
-  TRANSFER_OPTIONS,
-  type TransferOptions,
-} from '../../work/transfer.js';
 import { unusedOption } from './options.js';
 
 /** Options of `verify`. */
-export interface VerifyOptions extends TransferOptions {
-  /**
-   * Whether to read bytes and compare them with the hashes that files declare, and with the checksums of PyTorch, NumPy
-   * and DDUF archives; `true` by default.
-   */
-  readonly hashes?: boolean | undefined;
+export interface VerifyOptions extends VerifyBytesOptions {
   /** As for `open`; only for paths. */
   readonly variant?: string | undefined;
   /** As for `open`; only for paths. */
@@ -36,8 +30,7 @@ export interface VerifyOptions extends TransferOptions {
 }
 
 const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
-  ...TRANSFER_OPTIONS,
-  hashes: true,
+  ...VERIFY_BYTES_OPTIONS,
   variant: true,
   revision: true,
   root: true,
@@ -46,7 +39,7 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
 };
 
 /** Options that select what a path opens. */
-export type VerifyChoice = Omit<VerifyOptions, 'hashes' | keyof TransferOptions>;
+export type VerifyChoice = Omit<VerifyOptions, keyof VerifyBytesOptions>;
 
 /** The method of a handle that `verify` calls. */
 type Handle = Pick<VerifiableSource, 'verify'>;
@@ -56,10 +49,10 @@ export function splitVerifyOptions(
   options: VerifyOptions,
 ): readonly [verifying: VerifyBytesOptions, choice: VerifyChoice] {
   requireOptions(options, VERIFY_OPTIONS);
-  requireTransferOptions(options);
-  const { hashes = true, signal, onProgress, ...choice } = options;
-  requireBoolean('hashes', hashes);
-  return [{ checksums: hashes, signal, onProgress }, choice];
+  const { headersOnly, signal, onProgress, ...choice } = options;
+  const verifying = { headersOnly, signal, onProgress };
+  requireVerifyBytesOptions(verifying);
+  return [verifying, choice];
 }
 
 /** Whether `verify` takes a value as an open handle. */

@@ -26,7 +26,7 @@ import { type DryRun, oldFilesBefore } from './plan.js';
 export interface WriteCheckpointOptions
   extends TransferOptions,
     LockOptions,
-    Pick<SaveSyncOptions, 'durable' | 'checksums'> {}
+    Pick<SaveSyncOptions, 'durable' | 'digests'> {}
 
 /** As above, for a call that may be a dry run. */
 export type WriteOrPlanOptions = WriteCheckpointOptions & DryRun;
@@ -36,7 +36,7 @@ export const WRITE_OPTIONS: OptionNames<WriteOrPlanOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
   durable: true,
-  checksums: true,
+  digests: true,
   dryRun: true,
 };
 

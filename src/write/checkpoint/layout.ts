@@ -127,12 +127,12 @@ function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): F
  */
 export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   tensors: TensorTable<Layout>,
-  options: CheckpointLayoutOptions & Pick<SaveSyncOptions, 'checksums'>,
+  options: CheckpointLayoutOptions & Pick<SaveSyncOptions, 'digests'>,
   metadataOf: (split: SplitSummary) => Metadata,
 ): Work<CheckpointLayout<Metadata, Layout>> {
   const pattern = layoutPattern(options);
-  const { checksums = false } = options;
-  requireBoolean('checksums', checksums);
+  const { digests = false } = options;
+  requireBoolean('digests', digests);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
   const shards = splitByteLengths(tensors.byteLengths, limit);
   const totalSize = totalOf(tensors.byteLengths);
@@ -144,7 +144,7 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   const files: LaidOutFile<Layout>[] = [];
   for (const [shard, numbers] of shards.entries()) {
     yield;
-    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file, checksums) });
+    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file, digests) });
   }
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
     metadata.index ??
@@ -178,13 +178,13 @@ export interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' |
 export function layOutFile<Metadata extends LaidOutMetadata>(
   tensors: TensorTable,
   metadataOf: (split: SplitSummary) => Metadata,
-  checksums = false,
+  digests = false,
 ): FileLayout<Metadata> {
-  requireBoolean('checksums', checksums);
+  requireBoolean('digests', digests);
   const { byteLengths, samples } = tensors;
   const totalSize = totalOf(byteLengths);
   const metadata = metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
-  const layout = tensors.layOut([...byteLengths.keys()], metadata.file, checksums);
+  const layout = tensors.layOut([...byteLengths.keys()], metadata.file, digests);
   return { layout, metadata, samples, totalSize };
 }
 

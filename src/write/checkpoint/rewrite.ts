@@ -150,7 +150,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
   return await withSource(open, async (source) => {
     if (options.selection.dequantize !== undefined) requireOtherFile(path, source);
     const selected = await runAsync(selectTensors(source, options), signal);
-    const file = layOutFile(selected.table, selected.metadataOf, options.checksums);
+    const file = layOutFile(selected.table, selected.metadataOf, options.digests);
     const { layout, totalSize } = file;
     const name = basename(path);
     const isOpenedByFolder = usualFileNames(undefined).includes(name);

@@ -53,11 +53,11 @@ export interface EditMetadataOptions extends TransferOptions, LockOptions {
   /** True writes nothing: the result, or the error, is that of the edit. False by default. */
   readonly dryRun?: boolean | undefined;
   /**
-   * True reads the file and sets `safetensors-mmap.sha256`, the SHA-256 of every tensor, as `saveFile` does. Sums that
-   * the file has must be right, unless `changes` deletes them. Progress counts what is read and what is written. False
-   * by default.
+   * True reads the file and sets `safetensors-mmap.sha256`, the SHA-256 of every tensor, as `saveFile` does. Digests
+   * that the file already declares must match, unless `changes` deletes them. Progress counts bytes read and written.
+   * False by default.
    */
-  readonly checksums?: boolean | undefined;
+  readonly digests?: boolean | undefined;
   /** True reads the file and sets `modelspec.hash_sha256`, the SHA-256 of all tensors together. False by default. */
   readonly modelspecHash?: boolean | undefined;
 }
@@ -68,11 +68,11 @@ const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
   inPlace: true,
   durable: true,
   dryRun: true,
-  checksums: true,
+  digests: true,
   modelspecHash: true,
 };
 
-type Flag = 'inPlace' | 'durable' | 'dryRun' | 'checksums' | 'modelspecHash';
+type Flag = 'inPlace' | 'durable' | 'dryRun' | 'digests' | 'modelspecHash';
 
 /** The result of {@link editMetadata}. */
 export interface MetadataEdit {
@@ -170,14 +170,14 @@ export async function editMetadata(
     const metadata = await changedMetadata(file, header, changes, flags, options);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
-    const isHashed = flags.checksums || flags.modelspecHash;
+    const isHashed = flags.digests || flags.modelspecHash;
     // Sums that stay are those of the copied bytes. In place, no bytes are copied.
     const sums = header.metadata?.get(SUMS_KEY);
     const isCopied = !isHashed && !inPlace && !flags.dryRun;
     if (isCopied && sums !== undefined && metadata.get(SUMS_KEY) === sums) {
       // What does not fit is found before the file is read.
       newStartLength(header, json, flags, label);
-      await runAsync(checkHashes(file, header, { checksums: true }), options.signal);
+      await runAsync(checkHashes(file, header, { verify: true }), options.signal);
     }
     const progress = isHashed ? behind(file, options) : options;
     const ready: Edit = { target, file, close, header, json, flags, options: progress, check };
@@ -213,14 +213,14 @@ async function changedMetadata(
   options: TransferOptions,
 ): Promise<Map<string, string> | undefined> {
   const { metadata } = header;
-  if (!flags.checksums && !flags.modelspecHash) return changeMetadata(metadata, changes);
+  if (!flags.digests && !flags.modelspecHash) return changeMetadata(metadata, changes);
   // Loaded when it is wanted: this file is in the first chunk of the package, since an edit looks at its file at once.
   const { changesWithRoom, hashedChanges } = await import('./hashed-changes.js');
   let isNew = false;
   const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
     const isOld = key === SUMS_KEY && value === null;
     isNew ||= isOld;
-    return !isOld || !flags.checksums;
+    return !isOld || !flags.digests;
   });
   // What does not fit is found before the file is read.
   const sized = changeMetadata(metadata, [...others, ...changesWithRoom(header, flags)]);
@@ -282,8 +282,8 @@ function flagsOf(options: EditMetadataOptions): Flags {
   requireTransferOptions(options);
   requireLockTimeout(options);
   const { inPlace = false, durable = true, dryRun = false } = options;
-  const { checksums = false, modelspecHash = false } = options;
-  const flags: Flags = { inPlace, durable, dryRun, checksums, modelspecHash };
+  const { digests = false, modelspecHash = false } = options;
+  const flags: Flags = { inPlace, durable, dryRun, digests, modelspecHash };
   for (const [name, value] of Object.entries(flags)) requireBoolean(name, value);
   return flags;
 }

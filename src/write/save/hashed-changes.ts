@@ -11,7 +11,7 @@ import type { Transfer } from '../../work/transfer.js';
 /** Which hashes go into the metadata. */
 export interface HashesToWrite {
   /** The sums of all tensors. */
-  readonly checksums: boolean;
+  readonly digests: boolean;
   /** ModelSpec's hash of all tensors together. */
   readonly modelspecHash: boolean;
 }
@@ -24,7 +24,7 @@ function modelspecHashOf(dataSha256: string): string {
 /** The changes with text of the right length in place of the hashes: tells beforehand whether they fit. */
 export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<string, string> {
   const changes = new Map<string, string>();
-  if (hashes.checksums) changes.set(SUMS_KEY, roomForSums(header.size));
+  if (hashes.digests) changes.set(SUMS_KEY, roomForSums(header.size));
   if (hashes.modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(roomForSums(1)));
   return changes;
 }
@@ -39,7 +39,7 @@ export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<stri
 export async function hashedChanges(
   file: OpenedFile,
   header: Header,
-  { checksums, modelspecHash }: HashesToWrite,
+  { digests, modelspecHash }: HashesToWrite,
   isNew: boolean,
   transfer: Transfer,
 ): Promise<Map<string, string>> {
@@ -48,7 +48,7 @@ export async function hashedChanges(
   const hashes = await hashOpened(file, tensorsLayout(header), hashing);
   const changes = new Map<string, string>();
   if (!isNew) requireRightSums(header, hashes, file.path);
-  if (checksums) {
+  if (digests) {
     changes.set(SUMS_KEY, [...hashes.ranges.values()].join(''));
   }
   if (modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(hashes.dataSha256));

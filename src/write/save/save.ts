@@ -35,7 +35,7 @@ export interface SaveSyncOptions extends HeaderOptions {
    * digits a tensor, in the order of their bytes. They are computed while the bytes are copied, on this thread, and
    * written last. `verify` compares them. False by default.
    */
-  readonly checksums?: boolean | undefined;
+  readonly digests?: boolean | undefined;
 }
 
 /** Options of {@link saveFile}. */
@@ -44,7 +44,7 @@ export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
 const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = {
   ...HEADER_OPTIONS,
   durable: true,
-  checksums: true,
+  digests: true,
 };
 const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSFER_OPTIONS };
 
@@ -90,8 +90,8 @@ export async function saveFile<
   requireLittleEndianHost();
   requirePathFirst(path, tensors, 'saveFile(path, tensors)');
   requireOptions(options, SAVE_OPTIONS);
-  const { durable, checksums } = flagsOf(options);
-  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options, checksums);
+  const { durable, digests } = flagsOf(options);
+  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options, digests);
   const entries = layout.placed.map(({ spec }) => spec);
   const { location, label } = locate(path);
   requireNotInUse(location, label);
@@ -100,7 +100,7 @@ export async function saveFile<
 
 /**
  * As {@link saveFile}, on this thread, which waits for the disk. Writes one tensor after the other, and
- * reads those of open files through a buffer, with `checksums` twice. Streams are a TypeError.
+ * reads those of open files through a buffer, with `digests` twice. Streams are a TypeError.
  *
  * @throws As {@link saveFile}
  *
@@ -119,8 +119,8 @@ export function saveFileSync<
   requirePathFirst(path, tensors, 'saveFileSync(path, tensors)');
   requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
-  const { durable, checksums } = flagsOf(options);
-  const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options, checksums);
+  const { durable, digests } = flagsOf(options);
+  const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options, digests);
   const { byteLength, placed } = layout;
   requireNotInUse(location, label);
   const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
@@ -140,9 +140,9 @@ export function saveFileSync<
 
 function flagsOf({
   durable = true,
-  checksums = false,
-}: SaveSyncOptions): Readonly<Record<'durable' | 'checksums', boolean>> {
+  digests = false,
+}: SaveSyncOptions): Readonly<Record<'durable' | 'digests', boolean>> {
   requireBoolean('durable', durable);
-  requireBoolean('checksums', checksums);
-  return { durable, checksums };
+  requireBoolean('digests', digests);
+  return { durable, digests };
 }

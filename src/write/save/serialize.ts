@@ -89,12 +89,12 @@ export interface SummedStreamOptions extends SerializeStreamOptions {
    * all data is read and hashed before the first piece, and once more for the pieces: files, memory, and functions,
    * which are called twice and must give the same bytes. Streams that can be read once are refused. False by default.
    */
-  readonly checksums?: boolean | undefined;
+  readonly digests?: boolean | undefined;
 }
 
 const SUMMED_STREAM_OPTIONS: OptionNames<SummedStreamOptions> = {
   ...STREAM_OPTIONS,
-  checksums: true,
+  digests: true,
 };
 
 /**
@@ -105,7 +105,7 @@ const SUMMED_STREAM_OPTIONS: OptionNames<SummedStreamOptions> = {
  * Tensors of files are read while the stream is; their files must not change meanwhile, or the stream ends with an
  * error.
  *
- * @throws As `serialize`; in the stream also as streams of tensors do, `signal.reason`, and with `checksums`
+ * @throws As `serialize`; in the stream also as streams of tensors do, `signal.reason`, and with `digests`
  *   `SAFETENSORS_CHECKSUM_MISMATCH` for data that is not the same when it is read again
  *
  * @example
@@ -123,12 +123,12 @@ export function serializeStream<
 >(tensors: NamedTensors<D, ByName>, options: SummedStreamOptions = {}): SerializedStream {
   requireLittleEndianHost();
   requireOptions(options, SUMMED_STREAM_OPTIONS);
-  const { signal, checksums = false, ...header } = options;
+  const { signal, digests = false, ...header } = options;
   requireSignal(signal);
-  requireBoolean('checksums', checksums);
+  requireBoolean('digests', digests);
   const entries = readTensorsAndStreams(tensors as NamedTensors);
-  if (checksums) for (const entry of entries) requireRepeatable(entry);
-  const layout = layOut(entries, header, checksums);
+  if (digests) for (const entry of entries) requireRepeatable(entry);
+  const layout = layOut(entries, header, digests);
   const lend = (): Lenders<AsyncFill> => lendersOf(entries);
   const pieces = (): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> =>
     serializedPieces(layout, lend, signal);
@@ -141,7 +141,7 @@ export function serializeStream<
 function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
   if (payload.kind !== 'stream' || payload.isRepeatable) return;
   const found = 'found a stream: pass a function that returns a new one each time';
-  refuseTensor(`expected data that can be read twice for \`checksums\`, ${found}`, name);
+  refuseTensor(`expected data that can be read twice for \`digests\`, ${found}`, name);
 }
 
 /**

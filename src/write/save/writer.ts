@@ -44,14 +44,14 @@ const MAX_LISTED_NAMES = 5;
 export interface WriterOptions extends HeaderOptions {
   /** False does not sync file and folder: a loss of power may undo the writing. True by default. */
   readonly durable?: boolean | undefined;
-  /** True hashes the bytes of every tensor while they are written, and writes the sums at `close`, as `saveFile` does. */
-  readonly checksums?: boolean | undefined;
+  /** True hashes every tensor while it is written, and records the digests at `close`, as `saveFile` does. */
+  readonly digests?: boolean | undefined;
 }
 
 const WRITER_OPTIONS: OptionNames<WriterOptions> = {
   ...HEADER_OPTIONS,
   durable: true,
-  checksums: true,
+  digests: true,
 };
 
 /**
@@ -75,12 +75,12 @@ export async function createWriter(
 ): Promise<SafetensorsWriter> {
   requirePathFirst(path, specs, 'createWriter(path, specs)');
   requireOptions(options, WRITER_OPTIONS);
-  const { durable = true, checksums = false } = options;
+  const { durable = true, digests = false } = options;
   requireBoolean('durable', durable);
-  requireBoolean('checksums', checksums);
+  requireBoolean('digests', digests);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
-  const layout = layOut(namedSpecs(specs), options, checksums);
+  const layout = layOut(namedSpecs(specs), options, digests);
   const { header, byteLength } = layout;
   requireNotInUse(location, label);
   const replacement = await Replacement.open(location, label, { byteLength, durable });

@@ -102,7 +102,7 @@ describe('a model whose bytes are in the store of all repositories', () => {
     const { code, stdout } = await call(['verify', cache.snapshot('models--org--pipeline')]);
     expect([code, stdout]).toEqual([
       0,
-      'no problems; checked: headers, index, hashes (2 of 2 files)\n',
+      'no problems; checked: headers, index, digests (2 of 2 files)\n',
     ]);
   });
 

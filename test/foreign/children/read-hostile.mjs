@@ -57,7 +57,7 @@ for (const path of process.argv.slice(2)) {
   for (const use of [
     ...READERS.map((open) => () => read(open, path)),
     // Does all the work of a scan without checksums, and more.
-    () => scanPickle(path, { checksums: true }).verdict,
+    () => scanPickle(path, { verify: true }).verdict,
   ]) {
     // Garbage of what was read before is not counted; to collect it takes longer than to read a small file.
     const hasGarbage = usedByteLength() - live > MAX_GARBAGE_BYTE_LENGTH;

@@ -12,7 +12,7 @@ import { dict, tensor } from '../torch/legacy-file.js';
 import { readerOf } from '../zip/archives.js';
 
 function scan({ file }: Fixture): ScanReport {
-  return scanPickle(fixturePath(file), { checksums: true });
+  return scanPickle(fixturePath(file), { verify: true });
 }
 
 /** A tensor of an archive: its persistent id has no view. */
@@ -97,8 +97,8 @@ describe('scanPickle', () => {
   });
 
   it('lists every irregularity of an archive, and checksums when they are asked for', () => {
-    const kinds = (name: string, checksums = false): string[] =>
-      scanPickle(fixturePath(name), { checksums }).findings.map(({ kind }) => kind);
+    const kinds = (name: string, verify = false): string[] =>
+      scanPickle(fixturePath(name), { verify }).findings.map(({ kind }) => kind);
     expect(kinds('zip-x-dup-storage.pt')).toContain('duplicate-name');
     expect(kinds('zip-x-local-name.pt')).toContain('local-header');
     expect(kinds('zip-x-suffix.pt')).toContain('surroundings');
@@ -128,7 +128,7 @@ describe('scanPickle', () => {
     const path = temporaryPath('arrays.npz');
     writeFileSync(path, bytes);
     expect(scanPickle(path).verdict).toBe('no-pickle');
-    const { verdict, findings } = scanPickle(path, { checksums: true });
+    const { verdict, findings } = scanPickle(path, { verify: true });
     expect(findings).toMatchObject([{ kind: 'checksum', entry: entry?.name }]);
     expect(verdict).toBe('suspicious');
   });

@@ -313,10 +313,10 @@ describe('openTorchCheckpoint', () => {
     using checkpoint = openTorchCheckpoint(path);
     await checkpoint.verify();
     expect(checkpoint.size).toBe(7);
-    expect(scanPickle(path, { checksums: true }).verdict).toBe('safe');
+    expect(scanPickle(path, { verify: true }).verdict).toBe('safe');
     const one = zeroed(checksums.slice(0, 1));
     expect(refusal(one).code).toBe('SAFETENSORS_CHECKSUM_MISMATCH');
-    expect(scanPickle(one, { checksums: true }).verdict).toBe('suspicious');
+    expect(scanPickle(one, { verify: true }).verdict).toBe('suspicious');
   });
 
   it('opens an empty state dict', () => {

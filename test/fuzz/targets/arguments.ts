@@ -19,7 +19,7 @@ const WORDS: readonly string[] = [
   't', 'a.b', 'get', 'set', 'delete', 'edit', '--json', '--no-color', '--verbose', '--help', '-h', '--', '-', '--in-place',
   '--output', '-o', '--dtype', 'BF16', 'float32', '--cast', '--max-shard-size', '5GB', '1', '0', '-1', '1e400', '--names',
   '--include', '--exclude', '*', '[a-', '**.weight', '--rename', 'a=b', 'a:b', '--slice', ':', '::-1', '...', '--sort',
-  'size', '--limit', '--depth', '--summary', '--shards', '--stats', '--histogram', '--checksums', '--dry-run', '--overwrite',
+  'size', '--limit', '--depth', '--summary', '--shards', '--stats', '--histogram', '--headers-only', '--dry-run', '--overwrite',
   '--algorithm', 'sha256', '--root', 'state_dict', '--revision', 'main', '--token', '--no-', '--json=1', '--json=', '\0',
   '\ud800', '\u001b[31m', 'é', 'x'.repeat(300), 'hf://org/model', 'https://127.0.0.1:1/m', '--variant', '--select', '--set',
 ]; // biome-ignore format: a table

@@ -78,7 +78,7 @@ async function check(input: Buffer, place: Place): Promise<string> {
   if (here.code === undefined)
     compareReadings('reading with placeholders and without', here, lenient);
   compareWithScan(here.code, await scanPickle(path));
-  await scanPickle(path, { checksums: true });
+  await scanPickle(path, { verify: true });
   if (existsSync('PWNED')) throw new Problem('something ran');
   if (here.code === undefined) {
     place.ask<readonly TensorFact[]>('torch', (answer) => compareWithPython(here, answer, true));

@@ -18,9 +18,9 @@ const MAX_ITEMS = 3;
 
 const OPTIONS: readonly string[] = [
   'metadata', 'dtype', 'shape', 'data', 'signal', 'onProgress', 'storage', 'guard', 'names', 'select', 'cast', 'path',
-  'alignment', 'maxShardSize', 'maxHeaderByteLength', 'voidDtype', 'root', 'checksums', 'fetch', 'token', 'headers',
+  'alignment', 'maxShardSize', 'maxHeaderByteLength', 'voidDtype', 'root', 'digests', 'fetch', 'token', 'headers',
   'concurrency', 'byteLength', 'stream', 'into', 'bits', 'detach', 'durable', 'overwrite', 'verify', 'format', 'size',
-  'access', 'limits', 'variant', 'revision', 'dryRun', 'copyOtherFiles', 'hashes', 'repo', 'computeParametersCount',
+  'access', 'limits', 'variant', 'revision', 'dryRun', 'copyOtherFiles', 'headersOnly', 'repo', 'computeParametersCount',
   'rows', 'config', 'maxByteLength',
 ]; // biome-ignore format: a table
 

@@ -59,7 +59,7 @@ async function check(input: Buffer, place: Place): Promise<string> {
   const checkpoint = await readForeign('torch', path);
   const arrays = await readForeign('numpy', path);
   compareWithScan(checkpoint.code, await scanPickle(path));
-  const report = await scanPickle(path, { checksums: true });
+  const report = await scanPickle(path, { verify: true });
   const opaque = await readForeign('opaque', path);
   if (arrays.code === undefined && arrays.leftOut.size === 0) {
     compareReadings('mapped and read arrays', arrays, opaque);

@@ -219,7 +219,7 @@ describe('from other servers', () => {
     const random = new Random(SEED, exact.indexOf(id));
     const shards = downloads.namesIn(source).filter((name) => /^model.*\.safetensors$/.test(name));
     const path = join(source, random.pick(shards));
-    for (const name of shards) await editMetadata(join(source, name), {}, { checksums: true });
+    for (const name of shards) await editMetadata(join(source, name), {}, { digests: true });
     const file = openFile(path, { storage: 'read' });
     const tensor = random.pick(file.offsetKeys().filter((name) => !DROPPED.test(name)));
     const [begin, end] = file.info(tensor).dataOffsets;

@@ -116,7 +116,7 @@ describe('sums of quantized tensors', () => {
   /** A checkpoint with sums; `damaged` changes the last byte of that tensor. */
   async function summed(damaged?: string): Promise<string> {
     const folder = temporaryPath(`summed-${damaged}`);
-    const options = { ...fast, checksums: true, copyOtherFiles: true };
+    const options = { ...fast, digests: true, copyOtherFiles: true };
     await reshard(copyOf('gptq-4bit-sym-v1'), folder, options);
     if (damaged === undefined) return folder;
     using file = safeOpen(folder);

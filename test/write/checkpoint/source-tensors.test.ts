@@ -13,10 +13,10 @@ afterEach(() => {
 });
 
 /** Names and lengths of consecutive writes, of all tensors in one file. */
-async function runsOf(comparison: Comparison, checksums = false): Promise<unknown[]> {
+async function runsOf(comparison: Comparison, digests = false): Promise<unknown[]> {
   const source = temporaryPath('source');
   const tensors = equalTensors(8, 'a', 'b', 'c');
-  await saveCheckpoint(source, tensors, { durable: false, checksums, maxShardSize: 16 });
+  await saveCheckpoint(source, tensors, { durable: false, digests, maxShardSize: 16 });
   const shards = runSync(openShards(source, { storage: 'read' }));
   opened.push(shards);
   const table = new SourceTensors(shards, comparison);

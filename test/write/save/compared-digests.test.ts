@@ -52,8 +52,7 @@ type Way = (source: string, target: string) => Promise<unknown>;
 /** Ways that the functions have; `target` is a file. */
 const WAYS: Readonly<Record<string, Way>> = {
   saveFile: (source, target) => saveFile(target, open(source)),
-  'saveFile with checksums': (source, target) =>
-    saveFile(target, open(source), { checksums: true }),
+  'saveFile with digests': (source, target) => saveFile(target, open(source), { digests: true }),
   'saveFile of a file that is read': (source, target) => saveFile(target, open(source, 'read')),
   'saveFile of a closed file': async (source, target) => {
     const file = safeOpen(source);
@@ -64,15 +63,15 @@ const WAYS: Readonly<Record<string, Way>> = {
   'saveFile under other names': (source, target) =>
     saveFile(target, new Map([...loadFile(source)].map(([name, one]) => [`x.${name}`, one]))),
   saveFileSync: async (source, target) => saveFileSync(target, open(source)),
-  'saveFileSync with checksums': async (source, target) =>
-    saveFileSync(target, open(source), { checksums: true }),
+  'saveFileSync with digests': async (source, target) =>
+    saveFileSync(target, open(source), { digests: true }),
   saveCheckpoint: (source, target) => saveCheckpoint(`${target}.d`, open(source)),
-  'saveCheckpoint with checksums': (source, target) =>
-    saveCheckpoint(`${target}.d`, open(source), { checksums: true, maxShardSize: 500 }),
+  'saveCheckpoint with digests': (source, target) =>
+    saveCheckpoint(`${target}.d`, open(source), { digests: true, maxShardSize: 500 }),
   serialize: async (source) => serialize(open(source) as NamedTensors as never),
   serializeStream: (source) => readAll(serializeStream(open(source))),
-  'serializeStream with checksums': (source) =>
-    readAll(serializeStream(open(source), { checksums: true })),
+  'serializeStream with digests': (source) =>
+    readAll(serializeStream(open(source), { digests: true })),
   createWriter: async (source, target) => {
     const checkpoint = open(source);
     await using writer = await createWriter(target, checkpoint);
@@ -80,7 +79,7 @@ const WAYS: Readonly<Record<string, Way>> = {
     await writer.close();
   },
   reshard: (source, target) => reshard(source, `${target}.d`, { maxShardSize: 500 }),
-  'reshard with checksums': (source, target) => reshard(source, `${target}.d`, { checksums: true }),
+  'reshard with digests': (source, target) => reshard(source, `${target}.d`, { digests: true }),
   'reshard with a cast': (source, target) => reshard(source, `${target}.d`, { dtype: 'F32' }),
   'reshard with other names': (source, target) =>
     reshard(source, `${target}.d`, { rename: (name) => `x.${name}` }),
@@ -92,7 +91,7 @@ const WAYS: Readonly<Record<string, Way>> = {
     await readAll(stream);
   },
   editMetadata: (source) => editMetadata(source, { a: 'b' }),
-  'editMetadata with checksums': (source) => editMetadata(source, {}, { checksums: true }),
+  'editMetadata with digests': (source) => editMetadata(source, {}, { digests: true }),
   'editMetadata with modelspecHash': (source) => editMetadata(source, {}, { modelspecHash: true }),
 };
 
@@ -109,7 +108,7 @@ const COMMANDS: Readonly<Record<string, (source: string, target: string) => read
 };
 
 /** A file of random tensors with digests. */
-async function writeSource(random: Random, checksums: boolean): Promise<string> {
+async function writeSource(random: Random, digests: boolean): Promise<string> {
   const path = temporaryPath('source.safetensors');
   const tensors = new Map(
     Array.from({ length: random.from(2, 6) }, (_, i) => {
@@ -118,7 +117,7 @@ async function writeSource(random: Random, checksums: boolean): Promise<string> 
       return [`t${i}`, { dtype: 'F32', shape: [length], data }] as const;
     }),
   );
-  await saveFile(path, tensors, { checksums, durable: false });
+  await saveFile(path, tensors, { digests, durable: false });
   return path;
 }
 
@@ -166,13 +165,9 @@ describe.each(Object.entries(WAYS))('%s', (_, write) => {
   });
 
   it('writes right ones, and tensors without digests', async () => {
-    for (const checksums of [true, false]) {
-      const source = await writeSource(new Random(SEED, number++), checksums);
-      const target = join(
-        temporaryPath(`folder-${checksums}`),
-        '..',
-        `target-${number}.safetensors`,
-      );
+    for (const digests of [true, false]) {
+      const source = await writeSource(new Random(SEED, number++), digests);
+      const target = join(temporaryPath(`folder-${digests}`), '..', `target-${number}.safetensors`);
       await write(source, target);
       for (const written of [target, `${target}.d`]) {
         if (existsSync(written)) expect((await verify(written)).ok).toBe(true);
@@ -202,7 +197,7 @@ it('is not asked of tensors that the caller has changed', async () => {
   const checkpoint = open(source);
   for (const [, tensor] of checkpoint) tensor.view(Float32Array).fill(1);
   const target = temporaryPath('changed.safetensors');
-  await saveFile(target, checkpoint, { checksums: true });
+  await saveFile(target, checkpoint, { digests: true });
   expect((await verify(target)).ok).toBe(true);
   expect(loadFile(target).get('t0')?.data[0]).toBe(1);
   saveFileSync(target, checkpoint);

@@ -1,4 +1,4 @@
-/** `checksums` of every way to write: each writes the hashes of the bytes, and `verify` agrees. */
+/** `digests` of every way to write: each writes the hashes of the bytes, and `verify` agrees. */
 import { createHash } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -49,19 +49,19 @@ async function expectSums(path: string): Promise<void> {
 
 async function savedWithSums(tensors: NamedTensors = TENSORS): Promise<string> {
   const path = temporaryPath('source.safetensors');
-  await saveFile(path, tensors, { checksums: true });
+  await saveFile(path, tensors, { digests: true });
   return path;
 }
 
 describe('saveFileSync', () => {
   it('writes sums of memory, and of files that were never read', async () => {
     const source = temporaryPath('source.safetensors');
-    saveFileSync(source, TENSORS, { checksums: true });
+    saveFileSync(source, TENSORS, { digests: true });
     await expectSums(source);
     expect(readFileSync(source).equals(readFileSync(await savedWithSums()))).toBe(true);
     const target = temporaryPath('target.safetensors');
     using file = safeOpen(source);
-    saveFileSync(target, file, { checksums: true, metadata: file.metadata });
+    saveFileSync(target, file, { digests: true, metadata: file.metadata });
     expect(readFileSync(target).equals(readFileSync(source))).toBe(true);
   });
 });
@@ -70,7 +70,7 @@ describe('createWriter', () => {
   it('writes sums at close, whatever the order and the kind of the bytes', async () => {
     using file = safeOpen(await savedWithSums());
     const target = temporaryPath('target.safetensors');
-    const writer = await createWriter(target, TENSORS, { checksums: true });
+    const writer = await createWriter(target, TENSORS, { digests: true });
     await writer.write('short', [Uint8Array.of(1), Uint8Array.of(2, 3)]);
     // A write that failed counts for nothing.
     await expect(writer.write('long', [new Uint8Array(5)])).rejects.toMatchObject({
@@ -89,7 +89,7 @@ describe('createWriter', () => {
 describe('saveCheckpoint', () => {
   it.each([{}, { maxShardSize: '1MB' }])('writes sums into every file (%j)', async (options) => {
     const folder = temporaryPath('saved');
-    const { files } = await saveCheckpoint(folder, TENSORS, { ...options, checksums: true });
+    const { files } = await saveCheckpoint(folder, TENSORS, { ...options, digests: true });
     expect(files).toHaveLength('maxShardSize' in options ? 2 : 1);
     for (const file of files) await expectSums(`${folder}/${file}`);
     expect(await verify(folder)).toMatchObject({ ok: true });
@@ -97,8 +97,8 @@ describe('saveCheckpoint', () => {
 
   it('plans files as long as it writes them', async () => {
     const folder = temporaryPath('saved');
-    const { files } = await saveCheckpoint(folder, TENSORS, { checksums: true, dryRun: true });
-    await saveCheckpoint(folder, TENSORS, { checksums: true });
+    const { files } = await saveCheckpoint(folder, TENSORS, { digests: true, dryRun: true });
+    await saveCheckpoint(folder, TENSORS, { digests: true });
     const [planned] = files;
     expect(readFileSync(`${folder}/${planned?.name}`)).toHaveLength(planned?.byteLength ?? 0);
   });
@@ -111,7 +111,7 @@ describe('reshard and convert', () => {
       const source = await savedWithSums();
       for (const write of [reshard, convert]) {
         const folder = temporaryPath(write.name);
-        const { files } = await write(source, folder, { ...options, checksums: true });
+        const { files } = await write(source, folder, { ...options, digests: true });
         for (const file of files) await expectSums(`${folder}/${file}`);
       }
     },
@@ -120,12 +120,12 @@ describe('reshard and convert', () => {
   it('write sums of torch, into one file', async () => {
     const target = temporaryPath('torch.safetensors');
     const source = `${root}test/fixtures/torch/zip-state-dict.pt`;
-    await convert(source, target, { checksums: true });
+    await convert(source, target, { digests: true });
     await expectSums(target);
   });
 
   it('refuse other values than booleans', async () => {
-    const wrong = { checksums: 1 as unknown as boolean };
+    const wrong = { digests: 1 as unknown as boolean };
     const source = await savedWithSums();
     const code = 'ERR_INVALID_ARG_TYPE';
     const target = temporaryPath('x');
@@ -133,8 +133,8 @@ describe('reshard and convert', () => {
     const file = `${target}.safetensors`;
     await expect(convert(source, file, wrong)).rejects.toMatchObject({ code });
     await expect(createWriter(file, {}, wrong)).rejects.toMatchObject({ code });
-    expect(() => saveFileSync(file, {}, wrong)).toThrow('checksums');
-    expect(() => serializeStream({}, wrong)).toThrow('checksums');
+    expect(() => saveFileSync(file, {}, wrong)).toThrow('digests');
+    expect(() => serializeStream({}, wrong)).toThrow('digests');
   });
 });
 
@@ -156,7 +156,7 @@ describe('serializeStream', () => {
       long: file.getTensor('long'),
       short: { dtype: 'U8', shape: [3], data: pieces },
     };
-    const stream = serializeStream(tensors, { checksums: true });
+    const stream = serializeStream(tensors, { digests: true });
     const bytes = await read(stream);
     expect(bytes.equals(readFileSync(path))).toBe(true);
     expect(stream.byteLength).toBe(bytes.length);
@@ -168,7 +168,7 @@ describe('serializeStream', () => {
     }
     const data = once();
     const tensors: NamedTensors = { a: { dtype: 'U8', shape: [1], data } };
-    expect(() => serializeStream(tensors, { checksums: true })).toThrow(
+    expect(() => serializeStream(tensors, { digests: true })).toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
         tensor: 'a',
@@ -180,7 +180,7 @@ describe('serializeStream', () => {
   it('never ends a file whose data is not the same when it is read again', async () => {
     let calls = 0;
     const data = (): Uint8Array => Uint8Array.of(calls++);
-    const stream = serializeStream({ a: { dtype: 'U8', shape: [1], data } }, { checksums: true });
+    const stream = serializeStream({ a: { dtype: 'U8', shape: [1], data } }, { digests: true });
     const got: Uint8Array[] = [];
     const reading = (async () => {
       for await (const piece of stream) got.push(piece);
@@ -196,7 +196,7 @@ describe('serializeStream', () => {
   it('notices a file that changes before it is read again, and an abort', async () => {
     const path = await savedWithSums();
     using file = safeOpen(path);
-    const changed = serializeStream(file, { checksums: true })[Symbol.asyncIterator]();
+    const changed = serializeStream(file, { digests: true })[Symbol.asyncIterator]();
     await changed.next();
     appendFileSync(path, 'x');
     const rest = (async () => {
@@ -212,7 +212,7 @@ describe('serializeStream', () => {
     };
     const { signal } = ending;
     const tensors: NamedTensors = { a: { dtype: 'U8', shape: [3 * MIB], data } };
-    const stopped = await read(serializeStream(tensors, { checksums: true, signal })).catch(String);
+    const stopped = await read(serializeStream(tensors, { digests: true, signal })).catch(String);
     expect({ stopped, calls }).toEqual({ stopped: 'Error: enough', calls: 1 });
   });
 });
@@ -226,12 +226,12 @@ describe('a save with sums that fails', () => {
       throw new Error('broken');
     }
     const tensors: NamedTensors = { a: { dtype: 'U8', shape: [2 * MIB], data: broken() } };
-    await expect(saveFile(path, tensors, { checksums: true })).rejects.toThrow('broken');
+    await expect(saveFile(path, tensors, { digests: true })).rejects.toThrow('broken');
     const ending = new AbortController();
     const { signal } = ending;
     const onProgress = (): void => ending.abort(new Error('enough'));
     const save = saveFile(path, loadFile(await savedWithSums()), {
-      checksums: true,
+      digests: true,
       signal,
       onProgress,
     });
@@ -266,23 +266,23 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'files with sums'), () => {
   it('of every writer are read by the reference, and have the sums of hashlib', async () => {
     const folder = temporaryPath('written');
     const source = await savedWithSums();
-    await saveCheckpoint(folder, TENSORS, { checksums: true });
+    await saveCheckpoint(folder, TENSORS, { digests: true });
     const paths = [source, `${folder}/model.safetensors`];
     const target = (name: string): string => {
       paths.push(`${folder}/${name}.safetensors`);
       return paths.at(-1) as string;
     };
-    saveFileSync(target('sync'), TENSORS, { checksums: true });
-    await convert(source, target('convert'), { checksums: true });
-    const writer = await createWriter(target('writer'), TENSORS, { checksums: true });
+    saveFileSync(target('sync'), TENSORS, { digests: true });
+    await convert(source, target('convert'), { digests: true });
+    const writer = await createWriter(target('writer'), TENSORS, { digests: true });
     for (const [name, { data }] of Object.entries(TENSORS)) await writer.write(name, data);
     await writer.close();
     const pieces: Uint8Array[] = [];
-    for await (const piece of serializeStream(TENSORS, { checksums: true })) pieces.push(piece);
+    for await (const piece of serializeStream(TENSORS, { digests: true })) pieces.push(piece);
     writeFileSync(target('stream'), Buffer.concat(pieces));
     const edited = target('edited');
     saveFileSync(edited, TENSORS);
-    await editMetadata(edited, {}, { checksums: true });
+    await editMetadata(edited, {}, { digests: true });
     const names = "['long', 'none', 'short']";
     expect(runPython(python, ['-c', CHECK, ...paths])).toBe(`${names}\n`.repeat(paths.length));
   });

@@ -40,7 +40,7 @@ const TENSORS: NamedTensors = {
 
 async function saved(): Promise<string> {
   const path = temporaryPath('model.safetensors');
-  await saveFile(path, TENSORS, { checksums: true, metadata: { format: 'pt' } });
+  await saveFile(path, TENSORS, { digests: true, metadata: { format: 'pt' } });
   return path;
 }
 
@@ -51,7 +51,7 @@ function damage(path: string): void {
   writeFileSync(path, bytes);
 }
 
-describe('saveFile with checksums', () => {
+describe('saveFile with digests', () => {
   it('writes the sum of every tensor, in the order of their bytes', async () => {
     const path = await saved();
     const file = safeOpen(path);
@@ -60,7 +60,7 @@ describe('saveFile with checksums', () => {
     expect(file.metadata?.get('format')).toBe('pt');
     expect(expected).toHaveLength(5);
     file.close();
-    expect(await verify(path)).toMatchObject({ ok: true, checks: ['headers', 'hashes'] });
+    expect(await verify(path)).toMatchObject({ ok: true, checks: ['headers', 'digests'] });
   });
 
   it('copies tensors of files, with new sums, and none without the option', async () => {
@@ -68,7 +68,7 @@ describe('saveFile with checksums', () => {
     const copy = temporaryPath('copy.safetensors');
     const file = safeOpen(path);
     const { metadata } = file;
-    await saveFile(copy, [['step', file.getTensor('step')]], { checksums: true, metadata });
+    await saveFile(copy, [['step', file.getTensor('step')]], { digests: true, metadata });
     expect(await verify(copy)).toMatchObject({ ok: true });
     expect(safeOpen(copy).metadata?.get(KEY)).toBe(sha256(file.getTensor('step').bytes));
     await saveFile(copy, file, { metadata });
@@ -78,13 +78,13 @@ describe('saveFile with checksums', () => {
 
   it('writes an empty text for no tensors', async () => {
     const path = temporaryPath('none.safetensors');
-    await saveFile(path, {}, { checksums: true });
+    await saveFile(path, {}, { digests: true });
     expect(safeOpen(path).metadata?.get(KEY)).toBe('');
     expect(await verify(path)).toMatchObject({ ok: true });
   });
 
   it('refuses other values than booleans', async () => {
-    const wrong = { checksums: 1 } as unknown as { checksums: boolean };
+    const wrong = { digests: 1 } as unknown as { digests: boolean };
     await expect(saveFile('x', {}, wrong)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
   });
 });
@@ -121,7 +121,7 @@ describe('verify of a file with digests', () => {
   );
 });
 
-describe('editMetadata with checksums', () => {
+describe('editMetadata with digests', () => {
   const sumsOf = (path: string): string | undefined => safeOpen(path).metadata?.get(KEY);
 
   it.each([false, true])('writes the sums that saveFile writes (in place: %j)', async (inPlace) => {
@@ -133,14 +133,14 @@ describe('editMetadata with checksums', () => {
     const onProgress = ({ bytes, totalBytes }: TransferProgress): void => {
       seen.push(bytes, totalBytes);
     };
-    const edit = await editMetadata(path, { a: 'b' }, { checksums: true, inPlace, onProgress });
+    const edit = await editMetadata(path, { a: 'b' }, { digests: true, inPlace, onProgress });
     expect(edit.method).toBe(inPlace ? 'inPlace' : 'rewritten');
     expect(sumsOf(path)).toBe(expected);
     expect(safeOpen(path).metadata?.get('a')).toBe('b');
     const written = inPlace ? 8 + edit.headerByteLength : before.length;
     expect(seen.slice(-2)).toEqual([before.length + written, before.length + written]);
     expect(await verify(path)).toMatchObject({ ok: true });
-    expect((await editMetadata(path, {}, { checksums: true })).method).toBe('none');
+    expect((await editMetadata(path, {}, { digests: true })).method).toBe('none');
   });
 
   it('only tells what it would write with dryRun', async () => {
@@ -148,7 +148,7 @@ describe('editMetadata with checksums', () => {
     const sums = sumsOf(await saved());
     await saveFile(path, TENSORS);
     const before = readFileSync(path);
-    const { metadata, method } = await editMetadata(path, {}, { checksums: true, dryRun: true });
+    const { metadata, method } = await editMetadata(path, {}, { digests: true, dryRun: true });
     expect({ method, sums: metadata?.get(KEY) }).toEqual({ method: 'rewritten', sums });
     expect(readFileSync(path).equals(before)).toBe(true);
   });
@@ -158,14 +158,14 @@ describe('editMetadata with checksums', () => {
     if (kind === 'damaged bytes') damage(path);
     else await editMetadata(path, { [KEY]: 'x' });
     const before = readFileSync(path);
-    const edit = editMetadata(path, { a: 'b' }, { checksums: true });
+    const edit = editMetadata(path, { a: 'b' }, { digests: true });
     await expect(edit).rejects.toMatchObject({
       code: 'SAFETENSORS_CHECKSUM_MISMATCH',
       path,
       ...(kind === 'damaged bytes' ? { tensor: 'long' } : {}),
     });
     expect(readFileSync(path).equals(before)).toBe(true);
-    await editMetadata(path, { [KEY]: null }, { checksums: true });
+    await editMetadata(path, { [KEY]: null }, { digests: true });
     expect(await verify(path)).toMatchObject({ ok: true });
   });
 
@@ -173,16 +173,16 @@ describe('editMetadata with checksums', () => {
     const path = temporaryPath('model.safetensors');
     await saveFile(path, TENSORS);
     const onProgress = (): never => expect.unreachable();
-    const edit = editMetadata(path, {}, { checksums: true, inPlace: true, onProgress });
+    const edit = editMetadata(path, {}, { digests: true, inPlace: true, onProgress });
     await expect(edit).rejects.toMatchObject({ code: 'SAFETENSORS_HEADER_FULL' });
   });
 
   it('refuses other sums beside its own, and other values than booleans', async () => {
     const path = await saved();
-    await expect(editMetadata(path, { [KEY]: '' }, { checksums: true })).rejects.toMatchObject({
+    await expect(editMetadata(path, { [KEY]: '' }, { digests: true })).rejects.toMatchObject({
       code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
     });
-    for (const name of ['checksums', 'modelspecHash']) {
+    for (const name of ['digests', 'modelspecHash']) {
       const wrong = { [name]: 1 } as EditMetadataOptions;
       await expect(editMetadata(path, {}, wrong)).rejects.toMatchObject({
         code: 'ERR_INVALID_ARG_TYPE',
@@ -195,7 +195,7 @@ describe('editMetadata with checksums', () => {
     await editMetadata(path, { [KEY]: null });
     const before = readFileSync(path);
     const ending = new AbortController();
-    const edit = editMetadata(path, {}, { checksums: true, signal: ending.signal });
+    const edit = editMetadata(path, {}, { digests: true, signal: ending.signal });
     setImmediate(() => ending.abort(new Error('enough')));
     await expect(edit).rejects.toThrow('enough');
     expect(readFileSync(path).equals(before)).toBe(true);

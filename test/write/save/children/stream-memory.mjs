@@ -23,7 +23,7 @@ async function tensorsOf() {
 
 // What the first stream of a process costs, compiled code above all, is not part of what a long one takes.
 for await (const _ of serializeStream({ x: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } }));
-const options = way.endsWith('summed') ? { checksums: true } : {};
+const options = way.endsWith('summed') ? { digests: true } : {};
 const stream = serializeStream(await tensorsOf(), options);
 globalThis.gc();
 const before = processStatus('RssAnon');

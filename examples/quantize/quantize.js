@@ -113,7 +113,7 @@ try {
   });
   const { totalSize } = await saveCheckpoint(target, tensors, { signal: interrupted.signal });
   writeConfig(dirname(checkpoint.path), target, modules.skipped);
-  const before = checkpoint.summary().byteLength;
+  const before = (await checkpoint.summary()).byteLength;
   console.log(`${modules.quantized.length} weights in FP8, ${modules.skipped.length} skipped`);
   console.log(`${(before / 1e6).toFixed(2)} MB before, ${(totalSize / 1e6).toFixed(2)} MB after`);
 } catch (error) {

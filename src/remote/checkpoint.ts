@@ -180,6 +180,14 @@ export class RemoteCheckpoint implements TensorSource {
     return [...this.#shards.names];
   }
 
+  /**
+   * Names of files in the same folder that another tool might open instead, as `Checkpoint.ignoredFiles`. Empty for the
+   * address of a file or an index.
+   */
+  get ignoredFiles(): readonly string[] {
+    return this.#shards.source.chosen?.model.ignoredFiles ?? [];
+  }
+
   /** The checks of `verify()`; the same after `close()`. */
   get checks(): readonly CheckpointCheck[] {
     return this.#shards.checks;
@@ -334,7 +342,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /**
    * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does: by the headers of all
-   * shards, and the `config.json` beside them if there is one.
+   * shards, and the `config.json` next to them if there is one.
    *
    * @example
    * ```ts

@@ -17,9 +17,9 @@ export const opening = [
     'safeOpen',
     checkpoint('model', SHARD),
     (root) =>
-      using(safeOpen(join(root, 'model')), (opened) => [
+      using(safeOpen(join(root, 'model')), async (opened) => [
         opened.keys(),
-        opened.summary(),
+        await opened.summary(),
         values(opened.getTensors()),
       ]),
   ],

@@ -92,7 +92,7 @@ describe('a sharded checkpoint', () => {
     writeBelow(folder, 'config.json', config);
     const local = safeOpen(folder);
     const files = countedCheckpoint(TWO_SHARDS, { 'config.json': config });
-    expect(await (await files.open(INDEX)).summary()).toEqual(local.summary());
+    expect(await (await files.open(INDEX)).summary()).toEqual(await local.summary());
     expect(
       files
         .take()

@@ -32,18 +32,16 @@ export async function listSource(opened: OneModel, signal: AbortSignal): Promise
   const { kind, checkpoint } = opened;
   if (kind === 'torch' || kind === 'numpy') return await listForeign(checkpoint, kind, signal);
   const headers = await checkpoint.headers({ signal });
-  if (kind === 'local') {
-    const { ignoredFiles } = checkpoint;
-    const tensors = headers.flatMap((header) => header.tensors);
-    return { ...listingOf(checkpoint, headers, tensors, checkpoint.summary()), ignoredFiles };
-  }
-  // Only tensors of the index; rejects when a file lacks one of them.
-  const tensors = await checkpoint.tensors({ signal });
+  // Of a remote index only its own tensors; rejects when a file lacks one of them.
+  const tensors =
+    kind === 'local'
+      ? headers.flatMap((header) => header.tensors)
+      : await checkpoint.tensors({ signal });
   return listingOf(checkpoint, headers, tensors, await checkpoint.summary({ signal }));
 }
 
 function listingOf(
-  { path, metadata }: Checkpoint | RemoteCheckpoint,
+  { path, metadata, ignoredFiles }: Checkpoint | RemoteCheckpoint,
   headers: readonly ShardHeader[],
   tensors: readonly TensorEntry[],
   { parameters, totalParameters, quantization, dtypes, shards }: CheckpointSummary,
@@ -52,7 +50,7 @@ function listingOf(
   return {
     ...{ format: 'safetensors', path: path as string, metadata, parameters, totalParameters },
     ...{ quantization, dtypes },
-    ...{ unsupported: [], ignoredFiles: [] },
+    ...{ unsupported: [], ignoredFiles },
     files: Array.from(shards, ([name, counts]) => {
       const { tensors, parameters, byteLength } = counts;
       return { name, byteLength: (starts.get(name) ?? 0) + byteLength, tensors, parameters };

@@ -547,16 +547,23 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does. Opens every shard.
+   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does: by the headers of all shards, and the
+   * `config.json` next to them if there is one. Opens shards that are not open, and closes those again, without
+   * stalling the event loop.
+   *
+   * @throws FormatError when a shard is bad; FileChangedError, FileClosedError; `signal.reason`
    *
    * @example
    * ```ts
-   * const { parameters, dtypes } = safeOpen('my-model').summary();
+   * const { parameters, dtypes } = await safeOpen('my-model').summary();
    * console.log(parameters, dtypes.get('BF16')?.byteLength); // → 36 64
    * ```
    */
-  summary(): CheckpointSummary {
-    return summarize(this.#shards);
+  async summary(options: ListingOptions = {}): Promise<CheckpointSummary> {
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    this.#shards.requireOpen();
+    return await runAsync(summarize(this.#shards), options.signal);
   }
 
   /**

@@ -1,18 +1,21 @@
-/** Summarizes a checkpoint by the headers of its shards and the `config.json` beside them. */
+/** Summarizes a checkpoint by the headers of its shards and the `config.json` next to them. */
 
-import { runSync } from '../../work/work.js';
+import type { FileContents } from '../../header/file-contents.js';
+import type { Work } from '../../work/work.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
+import type { ShardFile } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { type Shard, verifiedContents } from './shard.js';
 import { readJsonSibling } from './sibling-files.js';
 
-/** Opens every shard and counts its tensors. */
-export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
-  shards.requireOpen();
+/** Counts the tensors of every shard. Opens shards that are not open, and closes those again. */
+export function* summarize(shards: LazyShards<Shard>): Work<CheckpointSummary> {
   const { index, shards: files } = shards.files;
-  const counted = Array.from(shards, (file, shard) => ({
-    name: (files[shard] as { name: string }).name,
-    header: verifiedContents(file),
-  }));
-  return countParameters(counted, index, runSync(readJsonSibling(shards.files, 'config.json')));
+  const counted: { readonly name: string; readonly header: FileContents }[] = [];
+  // biome-ignore lint/correctness/useYield: the header is in memory
+  yield* shards.lendEach(function* (file, shard) {
+    const { name } = files[shard] as ShardFile;
+    counted[shard] = { name, header: verifiedContents(file) };
+  });
+  return countParameters(counted, index, yield* readJsonSibling(shards.files, 'config.json'));
 }

@@ -215,7 +215,7 @@ describe('a checkpoint', () => {
     expect(() => checkpoint.byteLength()).toThrow('the file is closed');
   });
 
-  it('is closed once and for all', () => {
+  it('is closed once and for all', async () => {
     const checkpoint = twoShards();
     const { data } = checkpoint.getTensor('b.bias');
     expect(() => checkpoint.close({ detach: 1 as never })).toThrow(TypeError);
@@ -240,12 +240,15 @@ describe('a checkpoint', () => {
       () => checkpoint.getPartition('embed', { rank: 0, worldSize: 1 }),
       () => [...checkpoint],
       () => checkpoint.residency(),
-      () => checkpoint.summary(),
     ];
     for (const use of uses) {
       expect(use, String(use)).toThrow(
         expect.objectContaining({ code: 'SAFETENSORS_FILE_CLOSED' }),
       );
+    }
+    const closed = { code: 'SAFETENSORS_FILE_CLOSED' };
+    for (const rejected of [checkpoint.summary(), checkpoint.sibling('config.json')]) {
+      await expect(rejected).rejects.toMatchObject(closed);
     }
   });
 

@@ -7,7 +7,10 @@ import { fileBytes, temporaryPath } from '../../support/make-file.js';
 type Description = readonly [name: string, dtype: Dtype, shape: readonly number[]];
 
 /** Parameters per dtype of a model of one file. */
-function parameters(tensors: readonly Description[], config?: unknown): Record<string, number> {
+async function parameters(
+  tensors: readonly Description[],
+  config?: unknown,
+): Promise<Record<string, number>> {
   const folder = temporaryPath('model');
   const entries = tensors.map(([name, dtype, shape]) => ({ name, dtype, shape }));
   writeBelow(folder, 'model.safetensors', fileBytes(entries));
@@ -16,7 +19,7 @@ function parameters(tensors: readonly Description[], config?: unknown): Record<s
     writeBelow(folder, 'config.json', text);
   }
   using checkpoint = safeOpen(folder);
-  const { dtypes, parameters: total } = checkpoint.summary();
+  const { dtypes, parameters: total } = await checkpoint.summary();
   const counts = Object.fromEntries(
     Array.from(dtypes, ([dtype, count]) => [dtype, count.parameters]),
   );
@@ -25,7 +28,7 @@ function parameters(tensors: readonly Description[], config?: unknown): Record<s
 }
 
 describe('summary', () => {
-  it('counts per dtype and by shard', () => {
+  it('counts per dtype and by shard', async () => {
     const folder = writeCheckpoint({
       metadata: { total_parameters: '9' },
       shards: {
@@ -59,7 +62,7 @@ describe('summary', () => {
         ['F32', { tensors: 1, parameters: 4, byteLength: 16 }],
       ]),
     };
-    const summary = checkpoint.summary();
+    const summary = await checkpoint.summary();
     expect(Object.fromEntries(summary.shards)).toStrictEqual({
       'x.safetensors': x,
       'y.safetensors': y,
@@ -80,14 +83,14 @@ describe('summary', () => {
     ['0', null],
     ['-3', null],
     ['many', null],
-  ])('takes total_parameters %s as %s', (text, expected) => {
+  ])('takes total_parameters %s as %s', async (text, expected) => {
     const path = writeBelow(
       temporaryPath('f'),
       'model.safetensors',
       fileBytes([{ name: 'a', dtype: 'U8', shape: [6] }], { metadata: { total_parameters: text } }),
     );
     using checkpoint = safeOpen(path);
-    expect(checkpoint.summary().totalParameters).toBe(expected);
+    expect((await checkpoint.summary()).totalParameters).toBe(expected);
   });
 });
 
@@ -122,24 +125,24 @@ describe('packed parameters', () => {
       { I32: 36, F16: 10 },
     ],
     ['another method', { quant_method: 'new' }, { I32: 36, F16: 10 }],
-  ])('%s', (_, quantization_config, expected) => {
-    expect(parameters(gptq, { quantization_config })).toEqual(expected);
+  ])('%s', async (_, quantization_config, expected) => {
+    expect(await parameters(gptq, { quantization_config })).toEqual(expected);
   });
 
-  it('mxfp4', () => {
+  it('mxfp4', async () => {
     const tensors: Description[] = [
       ['e.down_proj_blocks', 'U8', [10]],
       ['e.down_proj_scales', 'U8', [3]],
       ['e.learned_scales', 'F32', [3]],
       ['e.x', 'U8', [1]],
     ];
-    expect(parameters(tensors, { quantization_config: { quant_method: 'mxfp4' } })).toEqual({
+    expect(await parameters(tensors, { quantization_config: { quant_method: 'mxfp4' } })).toEqual({
       U8: 21,
       F32: 3,
     });
   });
 
-  it('bitsandbytes', () => {
+  it('bitsandbytes', async () => {
     const tensors: Description[] = [
       ['m.weight', 'U8', [10, 1]],
       ['m.weight.absmax', 'F32', [3]],
@@ -147,15 +150,15 @@ describe('packed parameters', () => {
       ['m.weight.quant_map', 'F32', [16]],
     ];
     const config = { quant_method: 'bitsandbytes', load_in_4bit: true };
-    expect(parameters(tensors, { quantization_config: config })).toEqual({ U8: 20, F32: 0 });
-    expect(parameters(tensors, { text_config: { quantization_config: config } })).toEqual({
+    expect(await parameters(tensors, { quantization_config: config })).toEqual({ U8: 20, F32: 0 });
+    expect(await parameters(tensors, { text_config: { quantization_config: config } })).toEqual({
       U8: 20,
       F32: 0,
     });
-    expect(parameters(tensors, {})).toEqual({ U8: 17, F32: 19 });
+    expect(await parameters(tensors, {})).toEqual({ U8: 17, F32: 19 });
   });
 
-  it('compressed-tensors, by group, by ignored module and by format', () => {
+  it('compressed-tensors, by group, by ignored module and by format', async () => {
     const tensors: Description[] = [
       ['a.q.weight_packed', 'I32', [8]],
       ['a.k.weight_packed', 'I32', [8]],
@@ -171,22 +174,24 @@ describe('packed parameters', () => {
       ignore: ['lm_head'],
       config_groups: { g: group(4, ['Linear']), h: group(3, ['re:.*\\.k$']) },
     };
-    expect(parameters(tensors, { quantization_config: config })).toEqual({
+    expect(await parameters(tensors, { quantization_config: config })).toEqual({
       I32: 64 + 85 + 8,
       F16: 2,
       I64: 0,
     });
     const { config_groups: _, ...plain } = config;
-    expect(parameters(tensors, { quantization_config: plain })['I32']).toBe(64 + 64 + 8);
-    expect(parameters(tensors, { quantization_config: { ...plain, format: 'dense' } })['I32']).toBe(
-      24,
-    );
+    expect((await parameters(tensors, { quantization_config: plain }))['I32']).toBe(64 + 64 + 8);
     expect(
-      parameters(tensors, { quantization_config: { ...plain, ignore: ['re:a.(q|k)'] } })['I32'],
+      (await parameters(tensors, { quantization_config: { ...plain, format: 'dense' } }))['I32'],
+    ).toBe(24);
+    expect(
+      (await parameters(tensors, { quantization_config: { ...plain, ignore: ['re:a.(q|k)'] } }))[
+        'I32'
+      ],
     ).toBe(192);
   });
 
-  it('fp8 with narrower experts', () => {
+  it('fp8 with narrower experts', async () => {
     const tensors: Description[] = [
       ['l.mlp.experts.0.weight', 'U8', [8]],
       ['l.mlp.shared_experts.experts.0.weight', 'U8', [8]],
@@ -194,12 +199,12 @@ describe('packed parameters', () => {
       ['l.attn.weight_scale_inv', 'F32', [1]],
     ];
     const config = { quantization_config: { quant_method: 'fp8' }, expert_dtype: 'fp4' };
-    expect(parameters(tensors, config)).toEqual({ U8: 24, F8_E4M3: 8, F32: 0 });
+    expect(await parameters(tensors, config)).toEqual({ U8: 24, F8_E4M3: 8, F32: 0 });
     const own = { quantization_config: { quant_method: 'fp8', store_dtype: 'mxfp4' } };
-    expect(parameters(tensors, own)['U8']).toBe(24);
+    expect((await parameters(tensors, own))['U8']).toBe(24);
   });
 
-  it('MLX, with overrides by module', () => {
+  it('MLX, with overrides by module', async () => {
     const module = (name: string): Description[] => [
       [`${name}.weight`, 'U32', [8, 2]],
       [`${name}.scales`, 'F16', [8, 1]],
@@ -207,13 +212,19 @@ describe('packed parameters', () => {
     ];
     const tensors = [...module('a'), ...module('b'), ...module('c')];
     const quantization = { group_size: 64, bits: 4, b: { bits: 8, group_size: 64 }, c: false };
-    expect(parameters(tensors, { quantization })).toEqual({ U32: 16 * 8 + 16 * 4 + 16, F16: 16 });
+    expect(await parameters(tensors, { quantization })).toEqual({
+      U32: 16 * 8 + 16 * 4 + 16,
+      F16: 16,
+    });
     const other: Description[] = [
       ['d.weight', 'U32', [4]],
       ['d.scales', 'F16', [4]],
     ];
-    expect(parameters(other, { quantization })).toEqual({ U32: 4, F16: 4 });
-    expect(parameters(other, { quantization: { mode: 'mxfp4' } })).toEqual({ U32: 32, F16: 0 });
+    expect(await parameters(other, { quantization })).toEqual({ U32: 4, F16: 4 });
+    expect(await parameters(other, { quantization: { mode: 'mxfp4' } })).toEqual({
+      U32: 32,
+      F16: 0,
+    });
   });
 });
 
@@ -243,9 +254,9 @@ describe('a configuration that is no use', () => {
       'too many groups without targets',
       `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{${Array.from({ length: 600_000 }, (_, i) => `"${i}":{}`)}}}}`,
     ],
-  ])('counts as none: %s', (_, config) => {
+  ])('counts as none: %s', async (_, config) => {
     const long: Description = ['x'.repeat(20_000), 'U8', [0]];
-    expect(parameters([...tensors, long], config)).toEqual({ I32: 4, U8: 0 });
-    expect(parameters([...tensors, long], `{${usable}}`)).toEqual({ I32: 32, U8: 0 });
+    expect(await parameters([...tensors, long], config)).toEqual({ I32: 4, U8: 0 });
+    expect(await parameters([...tensors, long], `{${usable}}`)).toEqual({ I32: 32, U8: 0 });
   });
 });

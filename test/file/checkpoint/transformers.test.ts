@@ -31,7 +31,7 @@ it.skipIf(isSkipped(python))(
       }
       // The head is tied to the embedding, and only the latter is written.
       expect(checkpoint.keys()).toEqual(Object.keys(expected).sort());
-      expect(checkpoint.summary()).toMatchObject({ parameters, totalParameters: parameters });
+      expect(await checkpoint.summary()).toMatchObject({ parameters, totalParameters: parameters });
     }
   },
 );

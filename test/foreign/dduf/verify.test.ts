@@ -155,8 +155,9 @@ describe('a configuration in an archive', () => {
     const path = archiveOf(QUANTIZED);
     using pipeline = openDduf(path);
     const unet = pipeline.models.get('unet');
-    expect(unet?.summary().quantization).toBe('fp8');
-    expect(pipeline.models.get('text_encoder')?.summary().quantization).toBeNull();
+    expect((await unet?.summary())?.quantization).toBe('fp8');
+    const encoder = pipeline.models.get('text_encoder');
+    expect((await encoder?.summary())?.quantization).toBeNull();
     const model = await dequantized(unet as Checkpoint);
     expect(await model.getTensor('up.weight').toFloat32Async()).toEqual(
       new Float32Array(4).fill(2),

@@ -153,7 +153,7 @@ test.each(['mmap', 'read'] as const)('has what every checkpoint has, with %s', a
   using other = openTorchCheckpoint(`${checkpoint.path}`, { storage });
   expect([other.storage, await other.headers(), other.ignoredFiles]).toEqual([storage, [], []]);
   expect(other.byteLength()).toBe(2 * right.length);
-  const { tensors, byteLength, dtypes, shards } = other.summary();
+  const { tensors, byteLength, dtypes, shards } = await other.summary();
   expect([tensors, byteLength, [...shards.keys()]]).toEqual([14, 144, ['1.bin', '2.bin']]);
   expect(dtypes.get('F32')).toMatchObject({ tensors: 12, byteLength: 128 });
   const half = other.getPartition('l1.weight', { rank: 1, worldSize: 2 });

@@ -19,9 +19,9 @@ const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]>
     () => safeOpen(writeCheckpoint(TWO_SHARDS)),
     /A Checkpoint .*post its path/,
   ],
-  TorchCheckpoint: [
+  'a checkpoint of torch': [
     () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
-    /A TorchCheckpoint .*post its path/,
+    /A Checkpoint .*post its path/,
   ],
   'a checkpoint of NumPy': [() => openNumpy(fixturePath('np-f4.npy')), /A Checkpoint .*post its/],
   RemoteCheckpoint: [() => openRemote(new Blob([fileBytes(entries)])), /post its source/],

@@ -13,7 +13,6 @@ export { openPipeline } from '../../src/file/checkpoint/open-pipeline.js';
 export { type OpenDdufOptions, openDduf } from '../../src/foreign/dduf/open.js';
 export { type OpenNumpyOptions, openNumpy } from '../../src/foreign/numpy/open-numpy.js';
 export { scanPickle } from '../../src/foreign/scan/scan-file.js';
-export type { TorchCheckpoint } from '../../src/foreign/torch/checkpoint.js';
 export { type OpenTorchOptions, openTorchCheckpoint } from '../../src/foreign/torch/open.js';
 export { verifyOpened } from '../../src/open/verify-source.js';
 export { openRemotePipeline } from '../../src/remote/node/open-remote.js';

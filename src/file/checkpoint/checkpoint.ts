@@ -64,6 +64,18 @@ export interface CheckpointFacts {
 /** Formats of checkpoints. */
 export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy';
 
+/** What a checkpoint is, besides its tensors. */
+export interface CheckpointInfo {
+  /** Errors for tensors of the index, or of the only file, that cannot be read. */
+  readonly problems?: readonly FormatError[];
+  /** `'safetensors'` by default. */
+  readonly format?: CheckpointFormat;
+  /** As `Checkpoint.root`. */
+  readonly root?: RootKeys;
+  /** As `Checkpoint.extra`. */
+  readonly extra?: PlainValue;
+}
+
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
 
 /**
@@ -94,46 +106,33 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /** @internal */
-  readonly uncloneable: symbol = UNCLONEABLE;
+  readonly uncloneable = UNCLONEABLE;
   readonly #shards: LazyShards<Shard>;
   #madeCatalog: Catalog | undefined;
   readonly #problems: readonly FormatError[];
   readonly #checks: readonly CheckpointCheck[];
   readonly #format: CheckpointFormat;
+  readonly #root: RootKeys | undefined;
+  readonly #extra: PlainValue | null;
   /** The only file, of safetensors, whose tensors are found without the catalog; undefined once closed. */
   #only: SafetensorsFile | undefined;
 
-  /** Only functions that open checkpoints make them. */
-  protected constructor(shards: never);
-  /** @internal */
-  protected constructor(
-    shards: LazyShards<Shard>,
-    problems: readonly FormatError[],
-    format: CheckpointFormat,
-  );
-  protected constructor(
-    shards: LazyShards<Shard>,
-    problems: readonly FormatError[] = [],
-    format: CheckpointFormat = 'safetensors',
-  ) {
+  /** Only functions that open checkpoints create them. */
+  private constructor(shards: LazyShards<Shard>, info: CheckpointInfo) {
+    const { problems = [], format = 'safetensors', root, extra = null } = info;
     this.#shards = shards;
     this.#problems = Object.freeze([...problems]);
     this.#checks = Object.freeze(checksOf(shards));
     this.#format = format;
+    this.#root = root && Object.freeze([...root]);
+    this.#extra = extra;
     const first = shards.files.index === null ? shards.opened.get(0) : undefined;
     this.#only = first instanceof SafetensorsFile ? first : undefined;
   }
 
-  /**
-   * @internal Takes ownership of the shards. `problems` are the errors of tensors of the index, or of the only file,
-   *   that cannot be read.
-   */
-  static of(
-    shards: LazyShards<Shard>,
-    problems: readonly FormatError[] = [],
-    format: CheckpointFormat = 'safetensors',
-  ): Checkpoint {
-    return new Checkpoint(shards, problems, format);
+  /** @internal Takes ownership of the shards. */
+  static of(shards: LazyShards<Shard>, info: CheckpointInfo = {}): Checkpoint {
+    return new Checkpoint(shards, info);
   }
 
   /** @internal The shards. */
@@ -156,7 +155,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * and empty for the whole checkpoint. Undefined for other formats.
    */
   get root(): RootKeys | undefined {
-    return undefined;
+    return this.#root;
   }
 
   /**
@@ -171,7 +170,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * ```
    */
   async extra(): Promise<PlainValue | null> {
-    return null;
+    return this.#extra;
   }
 
   /**
@@ -638,7 +637,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
     const { length } = this.#problems;
     const facts = length === 0 ? this.toJSON() : { ...this.toJSON(), problems: length };
-    return showFacts(this.constructor.name, facts, depth, options, inspect);
+    return showFacts('Checkpoint', facts, depth, options, inspect);
   }
 
   /**

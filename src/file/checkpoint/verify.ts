@@ -23,7 +23,7 @@ import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
 import { transferShards } from './transfer-shards.js';
 
-/** An open source to verify, such as `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint`. */
+/** An open source to verify, such as `Checkpoint` and `RemoteCheckpoint`. */
 export interface VerifiableSource {
   /** The checks of `verify`, except for hashes that files declare: its report lists those. */
   readonly checks: readonly CheckpointCheck[];

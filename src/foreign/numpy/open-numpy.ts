@@ -66,7 +66,7 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Check
     return (storage) => {
       const shard = new ForeignShard(storage, arrays.tensorsIn(storage), archive);
       const files = singleFile(locate(path).label);
-      return Checkpoint.of(LazyShards.ofOpen(files, [[0, shard]]), problems, 'numpy');
+      return Checkpoint.of(LazyShards.ofOpen(files, [[0, shard]]), { problems, format: 'numpy' });
     };
   });
 }

@@ -10,6 +10,7 @@ import {
   requireOptions,
 } from '../../errors/arguments.js';
 import type { ErrorContext } from '../../errors/errors.js';
+import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { singleFile } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import type { VerifiableSource } from '../../file/checkpoint/verify.js';
@@ -29,7 +30,6 @@ import { openForeign } from '../open-file.js';
 import { allPickleLimits, PICKLE_LIMITS, type PickleLimits } from '../pickle/limits.js';
 import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
-import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
 import { openSharded, openShardsSkippingFailed, type TorchFile } from './sharded.js';
 import type { UnknownGlobals } from './state-dict/builders.js';
@@ -103,7 +103,7 @@ export function openTorchCheckpoint(
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
  */
-export function openTorchCheckpoint(path: PathLike, options?: OpenTorchOptions): TorchCheckpoint;
+export function openTorchCheckpoint(path: PathLike, options?: OpenTorchOptions): Checkpoint;
 export function openTorchCheckpoint(
   path: PathLike,
   given: OpenTorchOptions & InternalOptions = {},
@@ -118,8 +118,8 @@ export function openTorchCheckpoint(
     return openAll(label, options.limits?.maxIndexByteLength, open);
   }
   if (!acceptsIncomplete) requireComplete(label);
-  const { shard, facts } = open(path);
-  return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [[0, shard]]), facts);
+  const { shard, info } = open(path);
+  return Checkpoint.of(LazyShards.ofOpen(singleFile(label), [[0, shard]]), info);
 }
 
 /** Options for other parts of this package. */
@@ -181,7 +181,7 @@ function openOne(
     const described = read(file, reading, context);
     const { value } = described;
     const memory = new MemoryBudget(reading.pickle, context);
-    const values = plainValueOf(value, maxDepth, memory, context);
+    const extra = plainValueOf(value, maxDepth, memory, context);
     const keys = root ?? rootIn(value, reading, context);
     const placed = stateDictAt(value, keys, maxDepth, memory, context);
     // Refuse too many tensors early, before comparing names.
@@ -195,8 +195,8 @@ function openOne(
       context,
     );
     const { archive } = described;
-    const facts = { root: keys, values, problems };
-    return (storage) => ({ shard: new ForeignShard(storage, tensorsOf(storage), archive), facts });
+    const info = { format: 'torch', root: keys, extra, problems } as const;
+    return (storage) => ({ shard: new ForeignShard(storage, tensorsOf(storage), archive), info });
   });
 }
 

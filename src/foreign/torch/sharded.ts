@@ -1,6 +1,7 @@
 /** Opens torch checkpoints in several files by their index. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
+import { Checkpoint, type CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
 import { indexedFiles } from '../../file/checkpoint/find-files.js';
 import { modelFiles } from '../../file/checkpoint/find-source.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
@@ -12,12 +13,11 @@ import { isOfFile, problemOf } from '../../file/shards/verification-error.js';
 import type { CheckpointProblem } from '../../file/shards/verification-report.js';
 import { runSync } from '../../work/work.js';
 import type { ForeignShard } from '../foreign-shard.js';
-import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
 
-/** An open file and its contents beside the tensors. */
+/** An open file and its contents besides the tensors. */
 export interface TorchFile {
   readonly shard: ForeignShard;
-  readonly facts: TorchFacts;
+  readonly info: Required<CheckpointInfo>;
 }
 
 /**
@@ -30,19 +30,20 @@ export function openSharded(
   path: string,
   maxIndexByteLength: number | undefined,
   open: (path: string) => TorchFile,
-): TorchCheckpoint {
+): Checkpoint {
   const options = { maxIndexByteLength, shardExtension: TORCH_SHARD_EXTENSION };
   const files = modelFiles(runSync(indexedFiles(path, options)));
   const opened: TorchFile[] = [];
   try {
     for (const shard of files.shards) opened.push(open(shard.path));
-    const facts = {
-      root: opened[0]?.facts.root ?? [],
-      values: new Map(files.shards.map(({ name }, i) => [name, opened[i]?.facts.values ?? null])),
+    const info = {
+      format: 'torch',
+      root: opened[0]?.info.root ?? [],
+      extra: new Map(files.shards.map(({ name }, i) => [name, opened[i]?.info.extra ?? null])),
       problems: shardProblems(files.index as CheckpointIndex, opened, path),
-    };
+    } as const;
     const shards = opened.map(({ shard }) => shard);
-    return new TorchCheckpoint(LazyShards.ofOpen(files, shards.entries()), facts);
+    return Checkpoint.of(LazyShards.ofOpen(files, shards.entries()), info);
   } catch (error) {
     for (const { shard } of opened) shard.close();
     throw error;
@@ -91,11 +92,11 @@ export function openShardsSkippingFailed(
 function missingIn(
   index: CheckpointIndex,
   shard: number,
-  { shard: file, facts }: TorchFile,
+  { shard: file, info }: TorchFile,
 ): string[] {
   const places = index.placesIn(shard, file.contents);
   const names = Array.from(index.entriesOf(shard), (entry) => index.name(entry));
-  const unsupported = new Set(facts.problems.map(({ tensor }) => tensor));
+  const unsupported = new Set(info.problems.map(({ tensor }) => tensor));
   return names.filter((name, i) => places[i] === -1 && !unsupported.has(name));
 }
 
@@ -114,8 +115,8 @@ function shardProblems(
     const entry = index.find(name);
     return entry === -1 ? -1 : index.shardOf(entry);
   };
-  const own = files.flatMap(({ facts }, i) =>
-    facts.problems.filter(({ tensor }) => [i, -1].includes(shardOf(tensor))),
+  const own = files.flatMap(({ info }, i) =>
+    info.problems.filter(({ tensor }) => [i, -1].includes(shardOf(tensor))),
   );
   const problems = [...new Map(own.map((problem) => [problem.tensor, problem])).values()];
   const missing = files.flatMap((file, i) => missingIn(index, i, file));

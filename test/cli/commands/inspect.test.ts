@@ -106,7 +106,7 @@ describe('inspect', () => {
       { 0: 2 },
     );
     using opened = openTorchCheckpoint(path);
-    expect(inspect(opened)).toMatch(/^TorchCheckpoint \{.*problems: 2\b/s);
+    expect(inspect(opened)).toMatch(/^Checkpoint \{.*problems: 2\b/s);
     const reason = 'expected a dtype that safetensors has, found torch.complex32';
     const text = await printed(['inspect', path], { columns: 120 });
     expect(text).toMatch(/tensors +1\n/);

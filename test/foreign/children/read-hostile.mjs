@@ -21,7 +21,6 @@ let messageLength = 0;
 function read(open, path) {
   try {
     const file = open(path);
-    if ('values' in file) file.values();
     for (const [, tensor] of file) tensor.bytes;
     file.close({ detach: true });
     return 'tensors';

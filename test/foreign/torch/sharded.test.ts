@@ -7,9 +7,8 @@ import { expect, test, vi } from 'vitest';
 import { FileClosedError, FormatError } from '../../../src/errors/errors.js';
 import { VerificationError } from '../../../src/file/shards/verification-error.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
-import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import type { VerifyBytesOptions } from '../../support/api.js';
+import type { Checkpoint, VerifyBytesOptions } from '../../support/api.js';
 import { verifyOpened } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
@@ -25,7 +24,7 @@ function damaged(): typeof right {
 }
 
 /** A checkpoint of these files, of which each is to give one tensor. */
-function sharded(...files: readonly (typeof right)[]): TorchCheckpoint {
+function sharded(...files: readonly (typeof right)[]): Checkpoint {
   return openTorchCheckpoint(indexOf(...files));
 }
 
@@ -166,5 +165,5 @@ test.each(['mmap', 'read'] as const)('has what every checkpoint has, with %s', a
   expect(streamed).toEqual(other.offsetKeys());
   const resident = other.residency('l1.weight');
   expect(resident === null || resident === 24).toBe(true);
-  expect(inspect(other)).toMatch(/^TorchCheckpoint \{/);
+  expect(inspect(other)).toMatch(/^Checkpoint \{/);
 });

@@ -106,8 +106,16 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  *
  * Names of dropped tensors are aliases of the kept ones, as in a `Checkpoint`.
  *
- * After `close()` everything but `path`, `shards`, `checks`, `ok` and `close()` itself throws or rejects with
- * `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
+ * It has the members of a `Checkpoint`, with these differences:
+ * - `info`, `getTensor`, `getSlice`, `getPartition`, `offsetKeys` and `byteLength` return promises, since they may have
+ *   to send requests. They take a `signal`, those for tensors also `onProgress`.
+ * - No `prefetch`, `residency` and `storage`: no page cache and no mapping holds the bytes.
+ * - No iteration and no `getTensors`, which would fetch tensor by tensor: call `stream` or `readTensors`, which also
+ *   takes `maxGapByteLength`.
+ * - `close` has no option `detach`: tensors own their memory.
+ *
+ * After `close()` everything but `path`, `format`, `root`, `extra`, `shards`, `ignoredFiles`, `problems`, `checks`, `ok`
+ * and `close()` itself throws or rejects with `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
  *
  * @example
  * ```ts
@@ -452,8 +460,8 @@ export class RemoteCheckpoint implements TensorSource {
    * are larger than memory. Fetches as `readTensors` does, and retains no tensor. Leaving the loop ends the requests
    * under way.
    *
-   * @throws TensorNotFoundError and FileClosedError, at once; in the loop as `readTensors`, `SAFETENSORS_TENSOR_TOO_LARGE`
-   *   before any tensor is fetched
+   * @throws TensorNotFoundError and FileClosedError, at once; in the loop as `readTensors`: for a tensor that no buffer
+   *   can hold before any tensor is fetched
    *
    * @example
    * ```ts

@@ -88,8 +88,8 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
  * `keys()`, `size` and iteration leave aliases out.
  *
- * After `close()` all members but `path`, `shards`, `ignoredFiles`, `storage`, `problems`, `checks`, `ok` and `close()`
- * itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ * After `close()` all members but `path`, `format`, `root`, `extra`, `shards`, `ignoredFiles`, `storage`, `problems`,
+ * `checks`, `ok` and `close()` itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
  * ```ts
@@ -546,8 +546,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does: by the headers of all shards, and the
-   * `config.json` next to them if there is one. Opens shards that are not open, and closes those again, without
+   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does: by the headers of all shards, and
+   * the `config.json` next to them if there is one. Opens shards that are not open, and closes those again, without
    * stalling the event loop.
    *
    * @throws FormatError when a shard is bad; FileChangedError, FileClosedError; `signal.reason`

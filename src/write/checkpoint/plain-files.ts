@@ -1,6 +1,5 @@
 /** The files beside plain weights that were quantized: no program must take them for quantized ones any more. */
 
-import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';
 import type { SiblingPlace } from '../../file/checkpoint/find-files.js';

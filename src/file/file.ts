@@ -230,6 +230,11 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     this.#tensors.clear();
   }
 
+  /** Closes the descriptor, if no call uses it; the file works without it, too. Returns whether it closed it. */
+  reclaimDescriptor(): boolean {
+    return this.#storage.reclaimDescriptor?.() ?? false;
+  }
+
   #openHeader(): Header {
     requireOpen(this.#storage);
     return this.#header;

@@ -147,6 +147,10 @@ export class ForeignShard implements OtherShard {
     this.#tensors.clear();
   }
 
+  reclaimDescriptor(): boolean {
+    return this.#storage.reclaimDescriptor?.() ?? false;
+  }
+
   #entryOf(name: string): number {
     const entry = this.contents.find(name);
     // The checkpoint knows near names, and the unreadable tensors.

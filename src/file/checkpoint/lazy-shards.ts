@@ -2,6 +2,11 @@
 
 import { statSync } from 'node:fs';
 import { FileClosedError } from '../../errors/errors.js';
+import {
+  addHolder,
+  type DescriptorHolder,
+  maxRetainedDescriptors,
+} from '../../platform/io/spare-descriptors.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import { forEach } from '../../work/items.js';
 import { untilAborted } from '../../work/until-aborted.js';
@@ -19,18 +24,26 @@ interface ShardInUse<Opened> {
   opening?: Promise<unknown> | undefined;
 }
 
-/** Open files by shard, with the number of their users. */
-class SharedFiles<Opened extends Shard> {
+/**
+ * Open files by shard, with the number of their users. Shards may outnumber descriptors: of open files these are
+ * reclaimed when the process runs out of them.
+ */
+class SharedFiles<Opened extends Shard> implements DescriptorHolder {
   /** Files that stay open. */
   readonly open: Map<number, Opened>;
   readonly inUse: Map<number, ShardInUse<Opened>> = new Map();
   isRead: boolean;
   isDetached = false;
   users = 0;
+  /** Open files whose descriptors were not reclaimed. */
+  readonly #retained: Set<Opened>;
+  #removeHolder: (() => void) | undefined;
 
   constructor(opened: Iterable<readonly [shard: number, file: Opened]> = []) {
     this.open = new Map(opened);
     this.isRead = [...this.open.values()].some(hasReadStorage);
+    this.#retained = new Set(this.open.values());
+    this.#hold();
   }
 
   find(shard: number): Opened | undefined {
@@ -43,7 +56,31 @@ class SharedFiles<Opened extends Shard> {
     if (use?.file === file) use.file = undefined;
     this.open.set(shard, file);
     this.isRead ||= hasReadStorage(file);
+    this.#retained.add(file);
+    this.#hold();
     return file;
+  }
+
+  /** One file alone is never reclaimed. */
+  #hold(): void {
+    if (this.#retained.size > 1) this.#removeHolder ??= addHolder(this);
+    if (this.#retained.size > maxRetainedDescriptors()) this.reclaimDescriptors();
+  }
+
+  reclaimDescriptors(): number {
+    let count = 0;
+    for (const file of this.#retained) {
+      if (!file.reclaimDescriptor()) continue;
+      this.#retained.delete(file);
+      count++;
+    }
+    return count;
+  }
+
+  close(options: CloseOptions): void {
+    this.#removeHolder?.();
+    this.#retained.clear();
+    closeFiles(this.open, options);
   }
 }
 
@@ -208,7 +245,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     if (!this.#closed) shared.users--;
     this.#closed = true;
     shared.isDetached ||= options.detach === true;
-    if (shared.users === 0 || shared.isDetached) closeFiles(shared.open, options);
+    if (shared.users === 0 || shared.isDetached) shared.close(options);
   }
 }
 

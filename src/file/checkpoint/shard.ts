@@ -18,6 +18,7 @@ export interface OtherShard
     | 'residency'
     | 'readTensors'
     | 'close'
+    | 'reclaimDescriptor'
   > {
   /** Its readable tensors. Throws when the file is closed. */
   readonly contents: FileContents;

@@ -2,7 +2,7 @@
 
 import type { Work } from '../../work/work.js';
 import { addon } from '../addon/addon.js';
-import { giveUpSpares } from './spare-descriptors.js';
+import { reclaimDescriptors } from './spare-descriptors.js';
 import { hasCode } from './system-errors.js';
 
 /** Errors of a process without free descriptors or addresses. */
@@ -10,7 +10,7 @@ const NONE_LEFT: readonly string[] = ['EMFILE', 'ENOMEM'];
 
 /**
  * Runs `open`. Without free descriptors or addresses, collects garbage to free those of dropped files and tries once
- * more; then frees those that closed files can spare.
+ * more; then reclaims those that closed files and open shards can spare, as long as there are any.
  */
 export function* retryWithoutDropped<Result>(open: () => Work<Result>): Work<Result> {
   try {
@@ -20,10 +20,12 @@ export function* retryWithoutDropped<Result>(open: () => Work<Result>): Work<Res
   }
   (globalThis as { readonly gc?: () => void }).gc?.();
   addon()?.releaseDropped();
-  try {
-    return yield* open();
-  } catch (error) {
-    if (!hasCode(error, NONE_LEFT) || !giveUpSpares()) throw error;
+  for (;;) {
+    try {
+      return yield* open();
+    } catch (error) {
+      // Other calls may take the reclaimed ones first.
+      if (!hasCode(error, NONE_LEFT) || !reclaimDescriptors()) throw error;
+    }
   }
-  return yield* open();
 }

@@ -31,6 +31,8 @@ export interface OpenedFile extends ReadFile {
   readonly byteLength: number;
   /** Its modification time when it was opened, in nanoseconds. */
   readonly mtimeNs: bigint;
+  /** Undefined where a path is not needed again. */
+  readonly identity?: FileIdentity | undefined;
   /** Undefined when the descriptor is ours to close. */
   readonly borrowed?: Borrowed | undefined;
 }
@@ -86,7 +88,9 @@ export function* openFileOrFolder(
       return undefined;
     }
     requireRegularFile(stats, label);
-    return { fd, path: label, byteLength: Number(stats.size), mtimeNs: stats.mtimeNs };
+    const { dev, ino, mtimeNs } = stats;
+    const identity = { dev, ino };
+    return { fd, path: label, byteLength: Number(stats.size), mtimeNs, identity };
   } catch (error) {
     yield* closeFile(fd);
     throw error;

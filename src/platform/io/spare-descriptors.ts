@@ -1,6 +1,9 @@
-/** Spare descriptors: those of closed files with live tensors, given up when the process runs out of others. */
+/**
+ * Descriptors that are reclaimed when the process runs out of others: those of closed files with live tensors, and those
+ * of the open shards of a checkpoint.
+ */
 
-import { fstatSync, statSync } from 'node:fs';
+import { type BigIntStats, fstatSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { closeQuietly } from './file-calls.js';
 
@@ -35,21 +38,59 @@ export function removeSpare(descriptor: SpareDescriptor): void {
   spares.delete(descriptor);
 }
 
-/** Closes idle spare descriptors whose path still leads to the same file. Returns whether it closed any. */
-export function giveUpSpares(): boolean {
+/** Open files that work without their descriptors, too, such as the shards of a checkpoint. */
+export interface DescriptorHolder {
+  /** Closes descriptors that no call uses. Returns their number. */
+  reclaimDescriptors(): number;
+}
+
+/** The holders of this thread. Weak: a checkpoint that is dropped without `close()` can be collected. */
+const holders = new Set<WeakRef<DescriptorHolder>>();
+
+const collected = new FinalizationRegistry<WeakRef<DescriptorHolder>>((holder) => {
+  holders.delete(holder);
+});
+
+/** Adds a holder, until the returned function is called. */
+export function addHolder(holder: DescriptorHolder): () => void {
+  const reference = new WeakRef(holder);
+  holders.add(reference);
+  collected.register(holder, reference, reference);
+  return () => {
+    holders.delete(reference);
+    collected.unregister(reference);
+  };
+}
+
+/** The descriptors that a holder may retain: without a limit until the process has run out once. */
+let maxRetained = Number.POSITIVE_INFINITY;
+
+/** Returns the number of descriptors that a holder may retain, so that other code finds some. */
+export function maxRetainedDescriptors(): number {
+  return maxRetained;
+}
+
+/** Closes idle descriptors whose path still leads to the same file. Returns whether it closed any. */
+export function reclaimDescriptors(): boolean {
   let count = 0;
-  for (const spare of spares) {
-    if (spare.fd === -1 || spare.lent > 0) continue;
-    const path = resolve(spare.path);
-    const identity = fstatSync(spare.fd, { bigint: true });
-    if (!leadsTo(path, identity)) continue;
-    closeQuietly(spare.fd);
-    spare.fd = -1;
-    spare.path = path;
-    spare.identity = { dev: identity.dev, ino: identity.ino };
-    count++;
-  }
-  return count > 0;
+  for (const spare of spares) if (reclaimSpare(spare)) count++;
+  let held = 0;
+  for (const holder of holders) held += holder.deref()?.reclaimDescriptors() ?? 0;
+  if (held > 0) maxRetained = Math.min(maxRetained, Math.ceil(held / 2));
+  return count + held > 0;
+}
+
+/** Closes a descriptor, unless a read uses it, or its path leads to another file. Returns whether it closed it. */
+export function reclaimSpare(spare: SpareDescriptor): boolean {
+  if (spare.fd === -1 || spare.lent > 0) return false;
+  const path = resolve(spare.path);
+  const identity = fstatSync(spare.fd, { bigint: true });
+  if (!leadsTo(path, identity)) return false;
+  closeQuietly(spare.fd);
+  spare.fd = -1;
+  spare.path = path;
+  spare.identity = { dev: identity.dev, ino: identity.ino };
+  return true;
 }
 
 /** Whether both are the same file. */
@@ -58,9 +99,15 @@ export function isSameFile(one: FileIdentity, other: FileIdentity): boolean {
 }
 
 function leadsTo(path: string, identity: FileIdentity): boolean {
+  return statsOfFile(path, identity) !== undefined;
+}
+
+/** The stats of a path; undefined unless it leads to this file. */
+export function statsOfFile(path: string, identity: FileIdentity): BigIntStats | undefined {
   try {
-    return isSameFile(statSync(path, { bigint: true }), identity);
+    const stats = statSync(path, { bigint: true });
+    return isSameFile(stats, identity) ? stats : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }

@@ -91,6 +91,9 @@ export abstract class FileBackedStorage implements LendingStorage {
 
   abstract residentBytes(begin: number, end: number): number | null;
 
+  /** Closes the descriptor, if the path leads to the same file and no call uses it. Returns whether it closed it. */
+  abstract reclaimDescriptor(): boolean;
+
   /** A new buffer with the bytes [begin, end), at least one. */
   protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
 

@@ -1,13 +1,20 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
 
+import { resolve } from 'node:path';
 import { FileChangedError } from '../../errors/errors.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import { type LentDescriptor, requireOpen } from '../../tensor/storage/storage.js';
-import { immediate, runSync } from '../../work/work.js';
+import { immediate, runSync, type Work } from '../../work/work.js';
 import type { Addon, Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
-import { closeQuietly, IS_DENO } from '../io/file-calls.js';
-import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-file.js';
+import { closeFile, closeQuietly, IS_DENO } from '../io/file-calls.js';
+import {
+  type OpenedFile,
+  openRegularFile,
+  type ReadBytes,
+  readBytesOf,
+} from '../io/opened-file.js';
+import { type FileIdentity, isSameFile, statsOfFile } from '../io/spare-descriptors.js';
 import { namingFile } from '../io/system-errors.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 
@@ -19,6 +26,13 @@ const TRUNCATED = 3;
 
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
+
+/** Splits a time into whole seconds and nanoseconds, as the addon has them. */
+function splitTime(timeNs: bigint): [seconds: number, nanoseconds: number] {
+  // The remainder of a time before 1970 is negative.
+  const nanoseconds = ((timeNs % SECOND_NS) + SECOND_NS) % SECOND_NS;
+  return [Number((timeNs - nanoseconds) / SECOND_NS), Number(nanoseconds)];
+}
 
 /** Closes a duplicate that was only read from. */
 function giveBack(addon: Addon, fd: number): void {
@@ -34,12 +48,17 @@ export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
   protected readonly read: ReadBytes = (target, position) =>
-    immediate(() => this.#named(() => this.#addon.readBytes(this.#mapping, position, target)));
+    this.#reclaimedPath === undefined
+      ? immediate(() => this.#named(() => this.#addon.readBytes(this.#mapping, position, target)))
+      : this.#readAgain(target, position);
   readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
   // Its label leads to no file.
   readonly #isBorrowed: boolean;
+  readonly #identity: FileIdentity | undefined;
+  /** The absolute path of the file after its descriptor was reclaimed. */
+  #reclaimedPath: string | undefined;
   #truncations = 0;
   #seconds: number;
   #nanoseconds: number;
@@ -53,10 +72,8 @@ export class MappedStorage extends FileBackedStorage {
     this.#addon = addon;
     this.#mapping = mapping;
     this.#isBorrowed = file.borrowed !== undefined;
-    // The remainder of a time before 1970 is negative.
-    const nanoseconds = ((file.mtimeNs % SECOND_NS) + SECOND_NS) % SECOND_NS;
-    this.#seconds = Number((file.mtimeNs - nanoseconds) / SECOND_NS);
-    this.#nanoseconds = Number(nanoseconds);
+    this.#identity = file.identity;
+    [this.#seconds, this.#nanoseconds] = splitTime(file.mtimeNs);
   }
 
   /** A mapping begins at a page: the position alone decides. */
@@ -86,7 +103,7 @@ export class MappedStorage extends FileBackedStorage {
 
   lend(): LentDescriptor {
     requireOpen(this);
-    if (IS_DENO) return this.#openAgain();
+    if (IS_DENO || this.#reclaimedPath !== undefined) return this.#openAgain();
     const addon = this.#addon;
     const duplicate = () =>
       immediate(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
@@ -97,22 +114,53 @@ export class MappedStorage extends FileBackedStorage {
   /** Opens the path, which must still lead to the mapped file. */
   #openAgain(): LentDescriptor {
     this.verify();
-    const { fd, byteLength, mtimeNs } = runSync(openRegularFile(this.path, this.path));
+    const path = this.#reclaimedPath ?? this.path;
+    const opened = runSync(openRegularFile(path, this.path));
+    const { fd, byteLength, mtimeNs } = opened;
     const difference = mtimeNs - BigInt(this.#seconds) * SECOND_NS - BigInt(this.#nanoseconds);
     // Deno knows milliseconds.
     const isSameTime = difference > -MILLISECOND_NS && difference < MILLISECOND_NS;
-    if (byteLength === this.byteLength && isSameTime) {
+    if (byteLength === this.byteLength && isSameTime && this.#isSameFile(opened)) {
       return { fd, giveBack: () => closeQuietly(fd) };
     }
     closeQuietly(fd);
     throw new FileChangedError(
-      'another file has replaced the open one, which Deno can no longer copy: open it again',
+      'another file has replaced the open one, whose descriptor is closed; open it again',
       { path: this.path },
     );
   }
 
+  #isSameFile({ identity }: Pick<OpenedFile, 'identity'>): boolean {
+    if (this.#identity === undefined || identity === undefined) return true;
+    return isSameFile(identity, this.#identity);
+  }
+
+  /** Reads through a new descriptor. */
+  *#readAgain(target: Uint8Array, position: number): Work<number> {
+    const { path } = this;
+    const opened = yield* openRegularFile(this.#reclaimedPath ?? path, path);
+    try {
+      if (this.#isSameFile(opened)) return yield* readBytesOf(opened)(target, position);
+    } finally {
+      yield* closeFile(opened.fd);
+    }
+    throw new FileChangedError('another file has replaced the open one; open it again', { path });
+  }
+
+  reclaimDescriptor(): boolean {
+    if (this.closed || this.#isBorrowed || this.#reclaimedPath !== undefined) return false;
+    const path = resolve(this.path);
+    if (this.#identity === undefined || statsOfFile(path, this.#identity) === undefined)
+      return false;
+    this.#addon.closeFile(this.#mapping);
+    this.#reclaimedPath = path;
+    return true;
+  }
+
+  /** Null after the descriptor was reclaimed, without which the system does not tell. */
   residentBytes(begin: number, end: number): number | null {
     if (begin === end) return 0;
+    if (this.#reclaimedPath !== undefined) return null;
     return this.#named(() => this.#addon.residentBytes(this.#mapping, begin, end - begin));
   }
 
@@ -154,11 +202,24 @@ export class MappedStorage extends FileBackedStorage {
     if (state[TRUNCATED] !== 0) return 'truncated';
     // The descriptor is closed.
     if (this.closed) return 'same';
+    if (this.#reclaimedPath !== undefined && !this.#inspectPath(this.#reclaimedPath)) return 'same';
     const byteLength = state[SIZE] as number;
     if (byteLength !== this.byteLength) return { byteLength };
     return state[SECONDS] === this.#seconds && state[NANOSECONDS] === this.#nanoseconds
       ? 'same'
       : 'touched';
+  }
+
+  /**
+   * Reads the state of a file without a descriptor. False if its path leads elsewhere: the mapping still is of the
+   * file, which nobody can open any more.
+   */
+  #inspectPath(path: string): boolean {
+    const stats = statsOfFile(path, this.#identity as FileIdentity);
+    if (stats === undefined) return false;
+    this.#state[SIZE] = Number(stats.size);
+    [this.#state[SECONDS], this.#state[NANOSECONDS]] = splitTime(stats.mtimeNs);
+    return true;
   }
 
   protected rememberTime(): void {

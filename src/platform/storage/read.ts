@@ -1,10 +1,11 @@
 /** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
 
+import type { BigIntStats } from 'node:fs';
 import { FileChangedError, FileClosedError } from '../../errors/errors.js';
 import { allocate } from '../../errors/out-of-memory.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import type { LentDescriptor } from '../../tensor/storage/storage.js';
-import { runSync } from '../../work/work.js';
+import { runSync, type Work } from '../../work/work.js';
 import { closeQuietly, statsOf } from '../io/file-calls.js';
 import {
   type OpenedFile,
@@ -16,6 +17,7 @@ import {
 import {
   addSpare,
   isSameFile,
+  reclaimSpare,
   removeSpare,
   type SpareDescriptor,
 } from '../io/spare-descriptors.js';
@@ -35,8 +37,7 @@ const descriptors = new FinalizationRegistry<SpareDescriptor>(closeDescriptor);
 export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
-  protected readonly read: ReadBytes = (target, position) =>
-    readBytesOf({ fd: this.#openDescriptor(), path: this.path })(target, position);
+  protected readonly read: ReadBytes = (target, position) => this.#readOnce(target, position);
   readonly #descriptor: SpareDescriptor;
   // Keeps a FileHandle from being collected, which would close its descriptor.
   readonly #borrowed: OpenedFile['borrowed'];
@@ -68,16 +69,41 @@ export class ReadStorage extends FileBackedStorage {
     return !this.ended;
   }
 
-  /** The storage's own descriptor, closed when all loans are given back. */
+  /**
+   * The storage's own descriptor. It is closed when all leases are released if the file has ended, and after it was
+   * reclaimed from an open file, which would keep it from others.
+   */
   lend(): LentDescriptor {
     if (this.ended) throw new FileClosedError({ path: this.path });
+    return this.#use();
+  }
+
+  #use(): LentDescriptor {
+    const descriptor = this.#descriptor;
     const fd = this.#openDescriptor();
-    this.#descriptor.lent++;
+    descriptor.lent++;
     const giveBack = (): void => {
-      this.#descriptor.lent--;
+      descriptor.lent--;
       if (this.ended) this.#closeUnused();
+      else if (!this.closed && descriptor.identity !== undefined && descriptor.lent === 0) {
+        closeQuietly(fd);
+        descriptor.fd = -1;
+      }
     };
     return { fd, giveBack };
+  }
+
+  *#readOnce(target: Uint8Array, position: number): Work<number> {
+    const { fd, giveBack } = this.#use();
+    try {
+      return yield* readBytesOf({ fd, path: this.path })(target, position);
+    } finally {
+      giveBack();
+    }
+  }
+
+  reclaimDescriptor(): boolean {
+    return this.#borrowed === undefined && reclaimSpare(this.#descriptor);
   }
 
   /** Null: the bytes are always copied, whether the file's pages are in memory or not. */
@@ -96,13 +122,22 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   protected inspect(): FileState {
-    const stats = statsOf({ fd: this.#openDescriptor(), path: this.path });
+    const stats = this.#stats();
     const { size, mtimeNs } = stats;
     // The caller has closed the descriptor, and its number was given away.
     if (this.#borrowed !== undefined && !isSameFile(stats, this.#borrowed)) return 'replaced';
     this.#seenTime = mtimeNs;
     if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
     return mtimeNs === this.#time ? 'same' : 'touched';
+  }
+
+  #stats(): BigIntStats {
+    const { fd, giveBack } = this.#use();
+    try {
+      return statsOf({ fd, path: this.path });
+    } finally {
+      giveBack();
+    }
   }
 
   protected rememberTime(): void {
@@ -126,7 +161,7 @@ export class ReadStorage extends FileBackedStorage {
     closeDescriptor(this.#descriptor);
   }
 
-  /** Returns the descriptor; reopens it by the path after it was given up. */
+  /** Returns the descriptor; reopens it by the path after it was reclaimed. */
   #openDescriptor(): number {
     const descriptor = this.#descriptor;
     if (descriptor.fd !== -1) return descriptor.fd;

@@ -43,6 +43,9 @@ export interface Storage {
   /** True when longer ranges than needed are free. */
   readonly zeroCopy: boolean;
 
+  /** Closes the descriptor of an open file that works without it, too. Returns whether it closed it. */
+  reclaimDescriptor?(): boolean;
+
   /** Adds a reader, which may ask for bytes at any time, even after `close`: a tensor, or a part of one. */
   addReader(): void;
 

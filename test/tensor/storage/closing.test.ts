@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { giveUpSpares } from '../../../src/platform/io/spare-descriptors.js';
+import { reclaimDescriptors } from '../../../src/platform/io/spare-descriptors.js';
 import { loadFile, safeOpen } from '../../support/api.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
@@ -79,7 +79,7 @@ describe.each(['mmap', 'read'] as const)('a file that is gone (%s)', (storage) =
     if (how === 'replaced') replace(path, 'new');
     else rmSync(path);
     // Another file has the path: its descriptor is not given up.
-    giveUpSpares();
+    reclaimDescriptors();
     expect(tensor.slice([0, 9]).bytes).toEqual(bytes.subarray(0, 9));
     expect(tensor.toFloat32()[2]).toBe(3);
   });
@@ -124,7 +124,7 @@ describe('a descriptor that was given up', () => {
   test.runIf(process.platform === 'linux')('is opened again by the path', () => {
     const { tensor } = opened();
     expect(openDescriptors()).toHaveLength(1);
-    giveUpSpares();
+    reclaimDescriptors();
     expect(openDescriptors()).toEqual([]);
     expect(tensor.slice([5, 7]).bytes).toEqual(bytes.subarray(5, 7));
     expect(openDescriptors()).toHaveLength(1);
@@ -138,7 +138,7 @@ describe('a descriptor that was given up', () => {
       (path: string) => appendFileSync(path, 'x'),
     ]) {
       const { path, tensor } = opened();
-      giveUpSpares();
+      reclaimDescriptors();
       change(path);
       expect(() => tensor.bytes).toThrow(changed);
     }
@@ -146,7 +146,7 @@ describe('a descriptor that was given up', () => {
 
   test('of a file that was removed since is an error of the system', () => {
     const { path, tensor } = opened();
-    giveUpSpares();
+    reclaimDescriptors();
     rmSync(path);
     expect(() => tensor.bytes).toThrow(expect.objectContaining({ code: 'ENOENT' }));
   });
@@ -157,7 +157,7 @@ describe('a descriptor that was given up', () => {
     file.getTensor('t');
     const loading = file.readTensors();
     file.close();
-    giveUpSpares();
+    reclaimDescriptors();
     rmSync(path);
     expect((await loading).get('t')?.bytes).toEqual(bytes);
   });

@@ -341,6 +341,7 @@ export class RemoteCheckpoint implements TensorSource {
    * ```
    */
   async info(name: string, options: RemoteCallOptions = {}): Promise<TensorInfo> {
+    requireString('name', name);
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
       const { header, entry } = await this.#locate(name, signal);
@@ -555,6 +556,7 @@ export class RemoteCheckpoint implements TensorSource {
     options: RemoteReadOptions,
     want: (located: LocatedTensor) => WantedTensor,
   ): Promise<Tensor> {
+    requireString('name', name);
     requireTransferOptions(options);
     return await this.#run(options, async (scope) => {
       const wanted = [want(await this.#locate(name, scope.signal))];
@@ -594,7 +596,11 @@ export class RemoteCheckpoint implements TensorSource {
   ): Promise<Result> {
     requireSignal(signal);
     try {
-      return await withScope([this.#closing.signal, signal], work);
+      const result = await withScope([this.#closing.signal, signal], work);
+      // What was at hand needs no request that would have ended.
+      this.#closing.signal.throwIfAborted();
+      signal?.throwIfAborted();
+      return result;
     } catch (error) {
       if (error instanceof FileChangedError) this.#isChanged = true;
       throw this.#shards.source.withoutSecrets(error);

@@ -136,10 +136,9 @@ export class Catalog {
     return this.#shards.files.shards.map((_, shard) => this.#contentsOf(shard).metadata);
   }
 
-  /** The contents of an only file, even after it has changed. */
+  /** The contents of a shard as they were read, even after it has changed. */
   #contentsOf(shard: number): FileContents {
-    const file = this.#shards.open(shard);
-    return this.#hasIndex ? verifiedContents(file) : contentsOf(file);
+    return contentsOf(this.#shards.open(shard));
   }
 
   /**

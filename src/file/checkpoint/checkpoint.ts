@@ -7,14 +7,14 @@ import {
   requireSignal,
   requireString,
 } from '../../errors/arguments.js';
-import type { FormatError } from '../../errors/errors.js';
+import { FileClosedError, type FormatError } from '../../errors/errors.js';
 import { hintPythonMethods, PYTHON_METHODS } from '../../errors/python-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Partition, planPartition } from '../../tensor/partition.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import {
   requireTransferOptions,
   TRANSFER_OPTIONS,
@@ -261,7 +261,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
     this.#shards.requireOpen();
-    return await runAsync(this.#catalog.headers(), options.signal);
+    return await this.#whileOpen(runAsync(this.#catalog.headers(), options.signal), options.signal);
   }
 
   /** Names sorted by their UTF-8 bytes; a new array. With an index it opens no shard. */
@@ -315,7 +315,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
     this.#shards.requireOpen();
-    return await runAsync(this.#catalog.tensors(), options.signal);
+    return await this.#whileOpen(runAsync(this.#catalog.tensors(), options.signal), options.signal);
   }
 
   /**
@@ -373,7 +373,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   getPartition(name: string, partition: Partition): Tensor {
     const tensor = this.getTensor(name);
-    const context = { path: this.path, tensor: name };
+    const { context } = TensorOf.sourceOf(tensor);
     return tensor.slice(...planPartition(tensor.shape, partition, context));
   }
 
@@ -410,8 +410,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
-    this.#shards.requireOpen();
     const wanted = listOf(names);
+    this.#shards.requireOpen();
+    await this.#whileOpen(this.#prefetch(wanted, options), options.signal);
+  }
+
+  async #prefetch(wanted: readonly string[] | undefined, options: TransferOptions): Promise<void> {
     const only = this.#onlyWith(wanted);
     if (only !== undefined) return await only.prefetch(wanted, options);
     const works = await runAsync(this.#catalog.works(wanted), options.signal);
@@ -506,8 +510,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   ): Promise<Map<string, Tensor>> {
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
-    this.#shards.requireOpen();
     const wanted = listOf(names);
+    this.#shards.requireOpen();
     const only = this.#onlyWith(wanted);
     if (only !== undefined) return await only.readTensors(wanted, options);
     return await this.#shards.use(async (shards) => {
@@ -537,7 +541,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * ```
    */
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
-    return await verifyShards(this.#shards, options);
+    return await this.#whileOpen(verifyShards(this.#shards, options), options.signal);
   }
 
   /** @internal The safetensors files, all of which are open. */
@@ -562,7 +566,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
     this.#shards.requireOpen();
-    return await runAsync(summarize(this.#shards), options.signal);
+    return await this.#whileOpen(runAsync(summarize(this.#shards), options.signal), options.signal);
   }
 
   /**
@@ -585,7 +589,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireSignal(options.signal);
     this.#shards.requireOpen();
     const inner = siblingName(name, this.path);
-    return await runAsync(readSibling(this.#shards.files, inner), options.signal);
+    const read = runAsync(readSibling(this.#shards.files, inner), options.signal);
+    return await this.#whileOpen(read, options.signal);
   }
 
   /** @internal The place of a shard within an archive; undefined for files by themselves. */
@@ -599,6 +604,23 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireSignal(signal);
     this.#shards.requireOpen();
     return await runAsync(this.#catalog.metadataOfFiles(), signal);
+  }
+
+  /** Waits for work that `close()` and an abort end, even if all that is left is to resolve the promise. */
+  async #whileOpen<Result>(
+    work: Promise<Result>,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    try {
+      const result = await work;
+      this.#shards.requireOpen();
+      signal?.throwIfAborted();
+      return result;
+    } catch (error) {
+      // A shard that was closed under the work names itself.
+      if (error instanceof FileClosedError) this.#shards.requireOpen();
+      throw error;
+    }
   }
 
   /** Created on first use: a single file may never need one. */
@@ -641,9 +663,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Closes every shard; closing twice is harmless, the first call counts. Exposed tensors, their slices and views, and
-   * pending work stay valid until they are collected or done, and so does the mapping. With `detach` they end, and
-   * everything is freed now.
+   * Closes every shard; closing twice is harmless, the first call counts. Exposed tensors, their slices and views stay
+   * valid until they are collected, and so does the mapping. Pending `readTensors` calls finish; all other pending calls
+   * reject with `SAFETENSORS_FILE_CLOSED`. With `detach` tensors and `readTensors` end, too, and everything is freed now.
    *
    * Looks for changes of the files a last time; tensors of a mapped file notice only truncation after that. With
    * `storage: 'read'` the descriptor stays open until all tensors have their bytes or are collected. After `parse`

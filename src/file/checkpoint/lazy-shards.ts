@@ -32,7 +32,8 @@ class SharedFiles<Opened extends Shard> implements DescriptorHolder {
   /** Files that stay open. */
   readonly open: Map<number, Opened>;
   readonly inUse: Map<number, ShardInUse<Opened>> = new Map();
-  isRead: boolean;
+  /** The storage of the files so far, also after they are closed: `'read'` when one of them is read. */
+  storage: StorageKind = 'mmap';
   isDetached = false;
   users = 0;
   /** Open files whose descriptors were not reclaimed. */
@@ -41,7 +42,7 @@ class SharedFiles<Opened extends Shard> implements DescriptorHolder {
 
   constructor(opened: Iterable<readonly [shard: number, file: Opened]> = []) {
     this.open = new Map(opened);
-    this.isRead = [...this.open.values()].some(hasReadStorage);
+    for (const file of this.open.values()) this.#note(file);
     this.#retained = new Set(this.open.values());
     this.#hold();
   }
@@ -55,10 +56,14 @@ class SharedFiles<Opened extends Shard> implements DescriptorHolder {
     const use = this.inUse.get(shard);
     if (use?.file === file) use.file = undefined;
     this.open.set(shard, file);
-    this.isRead ||= hasReadStorage(file);
+    this.#note(file);
     this.#retained.add(file);
     this.#hold();
     return file;
+  }
+
+  #note({ storage }: Opened): void {
+    if (storage !== 'mmap') this.storage = storage;
   }
 
   /** One file alone is never reclaimed. */
@@ -117,8 +122,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
 
   /** The storage of the opened shards: `'read'` when one of them is read. */
   get storage(): StorageKind {
-    if (this.#shared.isRead) return 'read';
-    return this.opened.get(0)?.storage === 'memory' ? 'memory' : 'mmap';
+    return this.#shared.storage;
   }
 
   /** The open files, by position. */
@@ -262,8 +266,4 @@ function closeFiles(open: Map<number, Shard>, options: CloseOptions): void {
     }
   }
   if (errors.length > 0) throw errors[0];
-}
-
-function hasReadStorage({ storage }: Shard): boolean {
-  return storage === 'read';
 }

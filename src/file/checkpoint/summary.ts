@@ -5,7 +5,7 @@ import type { Work } from '../../work/work.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
 import type { ShardFile } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
-import { type Shard, verifiedContents } from './shard.js';
+import { contentsOf, type Shard } from './shard.js';
 import { readJsonSibling } from './sibling-files.js';
 
 /** Counts the tensors of every shard. Opens shards that are not open, and closes those again. */
@@ -15,7 +15,7 @@ export function* summarize(shards: LazyShards<Shard>): Work<CheckpointSummary> {
   // biome-ignore lint/correctness/useYield: the header is in memory
   yield* shards.lendEach(function* (file, shard) {
     const { name } = files[shard] as ShardFile;
-    counted[shard] = { name, header: verifiedContents(file) };
+    counted[shard] = { name, header: contentsOf(file) };
   });
   return countParameters(counted, index, yield* readJsonSibling(shards.files, 'config.json'));
 }

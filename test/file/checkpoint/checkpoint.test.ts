@@ -277,7 +277,7 @@ describe('getPartition', () => {
   it('names file and tensor when it cannot', () => {
     const checkpoint = twoShards();
     expect(() => checkpoint.getPartition('embed', { rank: 0, worldSize: 3 })).toThrow(
-      /index\.json: tensor "embed": expected the length of dimension 0 to be divisible by worldSize 3, found 4$/,
+      /00001-of-00002\.safetensors: tensor "embed": expected the length of dimension 0 to be divisible by worldSize 3, found 4$/,
     );
   });
 });

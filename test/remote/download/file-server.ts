@@ -28,6 +28,10 @@ export class FileServer {
       const [, first = 0, last] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
       const begin = Number(first);
       const end = last ? Math.min(Number(last) + 1, bytes.length) : bytes.length;
+      if (begin >= bytes.length && bytes.length > 0) {
+        const headers = { ETag: tag, 'Content-Range': `bytes */${bytes.length}` };
+        return void response.writeHead(416, headers).end();
+      }
       response.writeHead(206, {
         ETag: tag,
         ...(modified === undefined ? {} : { 'Last-Modified': modified }),

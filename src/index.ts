@@ -37,7 +37,6 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export { splitStateDictIntoShards } from './file/shards/split.js';
-export { VerificationError } from './file/shards/verification-error.js';
 export { DTYPES } from './header/dtype.js';
 export { dequantize } from './quantized/dequantize.js';
 export { fromFloat32 } from './tensor/float32/from-float32.js';

@@ -33,7 +33,6 @@ export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/pa
 export type { ParseOptions } from './file/open.js';
 export type { SharedMode } from './file/shards/shared-tensors.js';
 export type { Sized, SplitOptions, SplitSummary, StateDictSplit } from './file/shards/split.js';
-export type { VerificationError } from './file/shards/verification-error.js';
 export type {
   ByteCheck,
   CheckpointCheck,

@@ -1,7 +1,7 @@
 /** Verifies local checkpoints of any format, and open handles. */
 
 import { basename, join } from 'node:path';
-import { FormatError } from '../errors/errors.js';
+import { FormatError, SafetensorsError } from '../errors/errors.js';
 import type { CheckpointFiles, ShardFile } from '../file/checkpoint/find-files.js';
 import { type FoundSource, findSource } from '../file/checkpoint/find-source.js';
 import { findComponent, findModels } from '../file/checkpoint/open-pipeline.js';
@@ -10,8 +10,8 @@ import { type VerifiableSource, verifyHeaders } from '../file/checkpoint/verify.
 import { readFileHeader } from '../file/read-header.js';
 import { requireModelFile } from '../file/require-model.js';
 import { isDdufName, PIPELINE_FILE } from '../file/shards/file-names.js';
+import { isOfFile, problemOf } from '../file/shards/file-problems.js';
 import type { Component } from '../file/shards/pipeline-files.js';
-import { isOfFile, problemOf } from '../file/shards/verification-error.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -36,9 +36,6 @@ import { type DetectedFormat, detectFormat } from '../write/convert/detect-forma
 import { requireUsed } from '../write/convert/used-options.js';
 import {
   isHandle,
-  isProblem,
-  reportOfError,
-  reportOfHandle,
   splitVerifyOptions,
   type VerifyChoice,
   type VerifyOptions,
@@ -139,10 +136,7 @@ function skipped(files: readonly ClaimingFile[]): ComparedFiles {
   return { problems: [], files: unread };
 }
 
-/**
- * Opens a source, verifies it, and closes it. An error of opening that concerns the files is the problem, or holds all
- * problems.
- */
+/** Opens a source, verifies it, and closes it. An error of opening that concerns the files is the only problem. */
 export async function verifyOpened(
   open: Open,
   options: VerifyBytesOptions,
@@ -152,13 +146,19 @@ export async function verifyOpened(
   try {
     source = await open();
   } catch (error) {
-    return reportOfError(error);
+    if (!isProblem(error)) throw error;
+    return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
   }
   try {
-    return await reportOfHandle(source, options);
+    return await source.verify(options);
   } finally {
     source.close();
   }
+}
+
+/** Whether an error is a problem of the files. A system error means that the path itself cannot be opened. */
+function isProblem(error: unknown): error is SafetensorsError {
+  return error instanceof SafetensorsError && isOfFile(error);
 }
 
 /** Adds the findings of one model, or of each model of a pipeline. */

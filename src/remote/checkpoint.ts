@@ -14,7 +14,6 @@ import { uncloneable } from '../errors/uncloneable.js';
 import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
 import { CheckpointContents } from '../file/shards/contents.js';
 import { siblingName } from '../file/shards/shard-paths.js';
-import { VerificationError } from '../file/shards/verification-error.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import {
   type ShardHeader,
@@ -316,14 +315,14 @@ export class RemoteCheckpoint implements TensorSource {
    * none twice, and `total_size`. Fetches the headers of all shards and continues after failures. Reads no other
    * bytes, so the report lists no tensor as compared; only the option `signal` has an effect.
    *
-   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
+   * @returns the report: `ok` is false if there are problems
+   *
+   * @throws FileClosedError; `signal.reason`
    */
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
     const reason = options.headersOnly === true ? 'skipped' : 'not-read';
-    const report = await this.#run(options, ({ signal }) => this.#shards.verify(signal, reason));
-    if (report.ok) return report;
-    throw new VerificationError(report.problems, this.path, 'SAFETENSORS_INDEX_MISMATCH', report);
+    return await this.#run(options, ({ signal }) => this.#shards.verify(signal, reason));
   }
 
   /**

@@ -7,6 +7,7 @@ import {
   requireOptions,
 } from '../errors/arguments.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { isOfFile } from '../file/shards/file-problems.js';
 import {
   type Component,
   checkPipelineByteLength,
@@ -16,7 +17,6 @@ import {
   MAX_PIPELINE_FILE_BYTE_LENGTH,
   noPipeline,
 } from '../file/shards/pipeline-files.js';
-import { isOfFile } from '../file/shards/verification-error.js';
 import { componentsIn, Pipeline, type PipelineOptions } from '../file/source/pipeline.js';
 import { ofEach, withScope } from '../work/scope.js';
 import { RemoteCheckpoint } from './checkpoint.js';

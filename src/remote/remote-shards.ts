@@ -4,10 +4,10 @@ import { RemoteError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
+import { isOfFile } from '../file/shards/file-problems.js';
 import { impliedIndex } from '../file/shards/implied-index.js';
 import { chooseIndex, isChosen } from '../file/shards/model-choice.js';
 import { requireInside } from '../file/shards/shard-paths.js';
-import { isOfFile } from '../file/shards/verification-error.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,

@@ -121,21 +121,27 @@ export const reading = [
   ],
 ];
 
+/** Throws for unreadable files, which a report lists as problems. */
+function soundReport({ checks, problems }, path) {
+  if (problems.length > 0) throw Object.assign(new Error('problems'), { path, problems });
+  return checks;
+}
+
 export const verifying = [
   [
     'verify of a handle',
     checkpoint('model', SHARD),
-    (root) => using(safeOpen(join(root, 'model')), (opened) => opened.verify()),
+    (root) => {
+      const path = join(root, 'model');
+      return using(safeOpen(path), async (opened) => soundReport(await opened.verify(), path));
+    },
   ],
   [
     'verify of a path',
     checkpoint('model', SHARD),
     async (root) => {
       const path = join(root, 'model');
-      const { checks, problems } = await verify(path);
-      // It reports unreadable files, and does not fail.
-      if (problems.length > 0) throw Object.assign(new Error('problems'), { path, problems });
-      return checks;
+      return soundReport(await verify(path), path);
     },
   ],
 ];

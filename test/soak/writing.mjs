@@ -133,7 +133,7 @@ async function checkpoint(lane) {
   };
   await saveCheckpoint(folder, await makeTensors(version, rows), options);
   const opened = await openFolder(lane, folder);
-  await opened.verify();
+  assert.deepStrictEqual((await opened.verify()).problems, []);
   await checkTensors(opened, { version, rows });
   const target = join(lane.folder, 'resharded');
   const isEnded = await aborted(lane.random.from(2, 20, 60_000), (signal) =>

@@ -27,11 +27,15 @@ export function tensorsOf(path: string, variant?: string): Content {
   );
 }
 
-/** The same of a checkpoint without problems. */
+/** The same of a checkpoint without problems; else throws an error that has them. */
 export async function contentOf(path: string, variant?: string): Promise<Content> {
   {
     using checkpoint = safeOpen(path, { variant });
-    await checkpoint.verify();
+    const { problems } = await checkpoint.verify();
+    const [first] = problems;
+    if (first !== undefined) {
+      throw Object.assign(new Error(first.message), { code: first.code, problems });
+    }
   }
   return tensorsOf(path, variant);
 }

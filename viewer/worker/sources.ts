@@ -51,14 +51,8 @@ async function problemsOf(
   checkpoint: RemoteCheckpoint,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  try {
-    await checkpoint.verify({ signal });
-    return [];
-  } catch (error) {
-    signal.throwIfAborted();
-    const { problems } = error as { problems?: readonly { message: string }[] };
-    return problems?.map(({ message }) => message) ?? [String(error)];
-  }
+  const { problems } = await checkpoint.verify({ signal });
+  return problems.map(({ message }) => message);
 }
 
 /** Opens a source: all of its headers are read. */

@@ -1,7 +1,7 @@
 /** `inspect`: the kind, totals, metadata and tensors of a file or checkpoint. */
 
+import { isOfFile } from '../../file/shards/file-problems.js';
 import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
-import { isOfFile } from '../../file/shards/verification-error.js';
 import { SafetensorsError, type SourceChoice } from '../../index.js';
 import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';

@@ -14,17 +14,21 @@ import { hashedLayout } from '../../file/verification/legacy-place.js';
 import { SUMS_KEY } from '../../header/tensor-sums.js';
 import {
   type Checkpoint,
+  type CheckpointProblem,
   DTYPES,
+  FormatError,
   type RemoteCheckpoint,
   type ShardHeader,
   type TensorEntry,
-  VerificationError,
 } from '../../index.js';
 import { boxesOf } from '../../inspect/values/boxes.js';
 import { merge, type Part } from '../../work/byte-ranges.js';
 
 /** Bytes of one fetch, by several requests; the next fetch runs while these bytes are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
+
+/** An error message lists this many problems. */
+const SHOWN_PROBLEMS = 20;
 
 /** A safetensors file to hash. */
 export interface HashableFile extends Pick<ShardHeader, 'file' | 'metadata'> {
@@ -72,24 +76,29 @@ export async function localFiles(
 /**
  * The files of a remote checkpoint. Hashing fetches their bytes by the names of their tensors.
  *
- * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` for tensors that the index does not name
+ * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for tensors that the index does not name
  */
 export async function remoteFiles(
   checkpoint: RemoteCheckpoint,
   signal: AbortSignal,
 ): Promise<HashableFile[]> {
-  try {
-    await checkpoint.verify({ signal });
-  } catch (error) {
-    if (!(error instanceof VerificationError)) throw error;
-    // A wrong total_size changes no file.
-    if (error.problems.some(({ tensor }) => tensor !== null)) throw error;
-  }
+  const { problems } = await checkpoint.verify({ signal });
+  // A wrong total_size changes no file.
+  const ofTensors = problems.filter(({ tensor }) => tensor !== null);
+  if (ofTensors.length > 0) throw indexMismatch(checkpoint.path, ofTensors);
   return (await checkpoint.headers({ signal })).map((header) =>
     hashable(header, null, (layout, options) =>
       hashPieces(remotePieces(checkpoint, header, options.signal), layout, options),
     ),
   );
+}
+
+function indexMismatch(path: string, problems: readonly CheckpointProblem[]): FormatError {
+  const shown = problems.slice(0, SHOWN_PROBLEMS).map(({ file, message }) => `${file}: ${message}`);
+  const more = problems.length - shown.length;
+  const rest = more > 0 ? `; and ${more} more` : '';
+  const message = `index and shards do not agree: ${shown.join('; ')}${rest}`;
+  return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path });
 }
 
 /** Fetches consecutive bytes, in order. */

@@ -10,8 +10,8 @@ import {
 } from '../../file/checkpoint/open.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
+import { isOfFile } from '../../file/shards/file-problems.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
-import { isOfFile } from '../../file/shards/verification-error.js';
 import type { OpenDdufOptions } from '../../foreign/dduf/open.js';
 import type { OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
 import type { OpenTorchOptions } from '../../foreign/torch/open.js';

@@ -530,8 +530,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * arrays are read, and their CRC-32 is compared with the archive's. Using tensors does not compare checksums, except
    * of deflated entries. `headersOnly: true` reads no tensors, of any format.
    *
-   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
-   * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
+   * @returns the report: `ok` is false if there are problems, such as a file that has changed or cannot be read
+   *
+   * @throws FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
    *
    * @example
    * ```ts

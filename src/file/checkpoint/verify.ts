@@ -2,11 +2,12 @@
 
 import { basename } from 'node:path';
 import type { Header } from '../../header/header.js';
+import type { TransferOptions } from '../../work/transfer.js';
 import { immediate, runAsync, type Work } from '../../work/work.js';
 import { SafetensorsFile } from '../file.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
+import { isOfFile, problemOf } from '../shards/file-problems.js';
 import { impliedIndex, type ShardNames } from '../shards/implied-index.js';
-import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -28,8 +29,10 @@ export interface VerifiableSource {
   /** The checks of `verify`, except for hashes that files declare: its report lists those. */
   readonly checks: readonly CheckpointCheck[];
   /**
-   * Resolves with the report. Rejects with a `VerificationError` that has all problems, and the report. Reads only
-   * files that have checksums or declare hashes.
+   * Resolves with the report, whatever its problems. Reads only the tensors of files that have checksums or declare
+   * digests.
+   *
+   * @throws FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
    */
   verify(options?: VerifyBytesOptions): Promise<VerificationReport>;
   /** Closes it. */
@@ -99,7 +102,6 @@ export async function verifyShards(
 ): Promise<VerificationReport> {
   requireVerifyBytesOptions(options);
   shards.requireOpen();
-  const { path } = shards.files;
   const others = [...shards.opened].filter((each): each is [number, OtherShard] =>
     isOther(each[1]),
   );
@@ -110,15 +112,8 @@ export async function verifyShards(
   const compared = isOfOthers
     ? await verifyOthers(shards, others, options)
     : await verifyOwn(shards as LazyShards, options);
-  const report = reportOf(
-    headerChecks(shards.files),
-    [...structure, ...compared.problems],
-    compared.files,
-  );
-  if (report.ok) return report;
-  const isOfBytes = structure.length === 0;
-  const code = isOfBytes ? 'SAFETENSORS_CHECKSUM_MISMATCH' : 'SAFETENSORS_INDEX_MISMATCH';
-  throw new VerificationError(report.problems, path, code, report);
+  const problems = [...structure, ...compared.problems];
+  return reportOf(headerChecks(shards.files), problems, compared.files);
 }
 
 function headersOf(shards: LazyShards<Shard>): (shard: number) => Work<Header> {
@@ -161,30 +156,39 @@ async function verifyOwn(
   return { ...compared, files: inOrder(shards, compared.files) };
 }
 
+/** Compares the bytes of files of other formats with their checksums. */
 async function verifyOthers(
   shards: LazyShards<Shard>,
   others: readonly (readonly [shard: number, file: OtherShard])[],
   { headersOnly = false, ...options }: VerifyBytesOptions,
 ): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
+  const files: VerifiedFile[] = [];
   const works = others.map(([shard, file]) => {
     return { file, name: shards.files.shards[shard]?.name ?? '', byteLength: file.byteLength };
   });
-  const files = works.map(({ name, file }): VerifiedFile => {
+  const verify = async (
+    { file, name }: (typeof works)[number],
+    transfer: TransferOptions,
+  ): Promise<void> => {
     const { size } = file.contents;
-    if (headersOnly) return unverifiedFile(name, size, 'skipped');
-    return file.hasChecksums
-      ? verifiedFile(name, size, 'checksums')
-      : unverifiedFile(name, size, 'no-checksums');
-  });
+    try {
+      if (headersOnly) file.verify();
+      else await file.verifyBytes(transfer, (problem) => problems.push(problemOf(name, problem)));
+      if (headersOnly) files.push(unverifiedFile(name, size, 'skipped'));
+      else if (file.hasChecksums) files.push(verifiedFile(name, size, 'checksums'));
+      else files.push(unverifiedFile(name, size, 'no-checksums'));
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      problems.push(problemOf(name, error));
+      files.push(unverifiedFile(name, size, 'unreadable'));
+    }
+  };
   if (headersOnly) {
     options.signal?.throwIfAborted();
-    for (const [, file] of others) file.verify();
+    for (const work of works) await verify(work, {});
   } else {
-    const check = (): void => shards.requireOpen();
-    await transferShards(works, options, check, ({ file, name }, shardOptions) =>
-      file.verifyBytes(shardOptions, (problem) => problems.push(problemOf(name, problem))),
-    );
+    await transferShards(works, options, () => shards.requireOpen(), verify);
   }
   return { problems, files: inOrder(shards, files) };
 }

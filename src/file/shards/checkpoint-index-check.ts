@@ -3,7 +3,7 @@
 import { quoteName } from '../../errors/errors.js';
 import type { Header } from '../../header/header.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
-import { problemOf } from './verification-error.js';
+import { problemOf } from './file-problems.js';
 import type { CheckpointProblem } from './verification-report.js';
 
 /** A tensor that is not in the shard that the index names. */

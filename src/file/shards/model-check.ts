@@ -4,6 +4,7 @@ import type { Header } from '../../header/header.js';
 import { forEach } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import { indexesAmong, usualFileNames } from './file-choice.js';
+import { isOfFile } from './file-problems.js';
 import {
   comparedSiblings,
   type IncompleteModel,
@@ -19,7 +20,6 @@ import {
   ZSTD_MAGIC_BYTE_LENGTH,
   zstdPositions,
 } from './incomplete-models.js';
-import { isOfFile } from './verification-error.js';
 
 /** The files next to a file. Errors of these files don't count. */
 export interface Siblings {

@@ -3,7 +3,7 @@
 import { FormatError, quoteName } from '../../errors/errors.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
-import { isOfFile, problemOf, VerificationError } from '../shards/verification-error.js';
+import { isOfFile, problemOf } from '../shards/file-problems.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -18,7 +18,7 @@ import { requireVerifyBytesOptions, type VerifyBytesOptions } from './verify-opt
 export interface PipelineModel {
   /** The checks of `verify`, except for hashes that files declare. */
   readonly checks: readonly CheckpointCheck[];
-  /** Resolves with the report. Rejects with a `VerificationError` that has all problems, and the report. */
+  /** Resolves with the report, whatever its problems. */
   verify(options?: VerifyBytesOptions): Promise<VerificationReport>;
   /** Closes it. */
   close(): void;
@@ -132,7 +132,7 @@ function failedModel(folder: string, error: Error): CheckpointProblem {
  * ```ts
  * const pipeline = await openPipeline('my-pipeline');
  * console.log(pipeline.models.get('unet')?.getTensor('norm.weight').shape); // → [ 4 ]
- * await pipeline.verify();
+ * console.log((await pipeline.verify()).ok); // → true
  * pipeline.close();
  * ```
  */
@@ -176,48 +176,36 @@ export class Pipeline<Model extends PipelineModel> {
    * include the folder. Unless `headersOnly` is true, local files that declare hashes are read and compared, and every
    * entry of a DDUF archive is compared with its CRC-32. `files` of the report lists the tensors that were compared.
    *
-   * @throws VerificationError, by rejecting, with all problems, each with a code of its own. Its code is
-   *   `SAFETENSORS_CHECKSUM_MISMATCH` when all of them come from comparing bytes, else
-   *   `SAFETENSORS_INDEX_MISMATCH`. Errors that don't concern the files, and `signal.reason`
+   * @returns the report: `ok` is false if there are problems
+   *
+   * @throws FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
    */
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
     const { headersOnly = false, signal, onProgress } = options;
     const bytes = headersOnly ? undefined : this.#bytes;
-    const structure: CheckpointProblem[] = [
-      ...this.missing.map((name) => missingComponent(name, this.path)),
-    ];
-    let ofBytes: readonly CheckpointProblem[] = [];
+    const problems = this.missing.map((name) => missingComponent(name, this.path));
     const checks = new Set<CheckpointCheck>(['headers']);
     const files = new Map<string, VerifiedFile>();
     const add = (file: VerifiedFile): void => void files.set(file.file, file);
-    const fail = (folder: string, error: Error): void => {
+    for (const [folder, error] of this.failed) {
       const problem = failedModel(folder, error);
-      structure.push(problem);
+      problems.push(problem);
       add(unverifiedFile(problem.file, 0, 'unreadable'));
-    };
-    for (const [folder, error] of this.failed) fail(folder, error);
+    }
     const modelOptions = bytes === undefined ? options : { headersOnly: true, signal };
     for (const [folder, model] of this.models) {
-      const { report, isOfBytes, error } = await verifyModel(model, modelOptions);
-      if (error !== null) fail(folder, error);
-      const problems = report.problems.map((one) => ({ ...one, file: `${folder}/${one.file}` }));
-      if (isOfBytes) ofBytes = [...ofBytes, ...problems];
-      else structure.push(...problems);
+      const report = await model.verify(modelOptions);
+      for (const one of report.problems) problems.push({ ...one, file: `${folder}/${one.file}` });
       for (const check of report.checks) checks.add(check);
       for (const file of report.files) add({ ...file, file: `${folder}/${file.file}` });
     }
     if (bytes !== undefined) {
       const found = await bytes.verify({ signal, onProgress });
-      ofBytes = found.problems;
+      for (const problem of found.problems) problems.push(problem);
       for (const file of found.files) add(file);
     }
-    const problems = [...structure, ...ofBytes];
-    const report = reportOf([...checks], problems, [...files.values()]);
-    if (report.ok) return report;
-    const code =
-      structure.length > 0 ? 'SAFETENSORS_INDEX_MISMATCH' : 'SAFETENSORS_CHECKSUM_MISMATCH';
-    throw new VerificationError(problems, this.path, code, report);
+    return reportOf([...checks], problems, [...files.values()]);
   }
 
   /** Closes all models; a second call does nothing. */
@@ -229,29 +217,5 @@ export class Pipeline<Model extends PipelineModel> {
   /** For `using pipeline = openPipeline(path)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
-  }
-}
-
-/** The findings of one model; `error` is that of a file that ends its verification. */
-interface VerifiedModel {
-  readonly report: VerificationReport;
-  /** Whether all problems come from comparing bytes. */
-  readonly isOfBytes: boolean;
-  readonly error: Error | null;
-}
-
-async function verifyModel(
-  model: PipelineModel,
-  options: VerifyBytesOptions,
-): Promise<VerifiedModel> {
-  try {
-    return { report: await model.verify(options), isOfBytes: false, error: null };
-  } catch (error) {
-    if (error instanceof VerificationError) {
-      const isOfBytes = error.code === 'SAFETENSORS_CHECKSUM_MISMATCH';
-      return { report: error.report, isOfBytes, error: null };
-    }
-    if (!isOfFile(error)) throw error;
-    return { report: reportOf([], [], []), isOfBytes: false, error };
   }
 }

@@ -8,7 +8,7 @@ import { Transfer, type TransferOptions, totalByteLength } from '../../work/tran
 import { runAsync } from '../../work/work.js';
 import { cachedSha256 } from '../cache/cache-layout.js';
 import type { FilePlace } from '../file.js';
-import { isOfFile, problemOf } from '../shards/verification-error.js';
+import { isOfFile, problemOf } from '../shards/file-problems.js';
 import {
   type CheckpointProblem,
   unverifiedFile,

@@ -3,7 +3,7 @@
 import { basename } from 'node:path';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { claimingFiles } from '../../file/checkpoint/verify.js';
-import { isOfFile, problemOf } from '../../file/shards/verification-error.js';
+import { isOfFile, problemOf } from '../../file/shards/file-problems.js';
 import {
   type CheckpointProblem,
   unverifiedFile,

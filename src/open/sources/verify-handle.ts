@@ -1,10 +1,8 @@
 /** `verify` of an open handle, in Node and in browsers; the options of `verify`. */
 
 import { type OptionNames, requireOptions } from '../../errors/arguments.js';
-import { SafetensorsError } from '../../errors/errors.js';
 import type { VerifiableSource } from '../../file/checkpoint/verify.js';
-import { isOfFile, problemOf, VerificationError } from '../../file/shards/verification-error.js';
-import { reportOf, type VerificationReport } from '../../file/shards/verification-report.js';
+import type { VerificationReport } from '../../file/shards/verification-report.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
 import {
   requireVerifyBytesOptions,
@@ -74,30 +72,6 @@ export async function verifyHandle(
   for (const [name, value] of Object.entries(choice)) {
     if (value !== undefined) throw unusedOption(name, 'an open handle');
   }
-  return await reportOfHandle(handle, verifying);
-}
-
-/** Calls the method of a handle. Resolves with the report, also if there are problems. */
-export async function reportOfHandle(
-  handle: Handle,
-  options: VerifyBytesOptions,
-): Promise<VerificationReport> {
-  options.signal?.throwIfAborted();
-  try {
-    return await handle.verify(options);
-  } catch (error) {
-    return reportOfError(error);
-  }
-}
-
-/** Returns the report for an error that concerns the files. Throws all others. */
-export function reportOfError(error: unknown): VerificationReport {
-  if (error instanceof VerificationError) return error.report;
-  if (!isProblem(error)) throw error;
-  return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
-}
-
-/** Whether an error is a problem of the files. A system error means that the path itself cannot be opened. */
-export function isProblem(error: unknown): error is SafetensorsError {
-  return error instanceof SafetensorsError && isOfFile(error);
+  verifying.signal?.throwIfAborted();
+  return await handle.verify(verifying);
 }

@@ -22,7 +22,7 @@ it.skipIf(isSkipped(python))(
     >;
     for (const variant of [undefined, 'fp16']) {
       using checkpoint = safeOpen(folder, { variant });
-      await checkpoint.verify();
+      expect((await checkpoint.verify()).problems).toEqual([]);
       expect(checkpoint.shards.length).toBeGreaterThan(2);
       for (const [name, { shape, bytes }] of Object.entries(expected)) {
         const tensor = checkpoint.getTensor(name);

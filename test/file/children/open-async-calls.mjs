@@ -41,7 +41,8 @@ first.close();
 const checkpoint = await safeOpenAsync(folder);
 found['all tensors'] = await callsOf(async () => {
   for (const [, tensor] of checkpoint) tensor.bytes;
-  await checkpoint.verify();
+  const { problems } = await checkpoint.verify();
+  if (problems.length > 0) throw new Error(JSON.stringify(problems));
   return checkpoint;
 });
 console.log(JSON.stringify(found));

@@ -1,14 +1,13 @@
-/** Checkpoints of torch in several files: their checksums, with one progress; their problems, with one error. */
+/** Checkpoints of torch in several files: their checksums, with one progress; their problems, in one report. */
 
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { FileClosedError, FormatError } from '../../../src/errors/errors.js';
-import { VerificationError } from '../../../src/file/shards/verification-error.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import type { Checkpoint, VerifyBytesOptions } from '../../support/api.js';
+import { type Checkpoint, type VerifyBytesOptions, verify } from '../../support/api.js';
 import { verifyOpened } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
@@ -42,7 +41,8 @@ function indexOf(...files: readonly (typeof right)[]): string {
 test('right ones pass, and progress is that of all shards', async () => {
   using checkpoint = sharded(right, right);
   const seen: number[] = [];
-  await checkpoint.verify({ onProgress: ({ bytes }) => seen.push(bytes) });
+  const { ok } = await checkpoint.verify({ onProgress: ({ bytes }) => seen.push(bytes) });
+  expect(ok).toBe(true);
   expect(seen).toEqual(seen.toSorted((a, b) => a - b));
   using single = openTorchCheckpoint(fixturePath('zip-state-dict.pt'));
   let ofOne = 0;
@@ -56,29 +56,40 @@ test('right ones pass, and progress is that of all shards', async () => {
 
 test.each([0, 1])('a wrong one in shard %i is found', async (wrong) => {
   using checkpoint = sharded(...[right, right].with(wrong, damaged()));
-  await expect(checkpoint.verify()).rejects.toMatchObject({
-    code: 'SAFETENSORS_CHECKSUM_MISMATCH',
-    path: checkpoint.path,
-    message: expect.stringContaining(
-      'expected bytes that match their checksums, found 1 problem: ',
-    ),
-    problems: [
-      {
-        file: `${wrong + 1}.bin`,
-        tensor: null,
-        code: 'SAFETENSORS_CHECKSUM_MISMATCH',
-        message: expect.stringMatching(/^entry "\S+\/data\/0": expected the CRC-32/),
-      },
-    ],
-  });
+  const report = await checkpoint.verify();
+  expect([report.ok, report.checks]).toEqual([false, ['headers', 'index', 'checksums']]);
+  expect(report.problems).toEqual([
+    {
+      file: `${wrong + 1}.bin`,
+      tensor: null,
+      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+      message: expect.stringMatching(/^entry "\S+\/data\/0": expected the CRC-32/),
+    },
+  ]);
 });
 
-test('those of all shards are found, and told by one error', async () => {
+test('those of all shards are found', async () => {
   using checkpoint = sharded(damaged(), damaged());
-  const error = await checkpoint.verify().catch((reason: unknown) => reason);
-  expect(error).toBeInstanceOf(VerificationError);
-  expect((error as VerificationError).problems.map(({ file }) => file)).toEqual(['1.bin', '2.bin']);
+  const { problems } = await checkpoint.verify();
+  expect(problems.map(({ file }) => file)).toEqual(['1.bin', '2.bin']);
 });
+
+test.each([false, true])(
+  'a shard that changed is a problem, headersOnly %s',
+  async (headersOnly) => {
+    using checkpoint = sharded(right, right);
+    truncateSync(join(dirname(`${checkpoint.path}`), '1.bin'), 100);
+    const report = await checkpoint.verify({ headersOnly });
+    const rest = headersOnly ? 'skipped' : null;
+    expect(report.problems).toMatchObject([
+      { file: '1.bin', tensor: null, code: 'SAFETENSORS_FILE_CHANGED' },
+    ]);
+    expect(report.files.map(({ reason }) => reason)).toEqual(['unreadable', rest]);
+    expect(await verify(checkpoint, { headersOnly })).toEqual(
+      await checkpoint.verify({ headersOnly }),
+    );
+  },
+);
 
 test('all that is wrong is told, whatever shards are missing, bad or lack tensors', async () => {
   const index = indexOf(right, damaged(), right, right);

@@ -204,7 +204,7 @@ for (const [realm, make] of Object.entries(realms)) {
           ['a', 'b', 'c', 'd'].map((key) => values(checkpoint.getTensor(key))),
           expected,
         );
-        await checkpoint.verify();
+        assert.deepEqual((await checkpoint.verify()).problems, []);
         checkpoint.close();
       }
       assert.equal(existsSync(inFolder('many/model.safetensors.index.json')), true);

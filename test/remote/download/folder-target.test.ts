@@ -169,7 +169,7 @@ it('takes an index of any server with its shards, and knows by their ETags what 
     const { commit, files } = await downloadFrom(hub(), source, folder);
     expect([commit, files.map(({ name }) => name)]).toEqual([null, names]);
     using checkpoint = safeOpen(folder);
-    await checkpoint.verify();
+    expect((await checkpoint.verify()).problems).toEqual([]);
     server.sentByteLength = 0;
     const { downloadedBytes } = await downloadFrom(hub(), source, folder);
     expect(downloadedBytes).toBe(0);

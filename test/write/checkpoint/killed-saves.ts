@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { saveCheckpoint, type VerificationError } from '../../support/api.js';
+import { type CheckpointProblem, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { type ChildResult, runChild } from '../../support/run-child.js';
 import { contentOf, filled, tensorsOf } from '../../support/saved-tensors.js';
@@ -59,7 +59,7 @@ export async function saveUnindexed(folder: string): Promise<void> {
 
 /** Whether nothing but the index is missing. */
 function isMissingIndex(error: unknown): boolean {
-  const { problems = [] } = error as Partial<VerificationError>;
+  const { problems = [] } = error as { problems?: readonly CheckpointProblem[] };
   return (
     problems.length === 1 && /^the index of \d+ shards is missing/.test(problems[0]?.message ?? '')
   );

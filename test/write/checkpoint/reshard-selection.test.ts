@@ -85,7 +85,7 @@ it.each(['BF16', 'F16', 'F8_E4M3', 'F8_E5M2', 'F32'] as const)(
     }
     if (to === 'BF16') expect(overflowed.size).toBe(0);
     using checkpoint = safeOpen(target);
-    await checkpoint.verify();
+    expect((await checkpoint.verify()).problems).toEqual([]);
   },
 );
 

@@ -84,7 +84,7 @@ describe('convert', () => {
     expect(files.length).toBeGreaterThan(1);
     expect(index).toBe('model.safetensors.index.json');
     using checkpoint = safeOpen(target);
-    await checkpoint.verify();
+    expect((await checkpoint.verify()).problems).toEqual([]);
     expect(checkpoint.metadata?.get('total_size')).toBe(`${totalSize}`);
     expect(readdirSync(target).length).toBe(files.length + 1);
   });

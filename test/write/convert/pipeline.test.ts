@@ -62,7 +62,7 @@ describe.each([
       b: '01020304',
     });
     using pipeline = openPipeline(target);
-    await pipeline.verify();
+    expect((await pipeline.verify()).problems).toEqual([]);
   });
 
   it('has a plan, which is what is written', async () => {

@@ -1,0 +1,33 @@
+/** Turns errors about files into the problems of a report. */
+
+import { SafetensorsError } from '../../errors/errors.js';
+import type { CheckpointProblem } from './verification-report.js';
+
+/** Codes of errors that are not the file's, but the process's or the machine's. */
+const OF_THE_PROCESS: readonly unknown[] = [
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'SAFETENSORS_FILE_CLOSED',
+  'SAFETENSORS_NOT_IN_CACHE',
+];
+
+/** Whether an error is about the file, not about the process that reads it. */
+export function isOfFile(error: unknown): error is Error {
+  const { syscall, code } = Object(error) as NodeJS.ErrnoException;
+  const isKnown = error instanceof SafetensorsError || syscall !== undefined;
+  return isKnown && !OF_THE_PROCESS.includes(code);
+}
+
+/**
+ * The problem of an error about a file. Our messages begin with the path, system messages with the code; both are
+ * removed.
+ */
+export function problemOf(file: string, error: Error): CheckpointProblem {
+  const { code, path, message } = error as NodeJS.ErrnoException;
+  const isOwn = error instanceof SafetensorsError;
+  const tensor = isOwn ? (error.tensor ?? null) : null;
+  const start = `${isOwn ? path : code}: `;
+  const text = message.startsWith(start) ? message.slice(start.length) : message;
+  return { file, tensor, code: String(code), message: text };
+}

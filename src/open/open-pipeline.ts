@@ -1,6 +1,11 @@
 /** `openPipeline`: the models of a Diffusers pipeline, wherever it is. */
 
-import { requireBoolean, requireSignal } from '../errors/arguments.js';
+import {
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requireSignal,
+} from '../errors/arguments.js';
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import type { OpenPipelineOptions } from '../file/checkpoint/open-pipeline.js';
 import { isDdufName } from '../file/shards/file-names.js';
@@ -9,7 +14,7 @@ import { statPath } from '../platform/io/file-calls.js';
 import { pathText } from '../platform/io/paths.js';
 import type { RemotePipeline, RemotePipelineOptions } from '../remote/pipeline.js';
 import { runAsync } from '../work/work.js';
-import type { OpenSourceOptions } from './sources/options.js';
+import { OPEN_SOURCE_OPTIONS, type OpenSourceOptions, usedOptions } from './sources/options.js';
 import { isRequested, requireLocal } from './sources/requested.js';
 import type { Address } from './sources/sources.js';
 
@@ -18,6 +23,18 @@ export interface OpenPipelineSourceOptions
   extends Omit<OpenPipelineOptions, 'verify'>,
     Omit<RemotePipelineOptions, 'verify'>,
     Pick<OpenSourceOptions, 'verify' | 'remote'> {}
+
+// A pipeline is safetensors.
+const {
+  formats: _formats,
+  root: _root,
+  unknownGlobals: _unknownGlobals,
+  limits: _limits,
+  voidDtype: _voidDtype,
+  ...OF_SAFETENSORS
+} = OPEN_SOURCE_OPTIONS;
+
+const OPTIONS: OptionNames<OpenPipelineSourceOptions> = { ...OF_SAFETENSORS, skipFailed: true };
 
 /** The pipeline at a source, as far as its type shows it. */
 export type OpenedPipeline<Given> = Given extends Address
@@ -37,7 +54,7 @@ export type OpenedPipeline<Given> = Given extends Address
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a folder without `model_index.json`, and for a variant
  *   that no folder has; FormatError `SAFETENSORS_INVALID_PIPELINE` for a bad `model_index.json`,
  *   `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_INCOMPLETE_FILE` for an archive; as `open`
- * @throws TypeError `ERR_INVALID_ARG_VALUE` for an option that the source cannot use
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an option that the source cannot use
  *
  * @example
  * ```ts
@@ -60,24 +77,26 @@ export async function openPipeline<const Given extends string | URL>(
 
 async function openAt(
   source: string | URL,
-  { remote = true, signal, ...options }: OpenPipelineSourceOptions,
+  given: OpenPipelineSourceOptions,
 ): Promise<Pipeline<Checkpoint> | RemotePipeline> {
+  requireOptions(given, OPTIONS);
+  const { remote = true, signal, skipFailed, ...choice } = given;
   requireBoolean('remote', remote);
   requireSignal(signal);
   signal?.throwIfAborted();
   if (isRequested(source)) {
     requireLocal(source, remote);
+    const requesting = usedOptions(choice, 'remote');
     const { openRemotePipeline } = await import('../remote/node/open-remote.js');
-    return await openRemotePipeline(
-      source,
-      signal === undefined ? options : { ...options, signal },
-    );
+    return await openRemotePipeline(source, { ...requesting, skipFailed, signal });
   }
   if (!remote) await runAsync(statPath(pathText('source', source)), signal);
   if (isDdufName(String(source))) {
+    const reading = usedOptions(choice, 'archive');
     const { openDduf } = await import('../foreign/dduf/open.js');
-    return openDduf(source, options);
+    return openDduf(source, { ...reading, skipFailed });
   }
+  const opening = usedOptions(choice, 'safetensors');
   const { openPipeline: openFolder } = await import('../file/checkpoint/open-pipeline.js');
-  return openFolder(source, options);
+  return openFolder(source, { ...opening, skipFailed });
 }

@@ -244,6 +244,16 @@ describe('options', () => {
     });
     const stopped = AbortSignal.abort(new Error('stop'));
     await expect(openPipeline(pipeline, { signal: stopped })).rejects.toThrow('stop');
+    for (const [source, option] of [
+      [pipeline, 'token'],
+      ['pipeline.dduf', 'revision'],
+      ['hf://org/name', 'storage'],
+    ] as const) {
+      await expect(openPipeline(source, { [option]: 'read' })).rejects.toMatchObject({
+        name: 'RangeError',
+        message: expect.stringMatching(`^${option} must be left out for `),
+      });
+    }
     // Its files have no hash in common.
     const hashed = { expectedHash: '0'.repeat(64) } as object;
     await expect(openPipeline(pipeline, hashed)).rejects.toThrow(/expectedHash/);

@@ -63,7 +63,9 @@ function* filesBelow(
 export function* namesIn(folder: string): Work<string[]> {
   try {
     return (yield* usableNames(folder)).sort();
-  } catch {
+  } catch (error) {
+    // An abort, or an error of ours, is not about the folder.
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
     return [];
   }
 }

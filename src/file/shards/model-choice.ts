@@ -327,8 +327,10 @@ function missingShards({ index, shards, missing, unlisted }: MissingShards): Par
       ? ''
       : `; the folder has shards that the index does not list: ${quoteNames(unlisted)}`;
   const message =
-    `expected ${shards.size} shards, found ${missing.length} of them missing: ` +
-    `${quoteNames(missing)}${others}`;
+    shards.size === 1
+      ? `expected 1 shard, found it missing: ${quoteNames(missing)}${others}`
+      : `expected ${shards.size} shards, found ${missing.length} of them missing: ` +
+        `${quoteNames(missing)}${others}`;
   return {
     kind: 'missing-shards',
     name: index,

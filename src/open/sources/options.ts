@@ -31,7 +31,7 @@ export interface OpenSourceOptions
 }
 
 /** A kind of source. */
-type SourceKind = CheckpointFormat | 'descriptor' | 'bytes' | 'remote';
+type SourceKind = CheckpointFormat | 'descriptor' | 'bytes' | 'archive' | 'remote';
 
 type OptionName = keyof OpenSourceOptions;
 
@@ -46,6 +46,7 @@ const USED: Readonly<Record<SourceKind, readonly OptionName[]>> = {
   safetensors: [...OF_STORAGE, ...OF_FILES, ...OF_FOLDERS, 'maxIndexByteLength'],
   descriptor: [...OF_STORAGE, ...OF_FILES],
   bytes: ['maxHeaderByteLength'],
+  archive: [...OF_STORAGE, 'maxHeaderByteLength', 'variant'],
   torch: [...OF_STORAGE, 'root', 'unknownGlobals', 'limits'],
   numpy: [...OF_STORAGE, 'voidDtype', 'limits'],
   remote: [...OF_REQUESTS, ...OF_FILES, ...OF_FOLDERS],
@@ -56,6 +57,7 @@ const LABELS: Readonly<Record<SourceKind, string>> = {
   safetensors: 'safetensors',
   descriptor: 'a descriptor',
   bytes: 'bytes in memory',
+  archive: 'a DDUF archive',
   torch: 'a torch file',
   numpy: 'a NumPy file',
   remote: 'a source that is read by requests',

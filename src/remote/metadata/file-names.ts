@@ -1,6 +1,6 @@
 /** File names of weights in repositories, as constants named as in `@huggingface/hub`. */
 
-import { requireString } from '../../errors/arguments.js';
+import { argumentRangeError, requireString } from '../../errors/arguments.js';
 import { FormatError, quoteName } from '../../errors/errors.js';
 import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { encodePath } from '../hub-address.js';
@@ -106,7 +106,8 @@ function malformedPart(filename: string): string | null {
 /**
  * Encodes every part of a path for a URL.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but a string; URIError for a lone surrogate
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but a string; RangeError
+ *   `ERR_OUT_OF_RANGE` for a lone surrogate, which no URL can contain
  *
  * @example
  * ```ts
@@ -115,5 +116,8 @@ function malformedPart(filename: string): string | null {
  */
 export function encodeShardFilename(filename: string): string {
   requireString('filename', filename);
+  if (!filename.isWellFormed()) {
+    throw argumentRangeError('filename', 'text without lone surrogates', filename);
+  }
   return encodePath(filename);
 }

@@ -102,6 +102,14 @@ describe('in a folder', () => {
     expect(await opened(folder)).toEqual([['model.safetensors'], ['single'], [INDEX]]);
   });
 
+  it('one missing shard of one is named', async () => {
+    const folder = folderWith([]);
+    writeBelow(folder, INDEX, '{"weight_map":{"a":"gone.safetensors"}}');
+    await expect(openBoth(folder)).rejects.toThrow(
+      /expected 1 shard, found it missing: "gone\.safetensors"$/,
+    );
+  });
+
   it('all missing shards are listed at once, and half a model is not opened', async () => {
     const folder = folderWith(['c.safetensors']);
     const shards = ['a.safetensors', 'b/b.safetensors', 'c.safetensors'];

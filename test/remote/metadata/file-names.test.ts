@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { parseSafetensorsShardFilename } from '../../../src/remote/metadata/file-names.js';
+import {
+  encodeShardFilename,
+  parseSafetensorsShardFilename,
+} from '../../../src/remote/metadata/file-names.js';
 
 describe('parseSafetensorsShardFilename', () => {
   it.each([
@@ -29,4 +32,10 @@ it('refuses a name that is no text', () => {
       expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
     );
   }
+});
+
+it('encodes no lone surrogate', () => {
+  expect(() => encodeShardFilename('\ud800')).toThrow(
+    expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' }),
+  );
 });

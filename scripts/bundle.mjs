@@ -284,7 +284,7 @@ await write(
         // With everything that it imports.
         // Each with everything that it imports, unless one before it has that.
         { name: 'core', test: inCore, priority: 4 },
-        { name: 'dequantizing', test: begins('quantized/'), minShareCount: 2, priority: 3 },
+        { name: 'dequantizing', test: begins('quantized/'), priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },

@@ -42,3 +42,4 @@ export { dequantize } from './quantized/dequantize.js';
 export { fromFloat32 } from './tensor/float32/from-float32.js';
 export type * from './types.js';
 export { SelectionError } from './write/selection/selection-error.js';
+export { select } from './write/selection/view.js';

@@ -41,7 +41,13 @@ export type {
   VerificationReport,
   VerifiedFile,
 } from './file/shards/verification-report.js';
-export type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type {
+  Quantization,
+  ShardHeader,
+  SiblingFile,
+  TensorEntry,
+  TensorInfo,
+} from './file/source/facts.js';
 export type { Pipeline, PipelineModel, PipelineOptions } from './file/source/pipeline.js';
 export type {
   ComplexValue,
@@ -89,7 +95,7 @@ export type {
 } from './inspect/values/checkpoint-difference.js';
 export type { TensorDifference } from './inspect/values/difference.js';
 export type { Histogram, Statistics, ValueWindows } from './inspect/values/statistics.js';
-export type { SliceableTensor, ValuedTensor } from './inspect/values/tensor-values.js';
+export type { SliceableTensor } from './inspect/values/tensor-values.js';
 export type { OpenedPipeline, OpenPipelineSourceOptions } from './open/open-pipeline.js';
 export type { OpenSourceOptions } from './open/sources/options.js';
 export type {
@@ -110,19 +116,7 @@ export type {
 } from './platform/io/paths.js';
 export type { MappingStatus } from './platform/storage/mapping-status.js';
 export type { StorageOptions } from './platform/storage/open.js';
-export type { DequantizedCheckpoint, DequantizeOptions } from './quantized/dequantized.js';
-export type { LogicalInfo } from './quantized/info.js';
-export type { LogicalTensor } from './quantized/logical-tensor.js';
-export type {
-  DequantizeCastOptions,
-  DequantizedData,
-  DequantizedDtype,
-  DequantizePartOptions,
-  DequantizeRowsAsyncOptions,
-  DequantizeRowsOptions,
-  RowBlock,
-  RowBlocksOptions,
-} from './quantized/row-options.js';
+export type { DequantizeOptions } from './quantized/model.js';
 export type { QuantizedSource } from './quantized/source.js';
 export type { BlobFolder, ByteSource } from './remote/byte-source.js';
 export type {
@@ -147,6 +141,13 @@ export type { Fetch } from './remote/session.js';
 export type { SourceChoice } from './remote/source.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
+export type {
+  FloatRowsAsyncOptions,
+  FloatRowsOptions,
+  RowBlock,
+  RowBlocksOptions,
+  RowsOption,
+} from './tensor/float-rows.js';
 export type { CastTarget } from './tensor/float32/cast.js';
 export type { FloatData, FloatDtype } from './tensor/float32/from-float32.js';
 export type { Partition } from './tensor/partition.js';
@@ -189,6 +190,7 @@ export type {
   StreamedConversion,
 } from './write/convert/convert-stream.js';
 export type { SourceTensorInfo } from './write/convert/source.js';
+export type { FetchableTensors } from './write/input/fetched-tensors.js';
 export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';
 export type { SerializedStream } from './write/input/serialized.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
@@ -208,6 +210,7 @@ export type { SaveOptions, SaveSyncOptions } from './write/save/save.js';
 export type { SummedStreamOptions } from './write/save/serialize.js';
 export type { SafetensorsWriter, WriterData, WriterOptions } from './write/save/writer.js';
 export type {
+  DtypeChoice,
   SelectableInfo,
   SelectedAs,
   SelectionOptions,
@@ -215,3 +218,4 @@ export type {
 } from './write/selection/options.js';
 export type { SelectionError } from './write/selection/selection-error.js';
 export type { SelectionReport } from './write/selection/selection-report.js';
+export type { SelectOptions } from './write/selection/view.js';

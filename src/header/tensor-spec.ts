@@ -113,3 +113,16 @@ function failPacked(name: string, dtype: Dtype, bits: number | bigint): never {
     name,
   );
 }
+
+/** A tensor as a matrix, whose rows run along its last dimension. */
+export interface Matrix {
+  readonly rows: number;
+  /** Elements of a row. */
+  readonly columns: number;
+}
+
+/** Returns the rows and columns of a tensor; a scalar is one row of one element. */
+export function matrixOf(shape: readonly number[]): Matrix {
+  const columns = shape.at(-1) ?? 1;
+  return { rows: shape.slice(0, -1).reduce((product, size) => product * size, 1), columns };
+}

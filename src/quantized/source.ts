@@ -1,4 +1,4 @@
-/** Where stored tensors come from: an open file or checkpoint, which answers at once, or a remote one. */
+/** Where stored tensors come from: an open checkpoint, or a source of a writer. */
 
 import { argumentTypeError, requireFunction } from '../errors/arguments.js';
 import type { SiblingFile } from '../file/source/facts.js';
@@ -6,8 +6,9 @@ import type { TensorSource } from '../file/source/tensor-source.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { call, type Work } from '../work/work.js';
+import type { LogicalReader } from './logical-tensor.js';
 import { inFile } from './plan/refusals.js';
-import type { TensorPart, TensorReader } from './tiles/reading.js';
+import type { TensorPart } from './tiles/reading.js';
 
 /** An open handle that `dequantize` takes: a Checkpoint or a RemoteCheckpoint. */
 export interface QuantizedSource extends TensorSource {
@@ -30,18 +31,15 @@ interface CallOptions {
 
 /** Members of the library's own handles. */
 interface OwnSource extends Omit<QuantizedSource, 'getTensor' | 'getSlice'> {
-  readonly storage?: unknown;
   sibling?(name: string, options: CallOptions): Promise<SiblingFile | undefined>;
   metadataOfFiles?(signal?: AbortSignal): Promise<readonly (ReadonlyMap<string, string> | null)[]>;
   getTensor(name: string, options?: CallOptions): Tensor | Promise<Tensor>;
   getSlice(name: string, ...index: unknown[]): Tensor | Promise<Tensor>;
 }
 
-/** Reads stored tensors, local or remote. */
-export class StoredTensors implements TensorReader {
+/** Reads stored tensors between other events. */
+export class StoredTensors implements LogicalReader {
   readonly #source: OwnSource;
-  /** Whether tensors have to be fetched, so that only asynchronous reading works. */
-  readonly isRemote: boolean;
 
   /** Throws a TypeError for anything but an open handle. */
   constructor(source: ReadableSource) {
@@ -52,7 +50,6 @@ export class StoredTensors implements TensorReader {
       requireFunction(`source.${name}`, source[name]);
     }
     this.#source = source as OwnSource;
-    this.isRemote = !('storage' in source);
   }
 
   /** The file or index, for errors. */
@@ -76,36 +73,19 @@ export class StoredTensors implements TensorReader {
     return [this.#source.metadata, ...found].filter((metadata) => metadata != null);
   }
 
-  /** The tensor of a local source: its own object. */
-  tensor(name: string): Tensor {
-    return this.#source.getTensor(name) as Tensor;
-  }
-
-  /**
-   * Work that reads these tensors, with errors that name the file. When it ends, a local source is checked by one of
-   * its tensors: views of a truncated file read as zeros.
-   */
-  *verified<Result>(name: string, work: Work<Result>): Work<Result> {
+  /** Errors name the file. What is fetched is of one version of every file. */
+  *verified<Result>(_names: Iterable<string>, work: Work<Result>): Work<Result> {
     try {
-      const result = yield* work;
-      if (!this.isRemote) this.tensor(name);
-      return result;
+      return yield* work;
     } catch (error) {
       throw inFile(error, this.path);
     }
   }
 
   *read(parts: readonly TensorPart[]): Work<readonly Tensor[]> {
-    yield;
-    if (!this.isRemote) return parts.map((part) => this.#part(part));
     return yield* call({
       async: (signal) => Promise.all(parts.map((part) => this.#fetch(part, signal))),
     });
-  }
-
-  #part({ name, index }: TensorPart): Tensor {
-    const tensor = this.tensor(name);
-    return index === null ? tensor : tensor.slice(...index);
   }
 
   async #fetch({ name, index }: TensorPart, signal: AbortSignal | undefined): Promise<Tensor> {

@@ -16,9 +16,9 @@ import { CheckpointContents } from '../file/shards/contents.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import {
+  type ListedContents,
   type ShardHeader,
   type SiblingFile,
-  shardHeader,
   type TensorEntry,
   type TensorInfo,
   tensorEntries,
@@ -30,25 +30,20 @@ import {
   requireVerifyBytesOptions,
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
-import type { Header } from '../header/header.js';
+import type { ViewParts } from '../file/source/view.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { withScope } from '../work/scope.js';
 import { requireTransferOptions, type TransferProgress } from '../work/transfer.js';
-import { runAsync } from '../work/work.js';
-import { FetchQueue } from './fetch-queue.js';
-import {
-  type FetchLimits,
-  fetchTensors,
-  type LocatedTensor,
-  type WantedTensor,
-  wantSlice,
-  wantTensor,
-} from './fetch-tensors.js';
+import { runAsync, runSync, type Work } from '../work/work.js';
+import type { FetchLimits } from './fetch-tensors.js';
+import { RemoteFiles } from './remote-files.js';
 import { parsedConfig, type RemoteShards } from './remote-shards.js';
 import { RemoteStream } from './remote-stream.js';
+import type { FoundTensor, RemoteTensors } from './remote-tensors.js';
+import { RemoteView } from './remote-view.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
 export interface RemoteCallOptions {
@@ -133,23 +128,62 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
-  readonly #shards: RemoteShards;
+  readonly #tensors: RemoteTensors;
   readonly #contents: CheckpointContents;
-  readonly #limits: FetchLimits;
-  readonly #fetches: FetchQueue;
+  readonly #problems: readonly SafetensorsError[];
   readonly #closing = new AbortController();
   #isChanged = false;
+  #quantMethod: string | null = null;
 
-  private constructor(shards: RemoteShards, limits: FetchLimits) {
-    this.#shards = shards;
-    this.#contents = new CheckpointContents(shards.index, this.path, () => shards.onlyHeader);
-    this.#limits = limits;
-    this.#fetches = new FetchQueue(limits.concurrency);
+  private constructor(tensors: RemoteTensors, problems: readonly SafetensorsError[]) {
+    const only = (): ListedContents => tensors.onlyContents();
+    this.#tensors = tensors;
+    this.#contents = new CheckpointContents(tensors.index, this.path, only, problems);
+    this.#problems = Object.freeze([...problems]);
   }
 
   /** @internal Takes ownership of the shards. */
   static of(shards: RemoteShards, limits: FetchLimits): RemoteCheckpoint {
-    return new RemoteCheckpoint(shards, limits);
+    return new RemoteCheckpoint(new RemoteFiles(shards, limits), []);
+  }
+
+  /** @internal Makes a view, which reads through this checkpoint and does not own it. */
+  viewOf(parts: ViewParts): RemoteCheckpoint {
+    const tensors = new RemoteView(this, this.#tensors, () => this.#requireOpen(), parts);
+    const view = new RemoteCheckpoint(tensors, parts.problems);
+    view.#quantMethod = parts.quantMethod;
+    return view;
+  }
+
+  /**
+   * @internal As `tensors`, without requests.
+   *
+   * @throws TypeError `ERR_INVALID_STATE` when headers have not been fetched
+   */
+  entriesNow(): TensorEntry[] {
+    this.#requireOpen();
+    const all = this.#tensors.knownContents();
+    if (all === null) {
+      const message =
+        'The headers of this remote checkpoint are not fetched yet; await its tensors() first';
+      throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_STATE' });
+    }
+    return all.flatMap((contents, shard) => runSync(this.#entriesOf(contents, shard)));
+  }
+
+  #entriesOf(contents: ListedContents, shard: number): Work<TensorEntry[]> {
+    const entries = this.#contents.entriesIn(shard, contents);
+    return tensorEntries(contents, this.#tensors.names[shard] as string, entries);
+  }
+
+  /** @internal Of a dequantized view the method that the configuration names; else null. */
+  get quantMethod(): string | null {
+    return this.#quantMethod;
+  }
+
+  #requireOpen(): void {
+    this.#closing.signal.throwIfAborted();
+    this.#tensors.requireOpen();
   }
 
   /** False: methods that read tensors send requests and return promises. */
@@ -172,19 +206,22 @@ export class RemoteCheckpoint implements TensorSource {
     return null;
   }
 
-  /** Tensors that cannot be read: none, since a bad header is an error. */
+  /**
+   * Errors for tensors that cannot be read, as of a `Checkpoint`: of a view of `dequantize` the weights of unknown
+   * schemes. Empty for files, since a bad header is an error of `open`.
+   */
   get problems(): readonly SafetensorsError[] {
-    return [];
+    return this.#problems;
   }
 
   /** Address of the index or of the only file, without query and fragment; the name of a `File`. */
   get path(): string {
-    return this.#shards.source.file.path;
+    return this.#tensors.path;
   }
 
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
   get shards(): readonly string[] {
-    return [...this.#shards.names];
+    return [...this.#tensors.names];
   }
 
   /**
@@ -192,12 +229,12 @@ export class RemoteCheckpoint implements TensorSource {
    * address of a file or an index.
    */
   get ignoredFiles(): readonly string[] {
-    return this.#shards.source.chosen?.model.ignoredFiles ?? [];
+    return this.#tensors.ignoredFiles;
   }
 
   /** The checks of `verify()`; the same after `close()`. */
   get checks(): readonly CheckpointCheck[] {
-    return this.#shards.checks;
+    return this.#tensors.checks;
   }
 
   /** False after `close()`, and once a file has changed on the server. */
@@ -207,7 +244,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** Number of tensors; by the index, if there is one. */
   get size(): number {
-    this.#closing.signal.throwIfAborted();
+    this.#requireOpen();
     return this.#contents.size;
   }
 
@@ -216,7 +253,7 @@ export class RemoteCheckpoint implements TensorSource {
    * such as `total_size`, are given as their JSON text. Don't modify it.
    */
   get metadata(): ReadonlyMap<string, string> | null {
-    this.#closing.signal.throwIfAborted();
+    this.#requireOpen();
     return this.#contents.metadata;
   }
 
@@ -224,8 +261,7 @@ export class RemoteCheckpoint implements TensorSource {
   async byteLength(options: RemoteCallOptions = {}): Promise<number> {
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
-      const headers = await this.#shards.headers(signal);
-      return headers.reduce((sum, header) => sum + header.dataStart + header.dataByteLength, 0);
+      return await this.#tensors.byteLength(signal);
     });
   }
 
@@ -246,25 +282,20 @@ export class RemoteCheckpoint implements TensorSource {
   async headers(options: RemoteCallOptions = {}): Promise<ShardHeader[]> {
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
-      const headers: ShardHeader[] = [];
-      for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
-        const file = this.#shards.names[shard] as string;
-        headers.push(await runAsync(shardHeader(header, file), signal));
-      }
-      return headers;
+      return await this.#tensors.headers(signal);
     });
   }
 
   /** Names sorted by their UTF-8 bytes; a new array. */
   keys(): string[] {
-    this.#closing.signal.throwIfAborted();
+    this.#requireOpen();
     return this.#contents.keys();
   }
 
   /** Whether a tensor or an alias has that name, according to the index if there is one. */
   has(name: string): boolean {
     requireString('name', name);
-    this.#closing.signal.throwIfAborted();
+    this.#requireOpen();
     return this.#contents.find(name) !== null;
   }
 
@@ -277,8 +308,8 @@ export class RemoteCheckpoint implements TensorSource {
   async offsetKeys(options: RemoteCallOptions = {}): Promise<string[]> {
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
-      const headers = await this.#shards.headers(signal);
-      return headers.flatMap((header, shard) => this.#contents.namesIn(shard, header));
+      const shards = await this.#tensors.allContents(signal);
+      return shards.flatMap((contents, shard) => this.#contents.namesIn(shard, contents));
     });
   }
 
@@ -301,10 +332,8 @@ export class RemoteCheckpoint implements TensorSource {
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
       const lists: TensorEntry[][] = [];
-      for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
-        const entries = this.#contents.entriesIn(shard, header);
-        const file = this.#shards.names[shard] as string;
-        lists.push(await runAsync(tensorEntries(header, file, entries), signal));
+      for (const [shard, contents] of (await this.#tensors.allContents(signal)).entries()) {
+        lists.push(await runAsync(this.#entriesOf(contents, shard), signal));
       }
       return lists.flat();
     });
@@ -322,7 +351,7 @@ export class RemoteCheckpoint implements TensorSource {
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
     requireVerifyBytesOptions(options);
     const reason = options.headersOnly === true ? 'skipped' : 'not-read';
-    return await this.#run(options, ({ signal }) => this.#shards.verify(signal, reason));
+    return await this.#run(options, ({ signal }) => this.#tensors.verify(signal, reason));
   }
 
   /**
@@ -343,8 +372,8 @@ export class RemoteCheckpoint implements TensorSource {
     requireString('name', name);
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
-      const { header, entry } = await this.#locate(name, signal);
-      return tensorInfo(header, entry);
+      const { contents, entry } = await this.#locate(name, signal);
+      return tensorInfo(contents, entry);
     });
   }
 
@@ -361,13 +390,13 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, CALL_OPTIONS);
-    const { index, names } = this.#shards;
+    const { index, names } = this.#tensors;
     return await this.#run(options, async ({ signal }) => {
-      const [headers, config] = await Promise.all([
-        this.#shards.headers(signal),
-        parsedConfig(this.#shards.sibling('config.json', signal), signal),
+      const [shards, config] = await Promise.all([
+        this.#tensors.allContents(signal),
+        parsedConfig(this.#tensors.sibling('config.json', signal), signal),
       ]);
-      const counted = names.map((name, shard) => ({ name, header: headers[shard] as Header }));
+      const counted = shards.map((header, shard) => ({ name: names[shard] as string, header }));
       return countParameters(counted, index, config);
     });
   }
@@ -392,7 +421,7 @@ export class RemoteCheckpoint implements TensorSource {
     requireString('name', name);
     requireOptions(options, CALL_OPTIONS);
     return await this.#run(options, async ({ signal }) => {
-      const found = await this.#shards.sibling(siblingName(name, this.path), signal);
+      const found = await this.#tensors.sibling(siblingName(name, this.path), signal);
       // The caller may change the bytes.
       return found && Object.freeze({ ...found, bytes: found.bytes.slice() });
     });
@@ -409,7 +438,9 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async getTensor(name: string, options: RemoteReadOptions = {}): Promise<Tensor> {
     requireOptions(options, READ_OPTIONS);
-    return await this.#fetchOne(name, options, (tensor) => wantTensor(tensor, this.#limits));
+    return await this.#fetchOne(name, options, async (tensor, scope) => {
+      return (await this.#tensors.fetch([tensor], progressOption(options), scope))[0] as Tensor;
+    });
   }
 
   /**
@@ -447,9 +478,9 @@ export class RemoteCheckpoint implements TensorSource {
       const { signal } = scope;
       const located = await this.#locateAll(given, signal);
       // A tensor and its alias are fetched once.
-      const wanted = new Map(located.map(([, one]) => [one.name, wantTensor(one, this.#limits)]));
-      const fetching = { onProgress, maxGapByteLength, digest: this.#limits.digest };
-      const fetched = await fetchTensors([...wanted.values()], this.#fetches, fetching, scope);
+      const unique = new Map(located.map(([, one]) => [one.name, one]));
+      const fetching = { onProgress, maxGapByteLength };
+      const fetched = await this.#tensors.fetch([...unique.values()], fetching, scope);
       const tensors = new Map(fetched.map((tensor) => [tensor.name, tensor]));
       return new Map(located.map(([name, one]) => [name, tensors.get(one.name) as Tensor]));
     });
@@ -473,7 +504,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
     requireStreamOptions(options);
-    this.#closing.signal.throwIfAborted();
+    this.#requireOpen();
     const names = options.names === undefined ? undefined : [...options.names];
     for (const name of names ?? []) {
       if (this.#contents.find(name) === null) throw this.#contents.notFound(name);
@@ -488,14 +519,13 @@ export class RemoteCheckpoint implements TensorSource {
     const tensors = await this.#run(options, async ({ signal }) => {
       const located = await this.#locateAll(names, signal);
       return located.map(([name, one]) => {
-        const { copy } = wantTensor(one, this.#limits);
-        return { name, byteLength: copy.byteLength };
+        return { name, byteLength: this.#tensors.requireFetchable(one) };
       });
     });
     const source = new RemoteStream(tensors, {
-      concurrency: this.#limits.concurrency,
+      concurrency: this.#tensors.concurrency,
       readTensors: (some, transfer) => this.readTensors(some, transfer),
-      requireOpen: () => this.#closing.signal.throwIfAborted(),
+      requireOpen: () => this.#requireOpen(),
     });
     yield* streamTensors(source, options);
   }
@@ -523,9 +553,8 @@ export class RemoteCheckpoint implements TensorSource {
   ): Promise<Tensor> {
     const [index, options] = splitOptions<RemoteReadOptions>(args);
     requireOptions(options, READ_OPTIONS);
-    const { maxBufferByteLength } = this.#limits;
-    return await this.#fetchOne(name, options, (tensor) =>
-      wantSlice(tensor, index, maxBufferByteLength),
+    return await this.#fetchOne(name, options, (tensor, scope) =>
+      this.#tensors.fetchSlice(tensor, index, progressOption(options), scope),
     );
   }
 
@@ -541,11 +570,10 @@ export class RemoteCheckpoint implements TensorSource {
     options: RemoteReadOptions = {},
   ): Promise<Tensor> {
     requireOptions(options, READ_OPTIONS);
-    const { maxBufferByteLength } = this.#limits;
-    return await this.#fetchOne(name, options, (tensor) => {
-      const context = { path: tensor.file.path, tensor: tensor.name };
-      const index = planPartition(tensor.header.shape(tensor.entry), partition, context);
-      return wantSlice(tensor, index, maxBufferByteLength);
+    return await this.#fetchOne(name, options, (tensor, scope) => {
+      const context = this.#tensors.contextOf(tensor);
+      const index = planPartition(tensor.contents.shape(tensor.entry), partition, context);
+      return this.#tensors.fetchSlice(tensor, index, progressOption(options), scope);
     });
   }
 
@@ -553,35 +581,30 @@ export class RemoteCheckpoint implements TensorSource {
   async #fetchOne(
     name: string,
     options: RemoteReadOptions,
-    want: (located: LocatedTensor) => WantedTensor,
+    fetch: (found: FoundTensor, scope: AbortController) => Promise<Tensor>,
   ): Promise<Tensor> {
     requireString('name', name);
     requireTransferOptions(options);
     return await this.#run(options, async (scope) => {
-      const wanted = [want(await this.#locate(name, scope.signal))];
-      const { onProgress } = options;
-      const { digest } = this.#limits;
-      const [tensor] = await fetchTensors(wanted, this.#fetches, { onProgress, digest }, scope);
-      return tensor as Tensor;
+      return await fetch(await this.#locate(name, scope.signal), scope);
     });
   }
 
-  async #locate(name: string, signal: AbortSignal): Promise<LocatedTensor> {
+  async #locate(name: string, signal: AbortSignal): Promise<FoundTensor> {
     requireString('name', name);
     const place = this.#contents.find(name);
     if (place === null) throw this.#contents.notFound(name);
-    const header = await this.#shards.header(place.shard, signal);
-    const entry = header.find(place.name);
+    const contents = await this.#tensors.contentsOf(place.shard, signal);
+    const entry = contents.find(place.name);
     if (entry === -1) throw this.#contents.missing(place.shard, place.name);
-    const file = this.#shards.file(place.shard);
-    return { name: place.name, header, entry, file };
+    return { ...place, contents, entry };
   }
 
   /** Locates the named tensors, all by default. */
   async #locateAll(
     names: readonly string[] | undefined,
     signal: AbortSignal,
-  ): Promise<(readonly [name: string, tensor: LocatedTensor])[]> {
+  ): Promise<(readonly [name: string, tensor: FoundTensor])[]> {
     const all = names ?? (await this.offsetKeys({ signal }));
     return await Promise.all(
       all.map(async (name) => [name, await this.#locate(name, signal)] as const),
@@ -595,22 +618,23 @@ export class RemoteCheckpoint implements TensorSource {
   ): Promise<Result> {
     requireSignal(signal);
     try {
+      this.#tensors.requireOpen();
       const result = await withScope([this.#closing.signal, signal], work);
       // What was at hand needs no request that would have ended.
-      this.#closing.signal.throwIfAborted();
+      this.#requireOpen();
       signal?.throwIfAborted();
       return result;
     } catch (error) {
       if (error instanceof FileChangedError) this.#isChanged = true;
-      throw this.#shards.source.withoutSecrets(error);
+      throw this.#tensors.withoutSecrets(error);
     }
   }
 
   /** @internal The metadata of every file. */
   async metadataOfFiles(signal?: AbortSignal): Promise<(ReadonlyMap<string, string> | null)[]> {
     return await this.#run({ signal }, async (scope) => {
-      const headers = await this.#shards.headers(scope.signal);
-      return Array.from(headers, ({ metadata }) => metadata);
+      const shards = await this.#tensors.allContents(scope.signal);
+      return Array.from(shards, ({ metadata }) => metadata);
     });
   }
 
@@ -631,11 +655,15 @@ export class RemoteCheckpoint implements TensorSource {
   /** Ends all requests under way; their calls reject with `SAFETENSORS_FILE_CLOSED`. */
   close(): void {
     this.#closing.abort(new FileClosedError({ path: this.path }));
-    this.#shards.source.close();
+    this.#tensors.close();
   }
 
   /** For `using checkpoint = await open(source)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+function progressOption({ onProgress }: RemoteReadOptions): RemoteReadOptions {
+  return { onProgress };
 }

@@ -146,6 +146,12 @@ export class RemoteShards {
     return await call.wait(signal);
   }
 
+  /** The headers of all shards; null until they are fetched. */
+  get knownHeaders(): readonly Header[] | null {
+    if (this.#headers.size < this.names.length) return null;
+    return this.names.map((_, shard) => this.#headers.get(shard) as Header);
+  }
+
   /** The headers of all shards. */
   async headers(signal: AbortSignal): Promise<Header[]> {
     return await this.#ofEach((shard, ends) => this.header(shard, ends), signal);

@@ -9,11 +9,12 @@
  * JavaScript thread, which checks it first.
  */
 
-import { type OptionNames, requireSignal } from '../errors/arguments.js';
+import type { OptionNames } from '../errors/arguments.js';
 import { isSharedArrayBuffer } from '../errors/brand-checks.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
 import { cut } from '../work/byte-ranges.js';
 import { limit, Slots } from '../work/slots.js';
+import { Transfer, type TransferOptions } from '../work/transfer.js';
 import { convertOnPool, hasPool, requireInto } from './float32/kernels.js';
 import { valueCountOf } from './float32/to-float32.js';
 import type { StorageRange } from './storage-range.js';
@@ -46,7 +47,7 @@ export interface ConvertOptions<Into extends Float32Array = Float32Array> {
   readonly into?: Into | undefined;
 }
 
-/** Options of `Tensor.toFloat32Async` and `Tensor.takeFloat32Async`. */
+/** Options of `Tensor.takeFloat32Async`, and of `Tensor.toFloat32Async` among others. */
 export interface ConvertAsyncOptions<Into extends Float32Array = Float32Array>
   extends ConvertOptions<Into> {
   /** Ends the conversion early. */
@@ -88,9 +89,12 @@ interface Scratch {
 export async function convertOnPoolInWindows(
   elements: PackedElements,
   valueCount: number,
-  { into, signal }: ConvertAsyncOptions,
+  { into, signal, onProgress }: ConvertAsyncOptions & TransferOptions,
 ): Promise<Float32Array> {
-  requireSignal(signal);
+  const transfer = new Transfer(valueCount * Float32Array.BYTES_PER_ELEMENT, {
+    signal,
+    onProgress,
+  });
   const given = into === undefined ? undefined : requireInto(into, valueCount);
   signal?.throwIfAborted();
   const output = given ?? elements.source.allocateFloats(valueCount);
@@ -115,8 +119,10 @@ export async function convertOnPoolInWindows(
       requireInto(into as Float32Array, valueCount).set(values, first);
     }
     signal?.throwIfAborted();
+    transfer.advance(count * Float32Array.BYTES_PER_ELEMENT);
     free.push(scratch);
   });
+  transfer.finish();
   return into ?? output;
 }
 

@@ -1,11 +1,16 @@
-/** Copies bytes of a storage into new memory. Both functions throw when the file changed meanwhile. */
+/** Copies bytes of a storage into new memory. All functions throw when the file changed meanwhile. */
 
+import { cut } from '../work/byte-ranges.js';
+import { yieldIfDue } from '../work/yielding.js';
 import { gather } from './gather.js';
 import type { StorageRange } from './storage-range.js';
 import { extentOf, type StridedCopy, splitCopy } from './strided-copy.js';
 
 /** Bytes read at once to gather a slice of a tensor that has no buffer yet. */
 const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
+
+/** Bytes copied between other events: about a millisecond of computing. */
+const COPY_WINDOW_BYTE_LENGTH = 2 ** 20;
 
 /** Copies `byteLength` bytes, from byte `offset` of the source on. */
 export function copyFrom(
@@ -16,6 +21,25 @@ export function copyFrom(
   source.verify();
   const target = source.allocate(byteLength);
   source.copyTo(target, offset);
+  source.verify();
+  return target;
+}
+
+/** As above, between other events, for bytes that take time to compute: whole rows at a time. */
+export async function copyFromYielding(
+  source: StorageRange,
+  offset: number,
+  { byteLength, rowByteLength }: { readonly byteLength: number; readonly rowByteLength: number },
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
+  source.verify();
+  const target = source.allocate(byteLength);
+  const rows = Math.max(1, Math.floor(COPY_WINDOW_BYTE_LENGTH / Math.max(rowByteLength, 1)));
+  for (const { begin, end } of cut(0, byteLength, Math.max(1, rows * rowByteLength))) {
+    await yieldIfDue();
+    signal?.throwIfAborted();
+    source.copyTo(target.subarray(begin, end), offset + begin);
+  }
   source.verify();
   return target;
 }

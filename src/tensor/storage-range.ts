@@ -6,6 +6,7 @@
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate, withTensor } from '../errors/out-of-memory.js';
 import { type DeclaredDigest, declaredDigest } from './storage/declared-digests.js';
+import { ComputedStorage, type Fill } from './storage/made.js';
 import {
   type BufferRange,
   isLending,
@@ -134,6 +135,18 @@ export class StorageRange {
     return this.#storage.zeroCopy ? this.#whole.#isHandedOut : this.isResolved;
   }
 
+  /** Whether values should be computed window by window, since no buffer holds the bytes. */
+  get isComputed(): boolean {
+    return this.#storage.isComputed === true && !this.isResolved;
+  }
+
+  /** Returns the range of a tensor that `fill` computes, which counts as a reader of the storage of this one. */
+  computed(tensor: string, byteLength: number, fill: Fill): StorageRange {
+    const source = { storage: this.#storage, begin: this.#begin, byteLength: this.byteLength };
+    const storage = new ComputedStorage(byteLength, source, fill);
+    return new StorageRange(storage, tensor, 0, byteLength);
+  }
+
   /** The storage whose mapping holds the bytes, so that changes of the file show in them. */
   get mappedFile(): LendingStorage | undefined {
     const storage = this.#storage;
@@ -192,6 +205,11 @@ export class StorageRange {
     if (!this.isShareable) return undefined;
     const { buffer, byteOffset } = this.resolve();
     return new Uint8Array(buffer, byteOffset, this.byteLength);
+  }
+
+  /** The bytes [begin, end) of the range: those of its buffer if slices should share it, else a window. */
+  sharedOrWindow(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    return this.shared()?.subarray(begin, end) ?? this.window(begin, end);
   }
 
   /**

@@ -13,7 +13,7 @@ import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../header/dtyp
 import { dtypeOfOtherName } from '../header/dtype-names.js';
 import type { Header } from '../header/header.js';
 import { elementCountOf } from '../header/tensor-spec.js';
-import { cut } from '../work/byte-ranges.js';
+import { type ByteRange, cut } from '../work/byte-ranges.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
 import {
   CONVERT_ASYNC_OPTIONS,
@@ -22,9 +22,22 @@ import {
   type ConvertOptions,
   convertOnPoolInWindows,
 } from './conversion.js';
-import { copyFrom, gatherFrom } from './copies.js';
-import { requireInto, toFloat32 } from './float32/kernels.js';
-import { valueCountOf } from './float32/to-float32.js';
+import { copyFrom, copyFromYielding, gatherFrom } from './copies.js';
+import {
+  FLOAT_ROWS_ASYNC_OPTIONS,
+  FLOAT_ROWS_OPTIONS,
+  type FloatRows,
+  type FloatRowsAsyncOptions,
+  type FloatRowsOptions,
+  fillFloats,
+  fillFloatsYielding,
+  floatRowsOf,
+  ROW_BLOCKS_OPTIONS,
+  type RowBlock,
+  type RowBlocksOptions,
+  rowBlocksOf,
+} from './float-rows.js';
+import { requireInto } from './float32/kernels.js';
 import { INSPECT, type Inspect, showFacts } from './inspection.js';
 import type { RowIndices } from './rows.js';
 import { planSlice, type SliceIndices } from './slice.js';
@@ -192,6 +205,15 @@ export class TensorOf<D extends Dtype> {
     return tensor.#offset;
   }
 
+  /** @internal As `copy`, between other events. */
+  static async copyYielding(tensor: Tensor, signal: AbortSignal | undefined): Promise<Tensor> {
+    const { name, dtype, shape, byteLength } = tensor;
+    const rowByteLength = ((shape.at(-1) ?? 1) * DTYPES[dtype].bits) / 8;
+    const length = { byteLength, rowByteLength: Math.ceil(rowByteLength) };
+    const bytes = await copyFromYielding(tensor.#source, tensor.#offset, length, signal);
+    return TensorOf.ofBytes(name, dtype, shape, bytes, tensor.#source);
+  }
+
   /**
    * The buffer that holds the tensor: its own for a tensor of a file, the caller's memory after
    * `parse`, the whole tensor's for a contiguous slice. Use it with `byteOffset` and `byteLength`.
@@ -296,8 +318,8 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
-   * The values as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a value.
-   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` lists the results of overflow and NaN for
+   * The values of all rows, or of some, as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a
+   * value. C64 gives real and imaginary parts in turn. `docs/dtypes.md` lists the results of overflow and NaN for
    * every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
    * system has to provide memory first.
    *
@@ -312,15 +334,16 @@ export class TensorOf<D extends Dtype> {
    * ```
    */
   toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
-    options: ConvertOptions<Into> = {},
+    options: FloatRowsOptions<Into> = {},
   ): Into {
-    requireOptions(options, CONVERT_VALUES_OPTIONS);
-    const { into } = options;
-    const count = valueCountOf(this.dtype, this.elementCount);
+    requireOptions(options, FLOAT_ROWS_OPTIONS);
+    const { into, rows } = options;
+    const elements = this.#floatRows(rows);
     const output =
-      into === undefined ? this.#source.allocateFloats(count) : requireInto(into, count);
-    toFloat32(this.dtype, this.bytes, output);
-    this.#source.verify();
+      into === undefined
+        ? this.#source.allocateFloats(elements.valueCount)
+        : requireInto(into, elements.valueCount);
+    fillFloats(elements, output);
     return into ?? (output as Into);
   }
 
@@ -345,15 +368,56 @@ export class TensorOf<D extends Dtype> {
    * ```
    */
   async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
-    options: ConvertAsyncOptions<Into> = {},
+    options: FloatRowsAsyncOptions<Into> = {},
   ): Promise<Into> {
-    requireOptions(options, CONVERT_ASYNC_OPTIONS);
-    const output = await convertOnPoolInWindows(
-      { dtype: this.dtype, source: this.#source, byteOffset: this.#offset },
-      valueCountOf(this.dtype, this.elementCount),
-      options,
-    );
-    return output as Into;
+    requireOptions(options, FLOAT_ROWS_ASYNC_OPTIONS);
+    const { rows, ...others } = options;
+    const elements = this.#floatRows(rows);
+    if (!this.#source.isComputed) {
+      return (await convertOnPoolInWindows(elements, elements.valueCount, others)) as Into;
+    }
+    const { into } = options;
+    const output =
+      into === undefined
+        ? this.#source.allocateFloats(elements.valueCount)
+        : requireInto(into, elements.valueCount);
+    await fillFloatsYielding(elements, output, others);
+    return into ?? (output as Into);
+  }
+
+  #floatRows(rows: unknown): FloatRows {
+    const elements = { dtype: this.dtype, source: this.#source, byteOffset: this.#offset };
+    return floatRowsOf(elements, this.shape, rows);
+  }
+
+  /**
+   * The values as float32 in blocks of rows, for tensors of any size: each block is converted, or computed, when its turn
+   * comes.
+   *
+   * @throws RangeError `ERR_OUT_OF_RANGE`; as {@link toFloat32Async}
+   *
+   * @example
+   * ```ts
+   * const tensor = safeOpen('model.safetensors').getTensor('embed.weight');
+   * for await (const { row, values } of tensor.rowBlocks({ maxByteLength: 100 })) {
+   *   console.log(row, values.length);
+   * }
+   * // → 0 24
+   * // → 6 8
+   * ```
+   */
+  rowBlocks(options: RowBlocksOptions = {}): AsyncGenerator<RowBlock, void, void> {
+    requireOptions(options, ROW_BLOCKS_OPTIONS);
+    return this.#rowBlocks(rowBlocksOf(this.shape, this.dtype, options), options.signal);
+  }
+
+  async *#rowBlocks(
+    blocks: Iterable<ByteRange>,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<RowBlock, void, void> {
+    for (const { begin, end } of blocks) {
+      yield { row: begin, values: await this.toFloat32Async({ rows: [begin, end], signal }) };
+    }
   }
 
   /**

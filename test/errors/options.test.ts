@@ -107,7 +107,9 @@ test('an array, a Map or a signal is not taken for options', async () => {
     await expect(tensor.toFloat32Async(options as never)).rejects.toMatchObject({
       name: 'TypeError',
       code: 'ERR_INVALID_ARG_TYPE',
-      message: expect.stringMatching(/^options must be an object with into, signal, but is an /),
+      message: expect.stringMatching(
+        /^options must be an object with into, signal, rows, onProgress, but is an /,
+      ),
     });
   }
 });

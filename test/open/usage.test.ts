@@ -1,5 +1,5 @@
 /** Programs over local and remote checkpoints, which the check of types compiles, and what they find. */
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { open as openHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,17 +8,20 @@ import { fixturePath } from '../foreign/torch/fixtures.js';
 import {
   type AnyCheckpoint,
   type Checkpoint,
+  dequantized as dequantize,
   open,
   type RemoteCheckpoint,
   type SiblingFile,
   safeOpen,
   saveCheckpoint,
+  select,
   type Tensor,
   verify,
 } from '../support/api.js';
 import { FileServer } from '../support/file-server.js';
 import { filesOf, writeBelow } from '../support/make-checkpoint.js';
 import type { Entry } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
 
 const F32 = (...values: number[]): Uint8Array => new Uint8Array(Float32Array.from(values).buffer);
 
@@ -33,6 +36,7 @@ const SHARDS = {
   },
 };
 const INDEX = 'model.safetensors.index.json';
+const quantized = join(root, 'test/fixtures/quantized/fp8-block-ragged');
 const CONFIG = '{"model_type":"example"}';
 
 const files = filesOf(SHARDS).set('config.json', new TextEncoder().encode(CONFIG));
@@ -194,6 +198,31 @@ describe('programs', () => {
     await saveCheckpoint(join(folder, 'merged'), [...base]);
     using saved = safeOpen(join(folder, 'merged'));
     expect(await norms(saved)).toEqual(await norms(base));
+  });
+
+  test('compute rows of quantized weights', async () => {
+    const dequantized: Checkpoint = await dequantize(safeOpen(quantized));
+    const tensor = dequantized.getTensor('model.layers.0.mlp.down_proj.weight');
+    const row = tensor.toFloat32({ rows: [1, 2] });
+    const blocks: number[] = [];
+    for await (const { row: first, values } of tensor.rowBlocks({ maxByteLength: 64 })) {
+      if (first === 1) blocks.push(...values);
+    }
+    expect(blocks).toEqual([...row]);
+    const bytes = readFileSync(join(quantized, 'model.safetensors'));
+    const remote: RemoteCheckpoint = await dequantize(await open(new Blob([bytes])));
+    const part = await remote.getSlice('model.layers.0.mlp.down_proj.weight', '1:2');
+    expect(part.toFloat32()).toEqual(row);
+  });
+
+  test('save some tensors of a checkpoint, as other dtypes', async () => {
+    const view = select(safeOpen(model), {
+      names: (name) => !name.startsWith('optimizer.'),
+      dtype: (_, { dtype, shape }) => (dtype === 'F32' && shape[0] === 2 ? 'F8_E4M3' : undefined),
+    });
+    await saveCheckpoint(join(folder, 'mixed'), view);
+    using saved = safeOpen(join(folder, 'mixed'));
+    expect([saved.info('w').dtype, saved.info('norm.weight').dtype]).toEqual(['F8_E4M3', 'F32']);
   });
 
   test('verify a path', async () => {

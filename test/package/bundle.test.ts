@@ -166,7 +166,7 @@ test('importing loads no builtin that only writing needs', async () => {
 });
 
 test('entries for browsers share their classes, and read quantized weights together', async () => {
-  const { dequantize, open, RemoteError } = await import('../../lib/browser/index.js');
+  const { dequantize, open, RemoteError, select } = await import('../../lib/browser/index.js');
   const hub = await import('../../lib/browser/hub.js');
   expect(RemoteError).toBe(hub.RemoteError);
   const { serialize } = await import('../../lib/index.js');
@@ -176,9 +176,9 @@ test('entries for browsers share their classes, and read quantized weights toget
     norm: { dtype: 'BF16', shape: [1], data: Uint16Array.of(0x3f80) },
   });
   const model = await dequantize(await open(new Blob([bytes])));
-  const values = await model.getTensor('m.weight').toFloat32Async();
-  expect([...values]).toEqual([0.5, 1, 1.5, 2]);
-  expect(await model.getTensor('norm').cast('F16')).toEqual(Uint16Array.of(0x3c00));
+  expect([...(await model.getTensor('m.weight')).toFloat32()]).toEqual([0.5, 1, 1.5, 2]);
+  const halves = select(model, { dtype: 'F16' });
+  expect((await halves.getTensor('norm')).data).toEqual(Uint16Array.of(0x3c00));
 });
 
 /** A module of lib/ and those that it imports, once each. */

@@ -1,4 +1,4 @@
-/** Where the configuration comes from, and what a logical view of a checkpoint holds. */
+/** Where the configuration comes from, and what a dequantized view contains. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -34,16 +34,17 @@ it.each([
   ['quant_config.json', { w_bit: 4, q_group_size: 128, version: 'GEMM' }, 'awq'],
 ])('%s beside the weights is read: %j', async (name, value, method) => {
   const folder = folderWith({ [name]: value });
-  expect((await dequantized(safeOpen(folder))).method).toBe(method);
-  expect((await dequantized(safeOpen(join(folder, 'model.safetensors')))).method).toBe(method);
+  expect((await dequantized(safeOpen(folder))).quantMethod).toBe(method);
+  expect((await dequantized(safeOpen(join(folder, 'model.safetensors')))).quantMethod).toBe(method);
 });
 
 it('prefers what it is given', async () => {
   const folder = folderWith({ 'config.json': { quantization_config: { quant_method: 'mxfp8' } } });
   const config = { quantization_config: { quant_method: 'fp8', weight_block_size: [64, 32] } };
   const model = await dequantized(safeOpen(folder), { config });
-  expect([model.method, model.info('m.weight').block]).toEqual(['fp8', [64, 32]]);
-  expect((await dequantized(safeOpen(folder), { config: null })).method).toBe(null);
+  const { quantization } = model.info('m.weight');
+  expect([model.quantMethod, quantization?.block]).toEqual(['fp8', [64, 32]]);
+  expect((await dequantized(safeOpen(folder), { config: null })).quantMethod).toBe(null);
 });
 
 it.each([null, { bits: 4 }, []])('takes an object or null: %j', async (config) => {
@@ -94,22 +95,31 @@ it('reads numbers that Python alone knows', async () => {
   const folder = folderWith({});
   const text = '{"a": -Infinity, "b": NaN, "quantization_config": {"quant_method": "mxfp8"}}';
   writeFileSync(join(folder, 'config.json'), text);
-  expect((await dequantized(safeOpen(folder))).method).toBe('mxfp8');
+  expect((await dequantized(safeOpen(folder))).quantMethod).toBe('mxfp8');
 });
 
-it('knows logical names only', async () => {
-  const model = await dequantized(parse(FP8));
+it('has logical names only', async () => {
+  const file = parse(FP8);
+  const model = await dequantized(file);
   expect([model.size, model.keys()]).toEqual([1, ['m.weight']]);
   expect([model.has('m.weight'), model.has('m.weight_scale')]).toEqual([true, false]);
   expect(() => model.getTensor('m.weight_scale')).toThrow(TensorNotFoundError);
-  expect(model.info('m.weight')).toEqual({
+  const info = {
+    dtype: 'F32',
     shape: [192, 256],
-    scheme: 'fp8',
-    bits: 8,
-    block: [64, 32],
-    storedAs: { weight: 'm.weight', scale: 'm.weight_scale' },
-    byteLength: 192 * 256 + 96,
-  });
+    dataOffsets: file.info('m.weight').dataOffsets,
+    quantization: {
+      scheme: 'fp8',
+      bits: 8,
+      block: [64, 32],
+      storedAs: { weight: 'm.weight', scale: 'm.weight_scale' },
+      byteLength: 192 * 256 + 96,
+    },
+  };
+  expect(model.info('m.weight')).toEqual(info);
+  const byteLength = 4 * 192 * 256;
+  expect(await model.tensors()).toEqual([{ name: 'm.weight', file: '', ...info, byteLength }]);
+  expect(file.info('m.weight').quantization).toBe(undefined);
 });
 
 it('takes no number that only Python knows for a field', async () => {

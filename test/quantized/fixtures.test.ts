@@ -3,15 +3,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
-  type DequantizedCheckpoint,
+  type Checkpoint,
   dequantized,
   fromFloat32,
   loadFile,
   SafetensorsError,
   safeOpen,
+  select,
   type Tensor,
 } from '../support/api.js';
 import { root } from '../support/source-tree.js';
+import { rowCountOf } from './opened-tensors.js';
 
 interface Fixture {
   readonly id: string;
@@ -29,8 +31,7 @@ const { fixtures }: { fixtures: readonly Fixture[] } = JSON.parse(
 const exact = fixtures.filter((fixture) => fixture.expect === 'dequantize');
 const refused = fixtures.filter((fixture) => fixture.expect === 'refuse');
 
-const open = (id: string): Promise<DequantizedCheckpoint> =>
-  dequantized(safeOpen(join(folder, id)));
+const open = (id: string): Promise<Checkpoint> => dequantized(safeOpen(join(folder, id)));
 const expectedOf = (id: string): Map<string, Tensor> =>
   loadFile(join(folder, id, 'expected.safetensors'));
 
@@ -73,7 +74,9 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
     expect(model.keys()).toEqual(
       [...logical.map(([name]) => name), ...(fixture.plain ?? [])].sort(),
     );
-    for (const [name, { shape }] of logical) expect(model.info(name).shape).toEqual(shape);
+    for (const [name, { shape }] of logical) {
+      expect(model.info(name)).toMatchObject({ dtype: 'F32', shape, quantization: {} });
+    }
   });
 
   it('has the values of the reference, whole and by rows', async () => {
@@ -85,12 +88,12 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
       expect(bits(await tensor.toFloat32Async(), isSignFree), name).toEqual(values);
       const columns = shape.at(-1) as number;
       const into = new Float32Array(columns);
-      for (let row = 0; row < tensor.rowCount; row++) {
+      for (let row = 0; row < rowCountOf(tensor); row++) {
         expect(tensor.toFloat32({ rows: [row, row + 1], into })).toBe(into);
         const own = values.subarray(row * columns, (row + 1) * columns);
         expect(bits(into, isSignFree), `${name} row ${row}`).toEqual(own);
       }
-      const middle = [tensor.rowCount >> 1, tensor.rowCount] as const;
+      const middle = [rowCountOf(tensor) >> 1, rowCountOf(tensor)] as const;
       const own = values.subarray(middle[0] * columns);
       expect(bits(tensor.toFloat32({ rows: middle }), isSignFree)).toEqual(own);
     }
@@ -98,23 +101,25 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
 
   it.each(['BF16', 'F16'] as const)('has them as %s, rounded once', async (dtype) => {
     const [model, expected] = [await open(id), expectedOf(id)];
+    const cast = select(model, { dtype });
     for (const [name] of logical) {
-      const tensor = model.getTensor(name);
-      const values = tensor.toFloat32();
-      expect(await tensor.cast(dtype)).toEqual(fromFloat32(values, dtype));
+      const values = model.getTensor(name).toFloat32();
+      expect(cast.info(name)).toMatchObject({ dtype, quantization: {} });
+      expect(cast.getTensor(name).data).toEqual(fromFloat32(values, dtype));
       expect(values.length).toBe((expected.get(name) as Tensor).elementCount);
     }
   });
 
-  it('hands out its other tensors as they are', async () => {
+  it('returns its other tensors as they are', async () => {
     const checkpoint = safeOpen(join(folder, id));
     const model = await dequantized(checkpoint);
     const expected = expectedOf(id);
     for (const name of fixture.plain ?? []) {
-      const { tensor, info } = model.getTensor(name);
+      const tensor = model.getTensor(name);
       expect(tensor).toBe(checkpoint.getTensor(name));
-      expect(tensor?.bytes).toEqual((expected.get(name) as Tensor).bytes);
-      expect(info.scheme).toBe(null);
+      expect(tensor.bytes).toEqual((expected.get(name) as Tensor).bytes);
+      expect(model.info(name)).toEqual(checkpoint.info(name));
+      expect(model.info(name).quantization).toBe(undefined);
     }
   });
 });
@@ -149,7 +154,7 @@ describe.each(refused.map((fixture) => [fixture.id, fixture] as const))('%s', (i
         : fixture.still_readable,
     );
     for (const name of fixture.still_readable ?? []) {
-      expect(model.getTensor(name).tensor).toBe(checkpoint.getTensor(name));
+      expect(model.getTensor(name)).toBe(checkpoint.getTensor(name));
     }
   });
 });

@@ -2,10 +2,9 @@
 import { expect } from 'vitest';
 import {
   type Checkpoint,
-  type DequantizedCheckpoint,
   dequantized,
-  type LogicalInfo,
   parse,
+  type Quantization,
   type SafetensorsError,
   serialize,
 } from '../support/api.js';
@@ -36,20 +35,27 @@ export function bytesOfFile(
   return serialize(new Map(entries), { metadata });
 }
 
-/** The logical tensors. */
-export const open = (tensors: Tensors, config?: unknown): Promise<DequantizedCheckpoint> =>
+/** The dequantized view. */
+export const open = (tensors: Tensors, config?: unknown): Promise<Checkpoint> =>
   dequantized(fileOf(tensors), { config });
 
-/** The facts of the only logical tensor. */
+/** Info about a quantized weight. */
+export interface WeightInfo extends Quantization {
+  readonly shape: readonly number[];
+}
+
+/** Info about the only tensor, a quantized weight. */
 export async function infoOf(
   tensors: Tensors,
   config?: unknown,
   name = 'm.weight',
-): Promise<LogicalInfo> {
+): Promise<WeightInfo> {
   const model = await open(tensors, config);
   expect(model.problems).toEqual([]);
   expect(model.keys()).toEqual([name]);
-  return model.info(name);
+  const { dtype, shape, quantization } = model.info(name);
+  expect(dtype).toBe('F32');
+  return { shape, ...(quantization as Quantization) };
 }
 
 /** The code and the message of the only problem, without its beginning. */
@@ -80,3 +86,8 @@ export const group = (weights: object, more: object = {}): unknown =>
     config_groups: { group_0: { targets: ['Linear'], weights } },
     ...more,
   });
+
+/** Rows of a tensor, which run along its last dimension. */
+export function rowCountOf({ shape }: { readonly shape: readonly number[] }): number {
+  return shape.slice(0, -1).reduce((product, size) => product * size, 1);
+}

@@ -4,8 +4,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { dequantized, openRemote, parse, safeOpen, serialize } from '../support/api.js';
+import { dequantized, openRemote, parse, safeOpen, select, serialize } from '../support/api.js';
 import { root } from '../support/source-tree.js';
+import { rowCountOf } from './opened-tensors.js';
 import { patternsOf } from './rules.js';
 
 const FIXTURES = join(root, 'test/fixtures/quantized');
@@ -18,6 +19,8 @@ const files = new Map<string, Uint8Array>();
 const refused = new Map<string, number>();
 /** Path and bytes of every request. */
 const asked: [path: string, byteLength: number][] = [];
+/** The version of all files. */
+let version = 1;
 let server: Server;
 let origin: string;
 
@@ -51,7 +54,8 @@ beforeAll(async () => {
     }
     const [begin, end] = [Number(first), Math.min(Number(last) + 1, bytes.length)];
     asked.push([path, end - begin]);
-    const headers = { 'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}`, ETag: '"1"' };
+    const range = `bytes ${begin}-${end - 1}/${bytes.length}`;
+    const headers = { 'Content-Range': range, ETag: `"${version}"` };
     response.writeHead(206, headers).end(bytes.subarray(begin, end));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -81,16 +85,19 @@ it.each([
   const local = await dequantized(safeOpen(join(FIXTURES, id)));
   expect(remote.keys()).toEqual(local.keys());
   expect(remote.problems).toEqual([]);
+  expect(remote.local).toBe(false);
   for (const name of remote.keys()) {
-    const [far, near] = [remote, local].map((model) => model.getTensor(name));
-    const expected = patternsOf(near?.toFloat32() as Float32Array);
-    expect(far?.tensor).toBe(null);
-    expect(patternsOf((await far?.toFloat32Async()) as Float32Array), name).toEqual(expected);
-    const blocks: number[] = [];
-    for await (const { values } of far?.rowBlocks({ maxByteLength: 1 }) ?? []) {
-      blocks.push(...patternsOf(values as Float32Array));
+    const [far, near] = [await remote.getTensor(name), local.getTensor(name)];
+    const expected = patternsOf(near.toFloat32());
+    expect([far.dtype, far.shape]).toEqual([near.dtype, near.shape]);
+    expect(patternsOf(far.toFloat32()), name).toEqual(expected);
+    const { dataOffsets, ...info } = local.info(name);
+    expect(await remote.info(name)).toMatchObject(info);
+    const rows: number[] = [];
+    for (let row = 0; far.shape.length === 2 && row < rowCountOf(far); row++) {
+      rows.push(...patternsOf((await remote.getSlice(name, row)).toFloat32()));
     }
-    expect(Uint32Array.from(blocks), name).toEqual(expected);
+    if (far.shape.length === 2) expect(Uint32Array.from(rows), name).toEqual(expected);
   }
 });
 
@@ -106,22 +113,21 @@ it('asks for the configuration, then scales once, then the codes of the rows', a
     '/big/quant_config.json',
   ]);
   asked.length = 0;
-  const tensor = model.getTensor('big.weight');
-  const rows = await tensor.toFloat32Async({ rows: [127, 129] });
+  const rows = await model.getSlice('big.weight', [127, 129]);
   const scaleBytes = (4 * ROWS * COLUMNS) / 128 ** 2;
   expect(asked.map(([, byteLength]) => byteLength)).toEqual([scaleBytes, 2 * COLUMNS]);
   const own = await dequantized(
     parse(files.get('/big/model.safetensors') as Uint8Array<ArrayBuffer>),
   );
-  expect(rows).toEqual(own.getTensor('big.weight').toFloat32({ rows: [127, 129] }));
+  expect(rows.data).toEqual(own.getTensor('big.weight').toFloat32({ rows: [127, 129] }));
   asked.length = 0;
-  await tensor.cast('BF16', { rows: [5, 6] });
+  await select(model, { dtype: 'BF16' }).getSlice('big.weight', 5);
   expect(asked.map(([, byteLength]) => byteLength)).toEqual([COLUMNS]);
   asked.length = 0;
-  await tensor.toFloat32Async();
+  await model.getTensor('big.weight');
   const total = asked.reduce((sum, [, byteLength]) => sum + byteLength, 0);
   expect([asked.length, total]).toEqual([1, ROWS * COLUMNS]);
-  await expect(model.getTensor('a.norm').toFloat32Async()).resolves.toEqual(new Float32Array(4));
+  expect((await model.getTensor('a.norm')).data).toEqual(new Float32Array(4));
 });
 
 it('is refused when the server has a configuration and cannot give it', async () => {
@@ -134,7 +140,7 @@ it('is refused when the server has a configuration and cannot give it', async ()
     refused.set(`/${id}/config.json`, status);
     const model = dequantized(await openRemote(`${origin}/${id}/model.safetensors`));
     if (isThere) await expect(model).rejects.toMatchObject({ status });
-    else await expect(model).resolves.toMatchObject({ method: null });
+    else await expect(model).resolves.toMatchObject({ quantMethod: null });
   }
   refused.clear();
 });
@@ -143,37 +149,49 @@ it('reads packed tensors of GPTQ once', async () => {
   const id = 'gptq-4bit-asym-desc-act';
   const model = await dequantized(await openRemote(`${origin}/${id}/model.safetensors`));
   asked.length = 0;
-  const tensor = model.getTensor('model.layers.0.self_attn.q_proj.weight');
-  for await (const { row } of tensor.rowBlocks({ maxByteLength: 1 })) expect(row).toBeLessThan(24);
+  const name = 'model.layers.0.self_attn.q_proj.weight';
+  const [rows = 0] = (await model.info(name)).shape;
+  expect(rows).toBeGreaterThan(1);
+  for (let row = 0; row < rows; row++) await model.getSlice(name, row);
   // All four in the same turn, near each other.
   expect(asked.length).toBe(1);
 });
 
-it('reads the next block of rows while one is used', async () => {
+it('fetches a column by the rows of codes that it needs', async () => {
   const model = await dequantized(await openRemote(`${origin}/big/model.safetensors`));
-  const blocks = model.getTensor('big.weight').rowBlocks({ maxByteLength: 4 * 64 * COLUMNS });
+  const own = await dequantized(
+    parse(files.get('/big/model.safetensors') as Uint8Array<ArrayBuffer>),
+  );
   asked.length = 0;
-  await blocks.next();
-  await expect.poll(() => asked.length).toBe(3);
-  expect(asked.slice(1).map(([, byteLength]) => byteLength)).toEqual([64 * COLUMNS, 64 * COLUMNS]);
-  await blocks.return();
-  expect(asked.length).toBe(3);
+  const part = await model.getSlice('big.weight', [100, 130], 7);
+  expect(part.data).toEqual(own.getSlice('big.weight', [100, 130], 7).data);
+  const [, codes] = asked.map(([, byteLength]) => byteLength);
+  expect([asked.length, codes]).toEqual([2, 30 * COLUMNS]);
 });
 
-it('is not read on this thread', async () => {
-  const model = await dequantized(await openRemote(`${origin}/fp8-block-ragged/model.safetensors`));
-  const tensor = model.getTensor('model.layers.0.mlp.down_proj.weight');
-  expect(() => tensor.toFloat32()).toThrow(
-    expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_STATE' }),
-  );
+it('rejects a file that changed since', async () => {
+  const checkpoint = await openRemote(`${origin}/big/model.safetensors`);
+  const model = await dequantized(checkpoint);
+  version++;
+  await expect(model.getSlice('big.weight', 0)).rejects.toMatchObject({
+    code: 'SAFETENSORS_FILE_CHANGED',
+    path: checkpoint.path,
+  });
+  expect([model.ok, checkpoint.ok]).toEqual([false, false]);
 });
 
 it('ends with its signal', async () => {
   const model = await dequantized(await openRemote(`${origin}/big/model.safetensors`));
-  const controller = new AbortController();
-  const work = model.getTensor('big.weight').toFloat32Async({ signal: controller.signal });
-  controller.abort(new Error('enough'));
-  await expect(work).rejects.toThrow('enough');
+  for (const read of [
+    (signal: AbortSignal) => model.getTensor('big.weight', { signal }),
+    (signal: AbortSignal) => model.getSlice('big.weight', 1, { signal }),
+    (signal: AbortSignal) => model.readTensors(['big.weight'], { signal }),
+  ]) {
+    const controller = new AbortController();
+    const work = read(controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(work).rejects.toThrow('enough');
+  }
   const aborted = AbortSignal.abort(new Error('before'));
   const checkpoint = await openRemote(`${origin}/big/model.safetensors`);
   await expect(dequantized(checkpoint, { signal: aborted })).rejects.toThrow('before');

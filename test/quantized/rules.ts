@@ -2,7 +2,7 @@
  * The rules of every scheme, written once more: one value at a time, from the bits of the stored tensors. Slow, and
  * without a line of the library's.
  */
-import type { LogicalInfo } from 'safetensors-mmap';
+import type { Quantization } from 'safetensors-mmap';
 
 /** A stored tensor. */
 export interface RuleTensor {
@@ -12,7 +12,8 @@ export interface RuleTensor {
 }
 
 /** What the rule needs beside the tensors. */
-export interface RuleFacts extends Pick<LogicalInfo, 'shape' | 'scheme' | 'bits' | 'block'> {
+export interface RuleFacts extends Pick<Quantization, 'scheme' | 'bits' | 'block'> {
+  readonly shape: readonly number[];
   /** The stored tensors by what they are. */
   readonly parts: Readonly<Record<string, RuleTensor>>;
   /** Of GPTQ: what is added to stored zero points of 3 bits, or to whole words; 0 or 1. */

@@ -111,8 +111,17 @@ function Thumbnail({ image: { type, bytes } }: { image: { type: string; bytes: U
 /** The first view of a source. */
 export function Overview({ source }: { source: OpenSource }) {
   const { overview } = source;
-  const { byteLength, tensors, parameters, method, kinds, metadata, warnings, files, thumbnail } =
-    overview;
+  const {
+    byteLength,
+    tensors,
+    parameters,
+    quantization,
+    kinds,
+    metadata,
+    warnings,
+    files,
+    thumbnail,
+  } = overview;
   const title = metadata.find(([key]) => key === 'modelspec.title')?.[1];
   return (
     <div class="content">
@@ -149,10 +158,10 @@ export function Overview({ source }: { source: OpenSource }) {
           <dt>Files</dt>
           <dd>{groupedText(files.length)}</dd>
         </div>
-        {method !== null && (
+        {quantization !== null && (
           <div>
-            <dt>Quantized by</dt>
-            <dd>{method}</dd>
+            <dt>Quantization</dt>
+            <dd>{quantization}</dd>
           </div>
         )}
       </dl>

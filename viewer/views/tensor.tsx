@@ -18,16 +18,17 @@ import { SelectionField } from './selection-field.js';
 import { Statistics } from './statistics.js';
 
 function Facts({ facts }: { facts: TensorFacts }) {
-  const { kind, shape, elements, byteLength, offset, file, scheme, bits, block, storedAs } = facts;
+  const { kind, shape, elements, byteLength, offset, file, quantization } = facts;
   return (
     <dl class="facts card">
       <div>
-        <dt>{scheme === null ? 'Dtype' : 'Scheme'}</dt>
+        <dt>{quantization === null ? 'Dtype' : 'Scheme'}</dt>
         <dd>
           {kind}{' '}
-          {scheme !== null && (
+          {quantization !== null && (
             <small>
-              {bits} bits{block !== null && `, blocks of ${block.join(' × ')}`}
+              {quantization.bits} bits
+              {quantization.block !== null && `, blocks of ${quantization.block.join(' × ')}`}
             </small>
           )}
         </dd>
@@ -54,7 +55,7 @@ function Facts({ facts }: { facts: TensorFacts }) {
           {groupedText(offset)} <small>in {file}</small>
         </dd>
       </div>
-      {storedAs.map(([part, name]) => (
+      {Object.entries(quantization?.storedAs ?? {}).map(([part, name]) => (
         <div key={part}>
           <dt>{part}</dt>
           <dd>
@@ -77,7 +78,7 @@ function Values({
   axes: readonly Axis[];
   plane: Plane;
 }) {
-  const { name, kind, shape, scheme, bits } = facts;
+  const { name, kind, shape, bits, quantization } = facts;
   const [form, setForm] = useState<'values' | 'bits'>('values');
   const [note, setNote] = useState<{ message: string } | null>(null);
   const [copied, setCopied] = useState('');
@@ -103,7 +104,7 @@ function Values({
         <span class="muted small" role="status">
           {copied}
         </span>
-        {scheme === null && (
+        {quantization === null && (
           <button
             type="button"
             aria-pressed={form === 'bits'}

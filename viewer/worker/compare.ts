@@ -1,7 +1,6 @@
 /** What differs between two models: their tensors by name, and the values of those that both have. */
 
-import type { LogicalTensor } from 'safetensors-mmap';
-import { compareTensors, type SliceableTensor, type ValuedTensor } from 'safetensors-mmap/inspect';
+import { compareTensors } from 'safetensors-mmap/inspect';
 import type { TensorList } from './facts.js';
 import { forEachAt, seldom } from './layers.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
@@ -98,17 +97,14 @@ export async function valueDifferences(
     const { shape, elements, byteLength } = tensorFacts(first, name);
     const axes = sampleAxes(shape, sampleSize(isRemote, true));
     const isSample = !isWhole && selectedElements(axes) < elements;
-    const open = (source: Source): ValuedTensor =>
-      isSample
-        ? partOf(source, name, axes, signal)
-        : (readable(source, name, signal) as ValuedTensor);
-    const [a, b] = alike(open(first), open(second));
+    const tensorOf = (source: Source) =>
+      isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);
     const {
       relative,
       differing,
       maxError,
       elements: read,
-    } = await compareTensors(a, b, { signal });
+    } = await compareTensors(tensorOf(first), tensorOf(second), { signal });
     // Zeros before, and others after, differ by all that there is.
     partial.relative[at] = relative ?? (differing > 0 ? 1 : 0);
     partial.differing[at] = differing / Math.max(1, read);
@@ -117,19 +113,4 @@ export async function valueDifferences(
     report();
   });
   return partial;
-}
-
-/** A tensor of values beside a stored one: both are asked for parts. */
-function alike(a: ValuedTensor, b: ValuedTensor): [SliceableTensor, SliceableTensor] {
-  return [sliceable(a), sliceable(b)];
-}
-
-function sliceable(tensor: ValuedTensor): SliceableTensor {
-  if (!('rowBlocks' in tensor)) return tensor;
-  const logical = tensor as LogicalTensor;
-  return {
-    dtype: 'F32',
-    shape: logical.shape,
-    slice: (...index) => logical.slice(...(index as [])),
-  };
 }

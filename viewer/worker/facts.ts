@@ -1,11 +1,6 @@
 /** Facts of an open source for the page: what the overview shows, and the list of tensors in columns. */
 
-import type {
-  DequantizedCheckpoint,
-  RemoteCheckpoint,
-  ShardHeader,
-  TensorEntry,
-} from 'safetensors-mmap';
+import type { RemoteCheckpoint, ShardHeader, TensorEntry } from 'safetensors-mmap';
 import {
   checkModelspec,
   lackingDtypes,
@@ -51,8 +46,8 @@ export interface Overview {
   readonly tensors: number;
   /** Parameters, of quantized tensors the logical ones. */
   readonly parameters: number;
-  /** The method of quantization; null without one. */
-  readonly method: string | null;
+  /** The schemes of quantized weights; null without such weights. */
+  readonly quantization: string | null;
   readonly kinds: readonly KindCounts[];
   readonly metadata: readonly (readonly [key: string, value: string])[];
   /** What the specification says of `modelspec.` keys; empty without such keys. */
@@ -114,38 +109,36 @@ function columns(rows: readonly Row[]): TensorList {
   };
 }
 
-/** Lists the logical tensors, those that cannot be dequantized as they are stored, in the order of their bytes. */
+/**
+ * Lists tensors in the order of their bytes: those of the dequantized view, and the stored ones that no weight consists
+ * of, such as weights that cannot be dequantized.
+ *
+ * @param starts where the data of each file begins
+ */
 export function listOf(
-  headers: readonly ShardHeader[],
-  entries: readonly TensorEntry[],
-  model: DequantizedCheckpoint,
+  stored: readonly TensorEntry[],
+  shown: readonly TensorEntry[],
+  starts: ReadonlyMap<string, number>,
 ): TensorList {
-  const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
-  const logical = new Map(model.keys().map((name) => [name, model.info(name)]));
+  const weights = new Map<string, TensorEntry>();
   const used = new Set<string>();
-  const byWeight = new Map<string, string[]>();
-  for (const [name, { storedAs }] of logical) {
-    for (const stored of Object.values(storedAs)) used.add(stored);
-    const [first] = Object.values(storedAs) as [string];
-    byWeight.set(first, [...(byWeight.get(first) ?? []), name]);
+  for (const entry of shown) {
+    const storedAs = entry.quantization?.storedAs;
+    if (storedAs === undefined) continue;
+    weights.set(storedAs['weight'] as string, entry);
+    for (const name of Object.values(storedAs)) used.add(name);
   }
-  const rows: Row[] = [];
-  for (const { name: stored, dtype, shape, byteLength, dataOffsets, file } of entries) {
-    const place = { offset: (starts.get(file) ?? 0) + dataOffsets[0], file };
-    for (const name of byWeight.get(stored) ?? []) {
-      const info = logical.get(name);
-      if (info === undefined) continue;
-      rows.push({
-        name,
-        kind: info.scheme ?? dtype,
-        shape: info.shape,
-        byteLength: info.byteLength,
-        ...place,
-      });
-    }
-    if (!used.has(stored)) rows.push({ name: stored, kind: dtype, shape, byteLength, ...place });
-  }
-  return columns(rows);
+  const listed = stored.flatMap(
+    (entry) => weights.get(entry.name) ?? (used.has(entry.name) ? [] : entry),
+  );
+  return columns(
+    listed.map(({ name, dtype, shape, byteLength, quantization, dataOffsets, file }) => ({
+      ...{ name, shape, file },
+      kind: quantization?.scheme ?? dtype,
+      byteLength: quantization?.byteLength ?? byteLength,
+      offset: (starts.get(file) ?? 0) + dataOffsets[0],
+    })),
+  );
 }
 
 function kindCounts({ kinds, kind, elements, byteLength }: TensorList): KindCounts[] {
@@ -169,7 +162,9 @@ function metadataOf(
 
 /** What is known of an opened source. */
 export interface Known {
-  readonly model: DequantizedCheckpoint;
+  /** The dequantized view, and its tensors. */
+  readonly model: RemoteCheckpoint;
+  readonly shown: readonly TensorEntry[];
   readonly headers: readonly ShardHeader[];
   readonly list: TensorList;
   /** As the Hub counts them. */
@@ -178,17 +173,10 @@ export interface Known {
   readonly problems: readonly string[];
 }
 
-/** Parameters of the logical tensors; null without quantized ones. */
-function logicalParameters(model: DequantizedCheckpoint): number | null {
-  const infos = model.keys().map((name) => model.info(name));
-  if (infos.every(({ scheme }) => scheme === null)) return null;
-  return infos.reduce((sum, { shape }) => sum + elementsOf(shape), 0);
-}
-
 /** Tells what an opened source is. */
 export function overviewOf(
   checkpoint: RemoteCheckpoint,
-  { model, headers, list, parameters, problems }: Known,
+  { model, shown, headers, list, parameters, problems }: Known,
 ): Overview {
   const warnings = [
     ...model.problems.map(({ message }) => message),
@@ -203,12 +191,17 @@ export function overviewOf(
     ),
     tensors: tensors.length,
   }));
+  const schemes = new Set(shown.flatMap(({ quantization }) => quantization?.scheme ?? []));
   const metadata = metadataOf(checkpoint, headers);
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {
     path: checkpoint.path,
-    ...{ files, warnings, method: model.method },
-    parameters: logicalParameters(model) ?? parameters,
+    ...{ files, warnings },
+    quantization: [...schemes].join(', ') || null,
+    parameters:
+      schemes.size === 0
+        ? parameters
+        : shown.reduce((sum, { shape }) => sum + elementsOf(shape), 0),
     byteLength: files.reduce((sum, { byteLength }) => sum + byteLength, 0),
     tensors: list.names.length,
     kinds: kindCounts(list),

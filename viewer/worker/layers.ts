@@ -1,6 +1,6 @@
 /** Statistics of all tensors of a model, one after the other, in the background. */
 
-import { statisticsOf, tensorValues, type ValuedTensor } from 'safetensors-mmap/inspect';
+import { statisticsOf, tensorValues } from 'safetensors-mmap/inspect';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
@@ -77,10 +77,7 @@ export async function layerStatistics(
     const { shape, elements, byteLength } = tensorFacts(source, name);
     const axes = sampleAxes(shape, sampleSize(source.isRemote, true));
     const isSample = !isWhole && selectedElements(axes) < elements;
-    const tensor = isSample
-      ? partOf(source, name, axes, signal)
-      : (readable(source, name, signal) as ValuedTensor);
-    const dtype = 'dtype' in tensor ? tensor.dtype : 'F32';
+    const tensor = isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);
     const {
       mean,
       std,
@@ -90,7 +87,7 @@ export async function layerStatistics(
       nan,
       infinite,
       elements: read,
-    } = await statisticsOf(tensorValues(tensor, { signal }), dtype);
+    } = await statisticsOf(tensorValues(tensor, { signal }), tensor.dtype);
     if (mean !== null && std !== null) {
       const norm = Math.hypot(mean, std);
       statistics.norm[at] = norm;

@@ -123,10 +123,7 @@ async function numbers(
   name: string,
   signal: AbortSignal,
 ): Promise<ArrayLike<number>> {
-  const tensor = readable(source, name, signal);
-  return valueNumbers(
-    'dtype' in tensor ? await tensor.slice() : await tensor.slice({ signal } as never),
-  );
+  return valueNumbers(await readable(source, name, signal).slice());
 }
 
 async function baseNorm(source: Source, name: string, signal: AbortSignal): Promise<number | null> {
@@ -153,7 +150,7 @@ export async function loraPairs(
       numbers(adapter, down, signal),
       numbers(adapter, up, signal),
     ]);
-    const alpha = adapter.stored.has(alphaName)
+    const alpha = adapter.entries.has(alphaName)
       ? ((await numbers(adapter, alphaName, signal))[0] as number)
       : null;
     const norm = productNorm(upValues, downValues, rank) * (alpha === null ? 1 : alpha / rank);

@@ -1,7 +1,6 @@
 /** Opens what people drop, choose or type, and keeps it open under a number. */
 
 import {
-  type DequantizedCheckpoint,
   dequantize,
   type OpenSourceOptions,
   open,
@@ -26,10 +25,11 @@ export type Place =
 /** An open source. */
 export interface Source {
   readonly checkpoint: RemoteCheckpoint;
-  readonly model: DequantizedCheckpoint;
+  /** The dequantized view of it. */
+  readonly model: RemoteCheckpoint;
   readonly list: TensorList;
-  /** The stored tensors by name. */
-  readonly stored: ReadonlyMap<string, TensorEntry>;
+  /** The tensors of `model` by name, and the stored ones that it lacks, such as scales. */
+  readonly entries: ReadonlyMap<string, TensorEntry>;
   /** Where the data of each file begins. */
   readonly starts: ReadonlyMap<string, number>;
   /** Whether reading costs transfers. */
@@ -64,20 +64,21 @@ export async function openSource(
   const checkpoint = await openPlace(place, token === null ? { signal } : { signal, token });
   try {
     // Headers and configuration are fetched once, whoever asks first.
-    const [model, headers, entries, summary, problems] = await Promise.all([
+    const [model, headers, stored, summary, problems] = await Promise.all([
       dequantize(checkpoint, { signal }),
       checkpoint.headers({ signal }),
       checkpoint.tensors({ signal }),
       checkpoint.summary({ signal }),
       problemsOf(checkpoint, signal),
     ]);
-    const list = listOf(headers, entries, model);
-    const { parameters } = summary;
-    const overview = overviewOf(checkpoint, { model, headers, list, parameters, problems });
-    const id = ++lastId;
-    const stored = new Map(entries.map((entry) => [entry.name, entry]));
+    const shown = await model.tensors({ signal });
     const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
-    sources.set(id, { checkpoint, model, list, stored, starts, isRemote: place.kind === 'url' });
+    const list = listOf(stored, shown, starts);
+    const { parameters } = summary;
+    const overview = overviewOf(checkpoint, { model, shown, headers, list, parameters, problems });
+    const id = ++lastId;
+    const entries = new Map([...stored, ...shown].map((entry) => [entry.name, entry]));
+    sources.set(id, { checkpoint, model, list, entries, starts, isRemote: place.kind === 'url' });
     return { id, overview, list };
   } catch (error) {
     checkpoint.close();

@@ -1,13 +1,13 @@
 /** Statistics of a tensor: of all its values, or of a sample. */
 
-import type { Dtype, LogicalTensor } from 'safetensors-mmap';
+import type { Dtype } from 'safetensors-mmap';
 import {
   type Histogram,
   histogramOf,
+  type SliceableTensor,
   type Statistics,
   statisticsOf,
   tensorValues,
-  type ValuedTensor,
 } from 'safetensors-mmap/inspect';
 import type { Axis } from '../selection.js';
 import { RowNorms } from './norms.js';
@@ -46,10 +46,9 @@ export function partOf(
   name: string,
   axes: readonly Axis[],
   signal: AbortSignal,
-): ValuedTensor {
-  const whole = readable(source, name, signal);
+): SliceableTensor {
   return {
-    dtype: 'dtype' in whole ? whole.dtype : 'F32',
+    dtype: readable(source, name, signal).dtype,
     shape: axes.map(({ count }) => count),
     // A sample is one window: it is asked for as a whole.
     slice: () => part(source, name, axes, signal),
@@ -78,15 +77,13 @@ export async function tensorStatistics(
   signal: AbortSignal,
   onProgress: (progress: Progress) => void,
 ): Promise<TensorStatistics> {
-  const { shape, elements, byteLength, kind, scheme } = tensorFacts(source, name);
+  const { shape, elements, byteLength, kind, quantization } = tensorFacts(source, name);
   const limit = source.isRemote ? WHOLE_LIMIT.remote : WHOLE_LIMIT.local;
   const isWhole = isWholeAsked || byteLength <= limit;
   const axes = isWhole ? null : sampleAxes(shape, sampleSize(source.isRemote, false));
   const count = axes === null ? elements : selectedElements(axes);
   const tensor =
-    axes === null
-      ? (readable(source, name, signal) as ValuedTensor | LogicalTensor)
-      : partOf(source, name, axes, signal);
+    axes === null ? readable(source, name, signal) : partOf(source, name, axes, signal);
   const isKept = count <= MAX_KEPT;
   const windows: ArrayLike<number>[] = [];
   const passes = isKept ? 1 : 2;
@@ -97,7 +94,7 @@ export async function tensorStatistics(
         onProgress({ done: bytes + pass * totalBytes, total: totalBytes * passes }),
     });
   // Of packed dtypes the values are read as F32, and what is subnormal is so as they are stored.
-  const dtype = scheme === null ? (kind as Dtype) : 'F32';
+  const dtype = quantization === null ? (kind as Dtype) : 'F32';
   const norms = axes === null ? RowNorms.of(shape, dtype) : null;
   const first = norms === null ? values(0) : norms.watched(values(0));
   const statistics = await statisticsOf(isKept ? kept(first, windows) : first, dtype);

@@ -1,9 +1,10 @@
 /** The values of a tensor of a source, whatever it is stored as. */
 
-import type { Dtype, LogicalTensor, Tensor, TensorEntry } from 'safetensors-mmap';
-import { valueTexts } from 'safetensors-mmap/inspect';
-import { type Axis, type PartIndex, partIndices } from '../selection.js';
+import { DTYPES, type Quantization, type Tensor, type TensorEntry } from 'safetensors-mmap';
+import { type SliceableTensor, valueTexts } from 'safetensors-mmap/inspect';
+import { type Axis, partIndices } from '../selection.js';
 import { bitTexts, packedCodes } from './bits.js';
+import { isPacked, packedTensor } from './packed.js';
 import type { Source } from './sources.js';
 
 /** How a tensor is stored, and where. */
@@ -16,11 +17,10 @@ export interface TensorFacts {
   readonly byteLength: number;
   readonly offset: number;
   readonly file: string;
-  readonly scheme: string | null;
+  /** Bits of an element. */
   readonly bits: number;
-  readonly block: readonly number[] | null;
-  /** The stored tensors of a quantized one, by what they are. */
-  readonly storedAs: readonly (readonly [part: string, name: string])[];
+  /** How a quantized weight is stored; null for other tensors. */
+  readonly quantization: Quantization | null;
 }
 
 /** Part of a tensor as texts, row by row. */
@@ -28,59 +28,35 @@ export interface Cells {
   readonly texts: readonly string[];
 }
 
-/** A tensor whose parts can be read, as the library's functions for values take it. */
-export type Readable = LogicalTensor | Stored;
-
-/** A tensor as it is stored. */
-interface Stored {
-  readonly dtype: Dtype;
-  readonly shape: readonly number[];
-  slice(...index: PartIndex[]): Promise<Tensor>;
-}
-
-/** Elements of fewer bits than a byte are read as values: their slices need not begin with a byte. */
-function isPacked(dtype: string): boolean {
-  return dtype === 'F4' || dtype.startsWith('F6_');
-}
-
-/** The stored tensor of a name. */
-function storedOf({ stored, checkpoint }: Source, name: string): TensorEntry {
-  const entry = stored.get(name);
+/** Finds a tensor. An address may name a scale or a zero point, which the list lacks. */
+function entryOf({ entries, checkpoint }: Source, name: string): TensorEntry {
+  const entry = entries.get(name);
   if (entry === undefined)
     throw new RangeError(`There is no tensor ${JSON.stringify(name)} in ${checkpoint.path}.`);
   return entry;
 }
 
-/** A tensor to read: dequantized, else as it is stored. */
-export function readable(source: Source, name: string, signal: AbortSignal): Readable {
+/** Returns a tensor whose parts are read when they are used. */
+export function readable(source: Source, name: string, signal: AbortSignal): SliceableTensor {
   const { checkpoint, model } = source;
-  const logical = model.has(name) ? model.getTensor(name) : null;
-  if (logical !== null && logical.info.scheme !== null) return logical;
-  const { dtype, shape } = storedOf(source, name);
-  if (logical !== null && isPacked(dtype)) return logical;
-  const slice: Stored['slice'] = (...index) => checkpoint.getSlice(name, ...index, { signal });
-  return { dtype, shape, slice };
+  const entry = entryOf(source, name);
+  const { dtype, shape } = entry;
+  if (isPacked(dtype)) return packedTensor(checkpoint, entry, signal);
+  const opened = model.has(name) ? model : checkpoint;
+  return { dtype, shape, slice: (...index) => opened.getSlice(name, ...index, { signal }) };
 }
 
-/** Tells how a tensor is stored. An address may name a scale or a zero point, which the list has not. */
+/** Returns how a tensor is stored. */
 export function tensorFacts(source: Source, name: string): TensorFacts {
-  const { model, starts } = source;
-  const info = model.has(name) ? model.info(name) : null;
-  const storedAs = Object.entries(info?.storedAs ?? {});
-  const entry = storedOf(source, storedAs[0]?.[1] ?? name);
-  const { shape, byteLength, scheme, bits, block } = info ?? {
-    ...entry,
-    scheme: null,
-    bits: 0,
-    block: null,
-  };
+  const { dtype, shape, byteLength, file, dataOffsets, quantization } = entryOf(source, name);
   return {
-    name,
-    kind: scheme ?? entry.dtype,
-    ...{ shape, byteLength, scheme, bits, block, file: entry.file },
+    ...{ name, shape, file },
+    kind: quantization?.scheme ?? dtype,
     elements: shape.reduce((product, size) => product * size, 1),
-    offset: (starts.get(entry.file) ?? 0) + entry.dataOffsets[0],
-    storedAs: scheme === null ? [] : storedAs,
+    byteLength: quantization?.byteLength ?? byteLength,
+    offset: (source.starts.get(file) ?? 0) + dataOffsets[0],
+    bits: DTYPES[dtype].bits,
+    quantization: quantization ?? null,
   };
 }
 
@@ -91,11 +67,7 @@ export async function part(
   axes: readonly Axis[],
   signal: AbortSignal,
 ): Promise<Tensor> {
-  const tensor = readable(source, name, signal);
-  const indices = partIndices(axes);
-  return 'dtype' in tensor
-    ? await tensor.slice(...indices)
-    : await tensor.slice(...indices, { signal });
+  return await readable(source, name, signal).slice(...partIndices(axes));
 }
 
 /** Every element of a part by itself, as numpy prints one. */
@@ -119,7 +91,7 @@ export async function cells(
 ): Promise<Cells> {
   const tensor = await part(source, name, axes, signal);
   if (form === 'values') return { texts: singleTexts(tensor) };
-  const { dtype } = storedOf(source, name);
+  const { dtype } = entryOf(source, name);
   return { texts: isPacked(dtype) ? packedCodes(dtype, tensor.toFloat32()) : bitTexts(tensor) };
 }
 

@@ -1,27 +1,25 @@
 /** `diff`: the differences of two files or checkpoints. */
 
-import type { DequantizedCheckpoint, TensorEntry } from '../../index.js';
+import type { Checkpoint, RemoteCheckpoint } from '../../index.js';
 import { groupedText, plural } from '../../inspect/number-texts.js';
 import {
-  type ComparedFacts,
-  type ComparedModels,
   type ChangedTensor as ComparedTensor,
-  compareModels,
-  type NamedFacts,
-} from '../../inspect/values/checkpoint-difference.js';
-import type { TensorDifference } from '../../inspect.js';
+  compareCheckpoints,
+  type TensorDifference,
+} from '../../inspect.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { findTensor, tensorsByName } from '../sources/get-tensor.js';
+import { READABLE } from '../sources/get-tensor.js';
+import { dequantizedModel, logicalModel } from '../sources/logical.js';
 import {
   type Component,
   closeSource,
+  foreignSource,
   type OpenedSource,
   openSource,
 } from '../sources/open-source.js';
-import { logicalModels, readLogicalPairs, storedPairs } from '../sources/pairs.js';
 import {
   type Command,
   type CommandContext,
@@ -61,94 +59,65 @@ interface Comparison {
   readonly isRaw: boolean;
 }
 
-/** The stored tensors of a source by name; null for those that cannot be read. */
-type StoredFacts = ReadonlyMap<string, TensorEntry | null>;
+type AnyCheckpoint = Checkpoint | RemoteCheckpoint;
 
-/** Two models, as they are stored or as they are meant. */
-async function modelsOf(
-  prefix: string,
-  sources: readonly [OpenedSource, OpenedSource],
-  { hasValues, isRaw }: Comparison,
-  signal: AbortSignal,
-): Promise<ComparedModels> {
-  const [inA, inB] = [
-    await tensorsByName(sources[0], signal),
-    await tensorsByName(sources[1], signal),
-  ];
-  const entriesOf = (named: StoredFacts): TensorEntry[] =>
-    [...named.values()].filter((entry) => entry !== null);
-  const models =
-    isRaw || !hasValues
-      ? null
-      : await logicalModels(sources, [entriesOf(inA), entriesOf(inB)], signal);
-  if (models !== null) {
-    return {
-      prefix,
-      named: [logicalFacts(models[0], inA), logicalFacts(models[1], inB)],
-      refuse: async (side, name) => models[side].info(name),
-      read: () => readLogicalPairs(models),
-    };
-  }
-  const only = (named: StoredFacts, names: readonly string[]): TensorEntry[] =>
-    names.map((name) => named.get(name) as TensorEntry);
-  return {
-    prefix,
-    named: [inA, inB],
-    refuse: (side, name) => findTensor(sources[side], name, signal),
-    read: (names) => storedPairs(sources, [only(inA, names), only(inB, names)], signal),
-  };
-}
+/** What is compared: a model, or the models of a pipeline by their folders. */
+type Compared = AnyCheckpoint | { readonly models: ReadonlyMap<string, AnyCheckpoint> };
 
-/** The logical tensors by name; null for those that are refused. */
-function logicalFacts(model: DequantizedCheckpoint, stored: StoredFacts): NamedFacts {
-  const found = new Map<string, ComparedFacts | null>();
-  for (const name of model.keys()) {
-    const { scheme, shape, byteLength } = model.info(name);
-    found.set(name, { name, dtype: scheme ?? stored.get(name)?.dtype ?? '', shape, byteLength });
-  }
-  for (const { tensor = '' } of model.problems) found.set(tensor, null);
-  return found;
-}
-
-/** One model, of which the other pipeline has none. */
-async function loneModel(
-  prefix: string,
-  opened: OpenedSource,
-  side: 0 | 1,
-  signal: AbortSignal,
-): Promise<ComparedModels> {
-  const named = await tensorsByName(opened, signal);
-  const none: StoredFacts = new Map();
-  return {
-    prefix,
-    named: side === 0 ? [named, none] : [none, named],
-    refuse: (_side, name) => findTensor(opened, name, signal),
-    read: () => storedPairs([opened, opened], [[], []], signal),
-  };
-}
-
-/** Two models, or two pipelines model by model: names then begin with the folder. */
-async function partsOf(
-  sources: readonly [OpenedSource, OpenedSource],
+/** Two models, or two pipelines. */
+async function comparedPair(
+  a: OpenedSource,
+  b: OpenedSource,
   comparison: Comparison,
   signal: AbortSignal,
-): Promise<ComparedModels[]> {
-  const [a, b] = sources;
+): Promise<readonly [Compared, Compared]> {
   if (a.kind !== 'pipeline' || b.kind !== 'pipeline') {
-    return [await modelsOf('', sources, comparison, signal)];
+    return await comparedModels(a, b, comparison, signal);
   }
   const [inA, inB] = [byFolder(a.components), byFolder(b.components)];
-  const parts: ComparedModels[] = [];
-  for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {
+  const models = [new Map<string, AnyCheckpoint>(), new Map<string, AnyCheckpoint>()] as const;
+  for (const folder of new Set([...inA.keys(), ...inB.keys()])) {
     const [one, other] = [inA.get(folder), inB.get(folder)];
-    const prefix = `${folder}/`;
-    parts.push(
-      one !== undefined && other !== undefined
-        ? await modelsOf(prefix, [one, other], comparison, signal)
-        : await loneModel(prefix, (one ?? other) as Component, one === undefined ? 1 : 0, signal),
-    );
+    if (one !== undefined && other !== undefined) {
+      const [x, y] = await comparedModels(one, other, comparison, signal);
+      models[0].set(folder, x);
+      models[1].set(folder, y);
+    } else if (one !== undefined) models[0].set(folder, checkpointOf(one));
+    else if (other !== undefined) models[1].set(folder, checkpointOf(other));
   }
-  return parts;
+  return [{ models: models[0] }, { models: models[1] }];
+}
+
+/** Two models, as they are stored or as they are meant. */
+async function comparedModels(
+  a: OpenedSource | Component,
+  b: OpenedSource | Component,
+  { hasValues, isRaw }: Comparison,
+  signal: AbortSignal,
+): Promise<readonly [AnyCheckpoint, AnyCheckpoint]> {
+  if (isRaw || !hasValues) return [checkpointOf(a), checkpointOf(b)];
+  const views = [await viewOf(a, signal), await viewOf(b, signal)];
+  if (views.every((view) => view === null)) return [checkpointOf(a), checkpointOf(b)];
+  // Plain weights stand for themselves, whatever the configuration says.
+  return [
+    views[0] ?? (await dequantizedModel(a, { config: null, signal })).opened.checkpoint,
+    views[1] ?? (await dequantizedModel(b, { config: null, signal })).opened.checkpoint,
+  ];
+}
+
+/** The dequantized view of a source; null without quantized weights. */
+async function viewOf(
+  opened: OpenedSource | Component,
+  signal: AbortSignal,
+): Promise<AnyCheckpoint | null> {
+  const tensors = await checkpointOf(opened).tensors({ signal });
+  return (await logicalModel(opened, tensors, signal))?.opened.checkpoint ?? null;
+}
+
+/** @throws FormatError for a source whose tensors cannot be read */
+function checkpointOf(opened: OpenedSource | Component): AnyCheckpoint {
+  if ('checkpoint' in opened) return opened.checkpoint;
+  throw foreignSource(opened, READABLE);
 }
 
 function byFolder(components: readonly Component[]): Map<string, Component> {
@@ -161,13 +130,43 @@ async function compareOpened(
   comparison: Comparison,
   { stderr, signal }: CommandContext,
 ): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
-  const parts = await partsOf(sources, comparison, signal);
+  const [a, b] = await comparedPair(...sources, comparison, signal);
   const { isQuick, hasValues: values } = comparison;
   const progress = progressOn(stderr, 'comparing');
   const { onProgress } = progress;
   const options = { bytes: !isQuick, values, signal, onProgress };
-  const found = await compareModels(parts, options).finally(() => progress.end());
-  return { ...found, changed: found.changed.map(inJson) };
+  const found = await compareCheckpoints(a, b, options).finally(() => progress.end());
+  const schemes = [await schemesOf(a, signal), await schemesOf(b, signal)] as const;
+  return {
+    ...found,
+    changed: found.changed.map((one) => {
+      const [x, y] = schemes.map((named) => named.get(one.name));
+      return inJson(withSchemes(one, x ?? one.dtype[0], y ?? one.dtype[1]));
+    }),
+  };
+}
+
+/** The schemes of quantized weights by their names, of a pipeline with the folder before it. */
+async function schemesOf(
+  compared: Compared,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const models = 'models' in compared ? compared.models : new Map([['', compared]]);
+  const schemes = new Map<string, string>();
+  for (const [folder, model] of models) {
+    for (const { name, quantization } of await model.tensors({ signal })) {
+      if (quantization === undefined) continue;
+      schemes.set(folder === '' ? name : `${folder}/${name}`, quantization.scheme);
+    }
+  }
+  return schemes;
+}
+
+/** The change of a tensor whose dtypes are those by which it is stored. */
+function withSchemes(one: ComparedTensor, a: string, b: string): ComparedTensor {
+  const dtype = [a, b] as const;
+  if (a === b) return { ...one, dtype };
+  return { ...one, dtype, changed: one.changed.includes('shape') ? 'dtype and shape' : 'dtype' };
 }
 
 function inJson({ values, ...changed }: ComparedTensor): ChangedTensor {

@@ -3,8 +3,7 @@
 import { elementCountOf } from '../../header/tensor-spec.js';
 import {
   DTYPES,
-  type LogicalInfo,
-  type LogicalTensor,
+  type Quantization,
   type SliceIndices,
   type Tensor,
   TensorNotFoundError,
@@ -15,10 +14,10 @@ import { isByteSized } from '../../inspect/values/numbers.js';
 import {
   type Histogram,
   histogramOf,
+  type SliceableTensor,
   type Statistics,
   statisticsOf,
   tensorValues,
-  type ValuedTensor,
   type ValueWindows,
   valueTexts,
 } from '../../inspect.js';
@@ -29,7 +28,7 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
-import { foundWeight, kindText, logicalModel, quantizedWeight } from '../sources/logical.js';
+import { kindText, type LogicalModel, logicalModel, quantizationIn } from '../sources/logical.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
@@ -52,7 +51,7 @@ interface ShowResult {
   /** F32 for a quantized weight. */
   readonly dtype: string;
   /** How a quantized weight is stored; missing for others, and with `--raw`. */
-  readonly quantized?: Pick<LogicalInfo, 'scheme' | 'bits' | 'block'>;
+  readonly quantized?: Pick<Quantization, 'scheme' | 'bits' | 'block'>;
   /** Shape of the slice. */
   readonly shape: readonly number[];
   readonly byteLength: number;
@@ -163,7 +162,7 @@ function showLines(result: ShowResult, style: Style): readonly string[] {
 
 /** The statistics of values, and their histogram, which needs a second pass. */
 async function statsAndHistogram(
-  tensor: ValuedTensor,
+  tensor: SliceableTensor,
   hasHistogram: boolean,
   { stderr, signal }: CommandContext,
 ): Promise<{ stats: Statistics; histogram?: Histogram | null }> {
@@ -177,7 +176,7 @@ async function statsAndHistogram(
       });
     return tensorValues(tensor, { signal, onProgress });
   };
-  const dtype = 'dtype' in tensor ? tensor.dtype : 'F32';
+  const { dtype } = tensor;
   try {
     const stats = await statisticsOf(pass(0), dtype);
     return hasHistogram ? { stats, histogram: await histogramOf(pass(1), stats, BINS) } : { stats };
@@ -186,14 +185,23 @@ async function statsAndHistogram(
   }
 }
 
+/** A quantized weight, in a dequantized view. */
+interface FoundWeight {
+  readonly view: LogicalModel['opened'];
+  readonly quantization: Quantization;
+}
+
 /** The quantized weight of that name; undefined for another tensor. */
 async function findWeight(
   opened: OpenedSource,
   name: string,
   signal: AbortSignal,
-): Promise<LogicalTensor | undefined> {
+): Promise<FoundWeight | undefined> {
   const tensors = 'checkpoint' in opened ? await opened.checkpoint.tensors({ signal }) : [];
-  return quantizedWeight(await logicalModel(opened, tensors, signal), name);
+  const model = await logicalModel(opened, tensors, signal);
+  const quantization = model === null ? undefined : quantizationIn(model, name);
+  if (model === null || quantization === undefined) return undefined;
+  return { view: model.opened, quantization };
 }
 
 /** The tensor that has the codes of a weight; by its own name, or that of a weight which is stored under another one. */
@@ -207,7 +215,7 @@ async function findStored(
   } catch (error) {
     if (!(error instanceof TensorNotFoundError)) throw error;
     const weight = await findWeight(opened, name, signal).catch(() => undefined);
-    const stored = weight?.info.storedAs['weight'];
+    const stored = weight?.quantization.storedAs['weight'];
     if (stored === undefined) throw error;
     return { name: stored, tensor: await findTensor(opened, stored, signal) };
   }
@@ -220,7 +228,7 @@ function sliceable(tensor: Tensor): FoundTensor {
   return { dtype, shape, slice };
 }
 
-function schemeOf({ scheme, bits, block }: LogicalInfo): ShowResult['quantized'] & object {
+function schemeOf({ scheme, bits, block }: Quantization): ShowResult['quantized'] & object {
   return { scheme, bits, block };
 }
 
@@ -262,13 +270,13 @@ export const showCommand: Command = {
       const { name, tensor } =
         weight === undefined
           ? await findStored(opened, given, signal)
-          : { name: given, tensor: foundWeight(weight, signal) };
+          : { name: given, tensor: await findTensor(weight.view, given, signal) };
       const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
       if (tensor.dtype === 'C64' && (hasStats || hasHistogram)) {
         throw new UsageError('C64 has no order: --stats and --histogram need real numbers');
       }
-      // A whole quantized weight is computed block by block.
+      // A whole quantized weight is computed window by window.
       const isWhole = weight !== undefined && index.length === 0;
       const needsAll = !isWhole && (hasStats || hasHistogram || index.length > 0);
       const fetching = progressOn(stderr, 'fetching');
@@ -277,15 +285,19 @@ export const showCommand: Command = {
         : undefined;
       const part = all === undefined ? tensor : sliceable(all);
       const text = await valuesText(part, () => part.slice([]));
-      const values = isWhole ? weight : all;
+      const windows: SliceableTensor = {
+        ...{ dtype: tensor.dtype, shape: tensor.shape },
+        slice: (...some) => tensor.slice(some),
+      };
+      const values = isWhole ? windows : all;
       const found =
         values !== undefined && (hasStats || hasHistogram)
           ? await statsAndHistogram(values, hasHistogram, context)
           : undefined;
       const result: ShowResult = {
         ...{ source, name, dtype: part.dtype, shape: part.shape, text },
-        ...(weight === undefined ? {} : { quantized: schemeOf(weight.info) }),
-        byteLength: isWhole ? weight.info.byteLength : byteLengthOf(part),
+        ...(weight === undefined ? {} : { quantized: schemeOf(weight.quantization) }),
+        byteLength: isWhole ? weight.quantization.byteLength : byteLengthOf(part),
         ...(hasStats && found !== undefined ? { stats: found.stats } : {}),
         ...(found?.histogram === undefined ? {} : { histogram: found.histogram }),
       };

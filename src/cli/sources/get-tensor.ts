@@ -1,14 +1,12 @@
-/** All tensors of a source by name; one tensor, or a slice of it. */
+/** One tensor of a source, or a slice of it. */
 
-import type { SliceIndices, Tensor, TensorEntry, TransferProgress } from '../../index.js';
+import type { SliceIndices, Tensor, TransferProgress } from '../../index.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
 
 type OnProgress = (progress: TransferProgress) => void;
 
-const READABLE = 'a file or checkpoint whose tensors can be read';
-
-/** Longer local tensors are not fetched whole before they are used: each window is read when it is compared. */
-const MAX_FETCHED = 2 ** 28;
+/** What commands that read values expect. */
+export const READABLE = 'a file or checkpoint whose tensors can be read';
 
 /** A tensor that can be sliced. */
 export interface FoundTensor {
@@ -42,43 +40,4 @@ export async function findTensor(
   const slice = async (index: SliceIndices): Promise<Tensor> =>
     index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
   return { dtype, shape, slice };
-}
-
-/**
- * The tensors, one after the other, to be seen once: each is valid until the next.
- *
- * @throws As {@link findTensor}
- */
-export async function* tensorsInTurn(
-  opened: OpenedSource,
-  entries: readonly TensorEntry[],
-  signal: AbortSignal,
-): AsyncGenerator<Tensor, void, void> {
-  if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
-  const { kind, checkpoint } = opened;
-  const isStreamed = ({ byteLength }: TensorEntry): boolean =>
-    kind === 'remote' || byteLength <= MAX_FETCHED;
-  const names = entries.filter(isStreamed).map(({ name }) => name);
-  const stream = checkpoint.stream({ names, reuse: true, signal });
-  try {
-    for (const entry of entries) {
-      const next = isStreamed(entry) ? await stream.next() : undefined;
-      yield next?.value?.[1] ?? (await checkpoint.getTensor(entry.name));
-    }
-  } finally {
-    await stream.return();
-  }
-}
-
-/** All tensors by name, in the order of their bytes; null for those that safetensors cannot hold. */
-export async function tensorsByName(
-  opened: OpenedSource,
-  signal: AbortSignal,
-): Promise<Map<string, TensorEntry | null>> {
-  if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
-  const entries = await opened.checkpoint.tensors({ signal });
-  const tensors = new Map<string, TensorEntry | null>(entries.map((one) => [one.name, one]));
-  const problems = opened.kind === 'remote' ? [] : opened.checkpoint.problems;
-  for (const { tensor = '' } of problems) tensors.set(tensor, null);
-  return tensors;
 }

@@ -6,8 +6,8 @@ import { elementCountOf } from '../../header/tensor-spec.js';
 import type {
   Checkpoint,
   CheckpointSummary,
-  FormatError,
   RemoteCheckpoint,
+  SafetensorsError,
   ShardHeader,
   TensorEntry,
 } from '../../index.js';
@@ -89,7 +89,7 @@ async function listForeign(
 }
 
 /** The reason is the message without the names of file and tensor at its start. */
-function unsupportedTensor({ message, tensor = '' }: FormatError): UnsupportedTensor {
+function unsupportedTensor({ message, tensor = '' }: SafetensorsError): UnsupportedTensor {
   const begin = message.indexOf(': expected ');
   return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };
 }

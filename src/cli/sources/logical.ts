@@ -2,15 +2,13 @@
 
 import { elementCountOf } from '../../header/tensor-spec.js';
 import {
-  type DequantizedCheckpoint,
+  type DequantizeOptions,
   dequantize,
-  type LogicalInfo,
-  type LogicalTensor,
-  type SliceIndices,
+  type Quantization,
+  type TensorEntry,
 } from '../../index.js';
 import { isMarker, MARKERS_KEY } from '../../quantized/plan/markers.js';
 import { mayBeQuantized } from '../../quantized/plan/plan.js';
-import type { FoundTensor } from './get-tensor.js';
 import type { Component, OpenedSource } from './open-source.js';
 
 /** Quantized weights of one kind. */
@@ -30,9 +28,16 @@ export interface LogicalCounts {
   readonly problems: Readonly<Record<string, string>>;
 }
 
+/** A dequantized view of a source. */
+export interface LogicalModel {
+  /** The view in the place of the source's checkpoint. */
+  readonly opened: Extract<OpenedSource, { kind: 'local' | 'remote' }>;
+  readonly tensors: readonly TensorEntry[];
+}
+
 /**
- * The logical tensors of a source with these stored ones; null for one without quantized weights. Reads the
- * configuration beside it when their dtypes let expect any.
+ * The dequantized view of a source with these stored tensors; null for one without quantized weights. Reads the
+ * configuration when their dtypes let expect any.
  *
  * @throws QuantizationError for a configuration that no tensor can be read by
  */
@@ -40,55 +45,63 @@ export async function logicalModel(
   opened: OpenedSource | Component,
   tensors: Iterable<{ readonly dtype: string; readonly name?: string }>,
   signal: AbortSignal,
-): Promise<DequantizedCheckpoint | null> {
+): Promise<LogicalModel | null> {
   if (opened.kind !== 'local' && opened.kind !== 'remote') return null;
   if (!mayBeQuantized(tensors)) return null;
-  const model = await dequantize(opened.checkpoint, { signal });
-  const isAny = model.keys().some((name) => model.info(name).scheme !== null);
+  const model = await dequantizedModel(opened, { signal });
+  const view = model.opened.checkpoint;
+  const isAny = model.tensors.some(({ quantization }) => quantization !== undefined);
   const isDeclared = (): boolean =>
-    model.method !== null ||
+    view.quantMethod !== null ||
     opened.checkpoint.metadata?.has(MARKERS_KEY) === true ||
     [...tensors].some(({ name = '' }) => isMarker(name));
-  return isAny || (model.problems.length > 0 && isDeclared()) ? model : null;
+  return isAny || (view.problems.length > 0 && isDeclared()) ? model : null;
+}
+
+/** The dequantized view of a source. */
+export async function dequantizedModel(
+  opened: OpenedSource | Component,
+  options: DequantizeOptions & { readonly signal: AbortSignal },
+): Promise<LogicalModel> {
+  const source = opened as LogicalModel['opened'];
+  const checkpoint = await dequantize(source.checkpoint, options);
+  const tensors = await checkpoint.tensors({ signal: options.signal });
+  return { opened: { ...source, checkpoint } as LogicalModel['opened'], tensors };
 }
 
 /** Counts the logical tensors. */
-export function logicalCounts(model: DequantizedCheckpoint): LogicalCounts {
+export function logicalCounts({ opened, tensors }: LogicalModel): LogicalCounts {
   const kinds = new Map<string, QuantizedKind>();
   let parameters = 0;
-  for (const name of model.keys()) {
-    const { shape, scheme, bits, block } = model.info(name);
+  for (const { shape, quantization } of tensors) {
     parameters += elementCountOf(shape);
-    if (scheme === null) continue;
+    if (quantization === undefined) continue;
+    const { scheme, bits, block } = quantization;
     const key = JSON.stringify([scheme, bits, block]);
     const weights = (kinds.get(key)?.weights ?? 0) + 1;
     kinds.set(key, { scheme, bits, block, weights });
   }
   return {
-    ...{ tensors: model.size, parameters },
+    ...{ tensors: tensors.length, parameters },
     quantized: [...kinds.values()].sort((a, b) => b.weights - a.weights),
     problems: Object.fromEntries(
-      model.problems.map(({ tensor = '', message }) => [tensor, message]),
+      opened.checkpoint.problems.map(({ tensor = '', message }) => [tensor, message]),
     ),
   };
 }
 
-/** The quantized weight of that name; undefined when it is not one. */
-export function quantizedWeight(
-  model: DequantizedCheckpoint | null,
+/**
+ * How the quantized weight of that name is stored; undefined when it is not one.
+ *
+ * @throws QuantizationError for a weight that cannot be dequantized
+ */
+export function quantizationIn(
+  { opened, tensors }: LogicalModel,
   name: string,
-): LogicalTensor | undefined {
-  if (model === null) return undefined;
-  const isRefused = model.problems.some(({ tensor }) => tensor === name);
-  if (!isRefused && !model.has(name)) return undefined;
-  const tensor = model.getTensor(name);
-  return tensor.info.scheme === null ? undefined : tensor;
-}
-
-/** The weight as a tensor of float32 that can be sliced. */
-export function foundWeight(tensor: LogicalTensor, signal: AbortSignal): FoundTensor {
-  const slice = async (index: SliceIndices) => await tensor.slice(...(index as []), { signal });
-  return { dtype: 'F32', shape: tensor.shape, slice };
+): Quantization | undefined {
+  const problem = opened.checkpoint.problems.find(({ tensor }) => tensor === name);
+  if (problem !== undefined) throw problem;
+  return tensors.find((entry) => entry.name === name)?.quantization;
 }
 
 /** Schemes that are named by more than one of their variants. */
@@ -112,8 +125,8 @@ export function kindText({
   scheme,
   bits,
   block,
-}: Pick<LogicalInfo, 'bits' | 'block'> & { readonly scheme: string | null }): string {
-  const name = schemeName(scheme ?? '');
+}: Pick<Quantization, 'scheme' | 'bits' | 'block'>): string {
+  const name = schemeName(scheme);
   const width = /\d/.test(name) ? name : `${name} of ${bits} bits`;
   if (block === null) return width;
   const sides = block.filter((length) => length !== 1);

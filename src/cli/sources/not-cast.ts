@@ -61,11 +61,12 @@ async function countSchemes(
   const names = new Set(entries.map(({ name }) => name));
   const model = await logicalModel(part, entries, signal);
   const add = (scheme: string): void => void schemes.set(scheme, (schemes.get(scheme) ?? 0) + 1);
-  for (const name of model?.keys() ?? []) {
-    const { scheme, storedAs } = model?.info(name) ?? {};
-    if (scheme != null && isChosen(storedAs?.['weight'] ?? name)) add(scheme);
+  for (const { quantization, name } of model?.tensors ?? []) {
+    if (quantization === undefined) continue;
+    const { scheme, storedAs } = quantization;
+    if (isChosen(storedAs['weight'] ?? name)) add(scheme);
   }
-  for (const { tensor = '' } of model?.problems ?? []) {
+  for (const { tensor = '' } of model?.opened.checkpoint.problems ?? []) {
     // Scales whose weight is in another shard are spared, and say nothing about the weights of this one.
     const codes = codeNames(tensor).find((name) => names.has(name));
     if (codes !== undefined && isChosen(codes)) add('');

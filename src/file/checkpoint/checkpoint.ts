@@ -1,5 +1,6 @@
 /** An open checkpoint, of one file or of any number of shards. */
 
+import { basename } from 'node:path';
 import {
   requireBoolean,
   requireNames,
@@ -7,7 +8,7 @@ import {
   requireSignal,
   requireString,
 } from '../../errors/arguments.js';
-import { FileClosedError, type FormatError } from '../../errors/errors.js';
+import { FileClosedError, type SafetensorsError } from '../../errors/errors.js';
 import { hintPythonMethods, PYTHON_METHODS } from '../../errors/python-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
@@ -20,7 +21,7 @@ import {
   TRANSFER_OPTIONS,
   type TransferOptions,
 } from '../../work/transfer.js';
-import { runAsync } from '../../work/work.js';
+import { runAsync, runSync } from '../../work/work.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { siblingName } from '../shards/shard-paths.js';
@@ -33,17 +34,19 @@ import {
   type ListingOptions,
   type TensorSource,
 } from '../source/tensor-source.js';
-import type { VerifyBytesOptions } from '../source/verify-options.js';
+import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
+import type { ViewParts } from '../source/view.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
 import { Catalog } from './catalog.js';
 import { labelOf } from './find-files.js';
-import type { LazyShards } from './lazy-shards.js';
+import { LazyShards } from './lazy-shards.js';
 import { LocalStream } from './local-stream.js';
 import type { Shard } from './shard.js';
 import { readSibling } from './sibling-files.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
 import { checksOf, claimingFiles, type VerifiableSource, verifyShards } from './verify.js';
+import { ViewShard } from './view-shard.js';
 
 /** The result of {@link Checkpoint.toJSON}; once `ok` is false only the first four. */
 export interface CheckpointFacts {
@@ -67,13 +70,17 @@ export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy';
 /** What a checkpoint is, besides its tensors. */
 export interface CheckpointInfo {
   /** Errors for tensors of the index, or of the only file, that cannot be read. */
-  readonly problems?: readonly FormatError[];
+  readonly problems?: readonly SafetensorsError[];
   /** `'safetensors'` by default. */
   readonly format?: CheckpointFormat;
   /** As `Checkpoint.root`. */
-  readonly root?: RootKeys;
+  readonly root?: RootKeys | undefined;
   /** As `Checkpoint.extra`. */
-  readonly extra?: PlainValue;
+  readonly extra?: PlainValue | null;
+  /** Of a view the checkpoint that it reads through. */
+  readonly base?: Checkpoint;
+  /** As `Checkpoint.quantMethod`. */
+  readonly quantMethod?: string | null;
 }
 
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
@@ -109,20 +116,26 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   readonly uncloneable = UNCLONEABLE;
   readonly #shards: LazyShards<Shard>;
   #madeCatalog: Catalog | undefined;
-  readonly #problems: readonly FormatError[];
+  readonly #problems: readonly SafetensorsError[];
   readonly #checks: readonly CheckpointCheck[];
   readonly #format: CheckpointFormat;
   readonly #root: RootKeys | undefined;
   readonly #extra: PlainValue | null;
+  /** Of a view the checkpoint that it reads through. */
+  readonly #base: Checkpoint | undefined;
+  readonly #quantMethod: string | null;
   /** The only file, of safetensors, whose tensors are found without the catalog; undefined once closed. */
   #only: SafetensorsFile | undefined;
 
   /** Only functions that open checkpoints create them. */
   private constructor(shards: LazyShards<Shard>, info: CheckpointInfo) {
     const { problems = [], format = 'safetensors', root, extra = null } = info;
+    const { base, quantMethod = null } = info;
     this.#shards = shards;
+    this.#base = base;
+    this.#quantMethod = quantMethod;
     this.#problems = Object.freeze([...problems]);
-    this.#checks = Object.freeze(checksOf(shards));
+    this.#checks = base?.checks ?? Object.freeze(checksOf(shards));
     this.#format = format;
     this.#root = root && Object.freeze([...root]);
     this.#extra = extra;
@@ -133,6 +146,37 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /** @internal Takes ownership of the shards. */
   static of(shards: LazyShards<Shard>, info: CheckpointInfo = {}): Checkpoint {
     return new Checkpoint(shards, info);
+  }
+
+  /** @internal Makes a view, which reads through this checkpoint and does not own it. */
+  viewOf(parts: ViewParts): Checkpoint {
+    const shards = this.#shards;
+    const shard = new ViewShard(this, () => this.#requireOpen(), parts);
+    const { path, ...place } = shards.files;
+    const files = { ...place, path, index: null, isIndexMissing: false, problems: [] };
+    const only = { ...files, shards: [{ name: basename(path), path }] };
+    const shown = LazyShards.ofOpen(only, [[0, shard]]);
+    const { format, root } = this;
+    const { problems, quantMethod } = parts;
+    const extra = this.#extra;
+    return new Checkpoint(shown, { problems, format, root, extra, base: this, quantMethod });
+  }
+
+  /** Throws FileClosedError after `close`, also of what a view reads through. */
+  #requireOpen(): void {
+    this.#shards.requireOpen();
+    if (this.#base !== undefined) this.#base.#requireOpen();
+  }
+
+  /** @internal As `tensors`, on this thread. */
+  entriesNow(): TensorEntry[] {
+    this.#requireOpen();
+    return runSync(this.#catalog.tensors());
+  }
+
+  /** @internal Of a dequantized view the method that the configuration names; else null. */
+  get quantMethod(): string | null {
+    return this.#quantMethod;
   }
 
   /** @internal The shards. */
@@ -183,7 +227,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
   get shards(): readonly string[] {
-    return this.#shards.files.shards.map((shard) => shard.name);
+    return this.#base?.shards ?? this.#shards.files.shards.map((shard) => shard.name);
   }
 
   /**
@@ -204,11 +248,11 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Errors for tensors of torch or NumPy that safetensors cannot hold. Each has the name as `tensor` and the code
-   * `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty for nearly all files; the same after
-   * `close()`.
+   * Errors for tensors that cannot be read: those of torch or NumPy that safetensors cannot hold, with the code
+   * `SAFETENSORS_UNSUPPORTED_TENSOR`, and in a view of `dequantize` weights of unknown schemes. Each has the name as
+   * `tensor`, and `getTensor` of that name throws it. Empty for nearly all files; the same after `close()`.
    */
-  get problems(): readonly FormatError[] {
+  get problems(): readonly SafetensorsError[] {
     return this.#problems;
   }
 
@@ -229,8 +273,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** Length of all shards in bytes, headers included. Opens no shard, but asks the system about each. */
   byteLength(): number {
-    this.#shards.requireOpen();
-    return this.shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
+    this.#requireOpen();
+    const { shards } = this.#shards.files;
+    return shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
   }
 
   /**
@@ -260,7 +305,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   async headers(options: ListingOptions = {}): Promise<ShardHeader[]> {
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     return await this.#whileOpen(runAsync(this.#catalog.headers(), options.signal), options.signal);
   }
 
@@ -275,8 +320,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
    */
   offsetKeys(): string[] {
-    this.#shards.requireOpen();
-    return this.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
+    this.#requireOpen();
+    return this.#shards.files.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
   }
 
   /** Whether a tensor or an alias has that name; by the index, if any. */
@@ -314,7 +359,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   async tensors(options: ListingOptions = {}): Promise<TensorEntry[]> {
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     return await this.#whileOpen(runAsync(this.#catalog.tensors(), options.signal), options.signal);
   }
 
@@ -379,7 +424,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** All tensors as `[name, tensor]`, shard by shard, each opened when its turn comes. */
   *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
-    this.#shards.requireOpen();
+    this.#requireOpen();
     for (const name of this.#namesByShard()) yield [name, this.getTensor(name)];
   }
 
@@ -411,7 +456,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
     const wanted = listOf(names);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     await this.#whileOpen(this.#prefetch(wanted, options), options.signal);
   }
 
@@ -419,7 +464,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     const only = this.#onlyWith(wanted);
     if (only !== undefined) return await only.prefetch(wanted, options);
     const works = await runAsync(this.#catalog.works(wanted), options.signal);
-    const check = (): void => this.#shards.requireOpen();
+    const check = (): void => this.#requireOpen();
     await transferShards(works, options, check, (work, shardOptions) =>
       work.file.prefetch(work.names, shardOptions),
     );
@@ -445,7 +490,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
     requireStreamOptions(options);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     const names = options.names === undefined ? undefined : [...options.names];
     for (const name of names ?? []) this.info(name);
     const source = new LocalStream(this, {
@@ -453,7 +498,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
       allNames: this.#namesByShard(),
       reuse: options.reuse ?? false,
       isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
-      requireOpen: () => this.#shards.requireOpen(),
+      requireOpen: () => this.#requireOpen(),
     });
     return streamTensors(source, options);
   }
@@ -472,7 +517,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     if (name !== undefined) {
       return this.#catalog.lookUp(name, (file, ownName) => file.residency(ownName));
     }
-    this.#shards.requireOpen();
+    this.#requireOpen();
     let sum = 0;
     for (const file of this.#shards) {
       const bytes = file.residency();
@@ -511,7 +556,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
     const wanted = listOf(names);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     const only = this.#onlyWith(wanted);
     if (only !== undefined) return await only.readTensors(wanted, options);
     return await this.#shards.use(async (shards) => {
@@ -542,7 +587,10 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * ```
    */
   async verify(options: VerifyBytesOptions = {}): Promise<VerificationReport> {
-    return await this.#whileOpen(verifyShards(this.#shards, options), options.signal);
+    requireVerifyBytesOptions(options);
+    this.#requireOpen();
+    const report = this.#base?.verify(options) ?? verifyShards(this.#shards, options);
+    return await this.#whileOpen(report, options.signal);
   }
 
   /** @internal The safetensors files, all of which are open. */
@@ -566,7 +614,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   async summary(options: ListingOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     return await this.#whileOpen(runAsync(summarize(this.#shards), options.signal), options.signal);
   }
 
@@ -588,7 +636,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireString('name', name);
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     const inner = siblingName(name, this.path);
     const read = runAsync(readSibling(this.#shards.files, inner), options.signal);
     return await this.#whileOpen(read, options.signal);
@@ -603,7 +651,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /** @internal The metadata of every file. */
   async metadataOfFiles(signal?: AbortSignal): Promise<(ReadonlyMap<string, string> | null)[]> {
     requireSignal(signal);
-    this.#shards.requireOpen();
+    this.#requireOpen();
     return await runAsync(this.#catalog.metadataOfFiles(), signal);
   }
 
@@ -614,12 +662,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   ): Promise<Result> {
     try {
       const result = await work;
-      this.#shards.requireOpen();
+      this.#requireOpen();
       signal?.throwIfAborted();
       return result;
     } catch (error) {
       // A shard that was closed under the work names itself.
-      if (error instanceof FileClosedError) this.#shards.requireOpen();
+      if (error instanceof FileClosedError) this.#requireOpen();
       throw error;
     }
   }
@@ -638,7 +686,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */
   *#namesByShard(): Generator<string, void, void> {
-    for (let shard = 0; shard < this.shards.length; shard++) yield* this.#catalog.namesIn(shard);
+    for (const shard of this.#shards.files.shards.keys()) yield* this.#catalog.namesIn(shard);
   }
 
   /** The checkpoint's facts for `JSON.stringify`, without tensors. Opens no shard, and never throws. */

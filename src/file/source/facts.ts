@@ -20,14 +20,48 @@ export interface TensorInfo {
    * compressed, strided or shared with other tensors.
    */
   readonly dataOffsets: readonly [begin: number, end: number];
+  /** Of a weight that `dequantize` shows: how it is stored. Else undefined. */
+  readonly quantization?: Quantization | undefined;
 }
 
-/** Returns the facts of one entry of a file; a new frozen object. */
-export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
+/** How a quantized weight is stored. */
+export interface Quantization {
+  /**
+   * The scheme: `fp8`, `mxfp8`, `int8`, `pack-quantized`, `nvfp4`, `mxfp4`, `bitsandbytes-nf4`, `bitsandbytes-fp4`,
+   * `bitsandbytes-int8`, `gptq`, `awq`, `mlx-affine`, `mlx-mxfp4`, `mlx-nvfp4` or `mlx-mxfp8`.
+   */
+  readonly scheme: string;
+  /** Bits of a code. */
+  readonly bits: number;
+  /**
+   * Rows and columns that share a scale; a single number where blocks run over rows. Null with one scale in all.
+   */
+  readonly block: readonly number[] | null;
+  /** Names of the stored tensors by what they are: `weight`, `scale`, `zeroPoint` … */
+  readonly storedAs: Readonly<Record<string, string>>;
+  /** Length of these tensors in bytes. */
+  readonly byteLength: number;
+}
+
+/** What the contents of a view know besides. */
+export interface ViewFacts {
+  /** The file of an entry, as `TensorEntry.file`. */
+  fileOf(entry: number): string;
+  /** How the weight of an entry is stored. */
+  quantizationOf(entry: number): Quantization | undefined;
+}
+
+/** The contents of a file, or of a view. */
+export type ListedContents = FileContents & Partial<ViewFacts>;
+
+/** Returns the facts of one entry; a new frozen object. */
+export function tensorInfo(contents: ListedContents, entry: number): TensorInfo {
+  const quantization = contents.quantizationOf?.(entry);
   return Object.freeze({
     dtype: contents.dtype(entry),
     shape: contents.shape(entry),
     dataOffsets: Object.freeze([contents.begin(entry), contents.end(entry)] as const),
+    ...(quantization === undefined ? {} : { quantization }),
   });
 }
 
@@ -57,15 +91,16 @@ export interface TensorEntry extends TensorInfo {
  * @param file the name of the file
  */
 export function* tensorEntries(
-  contents: FileContents,
+  contents: ListedContents,
   file: string,
   entries: Iterable<number>,
 ): Work<TensorEntry[]> {
   return yield* mapYielding(entries, (entry) => {
-    const { dtype, shape, dataOffsets } = tensorInfo(contents, entry);
+    const { dtype, shape, ...facts } = tensorInfo(contents, entry);
     const byteLength = tensorByteLength({ dtype, shape });
     const name = contents.name(entry);
-    return Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength });
+    const place = contents.fileOf?.(entry) ?? file;
+    return Object.freeze({ name, file: place, dtype, shape, ...facts, byteLength });
   });
 }
 

@@ -1,6 +1,6 @@
 /** Opens torch checkpoints in several files by their index. */
 
-import { FormatError, quoteName } from '../../errors/errors.js';
+import { FormatError, quoteName, type SafetensorsError } from '../../errors/errors.js';
 import { Checkpoint, type CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
 import { indexedFiles } from '../../file/checkpoint/find-files.js';
 import { modelFiles } from '../../file/checkpoint/find-source.js';
@@ -17,7 +17,7 @@ import type { ForeignShard } from '../foreign-shard.js';
 /** An open file and its contents besides the tensors. */
 export interface TorchFile {
   readonly shard: ForeignShard;
-  readonly info: Required<CheckpointInfo>;
+  readonly info: Required<Pick<CheckpointInfo, 'problems' | 'format' | 'root' | 'extra'>>;
 }
 
 /**
@@ -110,7 +110,7 @@ function shardProblems(
   index: CheckpointIndex,
   files: readonly TorchFile[],
   path: string,
-): FormatError[] {
+): SafetensorsError[] {
   const shardOf = (name = ''): number => {
     const entry = index.find(name);
     return entry === -1 ? -1 : index.shardOf(entry);

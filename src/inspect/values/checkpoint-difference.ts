@@ -6,7 +6,8 @@ import {
   requireBoolean,
   requireOptions,
 } from '../../errors/arguments.js';
-import type { FormatError } from '../../errors/errors.js';
+import type { SafetensorsError } from '../../errors/errors.js';
+import type { TensorEntry } from '../../file/source/facts.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import {
@@ -70,48 +71,22 @@ export interface ComparablePipeline {
   readonly models: ReadonlyMap<string, TensorSource>;
 }
 
-/** The facts of a tensor that are compared before values are. */
-export interface ComparedFacts {
-  readonly name: string;
-  /** Or the scheme of a quantized weight. */
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  readonly byteLength: number;
-}
-
-/** A tensor of both sides, until the next one. */
-export interface ComparedPair {
-  /** Whether values are all that can be compared: quantized weights can have the same in other bytes. */
-  readonly areComputed: boolean;
-  /** Whether they are the same without looking at values. */
-  haveSameBytes(options: TransferOptions): Promise<boolean>;
-  compare(options: TransferOptions): Promise<TensorDifference>;
-}
-
-/** Reads pairs of tensors, in the order in which their names were given. */
-export interface PairReader {
-  next(name: string): Promise<ComparedPair>;
-  end(): Promise<void>;
-}
-
 /** The tensors of one side by name; null for those that cannot be read. */
-export type NamedFacts = ReadonlyMap<string, ComparedFacts | null>;
+type NamedFacts = ReadonlyMap<string, TensorEntry | null>;
 
 /** Two models to compare, one of which may be missing: it has no tensors then. */
-export interface ComparedModels {
-  /** Stands before the names of tensors. */
+interface ComparedModels {
+  /** Precedes the names of tensors. */
   readonly prefix: string;
+  readonly sources: readonly [TensorSource | undefined, TensorSource | undefined];
   readonly named: readonly [NamedFacts, NamedFacts];
-  /** Throws the reason why a tensor cannot be read. */
-  refuse(side: 0 | 1, name: string): Promise<unknown>;
-  read(names: readonly string[]): PairReader;
 }
 
 /** A tensor of both sides. */
 interface Pair {
   readonly name: string;
-  readonly a: ComparedFacts;
-  readonly b: ComparedFacts;
+  readonly a: TensorEntry;
+  readonly b: TensorEntry;
   readonly changed: 'dtype' | 'shape' | 'dtype and shape' | undefined;
   /** Whether the bytes must be read to know the difference. */
   readonly isRead: boolean;
@@ -120,8 +95,9 @@ interface Pair {
 /**
  * Compares two open checkpoints, local or remote, in whichever files their tensors are: which tensors only one of them
  * has, and which differ in dtype, shape or bytes. Of two open pipelines it compares the models of one folder, and names
- * begin with the folder. With `values` it tells how much tensors of one shape differ, as stored. Tensors are read
- * one after the other, some megabytes of short ones together; memory holds one long tensor of each side.
+ * begin with the folder. With `values` the result has how much tensors of one shape differ. Views are compared by what
+ * they show. Tensors are read one after the other, some megabytes of short ones together; memory holds one long tensor
+ * of each remote side.
  *
  * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of both sides that cannot be read; TypeError for
  *   anything but open checkpoints or pipelines, such as paths; as `tensors` and `readTensors` of the sources
@@ -149,7 +125,7 @@ export async function compareCheckpoints(
   const parts: ComparedModels[] = [];
   for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {
     const prefix = folder === '' ? '' : `${folder}/`;
-    parts.push(await storedModels(prefix, [inA.get(folder), inB.get(folder)], options.signal));
+    parts.push(await comparedModels(prefix, [inA.get(folder), inB.get(folder)], options.signal));
   }
   return await compareModels(parts, options);
 }
@@ -165,54 +141,33 @@ function modelsOf(
   throw argumentTypeError(name, 'an open checkpoint or pipeline', source);
 }
 
-/** Two models as they are stored. */
-async function storedModels(
+async function comparedModels(
   prefix: string,
-  sources: readonly [TensorSource | undefined, TensorSource | undefined],
+  sources: ComparedModels['sources'],
   signal: AbortSignal | undefined,
 ): Promise<ComparedModels> {
   const [a, b] = sources;
-  const named = [await factsOf(a, signal), await factsOf(b, signal)] as const;
-  return {
-    prefix,
-    named,
-    refuse: async (side, name) => {
-      throw problemsOf(sources[side]).find(({ tensor }) => tensor === name);
-    },
-    read: (names) => {
-      const sides = [a, b].map((source, side) =>
-        inTurn(source as TensorSource, names, named[side as 0 | 1], signal),
-      );
-      return {
-        next: async () => {
-          const found: Tensor[] = [];
-          for (const side of sides) found.push((await side.next()).value as Tensor);
-          return storedPair(...(found as [Tensor, Tensor]));
-        },
-        end: async () => {
-          for (const side of sides) await side.return();
-        },
-      };
-    },
-  };
+  return { prefix, sources, named: [await factsOf(a, signal), await factsOf(b, signal)] };
 }
 
-/** Tensors that cannot be read, which checkpoints of other formats have. */
-function problemsOf(source: TensorSource | undefined): readonly FormatError[] {
-  return (source as { readonly problems?: readonly FormatError[] } | undefined)?.problems ?? [];
+/** Tensors that cannot be read, which views and checkpoints of other formats have. */
+function problemsOf(source: TensorSource | undefined): readonly SafetensorsError[] {
+  return (
+    (source as { readonly problems?: readonly SafetensorsError[] } | undefined)?.problems ?? []
+  );
 }
 
 async function factsOf(
   source: TensorSource | undefined,
   signal: AbortSignal | undefined,
 ): Promise<NamedFacts> {
-  const facts = new Map<string, ComparedFacts | null>();
+  const facts = new Map<string, TensorEntry | null>();
   for (const entry of (await source?.tensors({ signal })) ?? []) facts.set(entry.name, entry);
   for (const { tensor = '' } of problemsOf(source)) facts.set(tensor, null);
   return facts;
 }
 
-/** Tensors one after the other; short ones are read together. */
+/** Tensors one after the other; short ones are read together, and long ones at hand are not read in advance. */
 async function* inTurn(
   source: TensorSource,
   names: readonly string[],
@@ -220,7 +175,14 @@ async function* inTurn(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Tensor, void, void> {
   const lengthOf = (name: string): number => facts.get(name)?.byteLength ?? 0;
+  const local = isLocal(source) ? source : null;
   for (let begin = 0; begin < names.length; ) {
+    const first = names[begin] as string;
+    if (local !== null && lengthOf(first) > READ_BYTE_LENGTH) {
+      begin++;
+      yield local.getTensor(first);
+      continue;
+    }
     let end = begin;
     let byteLength = 0;
     do byteLength += lengthOf(names[end++] as string);
@@ -230,13 +192,14 @@ async function* inTurn(
   }
 }
 
-/** Two tensors of one dtype and shape, as they are stored. */
-export function storedPair(a: Tensor, b: Tensor): ComparedPair {
-  return {
-    areComputed: false,
-    haveSameBytes: (options) => haveSameBytes(a, b, options),
-    compare: (options) => compareTensors(a, b, options),
-  };
+/** A checkpoint whose tensors are at hand. */
+interface LocalSource extends TensorSource {
+  readonly local: true;
+  getTensor(name: string): Tensor;
+}
+
+function isLocal(source: TensorSource): source is LocalSource {
+  return (source as Partial<LocalSource>).local === true;
 }
 
 /**
@@ -244,11 +207,7 @@ export function storedPair(a: Tensor, b: Tensor): ComparedPair {
  *
  * @throws `signal.reason`
  */
-export async function haveSameBytes(
-  a: Tensor,
-  b: Tensor,
-  options: TransferOptions,
-): Promise<boolean> {
+async function haveSameBytes(a: Tensor, b: Tensor, options: TransferOptions): Promise<boolean> {
   const transfer = new Transfer(a.byteLength, options);
   const others = b.chunks({ maxByteLength: WINDOW });
   for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
@@ -275,25 +234,28 @@ function areEqual(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/**
- * Compares models, one pair after the other, with one progress for all.
- *
- * @throws As `refuse` and `read` of the models; `signal.reason`
- */
-export async function compareModels(
+/** Compares models, one pair after the other, with one progress for all. */
+async function compareModels(
   parts: readonly ComparedModels[],
   { bytes = true, values = false, signal, onProgress }: CompareOptions,
 ): Promise<CheckpointDifference> {
   const comparison = { isQuick: !bytes, hasValues: values };
   const planned: { readonly part: ComparedModels; readonly pairs: readonly Pair[] }[] = [];
-  for (const part of parts) planned.push({ part, pairs: await pairsOf(part, comparison) });
+  for (const part of parts) planned.push({ part, pairs: pairsOf(part, comparison) });
   const all = planned.flatMap(({ pairs }) => pairs);
   const totalBytes = all.reduce((sum, pair) => sum + readLength(pair), 0);
   const changed: ChangedTensor[] = [];
   let before = 0;
   for (const { part, pairs } of planned) {
     const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
-    const reader = part.read(names);
+    const sides = ([0, 1] as const).map((side) =>
+      inTurn(part.sources[side] as TensorSource, names, part.named[side], signal),
+    );
+    const next = async (): Promise<[Tensor, Tensor]> => {
+      const found: Tensor[] = [];
+      for (const side of sides) found.push((await side.next()).value as Tensor);
+      return found as [Tensor, Tensor];
+    };
     try {
       for (const pair of pairs) {
         let own = 0;
@@ -305,12 +267,12 @@ export async function compareModels(
             onProgress?.({ bytes: before + own, totalBytes });
           },
         };
-        const change = await comparePair(pair, reader, comparison, forPair);
+        const change = await comparePair(pair, next, comparison, forPair);
         if (change !== undefined) changed.push({ ...change, name: part.prefix + change.name });
         before += readLength(pair);
       }
     } finally {
-      await reader.end();
+      for (const side of sides) await side.return();
     }
   }
   onProgress?.({ bytes: totalBytes, totalBytes });
@@ -333,22 +295,20 @@ interface Comparison {
 }
 
 /** The tensors of both sides. Throws for those that cannot be read. */
-async function pairsOf(
-  { named: [inA, inB], refuse }: ComparedModels,
-  comparison: Comparison,
-): Promise<Pair[]> {
+function pairsOf({ named: [inA, inB], sources }: ComparedModels, comparison: Comparison): Pair[] {
   const pairs: Pair[] = [];
   for (const [name, a] of inA) {
     const b = inB.get(name);
     if (b === undefined) continue;
-    if (a === null) await refuse(0, name);
-    if (b === null) await refuse(1, name);
+    for (const [side, entry] of [a, b].entries()) {
+      if (entry === null) throw problemsOf(sources[side]).find(({ tensor }) => tensor === name);
+    }
     if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
   }
   return pairs;
 }
 
-function pairOf(a: ComparedFacts, b: ComparedFacts, { isQuick, hasValues }: Comparison): Pair {
+function pairOf(a: TensorEntry, b: TensorEntry, { isQuick, hasValues }: Comparison): Pair {
   const hasShape = a.shape.join() !== b.shape.join();
   const hasDtype = a.dtype !== b.dtype;
   const changed = hasDtype && hasShape ? 'dtype and shape' : hasDtype ? 'dtype' : 'shape';
@@ -363,17 +323,20 @@ function readLength({ a, isRead }: Pair): number {
 
 async function comparePair(
   { name, a, b, changed, isRead }: Pair,
-  reader: PairReader,
+  next: () => Promise<[Tensor, Tensor]>,
   { hasValues }: Comparison,
   options: TransferOptions,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
   if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
-  const both = await reader.next(name);
-  if (changed === undefined && (await both.haveSameBytes(options))) return undefined;
+  const [x, y] = await next();
+  // Values of quantized weights are computed: looking at them once is enough.
+  const areComputed = hasValues && (a.quantization ?? b.quantization) !== undefined;
+  if (changed === undefined && !areComputed && (await haveSameBytes(x, y, options)))
+    return undefined;
   const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
   if (!hasValues) return entry;
-  const values = await both.compare(options);
-  if (both.areComputed && changed === undefined && values.differing === 0) return undefined;
+  const values = await compareTensors(x, y, options);
+  if (areComputed && changed === undefined && values.differing === 0) return undefined;
   return { ...entry, values };
 }

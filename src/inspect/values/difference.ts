@@ -1,7 +1,6 @@
 /** Compares the values of two tensors of one shape. */
 
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
-import type { LogicalTensor } from '../../quantized/logical-tensor.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
@@ -174,8 +173,8 @@ function addUnusualPairs(
 }
 
 /**
- * Compares the values of two tensors of one shape, of any dtypes: both stored ones, or both logical ones. As numbers:
- * equal values of different dtypes are the same.
+ * Compares the values of two tensors of one shape, of any dtypes. As numbers: equal values of different dtypes are the
+ * same.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for different shapes
  * @throws As {@link tensorValues}
@@ -187,9 +186,9 @@ function addUnusualPairs(
  * console.log(differing, maxError); // → 4 1
  * ```
  */
-export async function compareTensors<Kind extends SliceableTensor | LogicalTensor>(
-  a: Kind,
-  b: Kind,
+export async function compareTensors(
+  a: SliceableTensor,
+  b: SliceableTensor,
   options: TransferOptions = {},
 ): Promise<TensorDifference> {
   requireTensor('a', a);
@@ -209,7 +208,7 @@ export async function compareTensors<Kind extends SliceableTensor | LogicalTenso
     elements += x.length;
     for (const { begin, end } of cut(0, x.length, BLOCK)) addPairs(sums, x, y, begin, end);
     // Rounded to doubles, different integers of 64 bits can be equal.
-    if (parts?.every(isBigInteger)) sums.differing += hiddenDifferences(parts, x, y);
+    if (parts.every(isBigInteger)) sums.differing += hiddenDifferences(parts, x, y);
   }
   const { differing, compared, maxError, products } = sums;
   return {

@@ -3,7 +3,6 @@
 import { argumentTypeError } from '../../errors/arguments.js';
 import type { Dtype } from '../../header/dtype.js';
 import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
-import type { LogicalTensor } from '../../quantized/logical-tensor.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
@@ -27,21 +26,18 @@ export interface SliceableTensor {
   slice(...index: SliceIndices): Tensor | Promise<Tensor>;
 }
 
-/** A tensor whose values can be gone through: as it is stored, or as the model means it. */
-export type ValuedTensor = SliceableTensor | LogicalTensor;
-
 /** Values of tensors at the same places, one array a tensor. */
 interface ValueWindow {
   readonly values: readonly ArrayLike<number>[];
-  /** The stored parts; undefined when the values are computed. */
-  readonly parts?: readonly Tensor[];
+  /** The parts that have them. */
+  readonly parts: readonly Tensor[];
 }
 
 /**
  * The values of a tensor in the order of its bytes, some millions at a time: views or new arrays, valid until the next.
  * Of C64 real and imaginary parts in turn; integers of 64 bits are rounded. Lets other events run in between.
  *
- * @throws As `slice` of the tensor, or `LogicalTensor.toFloat32Async`; `signal.reason`
+ * @throws As `slice` of the tensor; `signal.reason`
  *
  * @example
  * ```ts
@@ -56,7 +52,7 @@ interface ValueWindow {
  * ```
  */
 export async function* tensorValues(
-  tensor: ValuedTensor,
+  tensor: SliceableTensor,
   options: TransferOptions = {},
 ): AsyncGenerator<ArrayLike<number>, void, void> {
   requireTensor('tensor', tensor);
@@ -74,15 +70,15 @@ export function requireTensor(name: string, tensor: unknown): void {
 
 /** The values of tensors of one shape, cut alike. Progress counts bytes of the first. */
 export async function* alikeWindows(
-  tensors: readonly ValuedTensor[],
+  tensors: readonly SliceableTensor[],
   options: TransferOptions,
 ): AsyncGenerator<ValueWindow, void, void> {
   const { signal } = options;
-  const [first] = tensors as readonly [ValuedTensor];
+  const [first] = tensors as readonly [SliceableTensor];
   const { byteLength, valueCount } = extentOf(first);
   const transfer = new Transfer(byteLength, options);
   signal?.throwIfAborted();
-  for await (const window of windowsOf(tensors, signal)) {
+  for await (const window of windowsOf(tensors)) {
     yield window;
     const { length } = window.values[0] as ArrayLike<number>;
     transfer.advance((byteLength * length) / valueCount);
@@ -92,36 +88,16 @@ export async function* alikeWindows(
   transfer.finish();
 }
 
-function isLogical(tensor: ValuedTensor): tensor is LogicalTensor {
-  return 'rowBlocks' in tensor;
-}
-
-function extentOf(tensor: ValuedTensor): { byteLength: number; valueCount: number } {
+function extentOf(tensor: SliceableTensor): { byteLength: number; valueCount: number } {
   const valueCount = elementCountOf(tensor.shape);
-  if (isLogical(tensor)) return { byteLength: tensor.info.byteLength, valueCount };
   return {
     byteLength: tensorByteLength(tensor),
     valueCount: tensor.dtype === 'C64' ? 2 * valueCount : valueCount,
   };
 }
 
-/** Stored parts where all tensors are at hand as they are stored; else all of them are computed. */
-function windowsOf(
-  tensors: readonly ValuedTensor[],
-  signal: AbortSignal | undefined,
-): AsyncGenerator<ValueWindow, void, void> {
-  const stored: SliceableTensor[] = [];
-  for (const tensor of tensors) {
-    const found = isLogical(tensor) ? tensor.tensor : tensor;
-    if (found !== null) stored.push(found);
-  }
-  return stored.length === tensors.length
-    ? storedWindows(stored)
-    : computedWindows(tensors as readonly LogicalTensor[], signal);
-}
-
 /** While one window is used the next is under way: of a remote tensor it has to be fetched. */
-async function* storedWindows(
+async function* windowsOf(
   tensors: readonly SliceableTensor[],
 ): AsyncGenerator<ValueWindow, void, void> {
   const [{ shape }] = tensors as readonly [SliceableTensor];
@@ -147,20 +123,4 @@ async function* storedWindows(
 
 function valued(parts: readonly Tensor[]): ValueWindow {
   return { values: parts.map(valueNumbers), parts };
-}
-
-async function* computedWindows(
-  tensors: readonly LogicalTensor[],
-  signal: AbortSignal | undefined,
-): AsyncGenerator<ValueWindow, void, void> {
-  const [first, ...others] = tensors.map((tensor) => tensor.rowBlocks({ signal }));
-  try {
-    for await (const { values } of first as NonNullable<typeof first>) {
-      const all: ArrayLike<number>[] = [values];
-      for (const other of others) all.push((await other.next()).value?.values ?? []);
-      yield { values: all };
-    }
-  } finally {
-    for (const other of others) await other.return();
-  }
 }

@@ -156,12 +156,3 @@ export function namesOf(
   }
   return names;
 }
-
-/** Rows and columns of a tensor whose last dimension is a row. */
-export function matrixOf(shape: readonly number[]): { rows: number; columns: number } {
-  const columns = shape.at(-1) ?? 1;
-  return {
-    rows: shape.slice(0, -1).reduce((product, dimension) => product * dimension, 1),
-    columns,
-  };
-}

@@ -1,12 +1,12 @@
 /** Decodes weights of bitsandbytes in 4 bits, whose blocks run over rows. */
 
 import { DTYPES } from '../../header/dtype.js';
-import { tensorByteLength } from '../../header/tensor-spec.js';
+import { matrixOf, tensorByteLength } from '../../header/tensor-spec.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
 import { decodeFlat, decodeNested } from '../kernels/flat.js';
-import { type FlatLayout, type LogicalPlan, matrixOf } from '../plan/logical-plan.js';
+import type { FlatLayout, LogicalPlan } from '../plan/logical-plan.js';
 import {
   type Decoder,
   type Emit,

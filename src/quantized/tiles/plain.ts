@@ -1,9 +1,9 @@
 /** Tensors that are not quantized, in the same tiles. */
 
-import { tensorByteLength } from '../../header/tensor-spec.js';
+import { matrixOf, tensorByteLength } from '../../header/tensor-spec.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
-import { matrixOf, type StoredTensor } from '../plan/logical-plan.js';
+import type { StoredTensor } from '../plan/logical-plan.js';
 import {
   type Decoder,
   type Emit,

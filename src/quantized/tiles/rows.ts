@@ -1,6 +1,6 @@
 /** Decodes weights that are stored row by row with a grid of scales: codes to numbers, then arithmetic in place. */
 
-import { tensorByteLength } from '../../header/tensor-spec.js';
+import { matrixOf, tensorByteLength } from '../../header/tensor-spec.js';
 import { toFloat32 } from '../../tensor/float32/kernels.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
@@ -15,7 +15,7 @@ import {
   subtractAndMultiplyByGroups,
 } from '../kernels/grid.js';
 import { affineTable, areNibbles, decodeNibbles, shiftedTable } from '../kernels/nibbles.js';
-import { type LogicalPlan, matrixOf, type RowLayout } from '../plan/logical-plan.js';
+import type { LogicalPlan, RowLayout } from '../plan/logical-plan.js';
 import {
   type Decoder,
   type Emit,

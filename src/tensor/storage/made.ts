@@ -121,3 +121,16 @@ export class MadeStorage implements Storage {
     if (detach) emptyBuffers(kept, (buffer) => structuredClone(buffer, { transfer: [buffer] }));
   }
 }
+
+/**
+ * Values of a view, computed from tensors of another checkpoint: every use computes its own part, and only the tensor
+ * that has the storage retains the whole, once its buffer was used.
+ */
+export class ComputedStorage extends MadeStorage {
+  readonly isComputed = true;
+
+  /** The buffer is memory of its own: closing the source with `detach` leaves it. */
+  override bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
+    return { buffer: filled ?? this.window(begin, end).buffer, byteOffset: 0 };
+  }
+}

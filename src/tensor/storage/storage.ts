@@ -42,6 +42,8 @@ export interface Storage {
   readonly ended: boolean;
   /** True when longer ranges than needed are free. */
   readonly zeroCopy: boolean;
+  /** True when every use computes the bytes: conversions then compute them window by window, without a buffer. */
+  readonly isComputed?: boolean;
 
   /** Closes the descriptor of an open file that works without it, too. Returns whether it closed it. */
   reclaimDescriptor?(): boolean;

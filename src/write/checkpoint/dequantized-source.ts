@@ -4,14 +4,15 @@ import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { TensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import { DequantizedCheckpoint } from '../../quantized/dequantized.js';
-import { LogicalTensor } from '../../quantized/logical-tensor.js';
-import { MARKERS_KEY } from '../../quantized/plan/markers.js';
+import type { LogicalTensor } from '../../quantized/logical-tensor.js';
+import { LogicalModel } from '../../quantized/model.js';
+import { isLabelled, withoutLabels } from '../../quantized/plan/labels.js';
+import type { LogicalPlan } from '../../quantized/plan/logical-plan.js';
+import { storedNamesOf } from '../../quantized/quantization.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { mapYielding } from '../../work/items.js';
 import type { MadePayload } from '../input/tensor-input.js';
 import { selectionSource, type Unselectable } from '../selection/select.js';
-import { TOTAL_PARAMETERS } from '../selection/total-parameters.js';
 import type { CheckpointSource, SourceTensor } from './source.js';
 import { type StoredBytes, StoredReads } from './stored-reads.js';
 
@@ -34,23 +35,18 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   const { files = [], index = null } = source.metadataOf() ?? {};
   const metadata = [index?.metadata ?? null, ...files];
   const reads = new StoredReads({ ...stored, metadata });
-  const model = await DequantizedCheckpoint.of(reads, signal === undefined ? {} : { signal });
-  const byCodes = new Map<string, string>();
-  for (const name of model.keys()) {
-    const { scheme, storedAs } = model.info(name);
-    if (scheme !== null) byCodes.set(storedAs['weight'] as string, name);
-  }
+  const model = await LogicalModel.of(reads, signal === undefined ? {} : { signal });
+  const byCodes = new Map(model.weights.map((plan) => [plan.storedAs['weight'] as string, plan]));
   const isPlain = byCodes.size === 0 && model.problems.length === 0;
   const hasLabels = model.size < stored.tensors.length || metadata.some(isLabelled);
   if (isPlain && !hasLabels) return source;
   const byName = new Map(stored.tensors.map((tensor) => [tensor.name, tensor]));
   const compare = (names: readonly string[]): Promise<void> => reads.compare(names, signal);
   const tensorOf = (tensor: Tensor): SourceTensor<TensorInfo>[] => {
-    const name = byCodes.get(tensor.name);
-    if (name === undefined) return model.has(tensor.name) ? [tensor] : [];
-    const parts = Object.values(model.info(name).storedAs).filter((part) => part !== tensor.name);
-    const others = parts.map((part) => byName.get(part) as Tensor);
-    return [new DequantizedTensor({ model, signal, compare }, name, dtype, [tensor, ...others])];
+    const plan = byCodes.get(tensor.name);
+    if (plan === undefined) return model.has(tensor.name) ? [tensor] : [];
+    const parts = storedNamesOf(plan).map((part) => byName.get(part) as Tensor);
+    return [new DequantizedTensor({ model, signal, compare }, plan, dtype, parts)];
   };
   return {
     path: source.path,
@@ -84,33 +80,9 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
   };
 }
 
-/** Keys of metadata about quantization. Programs that read them would take the weights for quantized ones. */
-const LABELS: readonly string[] = [
-  MARKERS_KEY,
-  'quantization_config',
-  'compression_config',
-  'quantization',
-];
-
-function isLabelled(metadata: ReadonlyMap<string, string> | null): boolean {
-  return LABELS.some((key) => metadata?.has(key));
-}
-
-/**
- * Metadata of plain weights. Some tools count codes as parameters: the number of a quantized model tells nothing about
- * the plain one.
- */
-function withoutLabels(
-  metadata: ReadonlyMap<string, string> | null,
-): ReadonlyMap<string, string> | null {
-  if (metadata === null) return null;
-  const dropped = [...LABELS, TOTAL_PARAMETERS];
-  return new Map([...metadata].filter(([key]) => !dropped.includes(key)));
-}
-
 /** What computes the weights of a source. */
 interface Weights {
-  readonly model: DequantizedCheckpoint;
+  readonly model: LogicalModel;
   readonly signal: AbortSignal | undefined;
   /** Compares stored tensors with their digests. */
   compare(names: readonly string[]): Promise<void>;
@@ -124,19 +96,21 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
   /** The stored tensors that it is made of, the codes first. */
   readonly parts: readonly SourceTensor<TensorInfo>[];
   readonly #weights: Weights;
+  readonly #plan: LogicalPlan;
 
   constructor(
     weights: Weights,
-    name: string,
+    plan: LogicalPlan,
     dtype: Dtype,
     parts: readonly SourceTensor<TensorInfo>[],
   ) {
-    const { shape } = weights.model.info(name);
     const [codes] = parts as readonly [SourceTensor<TensorInfo>];
-    this.name = name;
-    this.info = Object.freeze({ dtype, shape, dataOffsets: codes.info.dataOffsets });
+    const { dataOffsets } = codes.info;
+    this.name = plan.name;
+    this.info = Object.freeze({ dtype, shape: Object.freeze([...plan.shape]), dataOffsets });
     this.parts = parts;
     this.#weights = weights;
+    this.#plan = plan;
   }
 
   get memory(): TensorMemory {
@@ -156,7 +130,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
     };
     const { model, signal, compare } = this.#weights;
     const fill = rowsInOrder({
-      open: () => model.getTensor(this.name),
+      open: () => model.open(this.#plan),
       end: () => compare(this.parts.map(({ name }) => name)),
       signal,
     });
@@ -166,7 +140,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
 
 /** A weight that is filled from its first row to its last. */
 interface Rows {
-  open(): LogicalTensor | Promise<LogicalTensor>;
+  open(): LogicalTensor;
   /** Called after the last piece is filled, which fails with its error. */
   end(): Promise<void>;
   readonly signal: AbortSignal | undefined;
@@ -181,8 +155,8 @@ function rowsInOrder({ open, end, signal }: Rows): AsyncFill {
   let shared = { row: -1, values: new Float32Array(0) };
   let last: Promise<void> = Promise.resolve();
   const fill = async (target: Uint8Array, begin: number): Promise<void> => {
-    tensor ??= await open();
-    const columns = tensor.shape.at(-1) ?? 1;
+    tensor ??= open();
+    const { columns } = tensor;
     const values = floatsOver(target);
     const start = begin / Float32Array.BYTES_PER_ELEMENT;
     for (let at = 0; at < values.length; ) {
@@ -191,14 +165,14 @@ function rowsInOrder({ open, end, signal }: Rows): AsyncFill {
       const rows = Math.floor((values.length - at) / columns);
       if (column === 0 && rows > 0) {
         const whole = values.subarray(at, at + rows * columns);
-        await LogicalTensor.fill(tensor, row, whole, 'F32', signal);
+        await tensor.fill(row, whole, signal);
         at += whole.length;
         continue;
       }
       if (shared.row !== row) {
         const own = shared.values.length === columns ? shared.values : new Float32Array(columns);
         shared = { row: -1, values: own };
-        await LogicalTensor.fill(tensor, row, own, 'F32', signal);
+        await tensor.fill(row, own, signal);
         shared.row = row;
       }
       const part = shared.values.subarray(column, column + values.length - at);

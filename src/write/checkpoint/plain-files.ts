@@ -61,8 +61,9 @@ export function configNames(weights: string): readonly string[] {
 export function changedConfig(
   config: Uint8Array,
   path: string,
-  { selection: { dequantize, dtype = dequantize }, report }: PlainWeights,
+  { selection: { dequantize, dtype: chosen }, report }: PlainWeights,
 ): Uint8Array | null {
+  const dtype = typeof chosen === 'string' ? chosen : dequantize;
   const isSame = (contents: Uint8Array): boolean => Buffer.compare(config, contents) === 0;
   const undeclared = plainConfig(config, null, path);
   // Plain weights beside such a configuration are of a call that was killed before it wrote this file.

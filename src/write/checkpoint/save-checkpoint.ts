@@ -1,6 +1,7 @@
 /** `saveCheckpoint`. Its code loads on the first call. */
 
 import type { Dtype } from '../../header/dtype.js';
+import type { FetchableTensors } from '../input/fetched-tensors.js';
 import type { NamedTensors } from '../input/tensor-input.js';
 import type { DryRun, DryRunResult } from './plan.js';
 import type { SaveCheckpointOptions, SaveCheckpointPlan, SavedCheckpoint } from './save.js';
@@ -44,10 +45,10 @@ export async function saveCheckpoint<
   const Dry extends boolean | undefined = false,
 >(
   folder: string | URL,
-  tensors: NamedTensors<D, ByName>,
+  tensors: NamedTensors<D, ByName> | FetchableTensors,
   options?: SaveCheckpointOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>> {
   const { saveCheckpoint: save } = await import('./save.js');
-  const result = await save(folder, tensors as NamedTensors, options);
+  const result = await save(folder, tensors as NamedTensors | FetchableTensors, options);
   return result as DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>;
 }

@@ -12,6 +12,7 @@ import { planSharing, recordable, type SharedMode } from '../../file/shards/shar
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { runSync } from '../../work/work.js';
+import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import {
   WRITE_OPTIONS,
@@ -60,13 +61,14 @@ export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 /** As the public `saveCheckpoint`. */
 export async function saveCheckpoint(
   folder: string | URL,
-  tensors: NamedTensors,
+  tensors: NamedTensors | FetchableTensors,
   options: SaveCheckpointOptions & DryRun = {},
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
   requirePathFirst(folder, tensors, 'saveCheckpoint(folder, tensors)');
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
-  const given = [...pairsOf(tensors, 'tensors')];
+  const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
+  const given = [...pairsOf(named as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
   const metadata = metadataOf(options);
   const entries = readTensorsAndStreams(given);

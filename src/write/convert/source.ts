@@ -1,6 +1,6 @@
 /** An open file of another format as the source of a checkpoint. */
 
-import type { FormatError } from '../../errors/errors.js';
+import type { SafetensorsError } from '../../errors/errors.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
 import type { ArchiveContent } from '../../foreign/checksums.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
@@ -36,7 +36,7 @@ export interface OpenSource {
   /** Names that several of the files have; `tensors` has one of each. */
   readonly duplicates: readonly string[];
   /** An error for every tensor that cannot be read, with its name. */
-  readonly problems: readonly FormatError[];
+  readonly problems: readonly SafetensorsError[];
   readonly root: RootKeys | undefined;
   /** The files with checksums, and their entries. */
   readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;

@@ -4,6 +4,7 @@ import { type OptionNames, requireOptions, requireSignal } from '../../errors/ar
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { type FetchableTensors, withFetchedNow } from './fetched-tensors.js';
 import {
   type Lenders,
   SerializedStream,
@@ -71,12 +72,16 @@ export function serialize<
 export function serializeStream<
   const D extends Dtype,
   const ByName extends Readonly<Record<string, Dtype>>,
->(tensors: NamedTensors<D, ByName>, options: SerializeStreamOptions = {}): SerializedStream {
+>(
+  tensors: NamedTensors<D, ByName> | FetchableTensors,
+  options: SerializeStreamOptions = {},
+): SerializedStream {
   requireLittleEndianHost();
   requireOptions(options, STREAM_OPTIONS);
   const { signal, ...header } = options;
   requireSignal(signal);
-  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), header);
+  const given = withFetchedNow(tensors as NamedTensors | FetchableTensors, signal);
+  const layout = layOut(readTensorsAndStreams(given), header);
   return SerializedStream.of(layout.byteLength, () =>
     serializedPieces(layout, () => NO_FILES, signal),
   );

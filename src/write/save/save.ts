@@ -11,6 +11,7 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
+import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import {
   memoryEntries,
   type NamedTensors,
@@ -60,7 +61,8 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSF
  * The kernel copies tensors of an open file whose bytes were never read. All others are written from memory, changes
  * included; don't modify them until the promise settles. `data` of a new tensor can also be a stream, or a function
  * that returns one. Streams are read one at a time, in the order of the file. A stream that fails or is left early is
- * ended; a stream whose turn has not come is left alone.
+ * ended; a stream whose turn has not come is left alone. The tensors may be those of a checkpoint, also of a view: of a
+ * remote one each is fetched when its turn comes.
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for a tensor that
  *   cannot be written, including a stream with more or fewer bytes than its shape needs
@@ -86,12 +88,18 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSF
 export async function saveFile<
   const D extends Dtype,
   const ByName extends Readonly<Record<string, Dtype>>,
->(path: PathLike, tensors: NamedTensors<D, ByName>, options: SaveOptions = {}): Promise<void> {
+>(
+  path: PathLike,
+  tensors: NamedTensors<D, ByName> | FetchableTensors,
+  options: SaveOptions = {},
+): Promise<void> {
   requireLittleEndianHost();
   requirePathFirst(path, tensors, 'saveFile(path, tensors)');
   requireOptions(options, SAVE_OPTIONS);
   const { durable, digests } = flagsOf(options);
-  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options, digests);
+  // Tensors that are given are read at once: the caller may change their Map afterwards.
+  const given = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
+  const layout = layOut(readTensorsAndStreams(given as NamedTensors), options, digests);
   const entries = layout.placed.map(({ spec }) => spec);
   const { location, label } = locate(path);
   requireNotInUse(location, label);

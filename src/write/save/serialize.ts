@@ -16,6 +16,7 @@ import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { runSync } from '../../work/work.js';
+import { type FetchableTensors, withFetchedNow } from '../input/fetched-tensors.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
   type Lenders,
@@ -100,7 +101,7 @@ const SUMMED_STREAM_OPTIONS: OptionNames<SummedStreamOptions> = {
 /**
  * As `serialize`, one piece after the other: for an answer by HTTP, an upload, an archive, or the standard output.
  * Memory holds some pieces of 1 MiB, whatever the length; that is known before the first piece. Tensors may be of files,
- * in memory, or streams, as for `saveFile`. What is wrong with them is thrown at once.
+ * in memory, or streams, as for `saveFile`; of a remote checkpoint once its headers are fetched. What is wrong with them is thrown at once.
  *
  * Tensors of files are read while the stream is; their files must not change meanwhile, or the stream ends with an
  * error.
@@ -120,13 +121,17 @@ const SUMMED_STREAM_OPTIONS: OptionNames<SummedStreamOptions> = {
 export function serializeStream<
   const D extends Dtype,
   const ByName extends Readonly<Record<string, Dtype>>,
->(tensors: NamedTensors<D, ByName>, options: SummedStreamOptions = {}): SerializedStream {
+>(
+  tensors: NamedTensors<D, ByName> | FetchableTensors,
+  options: SummedStreamOptions = {},
+): SerializedStream {
   requireLittleEndianHost();
   requireOptions(options, SUMMED_STREAM_OPTIONS);
   const { signal, digests = false, ...header } = options;
   requireSignal(signal);
   requireBoolean('digests', digests);
-  const entries = readTensorsAndStreams(tensors as NamedTensors);
+  const given = withFetchedNow(tensors as NamedTensors | FetchableTensors, signal);
+  const entries = readTensorsAndStreams(given);
   if (digests) for (const entry of entries) requireRepeatable(entry);
   const layout = layOut(entries, header, digests);
   const lend = (): Lenders<AsyncFill> => lendersOf(entries);

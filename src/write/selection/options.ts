@@ -33,6 +33,12 @@ export type TensorChoice<Info extends SelectableInfo = TensorInfo> =
   | Iterable<string>
   | ((name: string, info: Info) => boolean);
 
+/** Chooses the dtype of one tensor; undefined for its own. */
+export type DtypeChoice<Info extends SelectableInfo = TensorInfo> = (
+  name: string,
+  info: Info,
+) => Dtype | undefined;
+
 /** Selects tensors, names and dtypes. By default, takes all tensors unchanged. */
 export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
   /**
@@ -47,9 +53,10 @@ export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
   /**
    * Casts all tensors of F32, F64, F16 and BF16 to this dtype, as torch does it. Other dtypes stay: integers, BOOL,
    * and quantized ones such as F8. The companions of quantized weights stay, too: scales, zero points, code books,
-   * recognized by the names and dtypes of all tensors of the source.
+   * recognized by the names and dtypes of all tensors of the source. Or a function that is called with name and info of
+   * every tensor, and returns its new dtype: undefined leaves it as it is.
    */
-  readonly dtype?: CastTarget | undefined;
+  readonly dtype?: CastTarget | DtypeChoice<Info> | undefined;
   /**
    * Writes the weights that quantized tensors stand for, as this dtype, in place of codes, scales and zero points. All
    * other options see the model so. The source is safetensors; `docs/quantized.md` has the schemes.
@@ -100,7 +107,8 @@ export function readSelection<Info extends SelectableInfo>({
     return { select, dequantize };
   }
   if (names !== undefined && typeof names !== 'function') requireNames(names);
-  if (dtype !== undefined && !isCastTarget(dtype)) throw notADtype('dtype', dtype, CAST_TARGETS);
+  const isOne = dtype !== undefined && typeof dtype !== 'function';
+  if (isOne && !isCastTarget(dtype)) throw notADtype('dtype', dtype, CAST_TARGETS);
   const isList = rename !== undefined && typeof rename !== 'function';
   return {
     names: names === undefined || typeof names === 'function' ? names : [...names],

@@ -29,6 +29,7 @@ import {
 import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import {
+  type DtypeChoice,
   notADtype,
   type SelectableInfo,
   type SelectedAs,
@@ -122,7 +123,7 @@ export class Selection<Info extends SelectableInfo> {
   constructor(options: SelectionOptions<Info>, source: SelectionSource) {
     const { names, rename, dtype, select } = options;
     this.#source = source;
-    this.castsAll = dtype !== undefined;
+    this.castsAll = dtype !== undefined && typeof dtype !== 'function';
     this.#choice = select === undefined ? ['names', names] : ['select', select];
     this.names = names === undefined || typeof names === 'function' ? null : this.#listed(names);
     this.#isChosen = typeof names === 'function' ? checkedChoice(names) : () => true;
@@ -130,8 +131,10 @@ export class Selection<Info extends SelectableInfo> {
     this.#selectedAs =
       select === undefined
         ? (name, info) => {
-            const isCast = dtype !== undefined && info.dtype !== null && isCastSource(info.dtype);
-            return { name: this.#rename(name), ...(isCast ? { dtype } : {}) };
+            const to = typeof dtype === 'function' ? chosenDtype(dtype, name, info) : dtype;
+            const isCast =
+              to !== undefined && info.dtype !== null && (to !== dtype || isCastSource(info.dtype));
+            return { name: this.#rename(name), ...(isCast ? { dtype: to } : {}) };
           }
         : (name, info) => requireSelectedAs(name, select(name, info));
   }
@@ -302,6 +305,17 @@ function checkedChoice<Info>(
     requireBoolean(`the result of names for ${quoteName(name)}`, chosen);
     return chosen;
   };
+}
+
+/** Asks the caller's function for the dtype of a tensor; throws a TypeError for anything but a dtype or undefined. */
+function chosenDtype<Info extends SelectableInfo>(
+  choose: DtypeChoice<Info>,
+  name: string,
+  info: Info,
+): Dtype | undefined {
+  const dtype = choose(name, info);
+  if (dtype === undefined || DTYPE_NAMES.includes(dtype)) return dtype;
+  throw notADtype(`the result of dtype for ${quoteName(name)}`, dtype, DTYPE_NAMES);
 }
 
 /** Throws a TypeError unless the value is a valid result of `select`. */

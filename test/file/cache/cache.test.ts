@@ -200,7 +200,9 @@ describe('a repository in the cache', () => {
     addFile('model.safetensors.index.json', '{"weight_map":{"a":"x.safetensors"}}');
     mkdirSync(join(repository, 'blobs'), { recursive: true });
     symlinkSync('../../blobs/none', join(repository, 'snapshots', COMMIT, 'x.safetensors'));
-    await expect(openBoth('org/name')).rejects.toThrow(/1 of them missing: "x\.safetensors"/);
+    await expect(openBoth('org/name')).rejects.toThrow(
+      /expected 1 shard, found it missing: "x\.safetensors"/,
+    );
   });
 
   it('with links to blobs that were removed is incomplete', async () => {

@@ -1,5 +1,5 @@
 /** Configurations and shapes of quantized checkpoints: a refusal, or the values of the rule; never codes. */
-import { type Dtype, dequantize, type LogicalTensor, parse, serialize } from 'safetensors-mmap';
+import { type Dtype, dequantize, parse, type Quantization, serialize } from 'safetensors-mmap';
 import {
   type MadeCheckpoint,
   type MadeTensor,
@@ -37,7 +37,7 @@ const PLAIN_DTYPES: ReadonlySet<string> = new Set([
   'F64', 'F32', 'F16', 'BF16', 'BOOL', 'C64', 'I64', 'U64',
 ]); // biome-ignore format: a table
 
-/** Whether scales stand beside a tensor that is handed out as it is: then it was codes. */
+/** Whether a tensor that is returned as it is has scales: then it was codes. */
 function isCodes(name: string, tensors: ReadonlyMap<string, RuleTensor>): boolean {
   if (PLAIN_DTYPES.has(tensors.get(name)?.dtype ?? '')) return false;
   const module = name.replace(/(^|\.)weight$/, '$1');
@@ -121,7 +121,7 @@ function checkpointOf(input: Buffer): MadeCheckpoint | undefined {
 
 /** Facts of the rule that only the configuration or the tensors tell. */
 function factsOf(
-  { info }: LogicalTensor,
+  info: Quantization & { readonly shape: readonly number[] },
   config: unknown,
   tensors: ReadonlyMap<string, RuleTensor>,
 ): RuleFacts {
@@ -187,15 +187,16 @@ async function check(input: Buffer): Promise<string> {
     for (const { code } of model.problems) result = code;
     for (const name of model.keys()) {
       const tensor = model.getTensor(name);
-      if (tensor.info.scheme === null) {
-        if (tensor.tensor !== file.getTensor(name)) throw new Problem(`${name} is another tensor`);
+      const { quantization } = model.info(name);
+      if (quantization === undefined) {
+        if (tensor !== file.getTensor(name)) throw new Problem(`${name} is another tensor`);
         if (isCodes(name, stored)) throw new Problem(`${name} has scales, and is given as plain`);
         continue;
       }
       if (tensor.elementCount > MAX_VALUES) return 'large';
       const values = tensor.toFloat32();
-      compare(factsOf(tensor, made.config, stored), values);
-      result = tensor.info.scheme;
+      compare(factsOf({ ...quantization, shape: tensor.shape }, made.config, stored), values);
+      result = quantization.scheme;
     }
     return result;
   } catch (error) {

@@ -266,7 +266,14 @@ export const MEMBERS: Readonly<Record<string, Member>> = {
 };
 
 /** Members that only this package calls, and that its types leave out. */
-export const INTERNAL: readonly string[] = ['placeOf', 'claimingFiles', 'metadataOfFiles'];
+export const INTERNAL: readonly string[] = [
+  'placeOf',
+  'claimingFiles',
+  'metadataOfFiles',
+  'viewOf',
+  'entriesNow',
+  'quantMethod',
+];
 
 /** The names of Python's methods, which throw an error with the name here. */
 const PYTHONS = /_/;

@@ -1,4 +1,4 @@
-// Lays out DeepSeek-V3 by its names and shapes in 163 sparse files, opens it as logical tensors and reads one expert.
+// Lays out DeepSeek-V3 by its names and shapes in 163 sparse files, dequantizes it and reads one expert.
 // Prints what was found, and the time of that alone, without what slow pages of memory add. argv: the folder.
 import { closeSync, ftruncateSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -127,7 +127,9 @@ for (let row = 0, i = 0; row < HIDDEN; row++) {
     if (values[i] !== (1 + (i % 8) / 8) * scale) wrong++;
   }
 }
-const quantized = model.keys().filter((name) => model.info(name).scheme === 'fp8').length;
+const quantized = model
+  .keys()
+  .filter((name) => model.info(name).quantization?.scheme === 'fp8').length;
 const facts = { stored, logical: model.size, quantized, problems: model.problems.length, wrong };
 const milliseconds = cost.wallMilliseconds - surplus;
 const cpuMilliseconds = cost.milliseconds - surplus;

@@ -44,9 +44,9 @@ describe('configurations', () => {
       { quantization_config: [] },
       { text_config: 'x' },
     ]) {
-      expect((await open({ 'm.weight': ['F32', [1]] }, config)).method).toBe(null);
+      expect((await open({ 'm.weight': ['F32', [1]] }, config)).quantMethod).toBe(null);
     }
     const nested = { text_config: { quantization_config: { quant_method: 'FP8' } } };
-    expect((await open({ 'm.weight': ['F32', [1]] }, nested)).method).toBe('fp8');
+    expect((await open({ 'm.weight': ['F32', [1]] }, nested)).quantMethod).toBe('fp8');
   });
 });

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { type DequantizedCheckpoint, dequantized, safeOpen } from '../../support/api.js';
+import { type Checkpoint, dequantized, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 import { bytesOfFile, fileOf, open, problemOf, type Tensors } from '../opened-tensors.js';
@@ -21,7 +21,7 @@ function marked(marker: unknown, tensors: Tensors = int8): Tensors {
 }
 
 /** The tensors in a file with such metadata. */
-function withMetadata(tensors: Tensors, value: unknown): Promise<DequantizedCheckpoint> {
+function withMetadata(tensors: Tensors, value: unknown): Promise<Checkpoint> {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return dequantized(fileOf(tensors, { _quantization_metadata: text }));
 }
@@ -31,7 +31,7 @@ const layers = (own: object): object => ({ format_version: '1.0', layers: own })
 it('name the format; the tensors are hidden', async () => {
   const model = await open(marked({ format: 'int8_tensorwise', params: { convrot: false } }));
   expect([model.keys(), model.problems]).toEqual([['m.weight'], []]);
-  expect(model.info('m.weight')).toMatchObject({ scheme: 'int8', block: [1, 16] });
+  expect(model.info('m.weight').quantization).toMatchObject({ scheme: 'int8', block: [1, 16] });
 });
 
 it.each([

@@ -13,15 +13,15 @@ describe('scales', () => {
     expect(await problemOf(tensors, fp8({ modules_to_not_convert: ['other', ''] }))).toBe(missing);
     for (const pattern of ['m', 'm.weight'.slice(0, 1)]) {
       const model = await open(tensors, fp8({ modules_to_not_convert: [pattern] }));
-      expect(model.info('m.weight').scheme).toBe(null);
+      expect(model.info('m.weight').quantization).toBe(undefined);
     }
     const ignored = group({}, { ignore: ['re:.*m'] });
-    expect((await open(tensors, ignored)).info('m.weight').scheme).toBe(null);
+    expect((await open(tensors, ignored)).info('m.weight').quantization).toBe(undefined);
   });
 
   it('are missed without a configuration only where others have some', async () => {
     const alone: Tensors = { 'm.weight': ['F8_E4M3', [4, 4]] };
-    expect((await open(alone)).info('m.weight').scheme).toBe(null);
+    expect((await open(alone)).info('m.weight').quantization).toBe(undefined);
     const model = await open({
       ...alone,
       'n.weight': ['F8_E4M3', [4, 4]],

@@ -1,21 +1,16 @@
-/** A checkpoint as the model means it: logical tensors in place of codes, scales and zero points. */
+/** A checkpoint as the model means it: which logical tensors it has in place of codes, scales and zero points. */
 
 import {
   argumentTypeError,
   type OptionNames,
   requireOptions,
   requireSignal,
-  requireString,
 } from '../errors/arguments.js';
 import { tagOf } from '../errors/brand-checks.js';
-import { type QuantizationError, TensorNotFoundError } from '../errors/errors.js';
-import { nearNames } from '../errors/near-names.js';
-import { uncloneable } from '../errors/uncloneable.js';
-import { sortByName } from '../header/json/code-point-order.js';
-import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import type { QuantizationError } from '../errors/errors.js';
+import type { Quantization } from '../file/source/facts.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { runAsync } from '../work/work.js';
-import { infoOf, type LogicalInfo } from './info.js';
 import { LogicalTensor } from './logical-tensor.js';
 import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
 import {
@@ -24,12 +19,13 @@ import {
   OTHER_CONFIGS,
   SDNQ_CONFIG,
 } from './plan/configuration.js';
-import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
+import type { LogicalPlan } from './plan/logical-plan.js';
 import { type FileMetadata, Markers } from './plan/markers.js';
 import { packedWeightOf } from './plan/packed-weights.js';
 import { parsedConfig } from './plan/plain-config.js';
-import { type CheckpointPlan, mayBeQuantized, planCheckpoint } from './plan/plan.js';
+import { type CheckpointPlan, isQuantized, mayBeQuantized, planCheckpoint } from './plan/plan.js';
 import { inFile, invalid } from './plan/refusals.js';
+import { quantizationOf, storedNamesOf } from './quantization.js';
 import { type ReadableSource, StoredTensors } from './source.js';
 
 /** Options of `dequantize`. */
@@ -45,33 +41,15 @@ export interface DequantizeOptions {
 
 const DEQUANTIZE_OPTIONS: OptionNames<DequantizeOptions> = { config: true, signal: true };
 
-const UNCLONEABLE = uncloneable('A DequantizedCheckpoint', 'post its path, and open that there');
-
-/**
- * The logical tensors of an open checkpoint, made by `dequantize`. It reads by the handle that it was made of,
- * which stays the caller's to close.
- *
- * @example
- * ```ts
- * const model = await dequantize(safeOpen('quantized'));
- * console.log(model.keys(), model.info('up_proj.weight').scheme); // → [ 'norm.weight', 'up_proj.weight' ] fp8
- * ```
- */
-export class DequantizedCheckpoint {
-  /** @internal */
-  readonly uncloneable: symbol = UNCLONEABLE;
-  /**
-   * Errors of tensors that cannot be dequantized, each with the logical name as `tensor`; `getTensor` of that name
-   * throws it. Scales and zero points are looked at only when values are read.
-   */
+/** The logical tensors of a source, and how each is stored. */
+export class LogicalModel {
+  /** Errors of tensors that cannot be dequantized, each with the logical name as `tensor`. */
   readonly problems: readonly QuantizationError[];
   /** The `quant_method` of the configuration, or what it implies, such as `mlx`; null without one. */
   readonly method: string | null;
   readonly #stored: StoredTensors;
   readonly #tensors: CheckpointTensors;
   readonly #plan: CheckpointPlan['tensors'];
-  readonly #problems: ReadonlyMap<string, QuantizationError>;
-  readonly #names: readonly string[];
 
   private constructor(
     stored: StoredTensors,
@@ -79,24 +57,19 @@ export class DequantizedCheckpoint {
     plan: CheckpointPlan,
     method: string | null,
   ) {
+    this.method = method;
     this.#stored = stored;
     this.#tensors = tensors;
     this.#plan = plan.tensors;
-    this.#problems = new Map(
-      Array.from(plan.problems, ([name, problem]) => [name, inFile(problem, stored.path)]),
-    );
-    const names = [...plan.tensors.keys()];
-    sortByName(names, (name) => name);
-    this.#names = names;
-    this.problems = Object.freeze([...this.#problems.values()]);
-    this.method = method;
+    this.problems = Array.from(plan.problems.values(), (problem) => inFile(problem, stored.path));
   }
 
-  /** @internal Reads names, the configuration and the tensors that plans need. */
-  static async of(
-    source: ReadableSource,
-    options: DequantizeOptions,
-  ): Promise<DequantizedCheckpoint> {
+  /**
+   * Reads names, the configuration and the tensors that plans need.
+   *
+   * @throws As `dequantize`
+   */
+  static async of(source: ReadableSource, options: DequantizeOptions): Promise<LogicalModel> {
     requireOptions(options, DEQUANTIZE_OPTIONS);
     const { config, signal } = options;
     if (config !== undefined && config !== null && tagOf(config) !== 'Object') {
@@ -106,8 +79,8 @@ export class DequantizedCheckpoint {
     const stored = new StoredTensors(source);
     const call = signal === undefined ? {} : { signal };
     const entries = await source.tensors(call);
-    const wanted = namesToRead(entries);
-    const read = wanted.length === 0 ? new Map() : await source.readTensors(wanted, call);
+    const names = namesToRead(entries);
+    const read = names.length === 0 ? new Map() : await source.readTensors(names, call);
     const bytes = new Map(
       [...read].map(([name, tensor]) => [name as string, (tensor as Tensor).bytes]),
     );
@@ -115,79 +88,32 @@ export class DequantizedCheckpoint {
     const configuration = await readConfiguration(stored, tensors, options);
     const markers = markersOf(tensors, await stored.metadataOfFiles(signal), stored.path);
     const plan = await runAsync(planCheckpoint(tensors, configuration, markers), signal);
-    return new DequantizedCheckpoint(stored, tensors, plan, configuration.method);
+    return new LogicalModel(stored, tensors, plan, configuration.method);
   }
 
   /** Number of logical tensors, without those of `problems`. */
   get size(): number {
-    return this.#names.length;
+    return this.#plan.size;
   }
 
-  /** Logical names sorted by their UTF-8 bytes; a new array. Scales, zero points and the like are not among them. */
-  keys(): string[] {
-    return [...this.#names];
-  }
-
-  /** Whether there is a logical tensor of that name, or of one whose metadata say that it is the same. */
+  /** Whether there is a logical tensor of that name. */
   has(name: string): boolean {
-    requireString('name', name);
-    return this.#plan.has(name) || this.#plan.has(this.#stored.keptName(name) ?? name);
+    return this.#plan.has(name);
   }
 
-  /**
-   * How a logical tensor is stored; a new frozen object. Reads nothing.
-   *
-   * @throws TensorNotFoundError; QuantizationError for a tensor of `problems`
-   *
-   * @example
-   * ```ts
-   * const { shape, bits, block } = (await dequantize(safeOpen('quantized'))).info('up_proj.weight');
-   * console.log(shape, bits, block); // → [ 4, 8 ] 8 [ 2, 4 ]
-   * ```
-   */
-  info(name: string): LogicalInfo {
-    return infoOf(this.#find(name), this.#tensors);
+  /** The plans of all quantized weights. */
+  get weights(): LogicalPlan[] {
+    return [...this.#plan.values()].filter(isQuantized);
   }
 
-  /**
-   * A logical tensor, a new object on every call. Reads nothing. One that is not quantized has the handle's own `Tensor`
-   * as its `tensor`.
-   *
-   * @throws As `info`
-   *
-   * @example
-   * ```ts
-   * const model = await dequantize(safeOpen('quantized'));
-   * for (const name of model.keys()) console.log(name, model.getTensor(name).toFloat32().length);
-   * // → norm.weight 4
-   * // → up_proj.weight 32
-   * ```
-   */
-  getTensor(name: string): LogicalTensor {
-    const tensor = this.#find(name);
-    return LogicalTensor.of(tensor, infoOf(tensor, this.#tensors), this.#stored);
+  /** How a weight is stored; a new frozen object. */
+  quantizationOf(plan: LogicalPlan): Quantization {
+    return quantizationOf(plan, this.#tensors);
   }
 
-  /** The facts for `JSON.stringify`, without tensors. */
-  toJSON(): Pick<DequantizedCheckpoint, 'method' | 'size'> {
-    const { method, size } = this;
-    return { method, size };
-  }
-
-  /** @internal For `console.log`. */
-  [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    const { length } = this.problems;
-    const facts = length === 0 ? this.toJSON() : { ...this.toJSON(), problems: length };
-    return showFacts('DequantizedCheckpoint', facts, depth, options, inspect);
-  }
-
-  #find(name: string): LogicalPlan | StoredTensor {
-    requireString('name', name);
-    const tensor = this.#plan.get(name) ?? this.#plan.get(this.#stored.keptName(name) ?? name);
-    if (tensor !== undefined) return tensor;
-    const problem = this.#problems.get(name);
-    if (problem !== undefined) throw problem;
-    throw new TensorNotFoundError(name, nearNames(name, this.#names), { path: this.#stored.path });
+  /** The values of a weight, which are read from the source between other events. */
+  open(plan: LogicalPlan): LogicalTensor {
+    return new LogicalTensor(plan, storedNamesOf(plan), this.#stored);
   }
 }
 

@@ -1,18 +1,21 @@
-/** Logical tensors as objects: options, rows, tiles, and files that change. */
+/** Quantized weights as tensors of a view: options, rows, what is shown of them, and files that change. */
 import { truncateSync, writeFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import {
+  type Checkpoint,
   dequantized,
-  type LogicalTensor,
   parse,
   SafetensorsError,
   safeOpen,
+  select,
   serialize,
+  type Tensor,
 } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { type MadeTensor, storedTensors } from './made-tensors.js';
+import { rowCountOf } from './opened-tensors.js';
 import { patternsOf } from './rules.js';
 
 const CONFIG = { quantization_config: { quant_method: 'fp8', weight_block_size: [2, 4] } };
@@ -28,25 +31,26 @@ function bytesOfModel(): Uint8Array<ArrayBuffer> {
   });
 }
 
-async function openTensor(name = 'up.weight'): Promise<LogicalTensor> {
-  return (await dequantized(parse(bytesOfModel()), { config: CONFIG })).getTensor(name);
-}
+const openModel = (): Promise<Checkpoint> => dequantized(parse(bytesOfModel()), { config: CONFIG });
+
+/** The weight; a new object on every call, whose values were not used. */
+const openWeight = async (): Promise<Tensor> => (await openModel()).getTensor('up.weight');
 
 describe('rows', () => {
-  it('run along the last dimension', async () => {
-    const norm = await openTensor('norm');
-    expect([norm.rowCount, norm.elementCount]).toEqual([4, 8]);
-    expect(norm.toFloat32({ rows: [1, 3] })).toEqual(new Float32Array(4).fill(1));
-    const scalar = await openTensor('scalar');
-    expect([scalar.rowCount, scalar.toFloat32()]).toEqual([1, Float32Array.of(7)]);
+  it('are computed, also of a weight whose values were used', async () => {
+    const used = await openWeight();
+    const { data } = used;
+    for (const tensor of [used, await openWeight()]) {
+      expect(tensor.toFloat32({ rows: [1, 3] })).toEqual(data.subarray(8, 24));
+      expect(await tensor.toFloat32Async({ rows: [1, 3] })).toEqual(data.subarray(8, 24));
+    }
   });
 
   it('may be none', async () => {
-    const tensor = await openTensor();
+    const tensor = await openWeight();
     expect(tensor.toFloat32({ rows: [2, 2] }).length).toBe(0);
-    const blocks = [];
-    for await (const block of tensor.rowBlocks({ rows: [4, 4] })) blocks.push(block);
-    expect(blocks).toEqual([]);
+    expect((await tensor.toFloat32Async({ rows: [4, 4] })).length).toBe(0);
+    for await (const block of tensor.rowBlocks({ rows: [4, 4] })) expect.fail(`at ${block.row}`);
   });
 
   it.each([
@@ -57,77 +61,83 @@ describe('rows', () => {
     [[3, 2], RangeError],
     [[0.5, 2], RangeError],
     [['0', 2], TypeError],
-  ])('%j are refused', async (rows, type) => {
-    const tensor = await openTensor();
+  ])('%j are rejected', async (rows, type) => {
+    const tensor = await openWeight();
     expect(() => tensor.toFloat32({ rows: rows as never })).toThrow(type);
     await expect(tensor.toFloat32Async({ rows: rows as never })).rejects.toThrow(type);
+    expect(() => tensor.rowBlocks({ rows: rows as never })).toThrow(type);
   });
 
-  it('of an empty tensor are none, however many it has', async () => {
+  it('of an empty weight have no values, however many there are', async () => {
     const file = parse(
       serialize({
         'm.weight': { dtype: 'F8_E4M3', shape: [2 ** 50, 0], data: new Uint8Array(0) },
         'm.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(1) },
-        plain: { dtype: 'F16', shape: [0, 2 ** 50, 0], data: new Uint16Array(0) },
       }),
     );
     const model = await dequantized(file);
-    expect(model.keys()).toEqual(['m.weight', 'plain']);
-    for (const name of model.keys()) {
-      const tensor = model.getTensor(name);
-      expect(tensor.toFloat32().length).toBe(0);
-      for await (const block of tensor.rowBlocks()) expect.fail(`a block at ${block.row}`);
-    }
+    expect(model.info('m.weight')).toMatchObject({ dtype: 'F32', quantization: { scheme: 'fp8' } });
+    const tensor = model.getTensor('m.weight');
+    expect([tensor.toFloat32().length, tensor.data.length, tensor.byteLength]).toEqual([0, 0, 0]);
+    expect((await tensor.toFloat32Async()).length).toBe(0);
+    for await (const block of tensor.rowBlocks()) expect.fail(`a block at ${block.row}`);
   });
 
-  it('come in blocks of any dtype, each at least one row', async () => {
-    const tensor = await openTensor();
+  it('come in blocks, each at least one row', async () => {
+    const tensor = await openWeight();
     const whole = tensor.toFloat32();
     const rows: number[] = [];
-    for await (const { row, values, overflows } of tensor.rowBlocks({ maxByteLength: 1 })) {
+    for await (const { row, values } of tensor.rowBlocks({ maxByteLength: 1 })) {
       expect(values).toEqual(whole.subarray(8 * row, 8 * row + 8));
-      expect(overflows).toBe(0);
       rows.push(row);
     }
     expect(rows).toEqual([0, 1, 2, 3]);
-    const halves = await tensor.cast('F16');
-    for await (const { row, values } of tensor.rowBlocks({ dtype: 'F16', maxByteLength: 32 })) {
-      expect(values).toEqual(halves.subarray(8 * row, 8 * row + 16));
+    const halves = select(await openModel(), { dtype: 'F16' }).getTensor('up.weight');
+    for await (const { row, values } of halves.rowBlocks({ maxByteLength: 64, rows: [1, 4] })) {
+      expect(values).toEqual(halves.toFloat32().subarray(8 * row, 8 * Math.min(row + 2, 4)));
+      rows.push(row);
     }
-  });
-
-  it('count what is too large for F16', async () => {
-    const file = parse(
-      serialize({
-        'm.weight': { dtype: 'F8_E4M3', shape: [1, 3], data: Uint8Array.of(0x38, 0x7e, 0x7f) },
-        'm.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(1000) },
-      }),
-    );
-    const tensor = (await dequantized(file)).getTensor('m.weight');
-    for await (const { values, overflows } of tensor.rowBlocks({ dtype: 'F16' })) {
-      expect([values[0], values[1], overflows]).toEqual([0x63d0, 0x7c00, 1]);
-    }
+    expect(rows.slice(4)).toEqual([1, 3]);
   });
 });
 
+it('values that are too large for F16 become infinite', async () => {
+  const file = parse(
+    serialize({
+      'm.weight': { dtype: 'F8_E4M3', shape: [1, 3], data: Uint8Array.of(0x38, 0x7e, 0x7f) },
+      'm.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(1000) },
+    }),
+  );
+  const tensor = select(await dequantized(file), { dtype: 'F16' }).getTensor('m.weight');
+  const [one, large, none = 0] = tensor.data as Uint16Array;
+  expect([one, large, none & 0x7fff]).toEqual([0x63d0, 0x7c00, 0x7e00]);
+});
+
 describe('options', () => {
-  it('that are wrong are refused', async () => {
-    const tensor = await openTensor();
+  it('that are wrong are rejected', async () => {
+    const tensor = await openWeight();
     const wrong: (() => unknown)[] = [
       () => tensor.toFloat32({ into: new Float64Array(32) as never }),
       () => tensor.toFloat32({ into: new Float32Array(31) }),
       () => tensor.toFloat32({ row: 1 } as never),
-      () => tensor.rowBlocks({ dtype: 'F8_E4M3' as never }),
+      () => tensor.rowBlocks({ dtype: 'F16' } as never),
       () => tensor.rowBlocks({ maxByteLength: 0 }),
       () => tensor.rowBlocks({ signal: 5 as never }),
     ];
     for (const call of wrong)
-      expect(call).toThrow(/^(?:into|the length|unknown option|dtype|max|signal)/);
-    await expect(tensor.cast('F32' as never)).rejects.toThrow(RangeError);
-    await expect(tensor.cast('BF16', { into: new Uint8Array(64) as never })).rejects.toThrow(
-      TypeError,
-    );
-    await expect(tensor.cast('BF16', { into: new Uint16Array(3) })).rejects.toThrow(RangeError);
+      expect(call).toThrow(/^(?:into|the length|unknown option|max|signal)/);
+    const wrongAsync: object[] = [
+      { into: new Float32Array(31) },
+      { into: new Uint8Array(128) },
+      { signal: 5 },
+      { onProgress: 1 },
+      { row: 1 },
+    ];
+    for (const options of wrongAsync) {
+      await expect(tensor.toFloat32Async(options)).rejects.toThrow(
+        /^(?:into|the length|signal|onProgress|unknown option)/,
+      );
+    }
     await expect(dequantized(null as never)).rejects.toThrow(TypeError);
     await expect(dequantized({} as never)).rejects.toThrow(TypeError);
     await expect(dequantized(parse(bytesOfModel()), { conf: 1 } as never)).rejects.toThrow(
@@ -135,34 +145,59 @@ describe('options', () => {
     );
   });
 
-  it('give the array to write to', async () => {
-    const tensor = await openTensor();
+  it('name the array to write to', async () => {
+    const tensor = await openWeight();
     const into = new Float32Array(32);
     expect(await tensor.toFloat32Async({ into })).toBe(into);
     expect(into).toEqual(tensor.toFloat32());
-    const halves = new Uint16Array(8);
-    expect(await tensor.cast('BF16', { into: halves, rows: [3, 4] })).toBe(halves);
-    expect(halves).toEqual((await tensor.cast('BF16')).subarray(24));
+    const row = new Float32Array(10).fill(5).subarray(1, 9);
+    expect(await tensor.toFloat32Async({ into: row, rows: [3, 4] })).toBe(row);
+    expect(row).toEqual(into.subarray(24));
+    expect(tensor.toFloat32({ into: row.fill(0), rows: [2, 3] })).toBe(row);
+    expect(row).toEqual(into.subarray(16, 24));
+    expect([...new Float32Array(row.buffer, 0, 1), new Float32Array(row.buffer)[9]]).toEqual([
+      5, 5,
+    ]);
   });
 
-  it('have a signal, looked at between two steps', async () => {
-    const tensor = await openTensor();
+  it('have a signal, which is checked before the work and in it', async () => {
+    const tensor = await openWeight();
     const signal = AbortSignal.abort(new Error('enough'));
     await expect(tensor.toFloat32Async({ signal })).rejects.toThrow('enough');
-    await expect(tensor.cast('F16', { signal })).rejects.toThrow('enough');
     await expect(tensor.rowBlocks({ signal }).next()).rejects.toThrow('enough');
+    const model = await openModel();
+    await expect(model.readTensors(undefined, { signal })).rejects.toThrow('enough');
+    await expect(dequantized(model, { signal })).rejects.toThrow('enough');
   });
 });
 
-describe('facts', () => {
-  it('are shown without values', async () => {
-    const model = await dequantized(parse(bytesOfModel()), { config: CONFIG });
-    expect(inspect(model)).toBe("DequantizedCheckpoint { method: 'fp8', size: 3 }");
-    expect(JSON.parse(JSON.stringify(model))).toEqual({ method: 'fp8', size: 3 });
-    expect(inspect(model.getTensor('scalar'))).toMatch(/^LogicalTensor \{\s+name: 'scalar'/);
-    expect(() => structuredClone(model)).toThrow('belongs to its thread');
+describe('the view', () => {
+  it('is shown as any checkpoint, without values', async () => {
+    const model = await openModel();
+    const shown = { path: undefined, shards: [''], storage: 'memory', ok: true, size: 3 };
+    expect(model.toJSON()).toEqual({ ...shown, metadata: null });
+    expect(inspect(model)).toMatch(/^Checkpoint \{.*size: 3/s);
+    expect(inspect(model.getTensor('up.weight'))).toMatch(/^Tensor \{\s+name: 'up.weight'/);
+    expect(() => structuredClone(model)).toThrow('A Checkpoint belongs to its thread');
     expect(() => model.getTensor('up.wieght')).toThrow('did you mean "up.weight"');
-    expect(Object.isFrozen(model.info('norm').shape)).toBe(true);
+  });
+
+  it('has frozen info', async () => {
+    const model = await openModel();
+    const { shape, quantization } = model.info('up.weight');
+    const { block, storedAs } = quantization ?? {};
+    for (const value of [shape, quantization, block, storedAs, ...(await model.tensors())]) {
+      expect([typeof value, Object.isFrozen(value)]).toEqual(['object', true]);
+    }
+  });
+
+  it('computes for every tensor that it returns, and retains none', async () => {
+    const model = await openModel();
+    const [one, other] = [model.getTensor('up.weight'), model.getTensor('up.weight')];
+    expect(one.buffer).toBe(one.buffer);
+    expect(other.buffer).not.toBe(one.buffer);
+    one.data[0] = 5;
+    expect([one.toFloat32()[0], other.toFloat32()[0]]).toEqual([5, 1]);
   });
 });
 
@@ -171,7 +206,7 @@ describe('files', () => {
     const path = temporaryPath('odd.safetensors');
     const bytes = bytesOfModel();
     writeFileSync(path, bytes);
-    const expected = (await openTensor()).toFloat32();
+    const expected = (await openWeight()).toFloat32();
     const odd = new Uint8Array(bytes.length + 1).subarray(1);
     odd.set(bytes);
     for (const file of [safeOpen(path, { storage: 'read' }), parse(odd), safeOpen(path)]) {
@@ -180,19 +215,32 @@ describe('files', () => {
     }
   });
 
-  it('that were closed or cut short are errors', async () => {
+  it('that were truncated are errors', async () => {
     const path = temporaryPath('changing.safetensors');
     writeFileSync(path, bytesOfModel());
     const file = safeOpen(path);
-    const tensor = (await dequantized(file, { config: CONFIG })).getTensor('up.weight');
+    const model = await dequantized(file, { config: CONFIG });
+    const tensor = model.getTensor('up.weight');
     truncateSync(path, 40);
-    for (const read of [() => tensor.toFloat32(), () => tensor.toFloat32Async()]) {
-      const error: unknown = await (async () => read())().catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(SafetensorsError);
+    const reads: (() => unknown)[] = [
+      () => tensor.toFloat32(),
+      () => tensor.toFloat32Async(),
+      () => tensor.toFloat32({ rows: [0, 1] }),
+      () => tensor.rowBlocks().next(),
+      () => tensor.data,
+      () => tensor.slice(1).data,
+      () => tensor.take([0]),
+      () => [...tensor.chunks()],
+      () => model.getTensor('up.weight'),
+      () => model.readTensors(['up.weight']),
+    ];
+    for (const read of reads) {
+      const error: unknown = await (async () => await read())().catch((reason: unknown) => reason);
+      expect(error, read.toString()).toBeInstanceOf(SafetensorsError);
       expect((error as SafetensorsError).code).toBe('SAFETENSORS_FILE_CHANGED');
+      expect((error as SafetensorsError).path).toBe(path);
     }
-    file.close();
-    expect(() => tensor.toFloat32()).toThrow('the file is closed');
+    expect(model.ok).toBe(false);
   });
 });
 
@@ -261,8 +309,8 @@ describe('large weights', () => {
       const columns = tensor.shape.at(-1) as number;
       const random = new Random(5, columns);
       for (let i = 0; i < 40; i++) {
-        const first = random.below(tensor.rowCount);
-        const rows = [first, Math.min(first + random.from(1, 3), tensor.rowCount)] as const;
+        const first = random.below(rowCountOf(tensor));
+        const rows = [first, Math.min(first + random.from(1, 3), rowCountOf(tensor))] as const;
         const part = whole.subarray(rows[0] * columns, rows[1] * columns);
         expect(patternsOf(tensor.toFloat32({ rows }))).toEqual(part);
       }
@@ -271,10 +319,7 @@ describe('large weights', () => {
         expect(row).toBe(next);
         const own = whole.subarray(row * columns, row * columns + values.length);
         expect(
-          Buffer.compare(
-            Buffer.from(patternsOf(values as Float32Array).buffer),
-            Buffer.from(own.slice().buffer),
-          ),
+          Buffer.compare(Buffer.from(patternsOf(values).buffer), Buffer.from(own.slice().buffer)),
         ).toBe(0);
         next += values.length / columns;
       }

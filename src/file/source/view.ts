@@ -1,0 +1,125 @@
+/** Views: checkpoints whose tensors are those of another one, under other names, or computed from them. */
+
+import type { SafetensorsError } from '../../errors/errors.js';
+import type { Dtype } from '../../header/dtype.js';
+import type { FileContents } from '../../header/file-contents.js';
+import { sortByName } from '../../header/json/code-point-order.js';
+import type { SliceIndices } from '../../tensor/slice.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+import type { TransferOptions } from '../../work/transfer.js';
+import type { Quantization, TensorEntry, ViewFacts } from './facts.js';
+
+/** A tensor of a view. */
+export interface ViewTensor {
+  /** Its facts under its name in the view. `dataOffsets` and `file` are the place of its first source. */
+  readonly entry: TensorEntry;
+  /** Names of the tensors in the base that it is made from: the only one, or that with the codes first. */
+  readonly sources: readonly string[];
+  /** How its values are computed; null for a stored tensor under its own or another name. */
+  readonly computation: Computation | null;
+}
+
+/** Computes a tensor from others. */
+export interface Computation {
+  /** Returns a tensor over these sources that computes what is used; it keeps them, and reads nothing yet. */
+  compute(sources: ReadonlyMap<string, Tensor>): Tensor;
+  /** Fetches what a slice needs from a remote base, and computes it into memory of its own; all for `[]`. */
+  fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor>;
+}
+
+/** What a view shows. */
+export interface ViewParts {
+  /** In the order of `offsetKeys`. */
+  readonly tensors: readonly ViewTensor[];
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** Errors of tensors that the view cannot show, each with its name. */
+  readonly problems: readonly SafetensorsError[];
+  /** Of a dequantized view the `quant_method` of the configuration, or what that implies; null without one. */
+  readonly quantMethod: string | null;
+}
+
+/** A handle that makes views of itself. */
+export interface Viewable<View> {
+  /** @internal Makes a view, which does not own this handle: closing the view leaves it open. */
+  viewOf(parts: ViewParts): View;
+}
+
+/** The tensors of a view, in the place of a file's header. */
+export class ViewContents implements FileContents, ViewFacts {
+  readonly metadata: ReadonlyMap<string, string> | null;
+  readonly #tensors: readonly ViewTensor[];
+  readonly #entries: ReadonlyMap<string, number>;
+
+  /** Names must be unique. */
+  constructor({ tensors, metadata }: ViewParts) {
+    this.metadata = metadata;
+    this.#tensors = tensors;
+    this.#entries = new Map(tensors.map(({ entry: { name } }, at) => [name, at]));
+  }
+
+  get size(): number {
+    return this.#tensors.length;
+  }
+
+  get json(): { readonly length: number } {
+    return { length: this.#tensors.reduce((sum, { entry: { name } }) => sum + name.length, 0) };
+  }
+
+  find(name: string): number {
+    return this.#entries.get(name) ?? -1;
+  }
+
+  /** Returns a tensor. */
+  tensor(entry: number): ViewTensor {
+    return this.#tensors[entry] as ViewTensor;
+  }
+
+  name(entry: number): string {
+    return this.#entry(entry).name;
+  }
+
+  names(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  sortedNames(): string[] {
+    const names = this.names();
+    sortByName(names, (name) => name);
+    return names;
+  }
+
+  dtype(entry: number): Dtype {
+    return this.#entry(entry).dtype;
+  }
+
+  shape(entry: number): readonly number[] {
+    return this.#entry(entry).shape;
+  }
+
+  begin(entry: number): number {
+    return this.#entry(entry).dataOffsets[0];
+  }
+
+  end(entry: number): number {
+    return this.#entry(entry).dataOffsets[1];
+  }
+
+  fileOf(entry: number): string {
+    return this.#entry(entry).file;
+  }
+
+  quantizationOf(entry: number): Quantization | undefined {
+    return this.#entry(entry).quantization;
+  }
+
+  #entry(entry: number): TensorEntry {
+    return this.tensor(entry).entry;
+  }
+}
+
+/** The same tensor under another name: the same memory. */
+export function renamed(tensor: Tensor, name: string): Tensor {
+  if (tensor.name === name) return tensor;
+  const source = TensorOf.sourceOf(tensor);
+  return TensorOf.of(name, tensor.dtype, tensor.shape, source, TensorOf.offsetOf(tensor));
+}

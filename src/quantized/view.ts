@@ -1,0 +1,132 @@
+/** The view that shows quantized weights as numbers. */
+
+import { SafetensorsError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
+import type { TensorEntry } from '../file/source/facts.js';
+import type { Computation, ViewParts, ViewTensor } from '../file/source/view.js';
+import { planSlice, type SliceIndices } from '../tensor/slice.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { computedWeight } from './held-tensors.js';
+import type { LogicalTensor } from './logical-tensor.js';
+import { type DequantizeOptions, LogicalModel } from './model.js';
+import { fillSlice } from './parts.js';
+import { withoutLabels } from './plan/labels.js';
+import type { LogicalPlan } from './plan/logical-plan.js';
+import { storedNamesOf } from './quantization.js';
+import type { QuantizedSource } from './source.js';
+
+const WIDTH = Float32Array.BYTES_PER_ELEMENT;
+
+/** Longest result: what engines of today allow an array of float32. */
+const MAX_VALUES = 2 ** 32 - 1;
+
+/**
+ * Returns what the dequantized view of a checkpoint shows: weights at the places of their codes, all other tensors as they
+ * are stored.
+ *
+ * @throws As `dequantize`
+ */
+export async function dequantizedParts(
+  checkpoint: QuantizedSource,
+  options: DequantizeOptions,
+): Promise<ViewParts> {
+  const model = await LogicalModel.of(checkpoint, options);
+  const { signal } = options;
+  const entries = await checkpoint.tensors(signal === undefined ? {} : { signal });
+  const weights = new Map(model.weights.map((plan) => [plan.storedAs['weight'] as string, plan]));
+  const reads = new WeightReads(model);
+  const tensors = entries.flatMap((stored): ViewTensor[] => {
+    const { name } = stored;
+    const plan = weights.get(name);
+    if (plan !== undefined) return [weightOf(model, reads, plan, stored)];
+    return model.has(name) ? [{ entry: stored, sources: [name], computation: null }] : [];
+  });
+  const ofBase = (checkpoint as Partial<Problematic>).problems ?? [];
+  return {
+    tensors,
+    metadata: withoutLabels(checkpoint.metadata),
+    problems: [...ofBase, ...model.problems],
+    quantMethod: model.method,
+  };
+}
+
+function weightOf(
+  model: LogicalModel,
+  reads: WeightReads,
+  plan: LogicalPlan,
+  { file, dataOffsets }: TensorEntry,
+): ViewTensor {
+  const shape = Object.freeze([...plan.shape]);
+  const byteLength = shape.reduce((product, size) => product * size, WIDTH);
+  const quantization = model.quantizationOf(plan);
+  const computation: Computation = {
+    compute: (sources) => computedWeight(plan, sources),
+    fetch: (index, options) => reads.fetch(plan, index, options),
+  };
+  const entry = { name: plan.name, file, dtype: 'F32', shape, dataOffsets, byteLength } as const;
+  return {
+    entry: Object.freeze({ ...entry, quantization }),
+    sources: storedNamesOf(plan),
+    computation,
+  };
+}
+
+/** A checkpoint with tensors that cannot be read. */
+interface Problematic {
+  readonly problems: readonly SafetensorsError[];
+}
+
+/** Weights that keep their scales: a page reads some at a time, each in slices. */
+const MOST_RECENT = 8;
+
+/** Fetches weights. The recent ones keep their scales: their next slices need only codes. */
+class WeightReads {
+  readonly #model: LogicalModel;
+  /** By plan, the one used last at the end. */
+  readonly #recent = new Map<LogicalPlan, LogicalTensor>();
+
+  constructor(model: LogicalModel) {
+    this.#model = model;
+  }
+
+  #open(plan: LogicalPlan): LogicalTensor {
+    const tensor = this.#recent.get(plan) ?? this.#model.open(plan);
+    this.#recent.delete(plan);
+    this.#recent.set(plan, tensor);
+    const [oldest] = this.#recent.keys();
+    // Weights whose stored columns are rows keep all of their codes: of these only the last one is kept.
+    const last = keepsCodes(plan) ? [...this.#recent.keys()].filter(keepsCodes) : [];
+    for (const other of last.slice(0, -1)) this.#recent.delete(other);
+    if (this.#recent.size > MOST_RECENT && oldest !== undefined) this.#recent.delete(oldest);
+    return tensor;
+  }
+
+  /** Fetches a part into memory of its own: the rows in which it lies. */
+  async fetch(plan: LogicalPlan, index: SliceIndices, options: TransferOptions): Promise<Tensor> {
+    const tensor = this.#open(plan);
+    const { context } = tensor;
+    const { signal } = options;
+    const slice = planSlice(tensor.shape, index, 8 * WIDTH, context);
+    const count = slice.byteLength / WIDTH;
+    if (count > MAX_VALUES) {
+      const message = `${slice.byteLength} bytes do not fit into one buffer of this runtime; use getSlice()`;
+      throw new SafetensorsError('SAFETENSORS_TENSOR_TOO_LARGE', message, context);
+    }
+    const output = allocate(Float32Array, count, context);
+    const transfer = new Transfer(slice.byteLength, options);
+    if (count > 0) {
+      await fillSlice(slice, tensor.columns, output, (first, into) =>
+        tensor.fill(first, into, signal, into.buffer === output.buffer ? transfer : undefined),
+      );
+    }
+    transfer.finish();
+    const limits = { maxBufferByteLength: Number.MAX_SAFE_INTEGER, path: context.path };
+    const bytes = new Uint8Array(output.buffer as ArrayBuffer);
+    return TensorOf.ofBytes(plan.name, 'F32', slice.shape, bytes, limits);
+  }
+}
+
+function keepsCodes({ layout }: LogicalPlan): boolean {
+  return layout.kind === 'columns' || layout.kind === 'exchanged';
+}

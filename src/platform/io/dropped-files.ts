@@ -2,7 +2,7 @@
 
 import type { Work } from '../../work/work.js';
 import { addon } from '../addon/addon.js';
-import { reclaimDescriptors } from './spare-descriptors.js';
+import { reclaimDescriptors, retainFewer } from './spare-descriptors.js';
 import { hasCode } from './system-errors.js';
 
 /** Errors of a process without free descriptors or addresses. */
@@ -24,8 +24,11 @@ export function* retryWithoutDropped<Result>(open: () => Work<Result>): Work<Res
     try {
       return yield* open();
     } catch (error) {
-      // Other calls may take the reclaimed ones first.
-      if (!hasCode(error, NONE_LEFT) || !reclaimDescriptors()) throw error;
+      if (!hasCode(error, NONE_LEFT)) throw error;
+      const count = reclaimDescriptors();
+      if (count === 0) throw error;
+      if (hasCode(error, ['EMFILE'])) retainFewer(count);
+      // Again and again: other calls may take the reclaimed ones first.
     }
   }
 }

@@ -70,14 +70,20 @@ export function maxRetainedDescriptors(): number {
   return maxRetained;
 }
 
-/** Closes idle descriptors whose path still leads to the same file. Returns whether it closed any. */
-export function reclaimDescriptors(): boolean {
+/** A holder may always retain that many: other code needs fewer. */
+const MIN_RETAINED = 16;
+
+/** Limits what holders may retain to half of the descriptors that were reclaimed when the process had none left. */
+export function retainFewer(reclaimed: number): void {
+  maxRetained = Math.min(maxRetained, Math.max(MIN_RETAINED, Math.floor(reclaimed / 2)));
+}
+
+/** Closes idle descriptors whose path still leads to the same file. Returns their number. */
+export function reclaimDescriptors(): number {
   let count = 0;
   for (const spare of spares) if (reclaimSpare(spare)) count++;
-  let held = 0;
-  for (const holder of holders) held += holder.deref()?.reclaimDescriptors() ?? 0;
-  if (held > 0) maxRetained = Math.min(maxRetained, Math.ceil(held / 2));
-  return count + held > 0;
+  for (const holder of holders) count += holder.deref()?.reclaimDescriptors() ?? 0;
+  return count;
 }
 
 /** Closes a descriptor, unless a read uses it, or its path leads to another file. Returns whether it closed it. */

@@ -28,7 +28,8 @@ const SAFETENSORS_NAME = /\.safetensors(?:\.index[^/\\]*\.json)?$/;
  *   names. Pickles are read as data: nothing in them is imported or called. These formats are read by their path only.
  * - A descriptor or a `FileHandle`, which stays yours, or a `Uint8Array` with a safetensors file.
  * - An address: a safetensors file or an index on a server that answers ranges, or a repository on the Hub
- *   (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only.
+ *   (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only. With
+ *   `HF_HUB_OFFLINE=1` repositories are read from the Hub cache, without requests.
  * - A `Blob`, a Map of Blobs by path, or `{ byteLength, read }`.
  *
  * Returns a `Checkpoint` for what is local, whose tensors are at hand, and a `RemoteCheckpoint` for addresses, Blobs and

@@ -1,9 +1,10 @@
 /** A repository on the Hub: its files, all of the first answer's commit. */
 
-import { FileChangedError } from '../errors/errors.js';
+import { FileChangedError, type SafetensorsError } from '../errors/errors.js';
 import { type HubId, hubUri, isCommit } from '../file/hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
+import type { ListedEntry, Repository } from './repository.js';
 import { type Answer, readPieces, refused, request } from './request.js';
 import { isWithoutApi } from './response-errors.js';
 import { shownUrl } from './safe-urls.js';
@@ -20,10 +21,7 @@ const MAX_PAGE_BYTE_LENGTH = 2_000_000;
 const MAX_PAGES = 100;
 
 /** A file or a folder in a repository. */
-export interface RepositoryEntry {
-  /** Path from the root of the repository. */
-  readonly path: string;
-  readonly isFolder: boolean;
+export interface RepositoryEntry extends ListedEntry {
   /** Length of a file in bytes. */
   readonly byteLength: number;
   /**
@@ -62,8 +60,8 @@ interface Page {
   readonly next: URL | undefined;
 }
 
-/** A repository at one revision. */
-export class HubRepository {
+/** A repository at one revision, read by requests. */
+export class HubRepository implements Repository {
   readonly #session: Session;
   readonly #endpoint: string;
   readonly #id: HubId;
@@ -85,23 +83,19 @@ export class HubRepository {
     return this.#commit;
   }
 
-  /** Whether the server has answered as one without the Hub's API: its files may still be there. */
   get lacksApi(): boolean {
     return this.#lacksApi;
   }
 
-  /** The page of a folder, for messages. */
   pageOf(folder: string): string {
     return shownUrl(pageUrl(this.#endpoint, this.#id, this.#revision, folder));
   }
 
-  /** The id of a file or folder by its path below that of the id; the address of its page where there is no id. */
   uriOf(relative: string): string {
     const path = [this.#id.path, relative].filter(Boolean).join('/');
     return hubUri(this.#id, relative) ?? this.pageOf(path);
   }
 
-  /** The file with this path, which the caller has checked. */
   file(path: string): HttpFile {
     const repository = this;
     const at = (revision: string): URL => fileUrl(this.#endpoint, this.#id, revision, path);
@@ -125,7 +119,7 @@ export class HubRepository {
     return new HttpFile(this.#session, address);
   }
 
-  /** The entries of a folder; with `isDeep` also of all folders below it. One request per thousand entries. */
+  /** One request per thousand entries. */
   async list(folder: string, signal: AbortSignal, isDeep = false): Promise<RepositoryEntry[]> {
     const entries: RepositoryEntry[] = [];
     let url: URL | undefined = this.#url('tree', folder);
@@ -145,6 +139,11 @@ export class HubRepository {
       url = next;
     }
     return entries;
+  }
+
+  /** The same error: the server has no other files. */
+  incompleteError(error: SafetensorsError): SafetensorsError {
+    return error;
   }
 
   /** Finds and pins the commit. At most one request. */

@@ -1,6 +1,6 @@
 /** Finds the model's file in a repository on the Hub. */
 
-import { quoteNames, RemoteError } from '../errors/errors.js';
+import { type ErrorCode, quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
 import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
@@ -16,9 +16,8 @@ import {
 } from './choose-files.js';
 import { type FoundFile, foundKindOf, type NoRemoteModel } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
-import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
-import type { Session } from './session.js';
+import type { ListedEntry, Repository } from './repository.js';
 
 /** Most repositories have their model in this file. For others a list of the files is requested. */
 const USUAL_STEM = 'model';
@@ -26,6 +25,11 @@ const USUAL_STEM = 'model';
 /** In a folder of a pipeline; its encoders are models of transformers. */
 const COMPONENT_STEM = 'diffusion_pytorch_model';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
+
+const NOT_FOUND: readonly ErrorCode[] = [
+  'SAFETENSORS_REMOTE_NOT_FOUND',
+  'SAFETENSORS_NOT_IN_CACHE',
+];
 
 /** Settings for finding the model's file. */
 interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
@@ -41,12 +45,11 @@ interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
  * @throws RemoteError; FormatError for a bad index
  */
 export async function hubSource(
-  session: Session,
-  { endpoint, id, isFile }: HubAddress,
+  repository: Repository,
+  { id, isFile }: HubAddress,
   { startByteLength, variant, acceptsIncomplete }: HubSourceOptions,
   signal: AbortSignal,
 ): Promise<FoundFile | NoRemoteModel> {
-  const repository = new HubRepository(session, endpoint, id);
   const { path } = id;
   if (isFile || foundKindOf(path) === 'index' || hasWeightsExtension(path)) {
     if (variant !== undefined) throw noVariant('a file', variant);
@@ -100,7 +103,7 @@ export async function hubSource(
 
 /** Chooses the model's files among the names in a folder. */
 async function chooseIn(
-  repository: HubRepository,
+  repository: Repository,
   path: string,
   names: Names,
   options: ReadIndexOptions & Pick<HubSourceOptions, 'variant'>,
@@ -116,7 +119,7 @@ async function chooseIn(
 
 /** A folder without a model, which may be a pipeline. */
 export async function noModelIn(
-  repository: HubRepository,
+  repository: Repository,
   folder: string,
   { files }: Names,
   none: PartialModel | NoModel,
@@ -134,12 +137,15 @@ export async function noModelIn(
   }
   const pathOf = (name: string): string =>
     name === '' ? page : repository.file(prefix + name).path;
-  return { kind: none.kind, error: none.errorAt(pathOf) };
+  const error = none.errorAt(pathOf);
+  // Parts of a distributed checkpoint are no model, even if all of them are there.
+  if (none.kind === 'parts') return { kind: 'parts', error };
+  return { kind: none.kind, error: repository.incompleteError(error) };
 }
 
 /** The files of a list by their paths below a folder. */
 export function filesBelow(
-  entries: readonly RepositoryEntry[],
+  entries: readonly ListedEntry[],
   prefix: string,
 ): { readonly name: string }[] {
   return entries.flatMap(({ path, isFolder }) =>
@@ -158,7 +164,7 @@ function noUsualFile(cause: RemoteError, variant: string | undefined): RemoteErr
 }
 
 /** The file with this path in the repository. Sends no request. */
-export function sourceOfPath(repository: HubRepository, path: string): FoundFile {
+export function sourceOfPath(repository: Repository, path: string): FoundFile {
   const file = repository.file(path);
   const prefix = path.slice(0, path.lastIndexOf('/') + 1);
   return { file, kind: foundKindOf(path), folder: remoteFolder(repository, prefix, file.path) };
@@ -169,9 +175,9 @@ function nullIfMissing(error: unknown): null {
   throw error;
 }
 
-/** Whether a server answered that it has no such file. */
+/** Whether the server, or offline the Hub cache, has no such file. */
 export function isNotFound(error: unknown): boolean {
-  return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
+  return error instanceof SafetensorsError && NOT_FOUND.includes(error.code);
 }
 
 /** Whether a server answered a request for a list as one that only serves files: by 403, or by a web page. */
@@ -181,7 +187,7 @@ function isRejectedList({ code, foundFormat }: RemoteError): boolean {
 
 /** The files of a folder, whose names may be known. `shown` is the path in errors about their names. */
 export function remoteFolder(
-  repository: HubRepository,
+  repository: Repository,
   prefix: string,
   shown: string,
   known?: Pick<Names, 'files'>,
@@ -220,7 +226,7 @@ export interface Names {
 
 /** The entries of a folder; null if it is missing, or on a mirror without lists. */
 async function namesInFolder(
-  repository: HubRepository,
+  repository: Repository,
   folder: string,
   signal: AbortSignal,
 ): Promise<Names | null> {
@@ -229,7 +235,7 @@ async function namesInFolder(
 }
 
 /** The names of the direct entries of a folder, from a list that may have more. */
-export function namesAmong(entries: readonly RepositoryEntry[], folder: string): Names {
+export function namesAmong(entries: readonly ListedEntry[], folder: string): Names {
   const prefix = folder === '' ? '' : `${folder}/`;
   const here = entries.filter(({ path }) => {
     return path.startsWith(prefix) && !path.slice(prefix.length).includes('/');

@@ -22,7 +22,6 @@ import { ofEach, withScope } from '../work/scope.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import { chosenSource, driveDecision, indexReader, listedIn } from './choose-files.js';
 import type { FoundFile } from './found-file.js';
-import { HubRepository } from './hub-repository.js';
 import { filesBelow, namesAmong, remoteFolder } from './hub-source.js';
 import {
   REMOTE_OPTIONS,
@@ -31,8 +30,8 @@ import {
   requireRemoteOptions,
 } from './open.js';
 import { RemoteShards } from './remote-shards.js';
-import type { Session } from './session.js';
-import { asSource, sourceSession } from './source.js';
+import type { Repository } from './repository.js';
+import { addressOf, asSource, openRepository } from './source.js';
 
 /** Models opened at a time, each by one request. */
 const MODELS_AT_ONCE = 8;
@@ -59,15 +58,15 @@ export async function openRemotePipelineIn(
   requireBoolean('skipFailed', skipFailed);
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
-  const { address, session } = sourceSession(source, options, runtime.hubSettings);
-  try {
-    const { hub } = address;
-    if (hub === null || hub.isFile) {
-      const expected = 'a repository on the Hub, or a folder of one, with a pipeline';
-      throw argumentRangeError('source', expected, String(source).replace(/[?#].*/s, ''));
-    }
-    return await withScope([options.signal], async ({ signal }) => {
-      const repository = new HubRepository(session, hub.endpoint, hub.id);
+  const { hubSettings } = runtime;
+  const { hub } = addressOf(source, options, hubSettings);
+  if (hub === null || hub.isFile) {
+    const expected = 'a repository on the Hub, or a folder of one, with a pipeline';
+    throw argumentRangeError('source', expected, String(source).replace(/[?#].*/s, ''));
+  }
+  return await withScope([options.signal], async ({ signal }) => {
+    const { repository, session } = await openRepository(hub, options, hubSettings, signal);
+    try {
       const found = await findModels(repository, hub.id.path, options.variant, signal);
       const models = new Map<string, RemoteCheckpoint>();
       const failed = new Map<string, Error>();
@@ -90,22 +89,18 @@ export async function openRemotePipelineIn(
         models: inOrder(models),
         missing: found.missing,
         failed: inOrder(failed),
-        end: endOf(session),
+        end: () => session.close(),
       });
-    });
-  } catch (error) {
-    session.close();
-    throw session.withoutSecrets(error);
-  }
+    } catch (error) {
+      session.close();
+      throw session.withoutSecrets(error);
+    }
+  });
 }
 
 /** Models answer in any order. */
 function inOrder<Value>(byFolder: ReadonlyMap<string, Value>): Map<string, Value> {
   return new Map([...byFolder].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-function endOf(session: Session): () => void {
-  return () => session.close();
 }
 
 /** The models of a pipeline, and the folders that are missing. */
@@ -121,7 +116,7 @@ interface FoundModels {
  *   variant; FormatError `SAFETENSORS_INVALID_PIPELINE`; RemoteError
  */
 async function findModels(
-  repository: HubRepository,
+  repository: Repository,
   folder: string,
   variant: string | undefined,
   signal: AbortSignal,
@@ -144,7 +139,7 @@ async function findModels(
 
 /** Finds the files of a model of a pipeline. Throws as `hubSource`. */
 async function componentSource(
-  repository: HubRepository,
+  repository: Repository,
   path: string,
   component: Component,
   signal: AbortSignal,

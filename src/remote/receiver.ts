@@ -4,6 +4,8 @@
  */
 
 import type { HubSettings } from '../file/hub/settings.js';
+import type { HubAddress } from './hub-address.js';
+import type { Repository } from './repository.js';
 
 /** A request for a range whose bytes have a place. */
 export interface PlacedRequest {
@@ -47,4 +49,12 @@ export interface Receiver {
 export interface RemoteSettings extends HubSettings {
   /** Makes the receiver of a session. */
   readonly makeReceiver?: (() => Receiver) | undefined;
+  /**
+   * Opens a repository of the Hub cache while the Hub must not receive requests; missing where there is no cache.
+   *
+   * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`
+   */
+  readonly openCached?:
+    | ((address: HubAddress, signal: AbortSignal) => Promise<Repository>)
+    | undefined;
 }

@@ -1,6 +1,6 @@
 /** The shards of a remote checkpoint: fetches each header once, on first use. */
 
-import { RemoteError } from '../errors/errors.js';
+import { RemoteError, SafetensorsError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
@@ -289,8 +289,9 @@ export async function fetchSibling(
 /** Statuses from 400 to 499 that do not say that there is no such file for this caller. */
 const BUSY = [408, 425, 429];
 
-/** Whether the error says that there is no such file, or a web page in its place. Some stores answer 403 for that. */
+/** Whether the file is missing, or a web page is in its place. Some stores answer 403 for a missing file. */
 export function isAbsence(error: unknown): boolean {
+  if (error instanceof SafetensorsError && error.code === 'SAFETENSORS_NOT_IN_CACHE') return true;
   if (!(error instanceof RemoteError)) return false;
   const { code, status } = error;
   // The server failed: the file may exist.

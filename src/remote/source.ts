@@ -8,10 +8,12 @@ import { requireInside } from '../file/shards/shard-paths.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
 import { type FoundFile, foundKindOf, type NoRemoteModel, requireModel } from './found-file.js';
 import { HttpFile } from './http-file.js';
-import { encodePath } from './hub-address.js';
+import { encodePath, type HubAddress } from './hub-address.js';
+import { HubRepository } from './hub-repository.js';
 import { hubSource } from './hub-source.js';
 import type { RemoteSettings } from './receiver.js';
 import type { RemoteSource } from './remote-file.js';
+import type { Repository } from './repository.js';
 import { isLoopback, shownUrl } from './safe-urls.js';
 import { type Fetch, Session } from './session.js';
 import { parseSource, requireEndpoint, type SourceAddress } from './source-address.js';
@@ -63,7 +65,8 @@ export async function resolveSource(
 /**
  * Finds the kind and file of a source. Sends requests only for a repository or a folder, about its usual files.
  *
- * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`; of a repository all others
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`; of a repository all others
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE` offline
  * @throws RangeError, TypeError for a bad source, token or header
  */
 export async function findRemote(
@@ -72,10 +75,14 @@ export async function findRemote(
   settings: RemoteSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource | NoRemoteModel> {
-  const { address, session } = sourceSession(source, options, settings);
-  if (address.hub === null) return asSource(session, urlSource(session, address.url));
+  const address = addressOf(source, options, settings);
+  if (address.hub === null) {
+    const session = openSession(address, options, settings);
+    return asSource(session, urlSource(session, address.url));
+  }
+  const { repository, session } = await openRepository(address.hub, options, settings, signal);
   try {
-    const found = await hubSource(session, address.hub, options, signal);
+    const found = await hubSource(repository, address.hub, options, signal);
     if (!('error' in found)) return asSource(session, found);
     session.close();
     return { ...found, error: session.withoutSecrets(found.error) as SafetensorsError };
@@ -85,13 +92,44 @@ export async function findRemote(
   }
 }
 
+/** The end of a source. */
+type SourceEnd = Pick<RemoteSource, 'close' | 'withoutSecrets'>;
+
 /** A found file with its session. */
-export function asSource(session: Session, found: FoundFile): RemoteSource {
+export function asSource(session: SourceEnd, found: FoundFile): RemoteSource {
   return {
     ...found,
     close: () => session.close(),
     withoutSecrets: (error) => session.withoutSecrets(error),
   };
+}
+
+/** A repository and its session, which the caller closes. */
+export interface OpenedRepository {
+  readonly repository: Repository;
+  readonly session: SourceEnd;
+}
+
+/** The Hub cache sends no requests and knows no secrets. */
+const WITHOUT_REQUESTS: SourceEnd = { close: () => {}, withoutSecrets: (error) => error };
+
+/**
+ * Opens a repository on the Hub, or in the Hub cache when the Hub must not receive requests. Sends no request.
+ *
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`
+ * @throws TypeError for a token or headers that cannot be sent
+ */
+export async function openRepository(
+  hub: HubAddress,
+  options: SessionSettings,
+  settings: RemoteSettings,
+  signal: AbortSignal,
+): Promise<OpenedRepository> {
+  if (settings.isOffline && settings.openCached !== undefined) {
+    return { repository: await settings.openCached(hub, signal), session: WITHOUT_REQUESTS };
+  }
+  const session = openSession({ hub, url: null }, options, settings);
+  return { repository: new HubRepository(session, hub.endpoint, hub.id), session };
 }
 
 /** A checked source and its session, which the caller closes. */
@@ -117,6 +155,20 @@ export function sourceSession(
   options: SessionSettings & SourceChoice,
   settings: RemoteSettings,
 ): SourceSession {
+  const address = addressOf(source, options, settings);
+  return { address, session: openSession(address, options, settings) };
+}
+
+/**
+ * Parses a source, and checks that the options fit it.
+ *
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`; RangeError, TypeError for a bad source
+ */
+export function addressOf(
+  source: string | URL,
+  options: SourceChoice,
+  settings: RemoteSettings,
+): SourceAddress {
   requireAddress(source);
   requireVariant(options.variant);
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
@@ -125,7 +177,7 @@ export function sourceSession(
   if (address.hub === null && options.variant !== undefined) {
     throw noVariant('a URL', options.variant);
   }
-  return { address, session: openSession(address, options, settings) };
+  return address;
 }
 
 /**
@@ -141,7 +193,10 @@ export function openSession(
 ): Session {
   if (hub !== null && settings.isOffline) {
     const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
-    throw new RemoteError('SAFETENSORS_OFFLINE', `${message}; safeOpen opens downloaded models`);
+    throw new RemoteError(
+      'SAFETENSORS_OFFLINE',
+      `${message}; open reads downloaded models from the Hub cache`,
+    );
   }
   const { token, headers, fetch = globalThis.fetch, stallMs, firstDelayMs } = options;
   const asked = url ?? new URL(hub.endpoint);

@@ -11,14 +11,12 @@ import {
   type HubId,
   hubDownloadText,
   isCommit,
-  isHubUri,
   ownDownloadCommand,
   revisionOf,
+  URL_TEXT,
 } from '../hub/ids.js';
 import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
-
-/** Environment variables by name. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+import { type Environment, offlineVariable } from './variables.js';
 
 /** An id and the revision that is looked for. */
 type NamedRevision = HubId & { readonly revision: string };
@@ -70,43 +68,70 @@ export function* isCached(id: HubId): Work<boolean> {
   return yield* exists(repositoryOf(id));
 }
 
+/** A downloaded revision of a repository. */
+export interface Snapshot {
+  readonly id: NamedRevision;
+  /** The id as the caller gave it. */
+  readonly label: string;
+  /** The folder of the repository in the cache. */
+  readonly repository: string;
+  readonly commit: string;
+  /** The folder with the files of the revision. */
+  readonly folder: string;
+}
+
 /**
  * Returns the snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
  * caller gave it. The revision is that of the id or the option `revision`, `main` without both.
+ *
+ * @throws As {@link findSnapshot} and {@link findInSnapshot}
+ */
+export function* findInHubCache(id: HubId, label: string, revision?: string): Work<string> {
+  const snapshot = yield* findSnapshot(id, label, revision);
+  return id.path === '' ? snapshot.folder : yield* findInSnapshot(snapshot, id.path);
+}
+
+/**
+ * Finds the snapshot of the id's revision, as {@link findInHubCache}.
  *
  * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, with the missing path
  * @throws Error Node's own `ENOENT` for a name, not an address, of which nothing is in the cache
  * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name, and for two that differ
  */
-export function* findInHubCache(id: HubId, label: string, revision?: string): Work<string> {
+export function* findSnapshot(id: HubId, label: string, revision?: string): Work<Snapshot> {
   const wanted = revisionOf(id, revision) ?? 'main';
   const named = { ...id, revision: wanted };
   const repository = repositoryOf(id);
-  if (!isHubUri(label) && !(yield* isCached(id))) yield* failAtPath(named, label);
+  if (!URL_TEXT.test(label) && !(yield* isCached(id))) yield* failAtPath(named, label);
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
-  const snapshot = join(repository, 'snapshots', commit);
-  if (!(yield* exists(snapshot))) {
-    fail(
-      named,
-      label,
-      `expected revision ${wanted} in the Hub's cache, found no folder ${snapshot}`,
-    );
+  const folder = join(repository, 'snapshots', commit);
+  if (!(yield* exists(folder))) {
+    fail(named, label, `expected revision ${wanted} in the Hub's cache, found no folder ${folder}`);
   }
-  if (id.path === '') return snapshot;
-  const path = join(snapshot, id.path);
+  return { id: named, label, repository, commit, folder };
+}
+
+/**
+ * Returns the path of a file or folder in a snapshot.
+ *
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE` for a missing path, and for a link out of the cache
+ */
+export function* findInSnapshot(snapshot: Snapshot, relative: string): Work<string> {
+  const { id, label, repository, commit, folder } = snapshot;
+  const path = join(folder, relative);
   if (!(yield* exists(path))) {
-    const note = (yield* exists(join(repository, '.no_exist', commit, id.path)))
+    const note = (yield* exists(join(repository, '.no_exist', commit, relative)))
       ? '; according to the cache the repository has no such file'
       : '';
     fail(
-      named,
+      id,
       label,
-      `expected ${id.path} of revision ${wanted} in the Hub's cache, found no ${path}${note}`,
+      `expected ${relative} of revision ${id.revision} in the Hub's cache, found no ${path}${note}`,
     );
   }
   const [root, real] = [yield* realPath(repository), yield* realPath(path)];
   if (!isBelow(real, root) && !(yield* leadsToBlob(path, real, yield* blobsOf(root)))) {
-    fail(named, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
+    fail(id, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
   }
   return path;
 }
@@ -154,7 +179,10 @@ export function notInCache(
 }
 
 function fetchAdvice(id: HubId): string {
-  return `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}`;
+  const variable = offlineVariable();
+  const first =
+    variable === undefined ? '' : `; unset ${variable} first, which forbids requests to the Hub`;
+  return `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}${first}`;
 }
 
 function fail(id: HubId, label: string, message: string): never {

@@ -5,16 +5,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { DEFAULT_ENDPOINT, type HubSettings } from '../hub/settings.js';
-import { type Environment, expand, hubHomeFolder } from './cache.js';
+import { expand, hubHomeFolder } from './cache.js';
+import { type Environment, isOn, offlineVariable } from './variables.js';
 
 /** The name of the channel that announces remote requests. */
 const REQUEST_CHANNEL = 'safetensors-mmap:request';
-
-const YES = /^(?:1|ON|YES|TRUE)$/i;
-
-function isOn(value: string | undefined): boolean {
-  return YES.test(value ?? '');
-}
 
 /** Removes line ends and spaces that copying leaves in a token. */
 function cleanToken(text: string | undefined): string | undefined {
@@ -27,10 +22,10 @@ function cleanToken(text: string | undefined): string | undefined {
  * no token with `HF_HUB_DISABLE_IMPLICIT_TOKEN`. Proxies are those of `HTTPS_PROXY` and its like.
  */
 export function hubSettings(environment: Environment = process.env): HubSettings {
-  const { HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE } = environment;
+  const { HF_ENDPOINT } = environment;
   return {
     endpoint: HF_ENDPOINT?.trim() || DEFAULT_ENDPOINT,
-    isOffline: isOn(HF_HUB_OFFLINE) || isOn(TRANSFORMERS_OFFLINE),
+    isOffline: offlineVariable(environment) !== undefined,
     readToken: () => readToken(environment),
     proxyFor: (url) => proxyFor(url, environment),
     requestChannel: channel(REQUEST_CHANNEL),

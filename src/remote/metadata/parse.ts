@@ -1,16 +1,15 @@
 /** Reads index and headers of a remote model, for `parseSafetensorsMetadata`. */
 
 import { RemoteError } from '../../errors/errors.js';
-import type { HubSettings } from '../../file/hub/settings.js';
 import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
 import { requireModel } from '../found-file.js';
-import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
+import type { RemoteSettings } from '../receiver.js';
 import type { RemoteFile } from '../remote-file.js';
 import { fetchSibling, parsedConfig, RemoteShards } from '../remote-shards.js';
-import { asSource, openSession } from '../source.js';
+import { asSource, openRepository } from '../source.js';
 import { requireEndpoint } from '../source-address.js';
 import {
   DIFFUSERS_SAFETENSORS_FILE,
@@ -65,12 +64,14 @@ interface Finder {
 /** The result for a model that is not on this machine. The parameters were checked. */
 export async function parseRemote(
   params: ParseSafetensorsMetadataParams,
-  settings: HubSettings,
+  settings: RemoteSettings,
 ): Promise<SafetensorsParseFromRepo> {
   const isCounted = params.computeParametersCount === true;
-  const finder =
-    params.source === undefined ? inRepository(params, settings) : atSource(params, settings);
   return await withScope([params.signal], async ({ signal }) => {
+    const finder =
+      params.source === undefined
+        ? await inRepository(params, settings, signal)
+        : atSource(params, settings);
     const opening = finder.open(signal);
     const readingConfig = async (): Promise<unknown> =>
       parsedConfig(fetchSibling(await finder.config(opening), signal), signal);
@@ -108,7 +109,11 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
 }
 
 /** Finds the model of a repository. All files are of the first answer's commit. */
-function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
+async function inRepository(
+  params: RepositoryParams,
+  settings: RemoteSettings,
+  signal: AbortSignal,
+): Promise<Finder> {
   const { path, revision = 'main', library, hubUrl, fetch } = params;
   const hub = hubUrl ? settingsFor(hubUrl, settings) : settings;
   const endpoint = requireEndpoint(hub.endpoint, 'HF_ENDPOINT');
@@ -117,9 +122,9 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
     revision,
     path: '',
   };
-  const address = { hub: { endpoint, id, isFile: false }, url: null };
-  const session = openSession(address, { token: tokenOf(params), fetch }, hub);
-  const repository = new HubRepository(session, endpoint, id);
+  const address = { endpoint, id, isFile: false };
+  const sending = { token: tokenOf(params), fetch };
+  const { repository, session } = await openRepository(address, sending, hub, signal);
   const paths = path
     ? [path]
     : [...USUAL_PATHS, ...(library === 'diffusers' ? DIFFUSERS_PATHS : [])];
@@ -139,7 +144,8 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
       if (paths.length === 1) throw missing;
       const message = `expected one of ${paths.join(', ')} in revision ${revision}, found none`;
       const context = { path: repository.pageOf(''), cause: missing };
-      throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, context);
+      const error = new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, context);
+      throw repository.incompleteError(error);
     },
     // Only after the model, whose commit it must share.
     config: async (opening) => {
@@ -150,7 +156,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
 }
 
 /** Finds the model of a source. */
-function atSource(params: SourceParams, settings: HubSettings): Finder {
+function atSource(params: SourceParams, settings: RemoteSettings): Finder {
   const options = { token: tokenOf(params), fetch: params.fetch };
   return {
     async open(signal) {
@@ -163,7 +169,7 @@ function atSource(params: SourceParams, settings: HubSettings): Finder {
 }
 
 /** Settings for another Hub, which must not get this machine's token. */
-function settingsFor(hubUrl: string, settings: HubSettings): HubSettings {
+function settingsFor(hubUrl: string, settings: RemoteSettings): RemoteSettings {
   const endpoint = requireEndpoint(hubUrl, 'hubUrl');
   const usual = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
   const isSame = new URL(endpoint).origin === new URL(usual).origin;

@@ -17,6 +17,7 @@ import {
   resultYielding,
   type SafetensorsParseFromRepo,
 } from '../metadata/result.js';
+import { openCached } from './cached-repository.js';
 
 /**
  * Index, headers and number of parameters of a model, with one request for each file. Has the parameters and the
@@ -54,7 +55,7 @@ export async function parseSafetensorsMetadata(
 ): Promise<SafetensorsParseFromRepo> {
   requireParams(params);
   const { source, computeParametersCount = false, signal } = params;
-  if (!isLocal(source)) return await parseRemote(params, hubSettings());
+  if (!isLocal(source)) return await parseRemote(params, { ...hubSettings(), openCached });
   return await runAsync(parseLocal(source, computeParametersCount), signal);
 }
 

@@ -2,9 +2,10 @@
 
 import { hubSettings } from '../../file/cache/environment.js';
 import type { RemoteSettings } from '../receiver.js';
+import { openCached } from './cached-repository.js';
 import { SocketReceiver } from './receiver.js';
 
-/** Those of the environment, and sockets that read long ranges into their place. */
+/** Those of the environment, the Hub cache, and sockets that read long ranges into their place. */
 export function remoteSettings(): RemoteSettings {
-  return { ...hubSettings(), makeReceiver: () => new SocketReceiver() };
+  return { ...hubSettings(), makeReceiver: () => new SocketReceiver(), openCached };
 }

@@ -170,10 +170,10 @@ describe('the environment', () => {
     expect(hub.requests.map(({ headers }) => headers.authorization).filter(Boolean)).toEqual([]);
   });
 
-  it('forbids to ask the Hub', async () => {
+  it('forbids requests to the Hub: only the Hub cache is read', async () => {
     vi.stubEnv('HF_HUB_OFFLINE', '1');
     await expect(parseSafetensorsMetadata({ repo: 'org/model' })).rejects.toMatchObject({
-      code: 'SAFETENSORS_OFFLINE',
+      code: 'SAFETENSORS_NOT_IN_CACHE',
     });
     expect(hub.requests).toEqual([]);
   });

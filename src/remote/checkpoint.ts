@@ -30,7 +30,7 @@ import {
   requireVerifyBytesOptions,
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
-import type { ViewParts } from '../file/source/view.js';
+import { countedFiles, isDequantized, type ViewParts } from '../file/source/view.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
@@ -396,8 +396,8 @@ export class RemoteCheckpoint implements TensorSource {
         this.#tensors.allContents(signal),
         parsedConfig(this.#tensors.sibling('config.json', signal), signal),
       ]);
-      const counted = shards.map((header, shard) => ({ name: names[shard] as string, header }));
-      return countParameters(counted, index, config);
+      const counted = shards.flatMap((header, i) => countedFiles(names[i] as string, header));
+      return countParameters(counted, index, shards.some(isDequantized) ? undefined : config);
     });
   }
 
@@ -571,8 +571,10 @@ export class RemoteCheckpoint implements TensorSource {
   ): Promise<Tensor> {
     requireOptions(options, READ_OPTIONS);
     return await this.#fetchOne(name, options, (tensor, scope) => {
-      const context = this.#tensors.contextOf(tensor);
-      const index = planPartition(tensor.contents.shape(tensor.entry), partition, context);
+      const { contents, entry, shard } = tensor;
+      const file = contents.fileOf?.(entry) ?? (this.#tensors.names[shard] as string);
+      const context = { path: this.#tensors.pathOf(file), tensor: tensor.name };
+      const index = planPartition(contents.shape(entry), partition, context);
       return this.#tensors.fetchSlice(tensor, index, progressOption(options), scope);
     });
   }

@@ -1,6 +1,5 @@
 /** The tensors of remote files: located by headers, fetched by ranges. */
 
-import type { ErrorContext } from '../errors/errors.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import type {
   CheckpointCheck,
@@ -99,8 +98,8 @@ export class RemoteFiles implements RemoteTensors {
     return this.#shards.verify(signal, reason);
   }
 
-  contextOf({ shard, name }: FoundTensor): ErrorContext {
-    return { path: this.#shards.file(shard).path, tensor: name };
+  pathOf(shard: string): string {
+    return this.#shards.file(this.names.indexOf(shard)).path;
   }
 
   requireFetchable(tensor: FoundTensor): number {

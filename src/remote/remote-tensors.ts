@@ -1,6 +1,5 @@
 /** The interface of what a remote checkpoint shows: the tensors of files, or those of a view. */
 
-import type { ErrorContext } from '../errors/errors.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import type {
   CheckpointCheck,
@@ -50,8 +49,8 @@ export interface RemoteTensors {
   byteLength(signal: AbortSignal): Promise<number>;
   sibling(name: string, signal: AbortSignal): Promise<SiblingFile | undefined>;
   verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport>;
-  /** The file and the tensor, for errors. */
-  contextOf(tensor: FoundTensor): ErrorContext;
+  /** The address of a shard, by its name, for errors. */
+  pathOf(shard: string): string;
   /** Length of a tensor, unless it fits into no buffer. */
   requireFetchable(tensor: FoundTensor): number;
   /** Fetches whole tensors into memory of their own, in the order given. */

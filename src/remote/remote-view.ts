@@ -1,6 +1,5 @@
 /** The tensors of a view of a remote checkpoint: fetched under other names, or computed from what is fetched. */
 
-import type { ErrorContext } from '../errors/errors.js';
 import type {
   CheckpointCheck,
   UnverifiedReason,
@@ -105,8 +104,8 @@ export class RemoteView implements RemoteTensors {
     return await this.#tensors.verify(signal, reason);
   }
 
-  contextOf({ name }: FoundTensor): ErrorContext {
-    return { path: this.path, tensor: name };
+  pathOf(shard: string): string {
+    return this.#tensors.pathOf(shard);
   }
 
   /** The base knows what fits into a buffer. */

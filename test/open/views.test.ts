@@ -246,6 +246,19 @@ describe.each(Object.entries(QUANTIZED))('dequantize, %s', (_, openBase) => {
     expect((await one.getTensor(first)).bytes).toEqual((await view.getTensor(first)).bytes);
   });
 
+  test('is counted by what it shows, file by file', async () => {
+    using base = await openBase();
+    const view = await dequantized(base);
+    const entries = await view.tensors();
+    const summary = await view.summary();
+    expect((await base.summary()).quantization).toBe('fp8');
+    expect(summary.quantization).toBe(null);
+    expect(summary.parameters).toBe(
+      entries.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
+    );
+    expect([...summary.shards.keys()]).toEqual([...new Set(entries.map(({ file }) => file))]);
+  });
+
   test('bytes of any place are those of the whole', async () => {
     using base = await openBase();
     const view = await dequantized(base);

@@ -66,10 +66,6 @@ const ADVICE: readonly Advice[] = [
   },
   { said: ', which safeOpen opens', elsewhere: '' },
   {
-    said: 'safeOpen opens downloaded models',
-    elsewhere: 'the path of a downloaded model can be read',
-  },
-  {
     said: 'safeOpen opens local paths, new URL(text, base) completes an address',
     elsewhere: 'an address begins with https:// or hf://',
   },

@@ -51,7 +51,7 @@ export class ViewContents implements FileContents, ViewFacts {
   readonly #entries: ReadonlyMap<string, number>;
 
   /** Names must be unique. */
-  constructor({ tensors, metadata }: ViewParts) {
+  constructor({ tensors, metadata }: Pick<ViewParts, 'tensors' | 'metadata'>) {
     this.metadata = metadata;
     this.#tensors = tensors;
     this.#entries = new Map(tensors.map(({ entry: { name } }, at) => [name, at]));
@@ -63,6 +63,26 @@ export class ViewContents implements FileContents, ViewFacts {
 
   get json(): { readonly length: number } {
     return { length: this.#tensors.reduce((sum, { entry: { name } }) => sum + name.length, 0) };
+  }
+
+  /** The tensors of each file of the base, as contents of their own. */
+  get files(): { readonly name: string; readonly header: ViewContents }[] {
+    const byFile = new Map<string, ViewTensor[]>();
+    for (const tensor of this.#tensors) {
+      const { file } = tensor.entry;
+      const others = byFile.get(file);
+      if (others === undefined) byFile.set(file, [tensor]);
+      else others.push(tensor);
+    }
+    const { metadata } = this;
+    return Array.from(byFile, ([name, tensors]) => {
+      return { name, header: new ViewContents({ tensors, metadata }) };
+    });
+  }
+
+  /** Whether weights are computed from codes, so that a configuration does not describe what is shown. */
+  get isDequantized(): boolean {
+    return this.#tensors.some(({ entry: { quantization } }) => quantization !== undefined);
   }
 
   find(name: string): number {
@@ -115,6 +135,19 @@ export class ViewContents implements FileContents, ViewFacts {
   #entry(entry: number): TensorEntry {
     return this.tensor(entry).entry;
   }
+}
+
+/** What is counted of a shard: of a view the files of its base. */
+export function countedFiles(
+  name: string,
+  header: FileContents,
+): readonly { readonly name: string; readonly header: FileContents }[] {
+  return header instanceof ViewContents ? header.files : [{ name, header }];
+}
+
+/** Whether the contents are those of a view with weights that were quantized. */
+export function isDequantized(contents: FileContents): boolean {
+  return contents instanceof ViewContents && contents.isDequantized;
 }
 
 /** The same tensor under another name: the same memory. */

@@ -1,6 +1,13 @@
 /** Every kind of source that holds tensors: one entry in the table for each. */
 import { afterEach } from 'vitest';
-import { type AnyCheckpoint, type Checkpoint, open, safeOpen } from '../../support/api.js';
+import {
+  type AnyCheckpoint,
+  type Checkpoint,
+  dequantized as dequantize,
+  open,
+  safeOpen,
+  select,
+} from '../../support/api.js';
 import {
   ARRAYS,
   type Files,
@@ -30,6 +37,7 @@ import {
   onServer,
   type Place,
   type Placed,
+  viewed,
 } from './places.js';
 
 /** How the tensors are divided into files. */
@@ -42,6 +50,8 @@ export interface Kind {
   readonly format: Checkpoint['format'];
   readonly files: () => Files;
   readonly place: Place;
+  /** Of a view the kind of the checkpoint that it is of. */
+  readonly base?: string;
   /** The tensors that it can hold. */
   readonly tensors: readonly Stored[];
 }
@@ -90,6 +100,21 @@ const kindsOf = (rows: readonly Row[], layout: Layout, files: () => Files): read
     tensors: TENSORS,
   }));
 
+/** Views of a local and of a remote checkpoint that show all tensors as they are. */
+const viewsOf = (
+  what: string,
+  viewOf: (base: AnyCheckpoint) => Promise<AnyCheckpoint>,
+): readonly Kind[] => {
+  const view = (name: string, place: Place): readonly Row[] => [[name, viewed(place, viewOf)]];
+  return [
+    [kindsOf(view(`${what} view`, onDisk(safeOpen)), 'file', singleFile), 'a mapped file'],
+    [kindsOf(view(`${what} view of an index`, inFolder), 'index', indexFiles), 'an index'],
+    [kindsOf(view(`${what} view over HTTP`, onServer), 'index', indexFiles), 'an index over HTTP'],
+  ].flatMap(([kinds, base]) =>
+    (kinds as readonly Kind[]).map((kind) => ({ ...kind, base: base as string })),
+  );
+};
+
 const TORCH = { format: 'torch', place: onDisk((path) => open(path)), tensors: TENSORS } as const;
 const ARRAYS_OF_NUMPY = {
   layout: 'file',
@@ -103,6 +128,11 @@ export const KINDS: readonly Kind[] = [
   ...kindsOf(OF_FILE, 'file', singleFile),
   ...kindsOf(OF_INDEX, 'index', indexFiles),
   ...kindsOf(OF_SHARDS, 'shards', shardFiles),
+  ...viewsOf('a selected', async (base) => {
+    await base.tensors();
+    return select(base, { names: (name) => name !== '', rename: (name) => name });
+  }),
+  ...viewsOf('a dequantized', (base) => dequantize(base, { config: null })),
   { name: 'a torch file', layout: 'file', files: torchFile, ...TORCH },
   { name: 'a torch index', layout: 'index', files: torchIndex, ...TORCH },
   { name: 'an archive of arrays', files: () => numpyArchive(false), ...ARRAYS_OF_NUMPY },

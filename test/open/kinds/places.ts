@@ -87,6 +87,24 @@ export function onDisk(openPath: OpenPath): Place {
   };
 }
 
+type ViewOf = (base: AnyCheckpoint) => AnyCheckpoint | Promise<AnyCheckpoint>;
+
+/** A view of the checkpoint of another place, which stays open until the end of the test. */
+export function viewed(place: Place, viewOf: ViewOf): Place {
+  const placeView: Place = async (files) => {
+    const placed = await place(files);
+    return {
+      ...placed,
+      open: async (options) => {
+        const base = await placed.open(options);
+        ends.push(() => base.close());
+        return await viewOf(base);
+      },
+    };
+  };
+  return place.isRemote ? remote(placeView) : placeView;
+}
+
 /** A folder of this machine, opened by its own path. */
 export const inFolder: Place = async (files) => {
   const folder = writeFolder(files);

@@ -17,7 +17,8 @@ import type { VerifyOptions } from './sources/verify-handle.js';
  * - PyTorch, NumPy and DDUF files: also the checksums of archives.
  *
  * For a handle, such as a `RemoteCheckpoint`, returns the report of its method `verify()`. The handle stays open.
- * Tensors of remote sources are not read. `openPipeline` throws at the first model that cannot be opened: pass `skipFailed: true` to report all of them.
+ * Tensors of remote sources are not read. `openPipeline` throws at the first model that cannot be opened: pass
+ * `skipFailed: true` to report all of them.
  *
  * A file without digests and checksums can be verified only in part: `checks` of the report then lists neither
  * `digests` nor `checksums`, and `files` has the reason.

@@ -11,7 +11,7 @@ export function storedNamesOf({ storedAs }: LogicalPlan): string[] {
   return [...new Set([weight as string, ...Object.values(others)])];
 }
 
-/** Returns the facts; a new frozen object. */
+/** Returns how a weight is stored; a new frozen object. */
 export function quantizationOf(plan: LogicalPlan, tensors: CheckpointTensors): Quantization {
   const { scheme, bits, block, storedAs } = plan;
   const stored = storedNamesOf(plan).flatMap((name) => tensors.find(name) ?? []);

@@ -22,8 +22,8 @@ const WIDTH = Float32Array.BYTES_PER_ELEMENT;
 const MAX_VALUES = 2 ** 32 - 1;
 
 /**
- * Returns what the dequantized view of a checkpoint shows: weights at the places of their codes, all other tensors as they
- * are stored.
+ * Returns what the dequantized view of a checkpoint shows: weights at the places of their codes, all other tensors as
+ * they are stored.
  *
  * @throws As `dequantize`
  */
@@ -95,14 +95,14 @@ class WeightReads {
     this.#recent.delete(plan);
     this.#recent.set(plan, tensor);
     const [oldest] = this.#recent.keys();
-    // Weights whose stored columns are rows keep all of their codes: of these only the last one is kept.
+    // Weights whose stored columns are rows retain all of their codes: of these only the last one is retained.
     const last = keepsCodes(plan) ? [...this.#recent.keys()].filter(keepsCodes) : [];
     for (const other of last.slice(0, -1)) this.#recent.delete(other);
     if (this.#recent.size > MOST_RECENT && oldest !== undefined) this.#recent.delete(oldest);
     return tensor;
   }
 
-  /** Fetches a part into memory of its own: the rows in which it lies. */
+  /** Fetches a part into new memory: the rows that contain it. */
   async fetch(plan: LogicalPlan, index: SliceIndices, options: TransferOptions): Promise<Tensor> {
     const tensor = this.#open(plan);
     const { context } = tensor;

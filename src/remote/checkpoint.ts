@@ -108,8 +108,8 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  *   takes `maxGapByteLength`.
  * - `close` has no option `detach`: tensors own their memory.
  *
- * After `close()` everything but `path`, `format`, `root`, `extra`, `shards`, `ignoredFiles`, `problems`, `checks`, `ok`
- * and `close()` itself throws or rejects with `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
+ * After `close()` everything but `path`, `format`, `root`, `extra`, `shards`, `ignoredFiles`, `problems`, `checks`,
+ * `ok` and `close()` itself throws or rejects with `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
  *
  * @example
  * ```ts

@@ -53,13 +53,13 @@ export interface RemoteTensors {
   pathOf(shard: string): string;
   /** Length of a tensor, unless it fits into no buffer. */
   requireFetchable(tensor: FoundTensor): number;
-  /** Fetches whole tensors into memory of their own, in the order given. */
+  /** Fetches whole tensors into new memory, in the order given. */
   fetch(
     tensors: readonly FoundTensor[],
     options: TensorFetchOptions,
     scope: AbortController,
   ): Promise<Tensor[]>;
-  /** Fetches a part of a tensor into memory of its own. */
+  /** Fetches a part of a tensor into new memory. */
   fetchSlice(
     tensor: FoundTensor,
     index: SliceIndices,

@@ -21,7 +21,7 @@ export interface RemoteViewBase {
   getSlice(name: string, ...args: readonly unknown[]): Promise<Tensor>;
 }
 
-/** Reads through the base, which it does not own: closing it ends the view alone. */
+/** Reads through the base, which it does not own: closing it ends only the view. */
 export class RemoteView implements RemoteTensors {
   readonly index = null;
   readonly #base: RemoteViewBase;

@@ -391,8 +391,8 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
-   * The values as float32 in blocks of rows, for tensors of any size: each block is converted, or computed, when its turn
-   * comes.
+   * The values as float32 in blocks of rows, for tensors of any size: each block is converted, or computed, when its
+   * turn comes.
    *
    * @throws RangeError `ERR_OUT_OF_RANGE`; as {@link toFloat32Async}
    *

@@ -713,8 +713,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /**
    * Closes every shard; closing twice is harmless, the first call counts. Exposed tensors, their slices and views stay
-   * valid until they are collected, and so does the mapping. Pending `readTensors` calls finish; all other pending calls
-   * reject with `SAFETENSORS_FILE_CLOSED`. With `detach` tensors and `readTensors` end, too, and everything is freed now.
+   * valid until they are collected, and so does the mapping. Pending `readTensors` calls finish; all other pending
+   * calls reject with `SAFETENSORS_FILE_CLOSED`. With `detach` tensors and `readTensors` end, too, and everything is
+   * freed now.
    *
    * Looks for changes of the files a last time; tensors of a mapped file notice only truncation after that. With
    * `storage: 'read'` the descriptor stays open until all tensors have their bytes or are collected. After `parse`

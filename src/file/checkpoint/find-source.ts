@@ -43,8 +43,8 @@ export function modelFiles(found: FoundSource): CheckpointFiles {
 /**
  * Finds what is at a path or an id.
  *
- * @throws FormatError for a bad index, or a link out of the folder; SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, also for
- *   a cached model that is incomplete; RangeError for a variant or a revision where there is none; Error Node's own
+ * @throws FormatError for a bad index, or a link out of the folder; SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, also
+ *   for a cached model that is incomplete; RangeError for a variant or a revision where there is none; Error Node's own
  *   `ENOENT` and the like
  */
 export function* findSource(path: string | URL, options: FindOptions): Work<FoundSource> {

@@ -20,7 +20,7 @@ export interface ViewBase {
   readTensors(names: Iterable<string>, options: TransferOptions): Promise<Map<string, Tensor>>;
 }
 
-/** Reads through the base, which it does not own: closing it ends the view alone. */
+/** Reads through the base, which it does not own: closing it ends only the view. */
 export class ViewShard implements OtherShard {
   readonly hasChecksums = false;
   readonly #base: ViewBase;

@@ -11,9 +11,9 @@ import type { Quantization, TensorEntry, ViewFacts } from './facts.js';
 
 /** A tensor of a view. */
 export interface ViewTensor {
-  /** Its facts under its name in the view. `dataOffsets` and `file` are the place of its first source. */
+  /** Its entry under its name in the view. `dataOffsets` and `file` are the place of its first source. */
   readonly entry: TensorEntry;
-  /** Names of the tensors in the base that it is made from: the only one, or that with the codes first. */
+  /** Names of the tensors in the base that it is computed from: the only one, or that with the codes first. */
   readonly sources: readonly string[];
   /** How its values are computed; null for a stored tensor under its own or another name. */
   readonly computation: Computation | null;
@@ -23,7 +23,7 @@ export interface ViewTensor {
 export interface Computation {
   /** Returns a tensor over these sources that computes what is used; it keeps them, and reads nothing yet. */
   compute(sources: ReadonlyMap<string, Tensor>): Tensor;
-  /** Fetches what a slice needs from a remote base, and computes it into memory of its own; all for `[]`. */
+  /** Fetches what a slice needs from a remote base, and computes it into new memory; all for `[]`. */
   fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor>;
 }
 
@@ -65,7 +65,7 @@ export class ViewContents implements FileContents, ViewFacts {
     return { length: this.#tensors.reduce((sum, { entry: { name } }) => sum + name.length, 0) };
   }
 
-  /** The tensors of each file of the base, as contents of their own. */
+  /** The tensors of each file of the base, as separate contents. */
   get files(): { readonly name: string; readonly header: ViewContents }[] {
     const byFile = new Map<string, ViewTensor[]>();
     for (const tensor of this.#tensors) {

@@ -1,6 +1,6 @@
 /**
- * Descriptors that are reclaimed when the process runs out of others: those of closed files with live tensors, and those
- * of the open shards of a checkpoint.
+ * Descriptors that are reclaimed when the process runs out of others: those of closed files with live tensors, and
+ * those of the open shards of a checkpoint.
  */
 
 import { type BigIntStats, fstatSync, statSync } from 'node:fs';

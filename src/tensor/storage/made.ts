@@ -129,7 +129,7 @@ export class MadeStorage implements Storage {
 export class ComputedStorage extends MadeStorage {
   readonly isComputed = true;
 
-  /** The buffer is memory of its own: closing the source with `detach` leaves it. */
+  /** The buffer is new memory: closing the source with `detach` leaves it. */
   override bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
     return { buffer: filled ?? this.window(begin, end).buffer, byteOffset: 0 };
   }

@@ -8,7 +8,7 @@ import type { NamedTensors, NewTensor } from './tensor-input.js';
 export interface FetchableTensors {
   /** False: tensors are fetched. */
   readonly local: false;
-  /** The facts of all tensors. */
+  /** Lists all tensors. */
   tensors(options?: { readonly signal?: AbortSignal | undefined }): Promise<TensorEntry[]>;
   /** Fetches a tensor. */
   getTensor(name: string, options?: { readonly signal?: AbortSignal | undefined }): Promise<Tensor>;

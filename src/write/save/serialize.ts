@@ -100,8 +100,9 @@ const SUMMED_STREAM_OPTIONS: OptionNames<SummedStreamOptions> = {
 
 /**
  * As `serialize`, one piece after the other: for an answer by HTTP, an upload, an archive, or the standard output.
- * Memory holds some pieces of 1 MiB, whatever the length; that is known before the first piece. Tensors may be of files,
- * in memory, or streams, as for `saveFile`; of a remote checkpoint once its headers are fetched. What is wrong with them is thrown at once.
+ * Memory holds some pieces of 1 MiB, whatever the length; that is known before the first piece. Tensors may be of
+ * files, in memory, or streams, as for `saveFile`; of a remote checkpoint once its headers are fetched. What is wrong
+ * with them is thrown at once.
  *
  * Tensors of files are read while the stream is; their files must not change meanwhile, or the stream ends with an
  * error.

@@ -21,26 +21,26 @@ interface OwnSource<View> extends Viewable<View>, CastBase {
   readonly path: string | undefined;
   readonly metadata: ReadonlyMap<string, string> | null;
   readonly problems: readonly SafetensorsError[];
-  /** The facts of all tensors, from headers that are known. */
+  /** Lists all tensors, from headers that are known. */
   entriesNow(): TensorEntry[];
 }
 
 /**
- * Shows some tensors of a checkpoint, under other names, as other dtypes: a view, which is a checkpoint of the kind that
- * was given. Stored tensors keep their memory, under their new names too; cast ones are computed when they are used, only
- * what a call returns, and the view retains none. Whatever takes a checkpoint takes a view, and views compose. It reads
- * through the checkpoint, which stays the caller's to close.
+ * Shows some tensors of a checkpoint, under other names, as other dtypes: a view, which is a checkpoint of the kind
+ * that was given. Stored tensors keep their memory, under their new names too; cast ones are computed when they are
+ * used, only what a call returns, and the view retains none. Whatever takes a checkpoint takes a view, and views
+ * compose. It reads through the checkpoint, which stays the caller's to close.
  *
  * Opens all shards of a local checkpoint. A remote one must have fetched its headers: `await checkpoint.tensors()`.
  *
  * @param checkpoint any checkpoint: local, remote or a view
  * @param options which tensors, by their names or aliases or a function of name and info; new names by a function, Map,
- *   pairs or object; a dtype to which all tensors of F32, F64, F16 and BF16 are cast, except those of quantized weights,
- *   or a function of name and info that returns the dtype of one tensor, undefined to leave it. Values that are too
- *   large become infinite, as with torch
- * @throws TensorNotFoundError for unknown names; SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for a dtype that cannot be
- *   cast; SelectionError for several problems; RangeError when no tensor is left; TypeError for a remote checkpoint whose
- *   headers are not fetched; errors of the caller's functions
+ *   pairs or object; a dtype to which all tensors of F32, F64, F16 and BF16 are cast, except those of quantized
+ *   weights, or a function of name and info that returns the dtype of one tensor, undefined to leave it. Values that
+ *   are too large become infinite, as with torch
+ * @throws TensorNotFoundError for unknown names; SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for a dtype that cannot
+ *   be cast; SelectionError for several problems; RangeError when no tensor is left; TypeError for a remote checkpoint
+ *   whose headers are not fetched; errors of the caller's functions
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
-// Goes through the weights of a dequantized view of a sparse file; prints by how many bytes of private memory the process
-// grew at most.
+// Goes through the weights of a dequantized view of a sparse file; prints by how many bytes of private memory the
+// process grew at most.
 import { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { dequantize, safeOpen } from '../../../lib/index.js';
 import { processStatus } from '../../support/process-memory.mjs';

@@ -168,9 +168,8 @@ const noBuiltins = {
  * Short names of variables save a tenth of the time to import. Functions and classes keep their names, which appear in
  * stacks. In Node whitespace stays: an error that is not caught prints its line.
  */
-function minified(codegen) {
-  const keepNames = { function: true, class: true };
-  return { compress: { keepNames }, mangle: { keepNames: true }, codegen };
+function minified(codegen, keepNames = { function: true, class: true }) {
+  return { compress: { keepNames }, mangle: { keepNames }, codegen };
 }
 
 async function write(sources, input, output) {
@@ -308,11 +307,12 @@ await write(
     transform: { target: 'es2022' },
     plugins: [noBuiltins],
   },
-  // Pages load them as they are. Bundlers minify them again, and write a separate map.
+  // Pages load them as they are: only names of classes, which messages have, are kept. Bundlers minify them again, and
+  // write a separate map.
   {
     chunkFileNames: 'browser/[name].js',
     sourcemap: false,
-    minify: minified({ removeWhitespace: true }),
+    minify: minified({ removeWhitespace: true }, { function: false, class: true }),
   },
 );
 chmodSync(join(lib, 'cli.js'), 0o755);

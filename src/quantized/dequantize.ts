@@ -1,6 +1,6 @@
 /** `dequantize`. Its code loads on the first call. */
 
-import type { Viewable } from '../file/source/view.js';
+import { VIEW_OF, type Viewable } from '../file/source/view.js';
 import type { DequantizeOptions } from './model.js';
 import type { QuantizedSource } from './source.js';
 
@@ -34,5 +34,5 @@ export async function dequantize<Opened extends QuantizedSource>(
 ): Promise<Opened> {
   const { dequantizedParts } = await import('./view.js');
   const parts = await dequantizedParts(checkpoint, options);
-  return (checkpoint as unknown as Viewable<Opened>).viewOf(parts);
+  return (checkpoint as unknown as Viewable<Opened>)[VIEW_OF](parts);
 }

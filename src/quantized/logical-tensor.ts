@@ -4,7 +4,7 @@ import type { ErrorContext } from '../errors/errors.js';
 import { elementCountOf, matrixOf } from '../header/tensor-spec.js';
 import type { Transfer } from '../work/transfer.js';
 import { runAsync, runSync, type Work } from '../work/work.js';
-import type { LogicalPlan, StoredTensor } from './plan/logical-plan.js';
+import type { LogicalPlan } from './plan/logical-plan.js';
 import { openDecoder } from './tiles/open.js';
 import type { Decoder, TensorReader } from './tiles/reading.js';
 
@@ -25,13 +25,13 @@ export class LogicalTensor {
   /** The logical dimensions, outermost first. */
   readonly shape: readonly number[];
   readonly elementCount: number;
-  readonly #plan: LogicalPlan | StoredTensor;
+  readonly #plan: LogicalPlan;
   readonly #names: readonly string[];
   readonly #reader: LogicalReader;
   #decoder: Decoder | undefined;
 
   /** `names` are those of the stored tensors. */
-  constructor(plan: LogicalPlan | StoredTensor, names: readonly string[], reader: LogicalReader) {
+  constructor(plan: LogicalPlan, names: readonly string[], reader: LogicalReader) {
     this.name = plan.name;
     this.shape = plan.shape;
     this.elementCount = elementCountOf(plan.shape);

@@ -30,7 +30,7 @@ import {
   requireVerifyBytesOptions,
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
-import { countedFiles, isDequantized, type ViewParts } from '../file/source/view.js';
+import { countedFiles, isDequantized, VIEW_OF, type ViewParts } from '../file/source/view.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
@@ -148,7 +148,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /** @internal Makes a view, which reads through this checkpoint and does not own it. */
-  viewOf(parts: ViewParts): RemoteCheckpoint {
+  [VIEW_OF](parts: ViewParts): RemoteCheckpoint {
     const tensors = new RemoteView(this, this.#tensors, () => this.#requireOpen(), parts);
     const view = new RemoteCheckpoint(tensors, parts.problems);
     view.#quantMethod = parts.quantMethod;

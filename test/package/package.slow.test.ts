@@ -95,9 +95,10 @@ describe('the tarball', () => {
       ...readdirSync(join(folder, 'copy/lib/browser'))
         .filter((name) => name.endsWith('.js'))
         .map((name) => `lib/browser/${name}`),
-      // The other pictures of the viewer are not packed.
+      // Pages for maintainers and their pictures are not packed, nor are the other pictures of the viewer.
       ...filesBelow('docs').filter(
-        (path) => !/^docs\/(?:formats\.md|internals\/|viewer\/)/.test(path),
+        (path) =>
+          !/^docs\/(?:formats\.md|how-it-works\.md|internals\/|pictures\/|viewer\/)/.test(path),
       ),
       'docs/viewer/layers.png',
       'CHANGELOG.md',

@@ -35,7 +35,7 @@ import {
   type TensorSource,
 } from '../source/tensor-source.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
-import type { ViewParts } from '../source/view.js';
+import { VIEW_OF, type ViewParts } from '../source/view.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
 import { Catalog } from './catalog.js';
 import { labelOf } from './find-files.js';
@@ -149,7 +149,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /** @internal Makes a view, which reads through this checkpoint and does not own it. */
-  viewOf(parts: ViewParts): Checkpoint {
+  [VIEW_OF](parts: ViewParts): Checkpoint {
     const shards = this.#shards;
     const shard = new ViewShard(this, () => this.#requireOpen(), parts);
     const { path, ...place } = shards.files;

@@ -38,10 +38,13 @@ export interface ViewParts {
   readonly quantMethod: string | null;
 }
 
+/** Key of the method that makes a view: no name that callers could call. */
+export const VIEW_OF: unique symbol = Symbol('viewOf');
+
 /** A handle that makes views of itself. */
 export interface Viewable<View> {
   /** @internal Makes a view, which does not own this handle: closing the view leaves it open. */
-  viewOf(parts: ViewParts): View;
+  [VIEW_OF](parts: ViewParts): View;
 }
 
 /** The tensors of a view, in the place of a file's header. */

@@ -1,21 +1,15 @@
 /** Opens a logical tensor for reading, by its layout. */
 
 import type { Work } from '../../work/work.js';
-import type { LogicalPlan, StoredTensor } from '../plan/logical-plan.js';
-import { isQuantized } from '../plan/plan.js';
+import type { LogicalPlan } from '../plan/logical-plan.js';
 import { openColumns } from './columns.js';
 import { openExchanged } from './exchanged.js';
 import { openFlat } from './flat.js';
-import { plainDecoder } from './plain.js';
 import type { Decoder, TensorReader } from './reading.js';
 import { openRows } from './rows.js';
 
 /** Reads the tensors beside the codes, such as scales; the codes are read by the decoder. */
-export function* openDecoder(
-  tensor: LogicalPlan | StoredTensor,
-  reader: TensorReader,
-): Work<Decoder> {
-  if (!isQuantized(tensor)) return plainDecoder(tensor, reader);
+export function* openDecoder(tensor: LogicalPlan, reader: TensorReader): Work<Decoder> {
   const { layout } = tensor;
   switch (layout.kind) {
     case 'rows':

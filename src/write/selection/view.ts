@@ -3,7 +3,7 @@
 import { type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
-import type { Viewable, ViewTensor } from '../../file/source/view.js';
+import { VIEW_OF, type Viewable, type ViewTensor } from '../../file/source/view.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { QuantizedSource } from '../../quantized/source.js';
 import { runSync } from '../../work/work.js';
@@ -65,7 +65,7 @@ export function select<Opened extends QuantizedSource>(
   const problems = base.problems.filter(
     ({ tensor = '' }) => selection.names?.has(tensor) !== false,
   );
-  return base.viewOf({
+  return base[VIEW_OF]({
     tensors: selected.map((one) => viewTensor(base, one)),
     metadata: metadataOf(metadata),
     problems,

@@ -204,7 +204,8 @@ for (const [realm, make] of Object.entries(realms)) {
           ['a', 'b', 'c', 'd'].map((key) => values(checkpoint.getTensor(key))),
           expected,
         );
-        assert.deepEqual((await checkpoint.verify()).problems, []);
+        // An array of the other realm is never deeply equal to one of this.
+        assert.deepEqual([...(await checkpoint.verify()).problems], []);
         checkpoint.close();
       }
       assert.equal(existsSync(inFolder('many/model.safetensors.index.json')), true);

@@ -47,7 +47,7 @@ const WRONG: readonly (readonly [line: string, message: RegExp])[] = [
   ],
   [
     "saveFile('x', new Map([['a', { dtype: F32, shape, data: doubles }]]));",
-    /data: Float64Array<ArrayBuffer>; }>' is not assignable to parameter of type 'NamedTensors<"F32"/,
+    /data: Float64Array<ArrayBuffer>; }>' is not assignable to parameter of type 'FetchableTensors \| NamedTensors<"F32"/,
   ],
   [
     "const wide = { dtype: 'F32', shape, data: floats }; saveFile('x', { a: wide });",

@@ -12,8 +12,8 @@ import type { QuantizedSource } from './source.js';
  * The view is a checkpoint of the kind that was given. It reads through that one, which stays the caller's to close:
  * afterwards the view's members throw `SAFETENSORS_FILE_CLOSED`, and its tensors go on working. Values are computed
  * when they are used, only those that a call returns, and the view retains none: `info(name).quantization`
- * describes how a weight is stored. Weights that cannot be read are in `problems`, each with its name; `getTensor` of that name throws
- * the error.
+ * describes how a weight is stored. Weights that cannot be read are in `problems`, each with its name; `getTensor` of
+ * that name throws the error.
  *
  * @param checkpoint any checkpoint: local, remote or a view
  * @throws QuantizationError for a configuration that no tensor can be read by, such as one that is cut short

@@ -1,8 +1,7 @@
 /** Computes logical tensors from stored ones that are at hand. */
 
-import { matrixOf } from '../header/tensor-spec.js';
+import { fillUnits } from '../tensor/fill-units.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { cut } from '../work/byte-ranges.js';
 import type { Work } from '../work/work.js';
 import { type LogicalReader, LogicalTensor } from './logical-tensor.js';
 import type { LogicalPlan } from './plan/logical-plan.js';
@@ -11,7 +10,7 @@ import type { TensorPart } from './tiles/reading.js';
 
 const WIDTH = Float32Array.BYTES_PER_ELEMENT;
 
-/** Values that are computed at once where they cannot be written to their place: rows of about 1 MiB. */
+/** Values that are computed at once: rows of about 1 MiB. */
 const WINDOW_LENGTH = 2 ** 18;
 
 /** Open tensors, which keep their files open as long as the logical tensor that refers to them is in use. */
@@ -57,32 +56,15 @@ export function computedWeight(plan: LogicalPlan, stored: ReadonlyMap<string, Te
   const codes = TensorOf.sourceOf(stored.get(plan.storedAs['weight'] as string) as Tensor);
   const reader = new HeldTensors(stored, codes.path);
   const tensor = new LogicalTensor(plan, [...stored.keys()], reader);
+  const { columns } = tensor;
+  const rows = {
+    byteLength: columns * WIDTH,
+    atOnce: Math.max(1, Math.floor(WINDOW_LENGTH / columns)),
+  };
   const source = codes.computed(plan.name, tensor.elementCount * WIDTH, (target, position) =>
-    fillBytes(tensor, target, position),
+    fillUnits(target, position, rows, (first, count, { buffer, byteOffset }) =>
+      tensor.fillNow(first, new Float32Array(buffer, byteOffset, count * columns)),
+    ),
   );
   return TensorOf.of(plan.name, 'F32', [...plan.shape], source);
-}
-
-/** Fills bytes of the values from any position on: whole rows in place where they are aligned. */
-function fillBytes(tensor: LogicalTensor, target: Uint8Array, position: number): void {
-  if (target.length === 0) return;
-  const { rows, columns } = matrixOf(tensor.shape);
-  const rowByteLength = columns * WIDTH;
-  const end = position + target.length;
-  const first = Math.floor(position / rowByteLength);
-  const last = Math.min(Math.ceil(end / rowByteLength), rows);
-  const windowRows = Math.max(1, Math.floor(WINDOW_LENGTH / columns));
-  for (const window of cut(first, last, windowRows)) {
-    const [begin, length] = [window.begin * rowByteLength, window.end - window.begin];
-    const at = target.byteOffset + begin - position;
-    if (begin >= position && begin + length * rowByteLength <= end && at % WIDTH === 0) {
-      tensor.fillNow(window.begin, new Float32Array(target.buffer, at, length * columns));
-      continue;
-    }
-    const values = new Float32Array(length * columns);
-    tensor.fillNow(window.begin, values);
-    const bytes = new Uint8Array(values.buffer);
-    const [from, to] = [Math.max(begin, position), Math.min(begin + bytes.length, end)];
-    target.set(bytes.subarray(from - begin, to - begin), from - position);
-  }
 }

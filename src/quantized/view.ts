@@ -77,10 +77,10 @@ interface Problematic {
   readonly problems: readonly SafetensorsError[];
 }
 
-/** Weights that keep their scales: a page reads some at a time, each in slices. */
+/** Weights whose scales are retained: a page reads some at a time, each in slices. */
 const MOST_RECENT = 8;
 
-/** Fetches weights. The recent ones keep their scales: their next slices need only codes. */
+/** Fetches weights. Scales of the recent ones are retained: their next slices need only codes. */
 class WeightReads {
   readonly #model: LogicalModel;
   /** By plan, the one used last at the end. */
@@ -93,12 +93,12 @@ class WeightReads {
   #open(plan: LogicalPlan): LogicalTensor {
     const tensor = this.#recent.get(plan) ?? this.#model.open(plan);
     this.#recent.delete(plan);
-    this.#recent.set(plan, tensor);
     const [oldest] = this.#recent.keys();
-    // Weights whose stored columns are rows retain all of their codes: of these only the last one is retained.
-    const last = keepsCodes(plan) ? [...this.#recent.keys()].filter(keepsCodes) : [];
-    for (const other of last.slice(0, -1)) this.#recent.delete(other);
-    if (this.#recent.size > MOST_RECENT && oldest !== undefined) this.#recent.delete(oldest);
+    if (oldest !== undefined && this.#recent.size === MOST_RECENT) this.#recent.delete(oldest);
+    for (const other of this.#recent.keys()) {
+      if (retainsCodes(plan) && retainsCodes(other)) this.#recent.delete(other);
+    }
+    this.#recent.set(plan, tensor);
     return tensor;
   }
 
@@ -127,6 +127,7 @@ class WeightReads {
   }
 }
 
-function keepsCodes({ layout }: LogicalPlan): boolean {
-  return layout.kind === 'columns' || layout.kind === 'exchanged';
+/** Whether all codes of a weight are read for its first rows, as of stored columns: one such weight is retained. */
+function retainsCodes({ layout }: LogicalPlan): boolean {
+  return layout.kind === 'columns';
 }

@@ -9,7 +9,7 @@ import type { ShardHeader, SiblingFile } from '../file/source/facts.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../file/source/view.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { progressOfPart, Transfer, type TransferOptions } from '../work/transfer.js';
 import type { FoundTensor, RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
 
 /** The checkpoint that a view is of. */
@@ -123,10 +123,9 @@ export class RemoteView implements RemoteTensors {
     const transfer = new Transfer(total, { signal, onProgress });
     const stored = tensors.filter(({ computation }) => computation === null);
     const names = stored.map(({ sources }) => sources[0] as string);
-    const counted = progressOf(transfer);
     const options = {
       signal,
-      onProgress: counted,
+      onProgress: progressOfPart(transfer),
       ...(maxGapByteLength === undefined ? {} : { maxGapByteLength }),
     };
     const read = names.length === 0 ? new Map() : await this.#base.readTensors(names, options);
@@ -135,7 +134,7 @@ export class RemoteView implements RemoteTensors {
       result.push(
         computation === null
           ? renamed(read.get(sources[0] as string) as Tensor, entry.name)
-          : await computation.fetch([], { signal, onProgress: progressOf(transfer) }),
+          : await computation.fetch([], { signal, onProgress: progressOfPart(transfer) }),
       );
     }
     transfer.finish();
@@ -160,13 +159,4 @@ export class RemoteView implements RemoteTensors {
   }
 
   close(): void {}
-}
-
-/** Counts the bytes of one part of a transfer. */
-function progressOf(transfer: Transfer): NonNullable<TransferOptions['onProgress']> {
-  let seen = 0;
-  return ({ bytes }) => {
-    transfer.advance(bytes - seen);
-    seen = bytes;
-  };
 }

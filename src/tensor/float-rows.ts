@@ -99,6 +99,8 @@ export function requireRows(rows: unknown, rowCount: number): readonly [number, 
 
 /** The elements of rows, and how many values they are. */
 export interface FloatRows extends PackedElements {
+  /** Whether they are all rows of the tensor, whose bytes it retains once they are read. */
+  readonly isWhole: boolean;
   readonly byteLength: number;
   readonly valueCount: number;
   /** Values of a row. */
@@ -121,24 +123,26 @@ export function floatRowsOf(
   if (rows === undefined) {
     // Dimensions next to a 0 may be very large.
     const count = elementCountOf(shape);
-    const valueCount = valueCountOf(dtype, count);
-    return { dtype, source, byteOffset, byteLength: (count * bits) / 8, valueCount, rowLength };
+    const place = { byteOffset, byteLength: (count * bits) / 8, isWhole: true };
+    return { dtype, source, ...place, valueCount: valueCountOf(dtype, count), rowLength };
   }
   const [first, last] = requireRows(rows, matrix.rows);
   const plan = planSlice([matrix.rows, matrix.columns], [[first, last]], bits, source.context);
   const valueCount = (last - first) * rowLength;
-  const at = byteOffset + plan.byteOffset;
-  return { dtype, source, byteOffset: at, byteLength: plan.byteLength, valueCount, rowLength };
+  const begin = byteOffset + plan.byteOffset;
+  const place = { byteOffset: begin, byteLength: plan.byteLength, isWhole: false };
+  return { dtype, source, ...place, valueCount, rowLength };
 }
 
 /** Fills `output` on this thread, from the source's buffer, or window by window where the bytes are computed. */
 export function fillFloats(elements: FloatRows, output: Float32Array): void {
-  const { dtype, source, byteOffset, byteLength } = elements;
+  const { dtype, source, byteOffset, byteLength, isWhole } = elements;
   if (source.isComputed) {
     for (const { begin, end } of windowsOf(elements)) computeWindow(elements, begin, end, output);
-  } else {
-    const memory = source.sharedOrWindow(byteOffset, byteOffset + byteLength);
-    toFloat32(dtype, memory, output);
+  } else if (byteLength > 0) {
+    const end = byteOffset + byteLength;
+    const bytes = isWhole ? source.memory(byteOffset, end) : source.sharedOrWindow(byteOffset, end);
+    toFloat32(dtype, bytes, output);
   }
   source.verify();
 }

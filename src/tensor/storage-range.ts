@@ -207,9 +207,22 @@ export class StorageRange {
     return new Uint8Array(buffer, byteOffset, this.byteLength);
   }
 
-  /** The bytes [begin, end) of the range: those of its buffer if slices should share it, else a window. */
+  /** The bytes [begin, end) of the range in its buffer, which it gets on first use. */
+  memory(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    const { buffer, byteOffset } = this.resolve();
+    return new Uint8Array(buffer, byteOffset + begin, end - begin);
+  }
+
+  /**
+   * As above if slices should share its buffer, else a window.
+   *
+   * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` for a window that no buffer can hold
+   */
   sharedOrWindow(begin: number, end: number): Uint8Array<ArrayBuffer> {
-    return this.shared()?.subarray(begin, end) ?? this.window(begin, end);
+    const shared = this.shared()?.subarray(begin, end);
+    if (shared !== undefined) return shared;
+    this.requireBufferOf(end - begin);
+    return this.window(begin, end);
   }
 
   /**

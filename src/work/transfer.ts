@@ -42,6 +42,15 @@ export function requireTransferOptions(options: TransferOptions): void {
   if (options.onProgress !== undefined) requireFunction('onProgress', options.onProgress);
 }
 
+/** Returns an `onProgress` that adds the bytes of one part to a transfer. */
+export function progressOfPart(transfer: Transfer): (progress: TransferProgress) => void {
+  let counted = 0;
+  return ({ bytes }) => {
+    transfer.advance(bytes - counted);
+    counted = bytes;
+  };
+}
+
 /** A mover of pieces: a transfer, or a part of one. */
 export type PieceMover = Pick<Transfer, 'run'>;
 

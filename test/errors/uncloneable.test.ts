@@ -19,7 +19,7 @@ const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]>
     () => safeOpen(writeCheckpoint(TWO_SHARDS)),
     /A Checkpoint .*post its path/,
   ],
-  'a checkpoint of torch': [
+  'a torch checkpoint': [
     () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
     /A Checkpoint .*post its path/,
   ],

@@ -21,9 +21,9 @@ const QUICK_KILLS = 42;
 
 /** Operations of a quick run: one of each group. */
 const QUICK = [
-  'saveFile with sums',
+  'saveFile with digests',
   'saveCheckpoint, shards to shards',
-  'editMetadata with sums',
+  'editMetadata with digests',
   'reshard into itself, dequantized',
   'convert to a folder',
   'convert of a pipeline in an archive',

@@ -27,7 +27,7 @@ const EXCHANGED = /^\.safetensors-mmap-[0-9a-f]{16}\.tmp$/;
 
 /** Edits that put a new file in the place of the old one. */
 function isRewriting({ name }) {
-  return name === 'editMetadata' || name === 'editMetadata with sums';
+  return name === 'editMetadata' || name === 'editMetadata with digests';
 }
 
 /** The old header, while an edit in place is under way. */

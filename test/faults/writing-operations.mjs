@@ -49,7 +49,7 @@ export const saving = [
   ['saveFile', file, (root) => saveFile(pathIn(root), NEW)],
   ['saveFile, not durable', file, (root) => saveFile(pathIn(root), NEW, { durable: false })],
   ['saveFileSync', file, async (root) => saveFileSync(pathIn(root), NEW)],
-  ['saveFile with sums', file, (root) => saveFile(pathIn(root), NEW, { digests: true })],
+  ['saveFile with digests', file, (root) => saveFile(pathIn(root), NEW, { digests: true })],
   [
     'saveFile of a file',
     both(file, put('source.safetensors', serialize(NEW))),
@@ -127,7 +127,7 @@ export const editing = [
     (root) => editMetadata(pathIn(root), { license: 'mit' }, { inPlace: true }),
   ],
   [
-    'editMetadata with sums',
+    'editMetadata with digests',
     file,
     (root) => editMetadata(pathIn(root), { license: 'mit' }, { digests: true }),
   ],

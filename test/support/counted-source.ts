@@ -1,9 +1,11 @@
 /** Remote files in memory: they count what is asked of them, and can be slow, fail and hang. */
+
 import { constants } from 'node:buffer';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RemoteCheckpoint } from '../../src/remote/checkpoint.js';
 import type { RemoteFile, RemoteSource } from '../../src/remote/remote-file.js';
 import { RemoteShards } from '../../src/remote/remote-shards.js';
+import { HeldAnswers } from './held-answers.js';
 import { type CheckpointDescription, filesOf } from './make-checkpoint.js';
 
 /** A range that was asked for. */
@@ -30,7 +32,7 @@ export class CountedFiles {
   aborted = 0;
   /** How long every answer takes. */
   delayMs = 0;
-  #held: Promise<void> | undefined;
+  readonly #answers = new HeldAnswers();
   /** Called before every answer; may throw. */
   onRequest: (request: CountedRequest) => void = () => {};
   readonly #files: ReadonlyMap<string, Uint8Array>;
@@ -51,14 +53,7 @@ export class CountedFiles {
 
   /** Keeps back the answers to what is asked from now on, until the function that this gives is called. */
   hold(): () => void {
-    let release = (): void => {};
-    this.#held = new Promise((resolve) => {
-      release = resolve;
-    });
-    return () => {
-      this.#held = undefined;
-      release();
-    };
+    return this.#answers.hold();
   }
 
   file(name: string): RemoteFile {
@@ -78,7 +73,8 @@ export class CountedFiles {
         if (bytes === undefined) throw new Error(`there is no ${name}`);
         this.onRequest(request);
         await delay(this.delayMs, undefined, signal === undefined ? {} : { signal });
-        if (this.#held !== undefined) await Promise.race([this.#held, endOf(signal)]);
+        const { released } = this.#answers;
+        if (released !== undefined) await Promise.race([released, endOf(signal)]);
         return [bytes.slice(begin, end), bytes.length];
       } catch (error) {
         if (signal?.aborted) this.aborted++;

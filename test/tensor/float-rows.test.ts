@@ -1,7 +1,10 @@
 /** Rows of tensors as float32: of every dtype and storage, at once, between other events, and in blocks. */
-import { ftruncateSync, openSync, truncateSync, writeSync } from 'node:fs';
+import { ftruncateSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test, vi } from 'vitest';
+import { MemoryStorage } from '../../src/tensor/storage/memory.js';
+import { StorageRange } from '../../src/tensor/storage-range.js';
+import { TensorOf } from '../../src/tensor/tensor.js';
 import {
   DTYPES,
   type Dtype,
@@ -353,4 +356,26 @@ describe('of a view, whose bytes are computed', () => {
       clock.mockRestore();
     }
   });
+});
+
+test('all rows of a file that is read are retained, and some rows are not', () => {
+  const path = temporaryPath('read.safetensors');
+  writeFileSync(path, fileBytes([{ name: 't', dtype: 'F16', shape: [4, 4] }]));
+  using checkpoint = safeOpen(path, { storage: 'read' });
+  const tensor = checkpoint.getTensor('t');
+  tensor.toFloat32({ rows: [1, 3] });
+  expect(TensorOf.sourceOf(tensor).isResolved).toBe(false);
+  tensor.toFloat32();
+  expect(TensorOf.sourceOf(tensor).isResolved).toBe(true);
+});
+
+test('rows whose bytes fit into no buffer are rejected before one is requested', () => {
+  // Values of F64 need half of the bytes as float32: the result fits, and its source does not.
+  const storage = new MemoryStorage(new Uint8Array(128), 100);
+  const tensor = TensorOf.of('t', 'F64', [4, 4], new StorageRange(storage, 't', 0, 128));
+  const error = expect.objectContaining({ code: 'SAFETENSORS_TENSOR_TOO_LARGE', tensor: 't' });
+  expect(() => tensor.toFloat32()).toThrow(error);
+  expect(() => tensor.toFloat32({ rows: [0, 4] })).toThrow(error);
+  expect(tensor.toFloat32({ rows: [1, 4] })).toEqual(new Float32Array(12));
+  expect(tensor.toFloat32({ rows: [4, 4] })).toEqual(new Float32Array(0));
 });

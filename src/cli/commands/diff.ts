@@ -98,7 +98,7 @@ async function comparedModels(
   if (isRaw || !hasValues) return [checkpointOf(a), checkpointOf(b)];
   const views = [await viewOf(a, signal), await viewOf(b, signal)];
   if (views.every((view) => view === null)) return [checkpointOf(a), checkpointOf(b)];
-  // Plain weights stand for themselves, whatever the configuration says.
+  // Unquantized weights are compared as they are, whatever the configuration declares.
   return [
     views[0] ?? (await dequantizedModel(a, { config: null, signal })).opened.checkpoint,
     views[1] ?? (await dequantizedModel(b, { config: null, signal })).opened.checkpoint,
@@ -136,7 +136,12 @@ async function compareOpened(
   const { onProgress } = progress;
   const options = { bytes: !isQuick, values, signal, onProgress };
   const found = await compareCheckpoints(a, b, options).finally(() => progress.end());
-  const schemes = [await schemesOf(a, signal), await schemesOf(b, signal)] as const;
+  // Only dequantized views have schemes.
+  const isDequantized = values && !comparison.isRaw;
+  const schemes = [
+    isDequantized ? await schemesOf(a, signal) : new Map<string, string>(),
+    isDequantized ? await schemesOf(b, signal) : new Map<string, string>(),
+  ];
   return {
     ...found,
     changed: found.changed.map((one) => {

@@ -113,7 +113,7 @@ function warningsOf({ dtypes, ignoredFiles }: Listing, { counts, refusal }: Logi
   const many = `${plural(refused.length, 'weight')} cannot be dequantized: ${first}`;
   return [
     ...lackingDtypes(dtypes.keys()),
-    ...ignoredFiles.map((name) => `${name} beside it is ignored`),
+    ...ignoredFiles.map((name) => `${name} next to it is ignored`),
     ...(first === undefined ? [] : [refused.length === 1 ? first : many]),
     ...(refusal === undefined ? [] : [refusal]),
   ];

@@ -96,7 +96,7 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * `keys()`, `size` and iteration leave aliases out.
  *
  * After `close()` all members but `path`, `format`, `root`, `extra`, `shards`, `ignoredFiles`, `storage`, `problems`,
- * `checks`, `ok` and `close()` itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ * `checks`, `ok` and `close()` itself throw `SAFETENSORS_FILE_CLOSED`; tensors that it returned stay valid.
  *
  * @example
  * ```ts
@@ -248,7 +248,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Errors for tensors that cannot be read: those of torch or NumPy that safetensors cannot hold, with the code
+   * Errors for tensors that cannot be read: PyTorch and NumPy tensors that safetensors cannot hold, with the code
    * `SAFETENSORS_UNSUPPORTED_TENSOR`, and in a view of `dequantize` weights of unknown schemes. Each has the name as
    * `tensor`, and `getTensor` of that name throws it. Empty for nearly all files; the same after `close()`.
    */

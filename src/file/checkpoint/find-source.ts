@@ -109,7 +109,7 @@ export function* findInFolder(
 
 function* findCached(text: string, options: FindOptions): Work<FoundSource> {
   const id = parseHubId(text);
-  // Not an id either: Node's own error says that nothing is there.
+  // Not an id either: Node's own error reports the missing path.
   if (id === null) return yield* findAt(text, options);
   const path = yield* findInHubCache(id, text, options.revision);
   const requested = { ...id, revision: revisionOf(id, options.revision) };
@@ -120,7 +120,7 @@ function* findCached(text: string, options: FindOptions): Work<FoundSource> {
     const pathTo: PathTo = (relative) => hubUri(requested, relative) ?? join(path, relative);
     found = yield* findAt(path, options, text, pathTo);
   } catch (error) {
-    // Such as a missing blob behind a link.
+    // Such as a link to a missing blob.
     if (!hasCode(error, ['ENOENT'])) throw error;
     throw incomplete(error as Error);
   }

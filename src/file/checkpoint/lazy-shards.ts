@@ -66,7 +66,7 @@ class SharedFiles<Opened extends Shard> implements DescriptorHolder {
     if (storage !== 'mmap') this.storage = storage;
   }
 
-  /** One file alone is never reclaimed. */
+  /** The only file is never reclaimed. */
   #hold(): void {
     if (this.#retained.size > 1) this.#removeHolder ??= addHolder(this);
     if (this.#retained.size > maxRetainedDescriptors()) this.reclaimDescriptors();

@@ -3,7 +3,7 @@
 import { FileClosedError, TensorNotFoundError } from '../../errors/errors.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { Transfer, type TransferOptions } from '../../work/transfer.js';
+import { progressOfPart, Transfer, type TransferOptions } from '../../work/transfer.js';
 import { type TensorInfo, tensorInfo } from '../source/facts.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../source/view.js';
 import type { OtherShard } from './shard.js';
@@ -122,16 +122,9 @@ export class ViewShard implements OtherShard {
     const computed = tensors.map(({ entry, computation }) =>
       computation === null ? null : this.getTensor(entry.name),
     );
-    let seen = 0;
     const read = await this.#base.readTensors(
       stored.map(({ sources }) => sources[0] as string),
-      {
-        signal,
-        onProgress: ({ bytes }) => {
-          transfer.advance(bytes - seen);
-          seen = bytes;
-        },
-      },
+      { signal, onProgress: progressOfPart(transfer) },
     );
     const result = new Map<string, Tensor>();
     for (const [i, { entry, sources }] of tensors.entries()) {

@@ -157,7 +157,7 @@ export class MappedStorage extends FileBackedStorage {
     return true;
   }
 
-  /** Null after the descriptor was reclaimed, without which the system does not tell. */
+  /** Null after the descriptor was reclaimed, without which the system has no answer. */
   residentBytes(begin: number, end: number): number | null {
     if (begin === end) return 0;
     if (this.#reclaimedPath !== undefined) return null;
@@ -212,7 +212,7 @@ export class MappedStorage extends FileBackedStorage {
 
   /**
    * Reads the state of a file without a descriptor. False if its path leads elsewhere: the mapping still is of the
-   * file, which nobody can open any more.
+   * file, which cannot be opened any more.
    */
   #inspectPath(path: string): boolean {
     const stats = statsOfFile(path, this.#identity as FileIdentity);

@@ -2,12 +2,11 @@
 
 import type { Computation } from '../../file/source/view.js';
 import { DTYPES } from '../../header/dtype.js';
+import { fillUnits } from '../../tensor/fill-units.js';
 import type { Cast } from '../../tensor/float32/cast.js';
 import { cast } from '../../tensor/float32/kernels.js';
 import type { SliceIndices } from '../../tensor/slice.js';
-import type { StorageRange } from '../../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { cut } from '../../work/byte-ranges.js';
 import type { TransferOptions } from '../../work/transfer.js';
 
 /** Elements that are cast at once. */
@@ -29,9 +28,14 @@ export function castComputation(
   const compute = (tensor: Tensor): Tensor => {
     const range = TensorOf.sourceOf(tensor);
     const offset = TensorOf.offsetOf(tensor);
-    const byteLength = (tensor.elementCount * DTYPES[to].bits) / 8;
-    const made = range.computed(name, byteLength, (target, position) =>
-      fillCast(range, offset, { from, to }, target, position),
+    const [width, sourceWidth] = [DTYPES[to].bits / 8, DTYPES[from].bits / 8];
+    const elements = { byteLength: width, atOnce: WINDOW_LENGTH };
+    const made = range.computed(name, tensor.elementCount * width, (target, position) =>
+      fillUnits(target, position, elements, (first, count, output) => {
+        const bytes = new Uint8Array(count * sourceWidth);
+        range.copyTo(bytes, offset + first * sourceWidth);
+        cast(from, to, bytes, output);
+      }),
     );
     return TensorOf.of(name, to, tensor.shape, made);
   };
@@ -45,30 +49,4 @@ export function castComputation(
       return await TensorOf.copyYielding(compute(fetched), options.signal);
     },
   };
-}
-
-/** Fills bytes of the cast elements from any position on: in place where whole elements fit. */
-function fillCast(
-  source: StorageRange,
-  offset: number,
-  { from, to }: Cast,
-  target: Uint8Array,
-  position: number,
-): void {
-  const [width, sourceWidth] = [DTYPES[to].bits / 8, DTYPES[from].bits / 8];
-  const end = position + target.length;
-  const elements = cut(Math.floor(position / width), Math.ceil(end / width), WINDOW_LENGTH);
-  for (const window of elements) {
-    const [begin, length] = [window.begin * width, (window.end - window.begin) * width];
-    const bytes = new Uint8Array((length / width) * sourceWidth);
-    source.copyTo(bytes, offset + window.begin * sourceWidth);
-    if (begin >= position && begin + length <= end) {
-      cast(from, to, bytes, target.subarray(begin - position, begin - position + length));
-      continue;
-    }
-    const own = new Uint8Array(length);
-    cast(from, to, bytes, own);
-    const [first, last] = [Math.max(begin, position), Math.min(begin + length, end)];
-    target.set(own.subarray(first - begin, last - begin), first - position);
-  }
 }

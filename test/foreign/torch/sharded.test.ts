@@ -1,4 +1,4 @@
-/** Checkpoints of torch in several files: their checksums, with one progress; their problems, in one report. */
+/** PyTorch checkpoints in several files: their checksums, with one progress; their problems, in one report. */
 
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

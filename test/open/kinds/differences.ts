@@ -57,7 +57,7 @@ export const DIFFERENCES: readonly Difference[] = [
     of: isForeign,
   },
   {
-    reason: 'a view has no header of its own',
+    reason: 'a view has no header',
     results: ['headers'],
     of: ({ base }) => base !== undefined,
   },

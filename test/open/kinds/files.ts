@@ -85,7 +85,7 @@ const text = (value: string): string => `X${String.fromCharCode(value.length)}\0
 const numbers = (values: readonly number[]): string =>
   `(${values.map((value) => `K${String.fromCharCode(value)}`).join('')}t`;
 
-/** A checkpoint of torch: each tensor over a storage of its own. */
+/** A PyTorch checkpoint: each tensor has a separate storage. */
 export function torchBytes(tensors: readonly Stored[]): Uint8Array {
   const entries = tensors.map(({ name, dtype, shape, bytes }, i) => {
     const strides = shape.map((_, d) => shape.slice(d + 1).reduce((a, b) => a * b, 1));
@@ -120,7 +120,7 @@ export function torchIndex(): Files {
   return new Map([...shards, [TORCH_INDEX, indexOf(TORCH_SHARDS, undefined)], CONFIG]);
 }
 
-/** `V2` stands for BF16; no array has float8 beside it. */
+/** `V2` is BF16; NumPy has no type for float8. */
 const NUMPY_TYPES: Readonly<Record<string, string>> = {
   F32: '<f4',
   BF16: '|V2',

@@ -1,30 +1,25 @@
 /** Reads of files that are not local: counted, and held back while a test needs them under way. */
 
-/** What one source was asked for. */
+import { HeldAnswers } from '../../support/held-answers.js';
+
+/** The reads of one source. */
 export class Traffic {
   /** The name of the file of every read, in order. */
   readonly requests: string[] = [];
   readonly #waiting = new Set<(value: undefined) => void>();
-  #held: Promise<void> | undefined;
+  readonly #answers = new HeldAnswers();
 
   /** Counts a read; resolves when the answer may leave. */
   async pass(name: string): Promise<void> {
     this.requests.push(name);
     for (const resolve of this.#waiting) resolve(undefined);
     this.#waiting.clear();
-    await this.#held;
+    await this.#answers.released;
   }
 
   /** Holds back all answers until the returned function is called. */
   hold(): () => void {
-    let release = (): void => {};
-    this.#held = new Promise((resolve) => {
-      release = resolve;
-    });
-    return () => {
-      this.#held = undefined;
-      release();
-    };
+    return this.#answers.hold();
   }
 
   /** Resolves with true once there are more reads than these. */

@@ -71,6 +71,50 @@ describe('inspect', () => {
     expect(files).toHaveLength(163);
   });
 
+  it.each([
+    [200, [], false],
+    [201, [], true],
+    [201, ['--filter', 'layers.1*'], false],
+    [201, ['--all'], false],
+    [201, ['--sort', 'name'], false],
+    [201, ['--tree'], true],
+  ] as const)('shows %i tensors with %j as a tree: %s', async (count, options, isTree) => {
+    const names = Array.from({ length: count }, (_, i) => `layers.${i}.weight`);
+    const path = writeTemporary(names.map((name) => ({ name, dtype: 'U8', shape: [4] })));
+    const text = await printed(['inspect', path, ...options]);
+    expect(text).toMatch(new RegExp(`^tensors +${count}$`, 'm'));
+    expect(text.includes(`layers.0-${count - 1}`)).toBe(isTree);
+    expect(/^layers\.1\.weight /m.test(text)).toBe(!isTree);
+    const hint = `--all lists the ${count} tensors one by one\n`;
+    expect(text.endsWith(hint)).toBe(isTree && options.length === 0);
+    const json = JSON.parse(await printed(['inspect', path, '--json']));
+    expect(json.tensors).toHaveLength(count);
+    expect(json.tree).toBeUndefined();
+  });
+
+  it('shows each model of a pipeline as a tree, and takes either the tree or the list', async () => {
+    const { code, stderr } = await call(['inspect', 'x', '--all', '--tree']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--all lists tensors, and cannot be combined with --tree');
+    const folder = temporaryPath('pipeline');
+    for (const [name, count] of [
+      ['unet', 201],
+      ['vae', 2],
+    ] as const) {
+      mkdirSync(join(folder, name), { recursive: true });
+      const entries = Array.from({ length: count }, (_, i) => {
+        return { name: `${name}.${i}.weight`, dtype: 'U8', shape: [4] } as const;
+      });
+      writeFileSync(join(folder, name, 'diffusion_pytorch_model.safetensors'), fileBytes(entries));
+    }
+    const index = { unet: ['diffusers', 'U'], vae: ['diffusers', 'V'] };
+    writeFileSync(join(folder, 'model_index.json'), JSON.stringify(index));
+    const text = await printed(['inspect', folder]);
+    expect(text).toContain('unet.0-200');
+    expect(text).toMatch(/^vae\.1\.weight /m);
+    expect(await printed(['inspect', folder, '--all'])).toMatch(/^unet\.199\.weight /m);
+  });
+
   it('lists the files of a checkpoint of torch in several, and where tensors are there', async () => {
     const folder = temporaryPath('torch');
     mkdirSync(folder);

@@ -1,0 +1,254 @@
+/** What `inspect` finds in a source: the object that it prints. */
+
+import { isOfFile } from '../../file/shards/file-problems.js';
+import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
+import { SafetensorsError, type SourceChoice } from '../../index.js';
+import { plural } from '../../inspect/number-texts.js';
+import { lackingDtypes } from '../../inspect/torch-dtypes.js';
+import { type TreeNode, treeOf } from '../../inspect.js';
+import { listSource, type OneModel } from '../sources/list-source.js';
+import type {
+  ListedCounts,
+  ListedFile,
+  ListedTensor,
+  Listing,
+  UnsupportedTensor,
+} from '../sources/listing.js';
+import { type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
+import {
+  closeSource,
+  type ForeignChoices,
+  type OpenedParts,
+  type OpenedSource,
+  openForInspection,
+  openSource,
+} from '../sources/open-source.js';
+
+/** A branch of `--tree`, for `--json`. */
+export interface TreeResult {
+  readonly name: string;
+  readonly times: number;
+  readonly tensors: number;
+  readonly byteLength: number;
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly children?: readonly TreeResult[];
+}
+
+/** One model, for `--json`. */
+export interface ModelResult {
+  readonly path: string;
+  readonly format: string;
+  /** What the file is: a model, a part of a distributed checkpoint, or a delta. */
+  readonly kind: string;
+  readonly byteLength: number;
+  readonly tensorCount: number;
+  readonly parameters: number;
+  readonly totalParameters: number | null;
+  readonly quantization: string | null;
+  /** What the quantized weights stand for; null without any, and when the configuration cannot be used. */
+  readonly logical: LogicalCounts | null;
+  readonly dtypes: Readonly<Record<string, ListedCounts>>;
+  readonly files: readonly ListedFile[];
+  readonly metadata: Readonly<Record<string, string>> | null;
+  readonly warnings: readonly string[];
+  readonly unsupported: readonly UnsupportedTensor[];
+  readonly tensors?: readonly ListedTensor[];
+  readonly tree?: readonly TreeResult[];
+}
+
+/** Why a model of a pipeline cannot be listed. */
+interface FailedModel {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** A pipeline has several models, by their folders. */
+export type InspectResult =
+  | ({ readonly source: string } & ModelResult)
+  | {
+      readonly source: string;
+      readonly format: 'diffusers' | 'safetensors';
+      readonly kind: string;
+      readonly byteLength: number;
+      readonly parameters: number;
+      /** Folders that model_index.json names and that are not there. */
+      readonly missing: readonly string[];
+      /** Why models cannot be listed, by their folders. */
+      readonly failed: Readonly<Record<string, FailedModel>>;
+      readonly components: Readonly<Record<string, ModelResult>>;
+    };
+
+const QUANTIZATION = /^SAFETENSORS_QUANTIZATION_/;
+
+export const ORDERS = ['offset', 'name', 'size'] as const;
+
+export interface View {
+  readonly isTree: boolean;
+  readonly filter: ((name: string) => boolean) | undefined;
+  readonly order: (typeof ORDERS)[number];
+}
+
+function warningsOf({ dtypes, ignoredFiles }: Listing, { counts, refusal }: Logical): string[] {
+  const refused = Object.values(counts?.problems ?? {});
+  const [first] = refused;
+  const many = `${plural(refused.length, 'weight')} cannot be dequantized: ${first}`;
+  return [
+    ...lackingDtypes(dtypes.keys()),
+    ...ignoredFiles.map((name) => `${name} next to it is ignored`),
+    ...(first === undefined ? [] : [refused.length === 1 ? first : many]),
+    ...(refusal === undefined ? [] : [refusal]),
+  ];
+}
+
+/** The logical tensors of a source, or why there are none. */
+interface Logical {
+  readonly counts: LogicalCounts | null;
+  readonly refusal?: string;
+}
+
+async function logicalOf(
+  opened: OneModel,
+  tensors: Listing['tensors'],
+  signal: AbortSignal,
+): Promise<Logical> {
+  try {
+    const model = await logicalModel(opened, tensors, signal);
+    return { counts: model && logicalCounts(model) };
+  } catch (error) {
+    if (!(error instanceof SafetensorsError) || !QUANTIZATION.test(error.code)) throw error;
+    return { counts: null, refusal: error.message };
+  }
+}
+
+/** By code units: the order only has to be stable. */
+function byName(a: ListedTensor, b: ListedTensor): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+/** The tensors that match `--filter`. */
+function filtered<Named extends { readonly name: string }>(
+  tensors: readonly Named[],
+  { filter }: View,
+): Named[] {
+  return tensors.filter(({ name }) => filter === undefined || filter(name));
+}
+
+function chosen(tensors: readonly ListedTensor[], view: View): ListedTensor[] {
+  const { order } = view;
+  const found = filtered(tensors, view);
+  if (order === 'name') found.sort(byName);
+  if (order === 'size') found.sort((a, b) => b.byteLength - a.byteLength);
+  return found;
+}
+
+export function treeResult({ label, leaf, children, ...counts }: TreeNode): TreeResult {
+  return {
+    ...{ name: label, ...counts },
+    ...(leaf === null ? {} : { dtype: leaf.dtype, shape: leaf.shape }),
+    ...(children.length === 0 ? {} : { children: children.map(treeResult) }),
+  };
+}
+
+async function modelResult(
+  opened: OneModel,
+  view: View,
+  signal: AbortSignal,
+  kind = 'model',
+): Promise<ModelResult> {
+  const listing = await listSource(opened, signal);
+  const logical = await logicalOf(opened, listing.tensors, signal);
+  const { format, path, files, parameters, totalParameters, quantization, metadata } = listing;
+  const tensors = chosen(listing.tensors, view);
+  return {
+    path,
+    format,
+    kind,
+    byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
+    tensorCount: listing.tensors.length,
+    ...{ parameters, totalParameters, quantization, logical: logical.counts },
+    dtypes: Object.fromEntries(listing.dtypes),
+    files,
+    metadata: metadata === null ? null : Object.fromEntries(metadata),
+    warnings: warningsOf(listing, logical),
+    unsupported: filtered(listing.unsupported, view),
+    ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
+  };
+}
+
+function failure(error: Error): FailedModel {
+  const { code } = error as NodeJS.ErrnoException;
+  return { code: String(code), message: error.message };
+}
+
+export async function inspectSource(
+  source: string,
+  view: View,
+  choices: { readonly foreign: ForeignChoices; readonly choice: SourceChoice },
+  signal: AbortSignal,
+): Promise<InspectResult> {
+  const opening = { ...choices, signal, storage: 'read', skipFailed: true } as const;
+  try {
+    return await inspectOpened(source, await openSource(source, opening), view, signal);
+  } catch (error) {
+    const kind = incompleteKind(error);
+    if (kind === undefined) throw error;
+    return await inspectOpened(
+      source,
+      await openForInspection(source, opening),
+      view,
+      signal,
+      kind,
+    );
+  }
+}
+
+/** Inspects a source, and closes it. */
+async function inspectOpened(
+  source: string,
+  opened: OpenedSource | OpenedParts,
+  view: View,
+  signal: AbortSignal,
+  kind?: string,
+): Promise<InspectResult> {
+  try {
+    const isParts = opened.kind === 'parts';
+    if (!isParts && opened.kind !== 'pipeline') {
+      return { source, ...(await modelResult(opened, view, signal, kind)) };
+    }
+    const components = new Map<string, ModelResult>();
+    const failed = new Map<string, Error>();
+    for (const { name, ...model } of opened.components) {
+      try {
+        const ofPart = isParts ? partKind(name) : undefined;
+        components.set(name, await modelResult(model, view, signal, ofPart));
+      } catch (error) {
+        if (signal.aborted || !isOfFile(error)) throw error;
+        failed.set(name, error);
+      }
+    }
+    for (const [name, error] of opened.failed) failed.set(name, error);
+    const sum = (of: 'byteLength' | 'parameters'): number =>
+      [...components.values()].reduce((total, model) => total + model[of], 0);
+    const totals = { byteLength: sum('byteLength'), parameters: sum('parameters') };
+    return {
+      source,
+      format: isParts ? 'safetensors' : 'diffusers',
+      kind: isParts ? (kind ?? '') : 'pipeline',
+      ...totals,
+      missing: isParts ? [] : opened.missing,
+      failed: Object.fromEntries(Array.from(failed, ([name, error]) => [name, failure(error)])),
+      components: Object.fromEntries(components),
+    };
+  } finally {
+    if (opened.kind !== 'parts') closeSource(opened);
+  }
+}
+
+/** Whether any model of the source has a tensor that `--filter` names. */
+export function isAnyTensor(result: InspectResult): boolean {
+  const models = 'components' in result ? Object.values(result.components) : [result];
+  return models.some(({ tensors, tree, unsupported }) => {
+    return (tensors ?? tree ?? []).length + unsupported.length > 0;
+  });
+}

@@ -1,0 +1,257 @@
+/** The text of `inspect`. */
+
+import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
+import { treeOf } from '../../inspect.js';
+import { bar } from '../output/bar.js';
+import type { Style } from '../output/style.js';
+import { type Column, factLines, tableLines } from '../output/table.js';
+import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
+import { cutLines } from '../output/width.js';
+import type { UnsupportedTensor } from '../sources/listing.js';
+import { kindText, type LogicalCounts } from '../sources/logical.js';
+import {
+  type InspectResult,
+  type ModelResult,
+  type TreeResult,
+  treeResult,
+} from './inspect-result.js';
+
+const SHARE_BAR_WIDTH = 10;
+
+/** Most characters of a message, which may have a path. */
+const SHOWN_MESSAGE_LENGTH = 1000;
+
+/** Width of the line between a fact's name and its value, for values that are cut. */
+const INDENT = '  ';
+
+/** Models with more tensors are shown as a tree, unless the list is requested. */
+const MAX_LISTED_TENSORS = 200;
+
+function shapeText(shape: readonly number[]): string {
+  return `[${shape.join(', ')}]`;
+}
+
+function tensorLines(
+  { tensors = [], files }: ModelResult,
+  style: Style,
+  width: number | null,
+): string[] {
+  const hasFiles = files.length > 1;
+  const columns: Column[] = [
+    { title: 'tensor', gives: true },
+    { title: 'dtype' },
+    { title: 'shape' },
+    { title: 'size', align: 'right' },
+    ...(hasFiles ? [{ title: 'file' }] : []),
+  ];
+  const numbers = new Map(files.map(({ name }, i) => [name, String(i + 1)]));
+  const rows = tensors.map(({ name, dtype, shape, byteLength, file }) => {
+    const row = [visible(name, SHOWN_NAME_LENGTH), dtype, shapeText(shape), bytesText(byteLength)];
+    if (hasFiles) row.push(numbers.get(file) ?? '');
+    return row;
+  });
+  return tableLines(columns, rows, width, style.dim);
+}
+
+function treeLines(tree: readonly TreeResult[], style: Style, width: number | null): string[] {
+  const columns: Column[] = [
+    { title: 'tensor', gives: true },
+    { title: 'dtype' },
+    { title: 'shape' },
+    { title: 'size', align: 'right' },
+    { title: 'share' },
+  ];
+  const total = tree.reduce((sum, node) => sum + node.byteLength, 0);
+  const rows: string[][] = [];
+  const walk = (nodes: readonly TreeResult[], indent: string): void => {
+    for (const [i, node] of nodes.entries()) {
+      const isLast = i === nodes.length - 1;
+      const { name, dtype = '', shape, children = [], times, tensors, byteLength } = node;
+      const prefix = `${indent}${isLast ? '└─ ' : '├─ '}`;
+      const count = times === 1 ? '' : `${times} × `;
+      const what = shape === undefined ? plural(tensors, 'tensor') : `${count}${shapeText(shape)}`;
+      rows.push([
+        prefix + visible(name, SHOWN_NAME_LENGTH),
+        dtype,
+        what,
+        bytesText(byteLength),
+        bar(byteLength / total, SHARE_BAR_WIDTH),
+      ]);
+      walk(children, `${indent}${isLast ? '   ' : '│  '}`);
+    }
+  };
+  walk(tree, '');
+  return tableLines(columns, rows, width, style.dim);
+}
+
+function dtypesText(dtypes: ModelResult['dtypes']): string {
+  return Object.entries(dtypes)
+    .sort(([, a], [, b]) => b.byteLength - a.byteLength)
+    .map(([name, { tensors, byteLength }]) => `${name} ${tensors} (${bytesText(byteLength)})`)
+    .join(', ');
+}
+
+function metadataLines(
+  metadata: Readonly<Record<string, string>>,
+  style: Style,
+  width: number | null,
+): string[] {
+  const facts = Object.entries(metadata).map(([key, value]) => {
+    return [INDENT + visible(key, SHOWN_NAME_LENGTH), visible(value, SHOWN_VALUE_LENGTH)] as const;
+  });
+  if (facts.length === 0) return [];
+  // Cut lines before colouring: colours take no columns.
+  const lines = factLines(facts, (text) => text);
+  return ['', style.bold('metadata'), ...cutLines(lines, width)];
+}
+
+/** The files by number; with a filter only files of shown tensors. */
+function numberedFiles(
+  { files, tensors = [], tensorCount }: ModelResult,
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  if (files.length < 2) return [];
+  const columns: Column[] = [
+    { title: 'file', align: 'right' },
+    { title: 'name', gives: true },
+    { title: 'tensors', align: 'right' },
+    { title: 'parameters', align: 'right' },
+    { title: 'size', align: 'right' },
+  ];
+  const shown = new Set(tensors.map(({ file }) => file));
+  const isWhole = tensors.length === tensorCount;
+  const rows = files.flatMap(({ name, tensors: count, parameters, byteLength }, i) => {
+    if (!isWhole && !shown.has(name)) return [];
+    const numbers = [groupedText(count), groupedText(parameters), bytesText(byteLength)];
+    return [[String(i + 1), visible(name, SHOWN_NAME_LENGTH), ...numbers]];
+  });
+  return rows.length === 0 ? [] : ['', ...tableLines(columns, rows, width, style.dim)];
+}
+
+function logicalFacts({ tensors, parameters, quantized }: LogicalCounts): [string, string][] {
+  const kinds = quantized.map((kind, i) => {
+    const all = i === 0 ? ` of ${plural(tensors, 'weight')}` : '';
+    return `${groupedText(kind.weights)}${all} ${kindText(kind)}`;
+  });
+  return [
+    ['quantized', kinds.length === 0 ? `0 of ${plural(tensors, 'weight')}` : kinds.join(', ')],
+    ['dequantized', `${countText(parameters)} parameters`],
+  ];
+}
+
+/** The tree of a model: the requested one, or one in place of a list that is too long. */
+function shownTree(
+  { tree, tensors = [] }: ModelResult,
+  isList: boolean,
+): readonly TreeResult[] | undefined {
+  const isLong = !isList && tensors.length > MAX_LISTED_TENSORS;
+  return tree ?? (isLong ? treeOf(tensors).map(treeResult) : undefined);
+}
+
+function modelLines(
+  title: string,
+  model: ModelResult,
+  isList: boolean,
+  style: Style,
+  width: number | null,
+): string[] {
+  const { format, kind, files, byteLength, tensorCount, parameters, totalParameters } = model;
+  const { quantization, logical, dtypes, metadata, warnings, unsupported, tensors = [] } = model;
+  const tree = shownTree(model, isList);
+  const facts: (readonly [string, string])[] = [
+    ...(kind === 'model' ? [] : [['kind', kind] as const]),
+    ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
+    ['tensors', groupedText(tensorCount)],
+    ['parameters', countText(parameters)],
+  ];
+  if (totalParameters !== null && totalParameters !== parameters) {
+    facts.push(['by metadata', countText(totalParameters)]);
+  }
+  if (quantization !== null) facts.push(['quantization', visible(quantization)]);
+  if (logical !== null) facts.push(...logicalFacts(logical));
+  if (tensorCount > 0) facts.push(['dtypes', dtypesText(dtypes)]);
+  const rows =
+    tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);
+  return [
+    style.bold(visible(title, SHOWN_NAME_LENGTH)),
+    ...factLines(facts, style.dim),
+    ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
+    ...(metadata === null ? [] : metadataLines(metadata, style, width)),
+    // A tree doesn't name files, and a large model's list of files would push it down.
+    ...(tree === undefined ? numberedFiles(model, style, width) : []),
+    // The first row holds the titles.
+    ...(rows.length === 1 ? [] : ['', ...rows]),
+    ...(tree === undefined || model.tree !== undefined
+      ? []
+      : [style.dim(`--all lists the ${groupedText(tensors.length)} tensors one by one`)]),
+    ...unsupportedLines(unsupported, style, width),
+  ];
+}
+
+/** Most shown reasons for tensors that safetensors cannot hold. */
+const SHOWN_UNSUPPORTED = 20;
+
+function unsupportedLines(
+  unsupported: readonly UnsupportedTensor[],
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  if (unsupported.length === 0) return [];
+  const facts = unsupported.slice(0, SHOWN_UNSUPPORTED).map(({ name, reason }) => {
+    return [
+      INDENT + visible(name, SHOWN_NAME_LENGTH),
+      visible(reason, SHOWN_VALUE_LENGTH),
+    ] as const;
+  });
+  const title = `${plural(unsupported.length, 'tensor')} that safetensors cannot hold`;
+  const more = unsupported.length - facts.length;
+  return [
+    '',
+    style.warning(title),
+    ...cutLines(
+      factLines(facts, (text) => text),
+      width,
+    ),
+    ...(more === 0 ? [] : [`${INDENT}and ${more} more`]),
+  ];
+}
+
+/**
+ * The lines of a result.
+ *
+ * @param isList whether to list all tensors, however many there are
+ */
+export function inspectLines(
+  result: InspectResult,
+  isList: boolean,
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  if (!('components' in result)) return modelLines(result.source, result, isList, style, width);
+  const { source, format, kind, byteLength, parameters, missing, failed, components } = result;
+  const entries = Object.entries(components);
+  const isPipeline = format === 'diffusers';
+  const count = plural(entries.length, isPipeline ? 'model' : 'file');
+  const facts = [
+    ...(isPipeline ? [] : [['kind', kind] as const]),
+    ['format', `${format}, ${count}, ${bytesText(byteLength)}`] as const,
+    ['parameters', countText(parameters)] as const,
+  ];
+  return [
+    style.bold(visible(source, SHOWN_NAME_LENGTH)),
+    ...factLines(facts, style.dim),
+    ...missing.map((name) => {
+      const folder = visible(name, SHOWN_NAME_LENGTH);
+      return style.warning(
+        `warning: model_index.json names the folder ${folder}, which is missing`,
+      );
+    }),
+    ...entries.flatMap(([name, model]) => ['', ...modelLines(name, model, isList, style, width)]),
+    ...Object.entries(failed).flatMap(([name, { code, message }]) => [
+      '',
+      style.bold(visible(name, SHOWN_NAME_LENGTH)),
+      `${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`,
+    ]),
+  ];
+}

@@ -5,7 +5,6 @@ import type { OtherShard } from '../file/checkpoint/shard.js';
 import type { CloseOptions } from '../file/file.js';
 import { prefetch } from '../file/prefetch.js';
 import { readTensors } from '../file/read-tensors.js';
-import { type TensorInfo, tensorInfo } from '../file/source/facts.js';
 import { MadeStorage } from '../tensor/storage/made.js';
 import {
   type LendingStorage,
@@ -73,15 +72,13 @@ export class ForeignShard implements OtherShard {
     return [this.#storage as LendingStorage, this.#archive];
   }
 
-  info(name: string): TensorInfo {
-    const { contents } = this;
-    return tensorInfo(contents, this.#entryOf(name));
-  }
-
-  getTensor(name: string): Tensor {
+  findTensor(name: string): Tensor | undefined {
     requireOpen(this.#storage);
     this.#storage.verifyOften();
-    return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name));
+    const cached = this.#tensors.get(name);
+    if (cached !== undefined) return cached;
+    const entry = this.#contents.find(name);
+    return entry === -1 ? undefined : this.#makeTensor(this.#contents.tensor(entry));
   }
 
   residency(name?: string): number | null {
@@ -173,7 +170,7 @@ export class ForeignShard implements OtherShard {
   }
 
   #sourceOf({ name }: ForeignTensor): StorageRange {
-    return TensorOf.sourceOf(this.getTensor(name));
+    return TensorOf.sourceOf(this.findTensor(name) as Tensor);
   }
 
   #makeTensor(tensor: ForeignTensor): Tensor {

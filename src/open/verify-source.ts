@@ -6,7 +6,7 @@ import type { CheckpointFiles, ShardFile } from '../file/checkpoint/find-files.j
 import { type FoundSource, findSource } from '../file/checkpoint/find-source.js';
 import { findComponent, findModels } from '../file/checkpoint/open-pipeline.js';
 import { modelsOf } from '../file/checkpoint/pipeline.js';
-import { type VerifiableSource, verifyHeaders } from '../file/checkpoint/verify.js';
+import { foundShards, type VerifiableSource } from '../file/checkpoint/verify.js';
 import { readFileHeader } from '../file/read-header.js';
 import { requireModelFile } from '../file/require-model.js';
 import { isDdufName, PIPELINE_FILE } from '../file/shards/file-names.js';
@@ -20,6 +20,7 @@ import {
   type VerificationReport,
   type VerifiedFile,
 } from '../file/shards/verification-report.js';
+import { verifyHeaders } from '../file/shards/verify-headers.js';
 import { missingComponent } from '../file/source/pipeline.js';
 import type { VerifyBytesOptions } from '../file/source/verify-options.js';
 import {
@@ -187,7 +188,7 @@ function* unlessProblem(find: Work<FoundSource>): Work<FoundSource> {
 function* verifyModel(prefix: string, files: CheckpointFiles, found: Found): Work<void> {
   found.hasIndex ||= files.index !== null;
   for (const { name } of files.shards) found.files.set(prefix + name, null);
-  const problems = yield* verifyHeaders(files, function* (shard) {
+  const problems = yield* verifyHeaders(foundShards(files), function* (shard) {
     const isIndexed = files.index !== null;
     const file = yield* readShard(prefix, files.shards[shard] as ShardFile, isIndexed);
     found.files.set(file.name, file);

@@ -11,38 +11,30 @@ import {
 import { FileChangedError, FileClosedError, type SafetensorsError } from '../errors/errors.js';
 import { hintPythonMethods } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
-import { CheckpointContents } from '../file/shards/contents.js';
+import type { CheckpointSummary } from '../file/hub/parameter-count.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
-import {
-  type ListedContents,
-  type ShardHeader,
-  type SiblingFile,
-  type TensorEntry,
-  type TensorInfo,
-  tensorEntries,
-  tensorInfo,
-} from '../file/source/facts.js';
+import { Catalog, type LocatedTensor } from '../file/source/catalog.js';
+import type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from '../file/source/facts.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../file/source/stream.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import {
   requireVerifyBytesOptions,
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
-import { countedFiles, isDequantized, VIEW_OF, type ViewParts } from '../file/source/view.js';
+import { VIEW_OF, type ViewParts } from '../file/source/view.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { withScope } from '../work/scope.js';
 import { requireTransferOptions, type TransferProgress } from '../work/transfer.js';
-import { runAsync, runSync, type Work } from '../work/work.js';
+import { runAsync, runSync } from '../work/work.js';
 import type { FetchLimits } from './fetch-tensors.js';
 import { RemoteFiles } from './remote-files.js';
-import { parsedConfig, type RemoteShards } from './remote-shards.js';
+import type { RemoteShards } from './remote-shards.js';
 import { RemoteStream } from './remote-stream.js';
-import type { FoundTensor, RemoteTensors } from './remote-tensors.js';
+import type { RemoteTensors } from './remote-tensors.js';
 import { RemoteView } from './remote-view.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
@@ -129,16 +121,15 @@ export class RemoteCheckpoint implements TensorSource {
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
   readonly #tensors: RemoteTensors;
-  readonly #contents: CheckpointContents;
+  readonly #catalog: Catalog;
   readonly #problems: readonly SafetensorsError[];
   readonly #closing = new AbortController();
   #isChanged = false;
   #quantMethod: string | null = null;
 
   private constructor(tensors: RemoteTensors, problems: readonly SafetensorsError[]) {
-    const only = (): ListedContents => tensors.onlyContents();
     this.#tensors = tensors;
-    this.#contents = new CheckpointContents(tensors.index, this.path, only, problems);
+    this.#catalog = new Catalog(tensors.files, problems);
     this.#problems = Object.freeze([...problems]);
   }
 
@@ -162,18 +153,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   entriesNow(): TensorEntry[] {
     this.#requireOpen();
-    const all = this.#tensors.knownContents();
-    if (all === null) {
-      const message =
-        'The headers of this remote checkpoint are not fetched yet; await its tensors() first';
-      throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_STATE' });
-    }
-    return all.flatMap((contents, shard) => runSync(this.#entriesOf(contents, shard)));
-  }
-
-  #entriesOf(contents: ListedContents, shard: number): Work<TensorEntry[]> {
-    const entries = this.#contents.entriesIn(shard, contents);
-    return tensorEntries(contents, this.#tensors.names[shard] as string, entries);
+    return runSync(this.#catalog.tensors());
   }
 
   /** @internal Of a dequantized view the method that the configuration names; else null. */
@@ -183,7 +163,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   #requireOpen(): void {
     this.#closing.signal.throwIfAborted();
-    this.#tensors.requireOpen();
+    this.#tensors.files.requireOpen();
   }
 
   /** False: methods that read tensors send requests and return promises. */
@@ -221,7 +201,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
   get shards(): readonly string[] {
-    return [...this.#tensors.names];
+    return [...this.#tensors.shards];
   }
 
   /**
@@ -245,7 +225,7 @@ export class RemoteCheckpoint implements TensorSource {
   /** Number of tensors; by the index, if there is one. */
   get size(): number {
     this.#requireOpen();
-    return this.#contents.size;
+    return this.#catalog.size;
   }
 
   /**
@@ -254,7 +234,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   get metadata(): ReadonlyMap<string, string> | null {
     this.#requireOpen();
-    return this.#contents.metadata;
+    return this.#catalog.metadata;
   }
 
   /** Length of all shards in bytes, headers included. Fetches the headers of all shards. */
@@ -281,22 +261,20 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async headers(options: RemoteCallOptions = {}): Promise<ShardHeader[]> {
     requireOptions(options, CALL_OPTIONS);
-    return await this.#run(options, async ({ signal }) => {
-      return await this.#tensors.headers(signal);
-    });
+    return await this.#run(options, ({ signal }) => runAsync(this.#catalog.headers(), signal));
   }
 
   /** Names sorted by their UTF-8 bytes; a new array. */
   keys(): string[] {
     this.#requireOpen();
-    return this.#contents.keys();
+    return this.#catalog.keys();
   }
 
   /** Whether a tensor or an alias has that name, according to the index if there is one. */
   has(name: string): boolean {
     requireString('name', name);
     this.#requireOpen();
-    return this.#contents.find(name) !== null;
+    return this.#catalog.find(name) !== null;
   }
 
   /**
@@ -307,10 +285,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async offsetKeys(options: RemoteCallOptions = {}): Promise<string[]> {
     requireOptions(options, CALL_OPTIONS);
-    return await this.#run(options, async ({ signal }) => {
-      const shards = await this.#tensors.allContents(signal);
-      return shards.flatMap((contents, shard) => this.#contents.namesIn(shard, contents));
-    });
+    return await this.#run(options, ({ signal }) => runAsync(this.#catalog.offsetKeys(), signal));
   }
 
   /**
@@ -330,13 +305,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async tensors(options: RemoteCallOptions = {}): Promise<TensorEntry[]> {
     requireOptions(options, CALL_OPTIONS);
-    return await this.#run(options, async ({ signal }) => {
-      const lists: TensorEntry[][] = [];
-      for (const [shard, contents] of (await this.#tensors.allContents(signal)).entries()) {
-        lists.push(await runAsync(this.#entriesOf(contents, shard), signal));
-      }
-      return lists.flat();
-    });
+    return await this.#run(options, ({ signal }) => runAsync(this.#catalog.tensors(), signal));
   }
 
   /**
@@ -371,10 +340,7 @@ export class RemoteCheckpoint implements TensorSource {
   async info(name: string, options: RemoteCallOptions = {}): Promise<TensorInfo> {
     requireString('name', name);
     requireOptions(options, CALL_OPTIONS);
-    return await this.#run(options, async ({ signal }) => {
-      const { contents, entry } = await this.#locate(name, signal);
-      return tensorInfo(contents, entry);
-    });
+    return await this.#run(options, ({ signal }) => runAsync(this.#catalog.info(name), signal));
   }
 
   /**
@@ -390,15 +356,7 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, CALL_OPTIONS);
-    const { index, names } = this.#tensors;
-    return await this.#run(options, async ({ signal }) => {
-      const [shards, config] = await Promise.all([
-        this.#tensors.allContents(signal),
-        parsedConfig(this.#tensors.sibling('config.json', signal), signal),
-      ]);
-      const counted = shards.flatMap((header, i) => countedFiles(names[i] as string, header));
-      return countParameters(counted, index, shards.some(isDequantized) ? undefined : config);
-    });
+    return await this.#run(options, ({ signal }) => runAsync(this.#catalog.summary(), signal));
   }
 
   /**
@@ -476,7 +434,7 @@ export class RemoteCheckpoint implements TensorSource {
     const given = names === undefined ? undefined : [...names];
     return await this.#run(options, async (scope) => {
       const { signal } = scope;
-      const located = await this.#locateAll(given, signal);
+      const located = await runAsync(this.#catalog.locateAll(given), signal);
       // A tensor and its alias are fetched once.
       const unique = new Map(located.map(([, one]) => [one.name, one]));
       const fetching = { onProgress, maxGapByteLength };
@@ -506,9 +464,7 @@ export class RemoteCheckpoint implements TensorSource {
     requireStreamOptions(options);
     this.#requireOpen();
     const names = options.names === undefined ? undefined : [...options.names];
-    for (const name of names ?? []) {
-      if (this.#contents.find(name) === null) throw this.#contents.notFound(name);
-    }
+    for (const name of names ?? []) this.#catalog.place(name);
     return this.#stream(names, options);
   }
 
@@ -517,7 +473,7 @@ export class RemoteCheckpoint implements TensorSource {
     options: StreamOptions,
   ): AsyncGenerator<[string, Tensor], void, void> {
     const tensors = await this.#run(options, async ({ signal }) => {
-      const located = await this.#locateAll(names, signal);
+      const located = await runAsync(this.#catalog.locateAll(names), signal);
       return located.map(([name, one]) => {
         return { name, byteLength: this.#tensors.requireFetchable(one) };
       });
@@ -572,7 +528,7 @@ export class RemoteCheckpoint implements TensorSource {
     requireOptions(options, READ_OPTIONS);
     return await this.#fetchOne(name, options, (tensor, scope) => {
       const { contents, entry, shard } = tensor;
-      const file = contents.fileOf?.(entry) ?? (this.#tensors.names[shard] as string);
+      const file = contents.fileOf?.(entry) ?? (this.#tensors.shards[shard] as string);
       const context = { path: this.#tensors.pathOf(file), tensor: tensor.name };
       const index = planPartition(contents.shape(entry), partition, context);
       return this.#tensors.fetchSlice(tensor, index, progressOption(options), scope);
@@ -583,34 +539,13 @@ export class RemoteCheckpoint implements TensorSource {
   async #fetchOne(
     name: string,
     options: RemoteReadOptions,
-    fetch: (found: FoundTensor, scope: AbortController) => Promise<Tensor>,
+    fetch: (found: LocatedTensor, scope: AbortController) => Promise<Tensor>,
   ): Promise<Tensor> {
     requireString('name', name);
     requireTransferOptions(options);
     return await this.#run(options, async (scope) => {
-      return await fetch(await this.#locate(name, scope.signal), scope);
+      return await fetch(await runAsync(this.#catalog.locate(name), scope.signal), scope);
     });
-  }
-
-  async #locate(name: string, signal: AbortSignal): Promise<FoundTensor> {
-    requireString('name', name);
-    const place = this.#contents.find(name);
-    if (place === null) throw this.#contents.notFound(name);
-    const contents = await this.#tensors.contentsOf(place.shard, signal);
-    const entry = contents.find(place.name);
-    if (entry === -1) throw this.#contents.missing(place.shard, place.name);
-    return { ...place, contents, entry };
-  }
-
-  /** Locates the named tensors, all by default. */
-  async #locateAll(
-    names: readonly string[] | undefined,
-    signal: AbortSignal,
-  ): Promise<(readonly [name: string, tensor: FoundTensor])[]> {
-    const all = names ?? (await this.offsetKeys({ signal }));
-    return await Promise.all(
-      all.map(async (name) => [name, await this.#locate(name, signal)] as const),
-    );
   }
 
   /** Does work until `close()` or the caller's signal ends it. */
@@ -620,7 +555,7 @@ export class RemoteCheckpoint implements TensorSource {
   ): Promise<Result> {
     requireSignal(signal);
     try {
-      this.#tensors.requireOpen();
+      this.#tensors.files.requireOpen();
       const result = await withScope([this.#closing.signal, signal], work);
       // What was at hand needs no request that would have ended.
       this.#requireOpen();
@@ -634,10 +569,9 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** @internal The metadata of every file. */
   async metadataOfFiles(signal?: AbortSignal): Promise<(ReadonlyMap<string, string> | null)[]> {
-    return await this.#run({ signal }, async (scope) => {
-      const shards = await this.#tensors.allContents(scope.signal);
-      return Array.from(shards, ({ metadata }) => metadata);
-    });
+    return await this.#run({ signal }, (scope) =>
+      runAsync(this.#catalog.metadataOfFiles(), scope.signal),
+    );
   }
 
   /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */

@@ -13,7 +13,7 @@ import type { RemoteFile } from './remote-file.js';
 import { type ClaimedTensor, checkSums, type Digest } from './whole-sums.js';
 
 /** A tensor, by the header of its shard. */
-export interface LocatedTensor {
+export interface FetchableTensor {
   /** Its name in the shard. */
   readonly name: string;
   readonly header: Header;
@@ -35,7 +35,7 @@ export interface WantedTensor extends WantedCopy {
  * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it; FormatError as `claimedSum`
  */
 export function wantTensor(
-  located: LocatedTensor,
+  located: FetchableTensor,
   { maxBufferByteLength, digest }: Pick<FetchLimits, 'maxBufferByteLength' | 'digest'>,
 ): WantedTensor {
   const { name, header, entry, file } = located;
@@ -48,7 +48,7 @@ export function wantTensor(
 
 /** A slice of a tensor. */
 export function wantSlice(
-  located: LocatedTensor,
+  located: FetchableTensor,
   index: SliceIndices,
   maxBufferByteLength: number,
 ): WantedTensor {
@@ -60,7 +60,7 @@ export function wantSlice(
 }
 
 function want(
-  { name, header, entry, file }: LocatedTensor,
+  { name, header, entry, file }: FetchableTensor,
   { byteLength, byteOffset, runByteLength, loops }: StridedCopy,
   shape: readonly number[],
   maxBufferByteLength: number,

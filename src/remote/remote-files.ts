@@ -1,26 +1,26 @@
-/** The tensors of remote files: located by headers, fetched by ranges. */
+/** The tensors of remote files, fetched by ranges. */
 
-import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import type {
   CheckpointCheck,
   UnverifiedReason,
   VerificationReport,
 } from '../file/shards/verification-report.js';
-import { type ShardHeader, type SiblingFile, shardHeader } from '../file/source/facts.js';
+import type { CatalogFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { SiblingFile } from '../file/source/facts.js';
 import type { Header } from '../header/header.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { runAsync } from '../work/work.js';
 import { FetchQueue } from './fetch-queue.js';
 import {
+  type FetchableTensor,
   type FetchLimits,
   fetchTensors,
-  type LocatedTensor,
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
 import type { RemoteShards } from './remote-shards.js';
-import type { FoundTensor, RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
+import type { RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
 
 /** Owns the shards. */
 export class RemoteFiles implements RemoteTensors {
@@ -34,11 +34,15 @@ export class RemoteFiles implements RemoteTensors {
     this.#fetches = new FetchQueue(limits.concurrency);
   }
 
-  get path(): string {
-    return this.#shards.source.file.path;
+  get files(): CatalogFiles {
+    return this.#shards;
   }
 
-  get names(): readonly string[] {
+  get path(): string {
+    return this.#shards.path;
+  }
+
+  get shards(): readonly string[] {
     return this.#shards.names;
   }
 
@@ -50,43 +54,12 @@ export class RemoteFiles implements RemoteTensors {
     return this.#shards.source.chosen?.model.ignoredFiles ?? [];
   }
 
-  get index(): CheckpointIndex | null {
-    return this.#shards.index;
-  }
-
   get concurrency(): number {
     return this.#limits.concurrency;
   }
 
-  onlyContents(): Header {
-    return this.#shards.onlyHeader;
-  }
-
-  /** Nothing else is needed. */
-  requireOpen(): void {}
-
-  contentsOf(shard: number, signal: AbortSignal): Promise<Header> {
-    return this.#shards.header(shard, signal);
-  }
-
-  allContents(signal: AbortSignal): Promise<Header[]> {
-    return this.#shards.headers(signal);
-  }
-
-  knownContents(): readonly Header[] | null {
-    return this.#shards.knownHeaders;
-  }
-
-  async headers(signal: AbortSignal): Promise<ShardHeader[]> {
-    const headers: ShardHeader[] = [];
-    for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
-      headers.push(await runAsync(shardHeader(header, this.names[shard] as string), signal));
-    }
-    return headers;
-  }
-
   async byteLength(signal: AbortSignal): Promise<number> {
-    const headers = await this.#shards.headers(signal);
+    const headers = await runAsync(this.#shards.allContents(), signal);
     return headers.reduce((sum, header) => sum + header.dataStart + header.dataByteLength, 0);
   }
 
@@ -99,20 +72,20 @@ export class RemoteFiles implements RemoteTensors {
   }
 
   pathOf(shard: string): string {
-    return this.#shards.file(this.names.indexOf(shard)).path;
+    return this.#shards.file(this.shards.indexOf(shard)).path;
   }
 
-  requireFetchable(tensor: FoundTensor): number {
-    return wantTensor(this.#located(tensor), this.#limits).copy.byteLength;
+  requireFetchable(tensor: LocatedTensor): number {
+    return wantTensor(this.#fetchable(tensor), this.#limits).copy.byteLength;
   }
 
   async fetch(
-    tensors: readonly FoundTensor[],
+    tensors: readonly LocatedTensor[],
     { onProgress, maxGapByteLength }: TensorFetchOptions,
     scope: AbortController,
   ): Promise<Tensor[]> {
     const { digest } = this.#limits;
-    const wanted = tensors.map((tensor) => wantTensor(this.#located(tensor), this.#limits));
+    const wanted = tensors.map((tensor) => wantTensor(this.#fetchable(tensor), this.#limits));
     return await fetchTensors(
       wanted,
       this.#fetches,
@@ -122,13 +95,13 @@ export class RemoteFiles implements RemoteTensors {
   }
 
   async fetchSlice(
-    tensor: FoundTensor,
+    tensor: LocatedTensor,
     index: SliceIndices,
     { onProgress, maxGapByteLength }: TensorFetchOptions,
     scope: AbortController,
   ): Promise<Tensor> {
     const { digest, maxBufferByteLength } = this.#limits;
-    const wanted = [wantSlice(this.#located(tensor), index, maxBufferByteLength)];
+    const wanted = [wantSlice(this.#fetchable(tensor), index, maxBufferByteLength)];
     const [part] = await fetchTensors(
       wanted,
       this.#fetches,
@@ -146,7 +119,7 @@ export class RemoteFiles implements RemoteTensors {
     this.#shards.source.close();
   }
 
-  #located({ shard, name, contents, entry }: FoundTensor): LocatedTensor {
+  #fetchable({ shard, name, contents, entry }: LocatedTensor): FetchableTensor {
     return { name, header: contents as Header, entry, file: this.#shards.file(shard) };
   }
 }

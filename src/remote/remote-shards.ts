@@ -3,7 +3,6 @@
 import { RemoteError, SafetensorsError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
-import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
 import { isOfFile } from '../file/shards/file-problems.js';
 import { impliedIndex } from '../file/shards/implied-index.js';
 import { chooseIndex, isChosen } from '../file/shards/model-choice.js';
@@ -16,12 +15,14 @@ import {
   unverifiedFile,
   type VerificationReport,
 } from '../file/shards/verification-report.js';
+import { verifyHeaders } from '../file/shards/verify-headers.js';
+import type { CatalogFiles } from '../file/source/catalog.js';
 import type { SiblingFile } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
-import { ofEach, SharedCall } from '../work/scope.js';
+import { ofEach, SharedCall, withScope } from '../work/scope.js';
 import { Slots } from '../work/slots.js';
-import { runAsync } from '../work/work.js';
+import { call, immediate, runAsync, type Work } from '../work/work.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
@@ -44,7 +45,7 @@ export interface RemoteShardsOptions {
 }
 
 /** Files by their position in the index. */
-export class RemoteShards {
+export class RemoteShards implements CatalogFiles {
   readonly source: RemoteSource;
   /** Null when the source is the only file. Of shards without an index it is made of their headers. */
   readonly index: CheckpointIndex | null;
@@ -89,7 +90,7 @@ export class RemoteShards {
         : (chosen?.index ?? null);
       const shards = new RemoteShards(source, index, options);
       if (index !== null) return shards;
-      const headers = await shards.headers(signal);
+      const headers = await runAsync(shards.allContents(), signal);
       return kind === 'shards' ? await shards.#withIndex(headers, signal) : shards;
     } catch (error) {
       throw source.withoutSecrets(error);
@@ -114,9 +115,51 @@ export class RemoteShards {
     return this.source.kind === 'index' ? ['headers', 'index'] : ['headers'];
   }
 
-  /** The header of the only file, fetched by opening. */
-  get onlyHeader(): Header {
+  get path(): string {
+    return this.source.file.path;
+  }
+
+  /** The checkpoint notices its own close. */
+  requireOpen(): void {}
+
+  onlyContents(): Header {
     return this.#headers.get(0) as Header;
+  }
+
+  contentsOf(shards: readonly number[]): Work<Header[]> {
+    return call({
+      sync: () => shards.map((shard) => this.#fetched(shard)),
+      // A few at a time: calls for all at once would take much memory.
+      async: (signal) =>
+        ofEach(shards, HEADERS_UNDER_WAY, (shard, ends) => this.header(shard, ends), signal),
+    });
+  }
+
+  allContents(): Work<Header[]> {
+    return this.contentsOf([...this.names.keys()]);
+  }
+
+  contentsAndConfig(): Work<{ contents: readonly Header[]; config: unknown }> {
+    return call({
+      async: async (ends) => {
+        return await withScope([ends], async ({ signal }) => {
+          const [contents, config] = await Promise.all([
+            runAsync(this.allContents(), signal),
+            parsedConfig(this.sibling('config.json', signal), signal),
+          ]);
+          return { contents, config };
+        });
+      },
+    });
+  }
+
+  /** Throws a TypeError `ERR_INVALID_STATE` for a header that has not been fetched. */
+  #fetched(shard: number): Header {
+    const header = this.#headers.get(shard);
+    if (header !== undefined) return header;
+    const message =
+      'The headers of this remote checkpoint are not fetched yet; await its tensors() first';
+    throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_STATE' });
   }
 
   /** The file of a shard. */
@@ -146,17 +189,6 @@ export class RemoteShards {
     return await call.wait(signal);
   }
 
-  /** The headers of all shards; null until they are fetched. */
-  get knownHeaders(): readonly Header[] | null {
-    if (this.#headers.size < this.names.length) return null;
-    return this.names.map((_, shard) => this.#headers.get(shard) as Header);
-  }
-
-  /** The headers of all shards. */
-  async headers(signal: AbortSignal): Promise<Header[]> {
-    return await this.#ofEach((shard, ends) => this.header(shard, ends), signal);
-  }
-
   /**
    * A small file next to the weights, fetched once; undefined when the server has none.
    *
@@ -181,27 +213,32 @@ export class RemoteShards {
    * are not read.
    */
   async verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport> {
-    const check = new IndexCheck(this.index, fileName(this.source.file.path), this.names);
-    const byName = await this.#problemsByName(signal);
-    const found = await this.#ofEach(async (shard, ends) => {
+    const { index, names } = this;
+    const problems = await this.#problemsByName(signal);
+    const settle = async (shard: number, ends: AbortSignal): Promise<Header | Error> => {
       try {
         return await this.header(shard, ends);
       } catch (error) {
         if (!isOfFile(error)) throw error;
         return this.source.withoutSecrets(error) as Error;
       }
-    }, signal);
-    for (const [shard, one] of found.entries()) {
-      if (one instanceof Header) check.add(shard, one);
-      else check.addUnreadable(shard, one);
-    }
+    };
+    const found = await ofEach(names.keys(), HEADERS_UNDER_WAY, settle, signal);
+    const headerOf = (shard: number): Work<Header> =>
+      immediate(() => {
+        const one = found[shard] as Header | Error;
+        if (one instanceof Header) return one;
+        throw one;
+      });
+    const checked = { index, name: fileName(this.path), names, problems };
+    const all = await runAsync(verifyHeaders(checked, headerOf), signal);
     const files = found.map((one, shard) => {
-      const name = this.names[shard] as string;
+      const name = names[shard] as string;
       return one instanceof Header
         ? unverifiedFile(name, one.size, reason)
         : unverifiedFile(name, 0, 'unreadable');
     });
-    return reportOf(this.checks, [...byName, ...check.finish()], files);
+    return reportOf(this.checks, all, files);
   }
 
   /** Problems that the names in the folder show, where they can be listed. */
@@ -223,14 +260,6 @@ export class RemoteShards {
       names,
     );
     return isChosen(found) ? found.problems : [];
-  }
-
-  /** Maps every shard, a few at a time: calls for all at once would take much memory. */
-  #ofEach<Result>(
-    work: (shard: number, signal: AbortSignal) => Promise<Result>,
-    signal: AbortSignal,
-  ): Promise<Result[]> {
-    return ofEach(this.names.keys(), HEADERS_UNDER_WAY, work, signal);
   }
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {

@@ -5,12 +5,14 @@ import type {
   UnverifiedReason,
   VerificationReport,
 } from '../file/shards/verification-report.js';
-import type { ShardHeader, SiblingFile } from '../file/source/facts.js';
+import type { CatalogFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { SiblingFile } from '../file/source/facts.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../file/source/view.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { progressOfPart, Transfer, type TransferOptions } from '../work/transfer.js';
-import type { FoundTensor, RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
+import { immediate, type Work } from '../work/work.js';
+import type { RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
 
 /** The checkpoint that a view is of. */
 export interface RemoteViewBase {
@@ -23,7 +25,6 @@ export interface RemoteViewBase {
 
 /** Reads through the base, which it does not own: closing it ends only the view. */
 export class RemoteView implements RemoteTensors {
-  readonly index = null;
   readonly #base: RemoteViewBase;
   readonly #tensors: RemoteTensors;
   readonly #requireOpenBase: () => void;
@@ -46,8 +47,31 @@ export class RemoteView implements RemoteTensors {
     return this.#tensors.path;
   }
 
-  get names(): readonly string[] {
-    return this.#tensors.names;
+  get shards(): readonly string[] {
+    return this.#tensors.shards;
+  }
+
+  get files(): CatalogFiles {
+    const [base, contents] = [this.#tensors.files, this.#contents];
+    const requireOpen = this.#requireOpenBase;
+    const all = (): Work<ViewContents[]> =>
+      immediate(() => {
+        requireOpen();
+        return [contents];
+      });
+    return {
+      path: this.path,
+      index: null,
+      names: this.shards.slice(0, 1),
+      requireOpen,
+      onlyContents: () => contents,
+      contentsOf: all,
+      allContents: all,
+      *contentsAndConfig() {
+        const { config } = yield* base.contentsAndConfig();
+        return { contents: yield* all(), config };
+      },
+    };
   }
 
   get checks(): readonly CheckpointCheck[] {
@@ -62,45 +86,19 @@ export class RemoteView implements RemoteTensors {
     return this.#tensors.concurrency;
   }
 
-  onlyContents(): ViewContents {
-    return this.#contents;
-  }
-
-  requireOpen(): void {
-    this.#requireOpenBase();
-  }
-
-  async contentsOf(): Promise<ViewContents> {
-    this.requireOpen();
-    return this.#contents;
-  }
-
-  async allContents(): Promise<ViewContents[]> {
-    return [await this.contentsOf()];
-  }
-
-  knownContents(): ViewContents[] {
-    return [this.#contents];
-  }
-
-  async headers(): Promise<ShardHeader[]> {
-    this.requireOpen();
-    return [];
-  }
-
   async byteLength(signal: AbortSignal): Promise<number> {
-    this.requireOpen();
+    this.#requireOpenBase();
     return await this.#tensors.byteLength(signal);
   }
 
   async sibling(name: string, signal: AbortSignal): Promise<SiblingFile | undefined> {
-    this.requireOpen();
+    this.#requireOpenBase();
     return await this.#tensors.sibling(name, signal);
   }
 
   /** Files of the base are verified by the base. */
   async verify(signal: AbortSignal, reason: UnverifiedReason): Promise<VerificationReport> {
-    this.requireOpen();
+    this.#requireOpenBase();
     return await this.#tensors.verify(signal, reason);
   }
 
@@ -109,12 +107,12 @@ export class RemoteView implements RemoteTensors {
   }
 
   /** The base knows what fits into a buffer. */
-  requireFetchable({ entry }: FoundTensor): number {
+  requireFetchable({ entry }: LocatedTensor): number {
     return this.#contents.tensor(entry).entry.byteLength;
   }
 
   async fetch(
-    found: readonly FoundTensor[],
+    found: readonly LocatedTensor[],
     { onProgress, maxGapByteLength }: TensorFetchOptions,
     { signal }: AbortController,
   ): Promise<Tensor[]> {
@@ -142,7 +140,7 @@ export class RemoteView implements RemoteTensors {
   }
 
   async fetchSlice(
-    { entry }: FoundTensor,
+    { entry }: LocatedTensor,
     index: SliceIndices,
     { onProgress }: TensorFetchOptions,
     { signal }: AbortController,

@@ -42,7 +42,7 @@ export async function ofEach<Item, Result>(
   items: Iterable<Item>,
   atOnce: number,
   work: (item: Item, signal: AbortSignal) => Promise<Result>,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<Result[]> {
   const results: Result[] = [];
   await withScope([signal], async (scope) => {

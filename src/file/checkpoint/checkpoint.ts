@@ -26,7 +26,14 @@ import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } fro
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
-import type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from '../source/facts.js';
+import { Catalog, type LocatedTensor } from '../source/catalog.js';
+import {
+  type ShardHeader,
+  type SiblingFile,
+  type TensorEntry,
+  type TensorInfo,
+  tensorInfo,
+} from '../source/facts.js';
 import type { PlainValue, RootKeys } from '../source/plain-value.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../source/stream.js';
 import {
@@ -37,14 +44,11 @@ import {
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
 import { VIEW_OF, type ViewParts } from '../source/view.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
-import { Catalog } from './catalog.js';
-import { labelOf } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
 import { LocalStream } from './local-stream.js';
-import type { Shard } from './shard.js';
+import { contentsOf, type Shard } from './shard.js';
 import { readSibling } from './sibling-files.js';
-import { summarize } from './summary.js';
-import { readPlaces, transferShards } from './transfer-shards.js';
+import { placesIn, readPlaces, transferShards, worksIn } from './transfer-shards.js';
 import { checksOf, claimingFiles, type VerifiableSource, verifyShards } from './verify.js';
 import { ViewShard } from './view-shard.js';
 
@@ -222,12 +226,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * bytes.
    */
   get path(): string | undefined {
-    return labelOf(this.#shards.files);
+    return this.#shards.path;
   }
 
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
   get shards(): readonly string[] {
-    return this.#base?.shards ?? this.#shards.files.shards.map((shard) => shard.name);
+    return this.#base?.shards ?? [...this.#shards.names];
   }
 
   /**
@@ -321,7 +325,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   offsetKeys(): string[] {
     this.#requireOpen();
-    return this.#shards.files.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
+    return runSync(this.#catalog.offsetKeys());
   }
 
   /** Whether a tensor or an alias has that name; by the index, if any. */
@@ -337,7 +341,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
    */
   info(name: string): TensorInfo {
-    return this.#catalog.lookUp(name, (file, ownName) => file.info(ownName));
+    const { contents, entry } = this.#locate(name);
+    return tensorInfo(contents, entry);
   }
 
   /**
@@ -384,7 +389,10 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   getTensor(name: string): Tensor {
     const own = this.#only?.findTensor(name);
-    return own ?? this.#catalog.lookUp(name, (file, ownName) => file.getTensor(ownName));
+    if (own !== undefined) return own;
+    const place = this.#catalog.place(name);
+    const file = this.#shards.open(place.shard);
+    return file.findTensor(place.name) ?? this.#catalog.missing(place);
   }
 
   /** Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument. */
@@ -463,7 +471,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   async #prefetch(wanted: readonly string[] | undefined, options: TransferOptions): Promise<void> {
     const only = this.#onlyWith(wanted);
     if (only !== undefined) return await only.prefetch(wanted, options);
-    const works = await runAsync(this.#catalog.works(wanted), options.signal);
+    const works = await runAsync(worksIn(this.#shards, this.#catalog, wanted), options.signal);
     const check = (): void => this.#requireOpen();
     await transferShards(works, options, check, (work, shardOptions) =>
       work.file.prefetch(work.names, shardOptions),
@@ -497,7 +505,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
       names,
       allNames: this.#namesByShard(),
       reuse: options.reuse ?? false,
-      isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
+      isCopied: (name) => this.#locate(name).file.storage === 'read',
       requireOpen: () => this.#requireOpen(),
     });
     return streamTensors(source, options);
@@ -515,7 +523,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    */
   residency(name?: string): number | null {
     if (name !== undefined) {
-      return this.#catalog.lookUp(name, (file, ownName) => file.residency(ownName));
+      const { file, name: ownName } = this.#locate(name);
+      return file.residency(ownName);
     }
     this.#requireOpen();
     let sum = 0;
@@ -561,7 +570,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     if (only !== undefined) return await only.readTensors(wanted, options);
     return await this.#shards.use(async (shards) => {
       const catalog = new Catalog(shards, this.#problems);
-      return await readPlaces(await runAsync(catalog.places(wanted), options.signal), options);
+      const places = await runAsync(placesIn(shards, catalog, wanted), options.signal);
+      return await readPlaces(places, options);
     });
   }
 
@@ -615,7 +625,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
     this.#requireOpen();
-    return await this.#whileOpen(runAsync(summarize(this.#shards), options.signal), options.signal);
+    return await this.#whileOpen(runAsync(this.#catalog.summary(), options.signal), options.signal);
   }
 
   /**
@@ -678,6 +688,15 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return this.#madeCatalog;
   }
 
+  /** Opens the shard of a tensor or an alias. */
+  #locate(wanted: string): LocatedTensor & { readonly file: Shard } {
+    const place = this.#catalog.place(wanted);
+    const { shard, name } = place;
+    const file = this.#shards.open(shard);
+    const contents = contentsOf(file);
+    return { shard, name, file, contents, entry: this.#catalog.entryIn(place, contents) };
+  }
+
   /** The only file, if it has all of these tensors itself, not as aliases. */
   #onlyWith(names: readonly string[] | undefined): SafetensorsFile | undefined {
     const only = this.#only;
@@ -686,7 +705,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */
   *#namesByShard(): Generator<string, void, void> {
-    for (const shard of this.#shards.files.shards.keys()) yield* this.#catalog.namesIn(shard);
+    for (const shard of this.#shards.names.keys()) yield* runSync(this.#catalog.namesIn(shard));
   }
 
   /** The checkpoint's facts for `JSON.stringify`, without tensors. Opens no shard, and never throws. */

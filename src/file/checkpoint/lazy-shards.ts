@@ -12,8 +12,12 @@ import { forEach } from '../../work/items.js';
 import { untilAborted } from '../../work/until-aborted.js';
 import { call, immediate, runAsync, runSync, type Work } from '../../work/work.js';
 import type { CloseOptions, SafetensorsFile } from '../file.js';
+import type { CheckpointIndex } from '../shards/checkpoint-index.js';
+import type { CatalogFiles } from '../source/catalog.js';
+import type { ListedContents } from '../source/facts.js';
 import { type CheckpointFiles, labelOf, type ShardFile } from './find-files.js';
-import type { Shard } from './shard.js';
+import { contentsOf, type Shard } from './shard.js';
+import { readJsonSibling } from './sibling-files.js';
 
 /** A shard in use by calls under way. */
 interface ShardInUse<Opened> {
@@ -90,11 +94,12 @@ class SharedFiles<Opened extends Shard> implements DescriptorHolder {
 }
 
 /** Shards by their position in `CheckpointFiles.shards`. */
-export class LazyShards<Opened extends Shard = SafetensorsFile> {
+export class LazyShards<Opened extends Shard = SafetensorsFile> implements CatalogFiles {
   /** The files that were found. */
   readonly files: CheckpointFiles;
   readonly #openFile: (path: string) => Work<Opened>;
   readonly #shared: SharedFiles<Opened>;
+  #names: readonly string[] | undefined;
   #closed = false;
 
   /** `shared` are open files; the last user closes them. */
@@ -120,6 +125,19 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     return new LazyShards(files, none, new SharedFiles(opened));
   }
 
+  get path(): string | undefined {
+    return labelOf(this.files);
+  }
+
+  get index(): CheckpointIndex | null {
+    return this.files.index;
+  }
+
+  get names(): readonly string[] {
+    this.#names ??= this.files.shards.map(({ name }) => name);
+    return this.#names;
+  }
+
   /** The storage of the opened shards: `'read'` when one of them is read. */
   get storage(): StorageKind {
     return this.#shared.storage;
@@ -137,7 +155,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
 
   /** Throws FileClosedError after `close`. */
   requireOpen(): void {
-    if (!this.#isOpen) throw new FileClosedError({ path: labelOf(this.files) });
+    if (!this.#isOpen) throw new FileClosedError({ path: this.path });
   }
 
   get #isOpen(): boolean {
@@ -159,6 +177,29 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     const missing = [...shards].filter((shard) => !this.opened.has(shard));
     const keep = (file: Opened, shard: number) => immediate(() => this.#shared.keep(shard, file));
     yield* forEach(missing, (shard) => this.#lend(shard, keep));
+  }
+
+  onlyContents(): ListedContents {
+    return contentsOf(this.open(0));
+  }
+
+  *contentsOf(shards: readonly number[]): Work<ListedContents[]> {
+    yield* this.openAll(shards);
+    return shards.map((shard) => contentsOf(this.open(shard)));
+  }
+
+  *allContents(): Work<ListedContents[]> {
+    const contents: ListedContents[] = [];
+    // biome-ignore lint/correctness/useYield: the header is in memory
+    yield* this.lendEach(function* (file, shard) {
+      contents[shard] = contentsOf(file);
+    });
+    return contents;
+  }
+
+  *contentsAndConfig(): Work<{ contents: readonly ListedContents[]; config: unknown }> {
+    const contents = yield* this.allContents();
+    return { contents, config: yield* readJsonSibling(this.files, 'config.json') };
   }
 
   /**

@@ -1,10 +1,13 @@
 /** Fetches from several shards one after the other, with one progress and one abort. */
 
+import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { forEachYielding } from '../../work/items.js';
+import { forEachYielding, mapYielding } from '../../work/items.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import { runAsync, type Work } from '../../work/work.js';
-import type { Shard } from './shard.js';
+import type { Catalog } from '../source/catalog.js';
+import type { LazyShards } from './lazy-shards.js';
+import { isOther, type Shard, verifiedContents } from './shard.js';
 
 /** A tensor in its open shard. */
 export interface TensorInFile {
@@ -24,8 +27,41 @@ export interface ShardWork {
   readonly byteLength: number;
 }
 
+/**
+ * Returns the places of the named tensors, in the order given, or of all in the order of `tensors`. Opens their shards,
+ * unless a name is unknown.
+ */
+export function* placesIn(
+  shards: LazyShards<Shard>,
+  catalog: Catalog,
+  names: readonly string[] | undefined,
+): Work<Map<string, TensorInFile>> {
+  const located = yield* catalog.locateAll(names);
+  const places = yield* mapYielding(located, ([wanted, { shard, name, contents, entry }]) => {
+    const [dtype, shape] = [contents.dtype(entry), contents.shape(entry)];
+    const byteLength = tensorByteLength({ dtype, shape });
+    return [wanted, { file: shards.open(shard), name, byteLength }] as const;
+  });
+  return new Map(places);
+}
+
+/** Plans what to fetch for these tensors, all by default; opens their shards. */
+export function* worksIn(
+  shards: LazyShards<Shard>,
+  catalog: Catalog,
+  names: readonly string[] | undefined,
+): Work<ShardWork[]> {
+  if (names !== undefined) return yield* worksOf(yield* placesIn(shards, catalog, names));
+  yield* shards.openAll();
+  return Array.from(shards, (file) => {
+    verifiedContents(file);
+    const dataStart = isOther(file) ? 0 : file.dataStart;
+    return { file, names: undefined, byteLength: file.byteLength - dataStart };
+  });
+}
+
 /** Plans what to fetch for some tensors, by shard; each tensor once, even under several names. */
-export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Work<ShardWork[]> {
+function* worksOf(places: ReadonlyMap<string, TensorInFile>): Work<ShardWork[]> {
   const lengthsByFile = new Map<Shard, Map<string, number>>();
   yield* forEachYielding(places.values(), ({ file, name, byteLength }) => {
     const lengths = lengthsByFile.get(file) ?? new Map<string, number>();

@@ -5,9 +5,7 @@ import type { Header } from '../../header/header.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { immediate, runAsync, type Work } from '../../work/work.js';
 import { SafetensorsFile } from '../file.js';
-import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import { isOfFile, problemOf } from '../shards/file-problems.js';
-import { impliedIndex, type ShardNames } from '../shards/implied-index.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
@@ -17,6 +15,7 @@ import {
   type VerifiedFile,
   verifiedFile,
 } from '../shards/verification-report.js';
+import { type FoundShards, verifyHeaders } from '../shards/verify-headers.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
 import type { ClaimingFile, ComparedFiles } from '../verification/verify-claims.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
@@ -39,42 +38,9 @@ export interface VerifiableSource {
   close(): void;
 }
 
-/**
- * Finds every problem of headers and index: names, shards and total size. `headerOf` returns the header of a shard,
- * by its position, or throws. The event loop may turn between shards.
- *
- * @throws Error for failures that are not a file's fault: FileClosedError, Node's own `EMFILE` and the like
- */
-export function* verifyHeaders(
-  { index, path, shards, isIndexMissing = false, problems = [] }: CheckpointFiles,
-  headerOf: (shard: number) => Work<Header>,
-): Work<CheckpointProblem[]> {
-  const names = shards.map(({ name }) => name);
-  const check = new IndexCheck(index, basename(path), names);
-  const unindexed: ShardNames[] = [];
-  for (let shard = 0; shard < shards.length; shard++) {
-    try {
-      const header = yield* headerOf(shard);
-      if (isIndexMissing) unindexed.push({ name: names[shard] as string, header });
-      check.add(shard, header);
-    } catch (error) {
-      if (!isOfFile(error)) throw error;
-      check.addUnreadable(shard, error);
-    }
-    yield;
-  }
-  return [...problems, ...check.finish(), ...(yield* repeatedTensors(unindexed, path))];
-}
-
-/** The problem of shards without an index that have a tensor twice. */
-function* repeatedTensors(shards: readonly ShardNames[], path: string): Work<CheckpointProblem[]> {
-  try {
-    if (shards.length > 0) yield* impliedIndex(shards, path);
-    return [];
-  } catch (error) {
-    if (!isOfFile(error)) throw error;
-    return [problemOf(basename(path), error)];
-  }
+/** The files as `verifyHeaders` takes them. */
+export function foundShards({ path, shards, ...found }: CheckpointFiles): FoundShards {
+  return { ...found, name: basename(path), names: shards.map(({ name }) => name) };
 }
 
 /** The checks of headers, and of the index where there is one. */
@@ -108,7 +74,7 @@ export async function verifyShards(
   const isOfOthers = others.length > 0 || found.length > 0;
   const structure = isOfOthers
     ? found
-    : await runAsync(verifyHeaders(shards.files, headersOf(shards)), options.signal);
+    : await runAsync(verifyHeaders(foundShards(shards.files), headersOf(shards)), options.signal);
   const compared = isOfOthers
     ? await verifyOthers(shards, others, options)
     : await verifyOwn(shards as LazyShards, options);

@@ -4,7 +4,6 @@ import { FileClosedError, TensorNotFoundError } from '../../errors/errors.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { progressOfPart, Transfer, type TransferOptions } from '../../work/transfer.js';
-import { type TensorInfo, tensorInfo } from '../source/facts.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../source/view.js';
 import type { OtherShard } from './shard.js';
 
@@ -72,23 +71,23 @@ export class ViewShard implements OtherShard {
   /** Files of the base are verified by the base. */
   async verifyBytes(): Promise<void> {}
 
-  info(name: string): TensorInfo {
-    this.#find(name);
-    return tensorInfo(this.#contents, this.#contents.find(name));
+  findTensor(name: string): Tensor | undefined {
+    const { contents } = this;
+    const at = contents.find(name);
+    return at === -1 ? undefined : this.#tensor(contents.tensor(at));
   }
 
-  getTensor(name: string): Tensor {
-    const { entry, sources, computation } = this.#find(name);
+  #tensor({ entry, sources, computation }: ViewTensor): Tensor {
     if (computation !== null) {
       return computation.compute(
         new Map(sources.map((source) => [source, this.#base.getTensor(source)])),
       );
     }
     const stored = this.#base.getTensor(sources[0] as string);
-    const known = this.#renamed.get(name);
+    const known = this.#renamed.get(entry.name);
     if (known !== undefined) return known;
     const own = renamed(stored, entry.name);
-    if (own !== stored) this.#renamed.set(name, own);
+    if (own !== stored) this.#renamed.set(entry.name, own);
     return own;
   }
 
@@ -119,8 +118,8 @@ export class ViewShard implements OtherShard {
     const transfer = new Transfer(total, options);
     const stored = tensors.filter(({ computation }) => computation === null);
     // Both have their sources before the first turn, so close() does not affect them.
-    const computed = tensors.map(({ entry, computation }) =>
-      computation === null ? null : this.getTensor(entry.name),
+    const computed = tensors.map((tensor) =>
+      tensor.computation === null ? null : this.#tensor(tensor),
     );
     const read = await this.#base.readTensors(
       stored.map(({ sources }) => sources[0] as string),

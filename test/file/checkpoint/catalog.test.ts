@@ -2,12 +2,13 @@
 import { dirname } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Catalog } from '../../../src/file/checkpoint/catalog.js';
 import { Checkpoint } from '../../../src/file/checkpoint/checkpoint.js';
 import { findSource, modelFiles } from '../../../src/file/checkpoint/find-source.js';
 import { LazyShards } from '../../../src/file/checkpoint/lazy-shards.js';
+import { placesIn, worksIn } from '../../../src/file/checkpoint/transfer-shards.js';
 import type { SafetensorsFile } from '../../../src/file/file.js';
 import { openFile } from '../../../src/file/open.js';
+import { Catalog } from '../../../src/file/source/catalog.js';
 import { runSync, type Work } from '../../../src/work/work.js';
 import { saveCheckpoint, type Tensor } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -103,9 +104,9 @@ it('has a turn for some hundred tensors', async () => {
     return turns;
   };
   const listed = checkpoint.keys();
-  expect(count(catalog.places(listed))).toBeGreaterThanOrEqual(2 * (3000 / 256));
-  expect(count(catalog.places(undefined))).toBeGreaterThanOrEqual(3000 / 256);
-  expect(count(catalog.works(listed))).toBeGreaterThanOrEqual(3 * (3000 / 256));
+  expect(count(placesIn(shards, catalog, listed))).toBeGreaterThanOrEqual(2 * (3000 / 256));
+  expect(count(placesIn(shards, catalog, undefined))).toBeGreaterThanOrEqual(3000 / 256);
+  expect(count(worksIn(shards, catalog, listed))).toBeGreaterThanOrEqual(3 * (3000 / 256));
   checkpoint.close();
 });
 

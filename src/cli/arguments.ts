@@ -12,7 +12,7 @@ import { optionOfFunction } from './commands/library-words.js';
 
 /** Options of every command. */
 export const COMMON_OPTIONS: CommandOptions = {
-  json: { type: 'boolean', help: 'the result as one line of JSON' },
+  json: { type: 'boolean', help: 'the result, or the error, as one line of JSON' },
   'no-color': { type: 'boolean', help: 'no colours, as with NO_COLOR in the environment' },
   verbose: { type: 'boolean', help: 'errors with their stacks' },
   help: { type: 'boolean', short: 'h', help: 'this text' },

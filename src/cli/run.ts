@@ -3,12 +3,18 @@
 import { VERSION } from '../platform/addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
-import { type CommandContext, InterruptedError, nearHint, UsageError } from './commands/command.js';
+import {
+  type CommandContext,
+  CommandError,
+  InterruptedError,
+  nearHint,
+  UsageError,
+} from './commands/command.js';
 import { inWordsOf } from './commands/library-words.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
 import type { Output } from './output/output.js';
-import { styleOf } from './output/style.js';
-import { visible } from './output/visible.js';
+import { type Style, styleOf } from './output/style.js';
+import { visible, visibleJson } from './output/visible.js';
 
 /** Most characters of an error: the system's errors name paths, and an index may name very long ones. */
 const SHOWN_ERROR_LENGTH = 4000;
@@ -94,27 +100,59 @@ export function oneLine(message: string): string {
   return message.replace(':\n- ', ': ').replaceAll('\n- ', '; ');
 }
 
-/** Reports an error in one line. */
+/** An error as `--json` prints it. */
+interface ErrorResult {
+  /** The code of the library, of Node or of the command line; null for a bug. */
+  readonly code: string | null;
+  readonly message: string;
+  readonly path?: string;
+  readonly tensor?: string;
+  /** With `--verbose`. */
+  readonly stack?: readonly string[];
+}
+
+/** Reports an error on stderr, in one line of text or of JSON. Returns the exit code. */
 function report(error: unknown, args: readonly string[], { stderr }: CommandContext): number {
-  const { code, message = String(error), stack } = Object(error) as Record<string, unknown>;
+  const { code, path, tensor, stack } = Object(error) as Record<string, unknown>;
   const isUsage = error instanceof UsageError;
+  const result: ErrorResult = {
+    code: typeof code === 'string' ? code : null,
+    message: messageOf(error, args),
+    ...(typeof path === 'string' ? { path } : {}),
+    ...(typeof tensor === 'string' ? { tensor } : {}),
+    ...(args.includes('--verbose') && !isUsage ? { stack: linesOf(stack) } : {}),
+  };
+  if (args.includes('--json')) stderr.write(`${visibleJson(JSON.stringify(result))}\n`);
+  else stderr.write(errorText(result, error, args, styleOf(stderr.hasColors)));
+  return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
+}
+
+/** The calls of a stack. */
+function linesOf(stack: unknown): string[] {
+  return String(stack).split('\n').slice(1);
+}
+
+/** The message in the words of the command. */
+function messageOf(error: unknown, args: readonly string[]): string {
+  const { message = String(error) } = Object(error) as Record<string, unknown>;
   const [name = ''] = args;
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
   const line = inWordsOf(options ?? {}, oneLine(String(message)));
-  const text = isUsage
-    ? `${line} (${PROGRAM} ${usageOf(args)} for details)`
-    : line + adviceOn(error, args);
+  return error instanceof UsageError ? line : line + adviceOn(error, args);
+}
+
+function errorText(
+  { code, message, stack = [] }: ErrorResult,
+  error: unknown,
+  args: readonly string[],
+  style: Style,
+): string {
   // Node's own messages begin with their code.
-  const hasCode = typeof code === 'string' && !text.startsWith(code);
-  const style = styleOf(stderr.hasColors);
-  stderr.write(
-    `${style.error(`${PROGRAM}:`)} ${visible(hasCode ? `${code}: ${text}` : text, SHOWN_ERROR_LENGTH)}\n`,
-  );
-  if (args.includes('--verbose') && !isUsage) {
-    const lines = String(stack).split('\n').slice(1);
-    stderr.write(lines.map((line) => `${visible(line)}\n`).join(''));
-  }
-  return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
+  const isNamed = code === null || error instanceof CommandError || message.startsWith(code);
+  const text = isNamed ? message : `${code}: ${message}`;
+  const hint = error instanceof UsageError ? ` (${PROGRAM} ${usageOf(args)} for details)` : '';
+  const lines = [visible(text + hint, SHOWN_ERROR_LENGTH), ...stack.map((line) => visible(line))];
+  return `${style.error(`${PROGRAM}:`)} ${lines.join('\n')}\n`;
 }
 
 /** Codes of errors that concern one tensor of a source, which can be left out. */

@@ -64,7 +64,7 @@ describe('wrong use', () => {
     [['convert', 'x', 'y', '--names', '*'], '"--names"; it is --filter here'],
     [['inspect', 'x', '--constructor'], 'unknown option "--constructor"'],
     [['split', 'x', 'y', '--dtype', 'F16', '--dtype=F32'], '--dtype is given twice ('],
-    [['inspect', 'x', '--json', '--json'], '--json is given twice ('],
+    [['inspect', 'x', '--tree', '--tree'], '--tree is given twice ('],
     [['inspect', 'x', '-q'], 'unknown option "-q"'],
     [['inspect', 'x', '--tree=yes'], '--tree takes no value'],
     [['inspect', 'x', '--filter'], '--filter takes a value: --filter GLOB'],
@@ -139,6 +139,57 @@ describe('errors', () => {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^safetensors-mmap: ENAMETOOLONG: .*characters\)\n$/);
     expect(stderr.length).toBeLessThan(5000);
+  });
+
+  it.each([
+    [['inspct', '--json'], 2, 'USAGE_ERROR', 'unknown command: "inspct"; did you mean inspect?'],
+    [['--json'], 2, 'USAGE_ERROR', 'the command comes first: "--json"'],
+    [['inspect', '--json'], 2, 'USAGE_ERROR', 'SOURCE is missing'],
+    [['inspect', 'x', '--filer=*', '--json'], 2, 'USAGE_ERROR', 'unknown option "--filer"; did'],
+    [['inspect', 'hf://no', '--json'], 2, 'ERR_OUT_OF_RANGE', 'hf://no'],
+    [['inspect', `${root}missing.pt`, '--json'], 1, 'ENOENT', 'ENOENT: no such file'],
+  ])('are JSON with --json: %j', async (args, exitCode, code, message) => {
+    const { stdout, stderr, ...called } = await call(args, { columns: 80, hasColors: true });
+    expect([called.code, stdout]).toEqual([exitCode, '']);
+    expect(stderr).toMatch(/^\{.*\}\n$/);
+    const { path, ...error } = JSON.parse(stderr);
+    expect(error).toEqual({ code, message: expect.stringContaining(message) });
+    expect(path).toBe(code === 'ENOENT' ? `${root}missing.pt` : undefined);
+  });
+
+  it.each(Object.keys(COMMANDS))('of a wrong use of %s are JSON', async (name) => {
+    const { code, stdout, stderr } = await call([name, '--lost', '--json']);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(JSON.parse(stderr)).toEqual({
+      code: 'USAGE_ERROR',
+      message: expect.stringContaining('unknown option "--lost"'),
+    });
+  });
+
+  it('have the path and the tensor in JSON, and a stack with --verbose', async () => {
+    const path = writeTemporary(LAYERED);
+    const args = ['show', path, 'lost\x1b', '--json'];
+    const { code, stderr } = await call(args);
+    expect(code).toBe(1);
+    expect(stderr).not.toContain('\x1b');
+    const expected = {
+      code: 'SAFETENSORS_TENSOR_NOT_FOUND',
+      message: expect.stringContaining('no such tensor'),
+      ...{ path, tensor: 'lost\x1b' },
+    };
+    expect(JSON.parse(stderr)).toEqual(expected);
+    const verbose = JSON.parse((await call([...args, '--verbose'])).stderr);
+    const stack = expect.arrayContaining([expect.stringMatching(/^ {4}at /)]);
+    expect(verbose).toEqual({ ...expected, stack });
+  });
+
+  it('name in JSON that nothing is left to write', async () => {
+    const args = ['convert', writeTemporary(LAYERED), temporaryPath('x.safetensors'), '--json'];
+    const none = await call([...args, '--filter', 'lost']);
+    expect([none.code, JSON.parse(none.stderr)]).toEqual([
+      1,
+      { code: 'NO_TENSOR_CHOSEN', message: 'no name matches --filter lost' },
+    ]);
   });
 
   it('have a stack with --verbose', async () => {

@@ -63,8 +63,25 @@ export interface Command {
   ): Promise<Outcome>;
 }
 
-/** Wrong use of a command: exit code 2. */
-export class UsageError extends Error {}
+/** Codes of errors that are the command line's own. Only `--json` prints them. */
+type CommandErrorCode = 'USAGE_ERROR' | 'INTERRUPTED' | 'NO_TENSOR_CHOSEN' | 'NOTHING_CAST';
+
+/** An error of the command line, not of the library. */
+export class CommandError extends Error {
+  readonly code: CommandErrorCode;
+
+  constructor(code: CommandErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** A usage error: exit code 2. */
+export class UsageError extends CommandError {
+  constructor(message: string) {
+    super('USAGE_ERROR', message);
+  }
+}
 
 /** Suggests names close to an unknown one; empty when no name is close. */
 export function nearHint(name: string, names: Iterable<string>, prefix = ''): string {
@@ -104,7 +121,11 @@ export function requireGiven(name: string, value: string | undefined): asserts v
 }
 
 /** A signal ended a command; the message says how to continue. */
-export class InterruptedError extends Error {}
+export class InterruptedError extends CommandError {
+  constructor(message: string) {
+    super('INTERRUPTED', message);
+  }
+}
 
 /** Throws a UsageError unless the list contains the value. */
 export function requireChoice<Choice extends string>(

@@ -158,7 +158,8 @@ function imageUrl(value: string): string {
 interface ThumbnailResult {
   readonly source: string;
   readonly target: string;
-  readonly type: string;
+  /** Null without an image in the metadata. */
+  readonly type: string | null;
   readonly byteLength: number;
 }
 
@@ -172,22 +173,16 @@ async function thumbnail(
   requireNone(more);
   const value = (await sourceMetadata(source, options, context.signal)).get(THUMBNAIL);
   const image = value === undefined ? null : thumbnailOf(value);
-  if (image === null) {
-    const found =
-      value === undefined ? 'has no thumbnail' : 'has a thumbnail other than a data URL';
-    context.stderr.write(`${visible(source)}: ${found}\n`);
-    return 'no';
-  }
-  // Refuse an existing file: overwriting it is hardly intended.
-  writeFileSync(target, image.bytes, { flag: 'wx' });
-  const result: ThumbnailResult = {
-    ...{ source, target, type: image.type },
-    byteLength: image.bytes.length,
-  };
+  // An existing file is an error: overwriting it is hardly intended.
+  if (image !== null) writeFileSync(target, image.bytes, { flag: 'wx' });
+  const { type = null, bytes = [] } = image ?? {};
+  const result: ThumbnailResult = { source, target, type, byteLength: bytes.length };
   printResult(context, options, result, ({ type, byteLength }) => [
-    `${visible(target)}: ${type}, ${bytesText(byteLength)}`,
+    type === null
+      ? `${visible(source)}: has ${value === undefined ? 'no thumbnail' : 'a thumbnail other than a data URL'}`
+      : `${visible(target)}: ${type}, ${bytesText(byteLength)}`,
   ]);
-  return 'done';
+  return image === null ? 'no' : 'done';
 }
 
 const MODELSPEC_ACTIONS = { show: showFields, check, set: setFields, thumbnail };

@@ -21,6 +21,7 @@ import { quantizedWeights } from '../sources/not-cast.js';
 import { RenameError, renameRule, renamer } from '../sources/renames.js';
 import {
   type CommandContext,
+  CommandError,
   type CommandOptions,
   type OptionValues,
   optionTexts,
@@ -371,7 +372,7 @@ export async function selecting<Result extends object>(
   } catch (error) {
     // The library's message names its own option, `names`.
     const isNone = Object(error).code === 'ERR_OUT_OF_RANGE' && isAsked && !isAny;
-    throw isNone ? new Error(nothingChosen(options)) : error;
+    throw isNone ? new CommandError('NO_TENSOR_CHOSEN', nothingChosen(options)) : error;
   }
 }
 
@@ -402,13 +403,19 @@ export async function requireCast(
   const { count, scheme, smallFloats } = await quantizedWeights(source, opening, takes, dtype);
   if (count === 0 && smallFloats > 0) {
     const left = `${plural(smallFloats, 'tensor')} in floats of 8 bits or less stay${smallFloats === 1 ? 's' : ''} unchanged`;
-    throw new Error(`nothing was cast: ${left}; --dtype casts F64, F32, F16 and BF16`);
+    throw new CommandError(
+      'NOTHING_CAST',
+      `nothing was cast: ${left}; --dtype casts F64, F32, F16 and BF16`,
+    );
   }
   if (count === 0) return;
   const are = `${plural(count, 'weight')} ${count === 1 ? 'is' : 'are'}`;
   const kind = scheme === null ? 'quantized' : `${scheme}-quantized`;
   const plain = PLAIN_DTYPES.find((one) => one === dtype) ?? 'BF16';
-  throw new Error(`nothing was cast: ${are} ${kind}; use \`--dequantize ${plain}\``);
+  throw new CommandError(
+    'NOTHING_CAST',
+    `nothing was cast: ${are} ${kind}; use \`--dequantize ${plain}\``,
+  );
 }
 
 /** Written or planned files, for `--json`. */

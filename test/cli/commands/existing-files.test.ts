@@ -183,7 +183,8 @@ describe('files of a target', () => {
           stopped.length > 0 ? expect.stringContaining('SAFETENSORS_TARGET_EXISTS') : '',
         ]);
         if (stopped.length > 0) {
-          for (const name of stopped) expect(first.stderr).toContain(`"${name}" (`);
+          const { message } = JSON.parse(first.stderr);
+          for (const name of stopped) expect(message).toContain(`"${name}" (`);
           expect(filesOf(folder)).toEqual(old);
         }
         const done = JSON.parse(

@@ -290,9 +290,14 @@ describe('metadata modelspec', () => {
     const again = await call(args);
     expect(again.code).toBe(1);
     expect(again.stderr).toContain('EEXIST');
-    const none = await call(['metadata', 'modelspec', 'thumbnail', writeModel({}), `${target}2`]);
-    expect(none.code).toBe(1);
-    expect(none.stderr).toContain('has no thumbnail');
+    const lacking = ['metadata', 'modelspec', 'thumbnail', writeModel({}), `${target}2`];
+    const none = await call(lacking);
+    expect([none.code, none.stderr]).toEqual([1, '']);
+    expect(none.stdout).toContain('has no thumbnail');
+    const { code, stdout } = await call([...lacking, '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({ target: `${target}2`, type: null, byteLength: 0 });
+    expect(existsSync(`${target}2`)).toBe(false);
   });
 });
 

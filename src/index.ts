@@ -6,7 +6,6 @@
 
 export {
   convert,
-  convertStream,
   createWriter,
   download,
   editMetadata,
@@ -15,7 +14,6 @@ export {
   open,
   openPipeline,
   parse,
-  reshard,
   safeOpen,
   safeOpenAsync,
   saveCheckpoint,

@@ -52,7 +52,6 @@ async function verifyHere(
 }
 
 export const convert: typeof node.convert = async () => unavailable('convert');
-export const convertStream: typeof node.convertStream = async () => unavailable('convertStream');
 export const createWriter: typeof node.createWriter = async () => unavailable('createWriter');
 export const download: typeof node.download = async () => unavailable('download');
 export const editMetadata: typeof node.editMetadata = async () => unavailable('editMetadata');
@@ -62,7 +61,6 @@ export const open: typeof node.open = openHere;
 export const openPipeline: typeof node.openPipeline = openPipelineHere;
 export const parse: typeof node.parse = () => unavailable('parse');
 export const parseSafetensorsMetadata: typeof node.parseSafetensorsMetadata = parseMetadata;
-export const reshard: typeof node.reshard = async () => unavailable('reshard');
 export const safeOpen: typeof node.safeOpen = () => unavailable('safeOpen');
 export const safeOpenAsync: typeof node.safeOpenAsync = async () => unavailable('safeOpenAsync');
 export const saveCheckpoint: typeof node.saveCheckpoint = async () => unavailable('saveCheckpoint');

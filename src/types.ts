@@ -171,11 +171,6 @@ export type {
   WritePlan,
 } from './write/checkpoint/plan.js';
 export type {
-  ReshardedCheckpoint,
-  ReshardOptions,
-  ReshardPlan,
-} from './write/checkpoint/reshard.js';
-export type {
   SaveCheckpointOptions,
   SaveCheckpointPlan,
   SavedCheckpoint,
@@ -185,10 +180,6 @@ export type {
   ConversionPlan,
   ConvertedCheckpoint,
 } from './write/convert/convert.js';
-export type {
-  ConversionStreamOptions,
-  StreamedConversion,
-} from './write/convert/convert-stream.js';
 export type { SourceTensorInfo } from './write/convert/source.js';
 export type { FetchableTensors } from './write/input/fetched-tensors.js';
 export type { SerializeStreamOptions } from './write/input/serialize-in-memory.js';

@@ -12,14 +12,13 @@ const [method, path, target, shardSize] = process.argv.slice(2);
 const isCopy = method.startsWith('cp');
 // Loaded before the clock starts, and not for a copy.
 const { convert } = isCopy ? {} : await import('safetensors-mmap');
-const { reshard } = isCopy ? {} : await import('safetensors-mmap');
 
 const converted = (verify) => convert(path, target, { durable: false, verify });
 const copied = (source) => execFileSync('cp', ['-r', '--reflink=never', source, target]);
 const METHODS = {
   convert: () => converted(true),
   'convert-unverified': () => converted(false),
-  reshard: () => reshard(path, target, { durable: false, maxShardSize: Number(shardSize) }),
+  reshard: () => convert(path, target, { durable: false, maxShardSize: Number(shardSize) }),
   cp: () => copied(path),
   'cp-folder': () => copied(dirname(path)),
 };

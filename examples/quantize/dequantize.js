@@ -1,6 +1,6 @@
 /** Writes a quantized checkpoint of any scheme (FP8, GPTQ, AWQ, bitsandbytes, MXFP4 …) as a plain one. */
 import { parseArgs } from 'node:util';
-import { reshard } from 'safetensors-mmap';
+import { convert } from 'safetensors-mmap';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -14,7 +14,7 @@ if (target === undefined) {
 const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort(new Error('interrupted')));
 try {
-  const result = await reshard(source, target, {
+  const result = await convert(source, target, {
     dequantize: values.dtype,
     copyOtherFiles: true,
     signal: interrupted.signal,

@@ -12,7 +12,6 @@ import {
   loadFile,
   openRemote,
   parse,
-  reshard,
   safeOpen,
   saveCheckpoint,
   saveFile,
@@ -59,7 +58,12 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['createWriter', (o) => createWriter(target, tensors, o), 'alignement', 'alignment'],
   ['editMetadata', (o) => editMetadata(path, { a: 'b' }, o), 'inplace', 'inPlace'],
   ['saveCheckpoint', (o) => saveCheckpoint(folder, tensors, o), 'maxShardsize', 'maxShardSize'],
-  ['reshard', (o) => reshard(folder, folder, o), 'filenamepattern', 'filenamePattern'],
+  [
+    'convert into a folder',
+    (o) => convert(folder, folder, o),
+    'filenamepattern',
+    'filenamePattern',
+  ],
   ['splitStateDictIntoShards', (o) => splitStateDictIntoShards([], o), 'storageID', 'storageId'],
   ['file.prefetch', (o) => file.prefetch([], o), 'signals', 'signal'],
   ['file.readTensors', (o) => file.readTensors([], o), 'Signal', 'signal'],
@@ -115,7 +119,7 @@ test('an array, a Map or a signal is not taken for options', async () => {
 });
 
 test('a name with underscores is understood', async () => {
-  await expect(reshard(folder, folder, { max_shard_size: 1 } as never)).rejects.toThrow(
+  await expect(convert(folder, folder, { max_shard_size: 1 } as never)).rejects.toThrow(
     'unknown option "max_shard_size"; did you mean maxShardSize?',
   );
 });

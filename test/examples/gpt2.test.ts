@@ -1,7 +1,7 @@
 /** GPT-2 in 300 lines: the logits and the text of transformers, over mapped weights, shards and other dtypes. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { reshard } from '../support/api.js';
+import { convert } from '../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { Example } from './example.js';
 
@@ -30,7 +30,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'GPT-2 in 300 lines'), () =
 
   it('finds the names of the base model, in shards', async () => {
     const example = make('float32');
-    const { files } = await reshard(example.path('tiny/model.safetensors'), example.path('base'), {
+    const { files } = await convert(example.path('tiny/model.safetensors'), example.path('base'), {
       maxShardSize: '500KB',
       rename: (name) => name.replace(/^transformer\./, ''),
     });

@@ -8,7 +8,6 @@ import {
   createWriter,
   download,
   editMetadata,
-  reshard,
   safeOpen,
   saveCheckpoint,
   saveFile,
@@ -138,7 +137,7 @@ export const resharding = [
     'reshard',
     both(checkpoint('source', SHARD, NEW), checkpoint('model', SMALL_SHARD)),
     (root) =>
-      reshard(join(root, 'source'), join(root, 'model'), {
+      convert(join(root, 'source'), join(root, 'model'), {
         copyOtherFiles: true,
         maxShardSize: 2.25 * BYTE_LENGTH,
         overwrite: true,
@@ -148,7 +147,7 @@ export const resharding = [
     'reshard into itself, cast',
     checkpoint('model', SHARD),
     (root) =>
-      reshard(join(root, 'model'), join(root, 'model'), {
+      convert(join(root, 'model'), join(root, 'model'), {
         dtype: 'BF16',
         maxShardSize: BYTE_LENGTH,
       }),
@@ -161,7 +160,7 @@ export const resharding = [
       put('model/quantize_config.json', '{}'),
     ),
     (root) =>
-      reshard(join(root, 'model'), join(root, 'model'), {
+      convert(join(root, 'model'), join(root, 'model'), {
         dequantize: 'F16',
         maxShardSize: BYTE_LENGTH,
       }),

@@ -12,7 +12,6 @@ import {
   openRemote,
   parse,
   parseSafetensorsMetadata,
-  reshard,
   safeOpen,
   safeOpenAsync,
   verify,
@@ -42,7 +41,7 @@ const OF_PATHS: Readonly<Record<string, (path: string) => unknown>> = {
   safeOpen,
   safeOpenAsync,
   loadFile,
-  reshard: (path) => reshard(path, temporaryPath('resharded')),
+  reshard: (path) => convert(path, temporaryPath('resharded')),
   convert: (path) => convert(path, temporaryPath('converted')),
   parseSafetensorsMetadata: (source) => parseSafetensorsMetadata({ source }),
 };

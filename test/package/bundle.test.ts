@@ -97,19 +97,27 @@ test('an entry loads what reads, and leaves the rest to its first call', () => {
   };
   // The public functions themselves are there, and import their code on the first call.
   const late = /src\/(?:remote|foreign|write\/(?:checkpoint|convert)|file\/verification)\//;
-  const functions =
-    /(?:save-checkpoint|reshard-checkpoint|convert-checkpoint|stream-conversion|scan-pickle|download\/download)\.ts$/;
+  const functions = /(?:save-checkpoint|convert-checkpoint|scan-pickle|download\/download)\.ts$/;
   expect(sources.filter((path) => late.test(path) && !functions.test(path))).toEqual([]);
   // What `saveFileSync` and `serialize` need is there: they cannot wait for a file.
   expect(sources).toContain('../src/write/save/save.ts');
 });
 
 test('a program that reads loads no file that writes; what writes comes with the first call', async () => {
-  const { read, wrote } = await measureInChild<Record<string, readonly string[]>>(
+  const { read, wrote, converted } = await measureInChild<Record<string, readonly string[]>>(
     'package/children/loaded-files.mjs',
   );
   expect(read).toEqual(['core.js', 'index.js']);
   expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'writing.js']);
+  const files = [
+    'conversion.js',
+    'core.js',
+    'dequantizing.js',
+    'foreign.js',
+    'index.js',
+    'writing.js',
+  ];
+  expect(converted).toEqual(files);
 });
 
 test.each(['hub', 'inspect', 'browser/hub', 'browser/inspect'])(

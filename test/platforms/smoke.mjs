@@ -16,7 +16,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 
 const libraryUrl = new URL('../../lib/index.js', import.meta.url).href;
 const library = await import(libraryUrl);
-const { editMetadata, fromFloat32, mappingStatus, reshard, safeOpen, saveFile, serialize } =
+const { editMetadata, fromFloat32, mappingStatus, convert, safeOpen, saveFile, serialize } =
   library;
 
 const { versions } = process;
@@ -216,13 +216,13 @@ const checks = {
 
   async 'reshards and casts'(folder) {
     const target = join(folder, 'split');
-    await reshard(makeFile(folder), target, { maxShardSize: '100kB' });
+    await convert(makeFile(folder), target, { maxShardSize: '100kB' });
     const checkpoint = safeOpen(target);
     equal(checkpoint.shards.length, 2);
     equal(checkpoint.getTensor('values').data, values);
     checkpoint.close();
     const cast = join(folder, 'cast');
-    await reshard(target, cast, { dtype: 'BF16' });
+    await convert(target, cast, { dtype: 'BF16' });
     const halves = safeOpen(cast);
     equal(halves.getTensor('values').dtype, 'BF16');
     ok(halves.getTensor('values').toFloat32()[8] === values[8]);

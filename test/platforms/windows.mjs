@@ -272,7 +272,7 @@ const CASES = [
       await library.saveCheckpoint(folder, new Map(named), { maxShardSize: '300KB' });
       assert.equal(readdirSync(folder).length, 4);
       for (const maxShardSize of ['1MB', '1MB', '300KB', '300KB']) {
-        const { failedDeletions } = await library.reshard(folder, folder, { maxShardSize });
+        const { failedDeletions } = await library.convert(folder, folder, { maxShardSize });
         assert.deepEqual(failedDeletions, []);
       }
       assert.equal(readdirSync(folder).length, 4);

@@ -6,7 +6,6 @@ import {
   createWriter,
   editMetadata,
   open,
-  reshard,
   safeOpen,
   safeOpenAsync,
   saveCheckpoint,
@@ -137,7 +136,7 @@ async function checkpoint(lane) {
   await checkTensors(opened, { version, rows });
   const target = join(lane.folder, 'resharded');
   const isEnded = await aborted(lane.random.from(2, 20, 60_000), (signal) =>
-    reshard(folder, target, { maxShardSize: '200KB', durable: false, overwrite: true, signal }),
+    convert(folder, target, { maxShardSize: '200KB', durable: false, overwrite: true, signal }),
   );
   if (!isEnded) {
     const resharded = await openFolder(lane, target);

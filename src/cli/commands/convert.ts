@@ -1,6 +1,5 @@
 /** `convert`: torch checkpoints and NumPy arrays to safetensors, also on the standard output. */
 
-import { convertStream } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
@@ -53,6 +52,7 @@ async function convertToOutput(
     target,
     async ({ dryRun, overwrite, onProgress, ...selected }) => {
       const { path } = await chosenAt(source, repositoryChoice(options));
+      const { convertStream } = await import('../../write/convert/convert-stream.js');
       const made = await convertStream(path, { ...foreignChoices(options), ...selected });
       const { stream, close, overflowed, ...facts } = made;
       const outcome = {
@@ -85,7 +85,7 @@ export const convertCommand: Command = {
     'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
     '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
     'output. A Diffusers pipeline, a folder or a DDUF archive, becomes a folder with all of its files. ' +
-    'Never runs code from the source, and compares the written files with it. ' +
+    'Never runs code from the source, and compares its bytes with their checksums. ' +
     'Weight files that TARGET holds are replaced only with --force.',
   options: {
     ...SELECTION,

@@ -1,6 +1,5 @@
 /** `split` and `join`: write a checkpoint with another size of files. */
 
-import { reshard } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
@@ -47,7 +46,7 @@ export const splitCommand: Command = {
     const copyOtherFiles = options['copy-other-files'] === true;
     const { path, naming } = await chosenAt(source, repositoryChoice(options));
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
-      reshard(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
+      convertLocal(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
     return 'done';
   },
@@ -90,7 +89,7 @@ export const joinCommand: Command = {
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
         ? convertLocal(path, target, { copyOtherFiles, ...selected })
-        : reshard(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
+        : convertLocal(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
     return 'done';
   },

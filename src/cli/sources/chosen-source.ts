@@ -10,7 +10,7 @@ import { openPipeline, type SourceChoice } from '../../index.js';
 export interface ChosenSource {
   readonly path: string;
   /**
-   * Options of `reshard` and `convert` for a folder. Of a model whose variant was chosen they give the new files its names,
+   * Options of `convert` for a folder. Of a model whose variant was chosen they give the new files its names,
    * so that those of the other variants stay in their place. Of a pipeline the variant is the one to take; folders
    * without it give their usual files.
    */

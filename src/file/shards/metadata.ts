@@ -69,7 +69,7 @@ export interface ReshardedMetadata {
  * Distributes metadata over the files of `split`: that of a single file, or that of the shards and of
  * their `index`.
  */
-export function reshardMetadata(
+export function splitMetadata(
   files: readonly FileMetadata[],
   index: IndexMetadata | null,
   { isSharded, metadata: total }: SplitSummary,
@@ -145,7 +145,7 @@ export function rewrittenMetadata(
   );
   const isKept = !hasHashes || (!split.isSharded && isSameData());
   const { files, index: ofIndex } = isKept ? source : withoutDataHashes(source);
-  const { file, index, conflicts } = reshardMetadata(files, ofIndex, split);
+  const { file, index, conflicts } = splitMetadata(files, ofIndex, split);
   const all = [...(source.conflicts ?? []), ...conflicts];
   const kept = new Map<string, IndexValue>([...((split.isSharded ? index : file) ?? []), ...given]);
   const unrecorded = [...dropped.keys()].filter((name) => kept.has(name));
@@ -168,7 +168,7 @@ export function fileMetadata(
   const { files, index } = withoutDataHashes(source);
   const ofIndex = index && { ...index, metadata: adapt(index.metadata) };
   const split = { isSharded: false, metadata: { total_size: 0 } };
-  return reshardMetadata(files.map(adapt), ofIndex, split);
+  return splitMetadata(files.map(adapt), ofIndex, split);
 }
 
 /**

@@ -254,7 +254,7 @@ function chosen({ name, files }: Unit, incomplete: MissingShards | undefined): C
   const index = `${name}${INDEX_SUFFIX}`;
   const message =
     `the index of ${files.length} shards is missing: other programs may not open them; ` +
-    'save the model again, with reshard, `split` or `join`';
+    'save the model again, with convert, `split` or `join`';
   const problem = { file: index, tensor: null, code: 'SAFETENSORS_INDEX_MISMATCH', message };
   return {
     kind: 'shards',

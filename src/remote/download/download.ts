@@ -33,7 +33,7 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * With `names` or `select` fetches only these tensors and writes them with new headers, as `saveFile` and
  * `saveCheckpoint` do: to a path if the source is one file, else into a folder. `rename`, `dtype` and `select` rename
  * tensors, or cast them as they arrive. Files beside the weights come along unchanged if no tensor is left out.
- * `dequantize` writes plain weights and configuration, as `reshard` does, of which it fetches the codes as they are
+ * `dequantize` writes plain weights and configuration, as `convert` does, of which it fetches the codes as they are
  * needed: up to 16 MiB at a time for each of three files. `overflowed` counts the values received now. After an error only whole files are used again: a broken one begins
  * anew. Buffers are of 48 MiB at most, and of as much more as the tensors had before a cast: 24 MiB from F32 to F16,
  * 96 MiB from F64 to F8.
@@ -41,7 +41,7 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * With `dryRun: true` it returns the plan and writes nothing. Requests only lists, indexes and headers.
  *
  * @throws QuantizationError with `dequantize`; TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
- *   as `reshard`, for unknown names and impossible casts; FormatError for files that are not safetensors
+ *   as `convert`, for unknown names and impossible casts; FormatError for files that are not safetensors
  * @throws RemoteError whose code tells why a file is unavailable, such as `SAFETENSORS_XET_ONLY`, or
  *   `SAFETENSORS_REMOTE_NOT_FOUND` also if no file matches the patterns, or
  *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two tries

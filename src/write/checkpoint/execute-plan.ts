@@ -70,7 +70,7 @@ type Sample = Pick<AnyEntry, 'payload'>;
 /** Further options that some callers need. */
 interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
   /** Whether to read the tensors back and compare them before any file gets its name. */
-  readonly verify?: boolean;
+  readonly verify?: boolean | undefined;
   /** Throws if a file that must stay has appeared. Called when all files are complete. */
   readonly check?: () => void;
 }

@@ -148,12 +148,11 @@ async function rewriteOpen<Info extends SelectableInfo>(
   });
   await source.check?.run(progress(0));
   for (const { name } of own.otherFiles) makeInnerFolders(folder, name, made);
-  const { verify } = options;
   const closeSources = (): void => source.close();
   const stale = await writeFolders(
     parts,
     { ...options, ...progress(checked) },
-    { verify, closeSources, check: findOld },
+    { closeSources, check: findOld },
   );
   const overflowed = new Map(
     models.flatMap(({ part, report }) =>

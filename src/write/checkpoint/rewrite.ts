@@ -1,4 +1,4 @@
-/** Writes the tensors of a source anew, into a folder, a file or a stream, for `reshard` and `convert`. */
+/** Writes the tensors of a source into a folder, a file or a stream, for `convert`. */
 
 import { statSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
@@ -54,10 +54,7 @@ export interface RewriteOptions<Info extends SelectableInfo>
     CheckpointLayoutOptions,
     OtherFilesOptions,
     OverwriteOptions,
-    WriteOrPlanOptions {
-  /** Whether to compare the source's checksums and read the new files back. */
-  readonly verify: boolean;
-}
+    WriteOrPlanOptions {}
 
 /** The facts known before the first write. */
 export interface RewriteFacts
@@ -91,7 +88,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
   open: OpenCheckpointSource<Info>,
   options: RewriteOptions<Info>,
 ): Promise<Rewritten | RewritePlan> {
-  const { copyOtherFiles = false, overwrite = false, verify, signal } = options;
+  const { copyOtherFiles = false, overwrite = false, signal } = options;
   requireBoolean('copyOtherFiles', copyOtherFiles);
   requireBoolean('overwrite', overwrite);
   return await inLockedFolder(target, options, (folder) =>
@@ -123,7 +120,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         otherFiles: others.files,
         obsolete: others.obsolete,
         old,
-        verify,
+        verify: source.isReadBack,
         closeSources: () => source.close(),
         check: findOld,
       });
@@ -174,7 +171,11 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const closeSources = (): void => source.close();
     const check = overwrite ? undefined : onlyOwnFile(path, own);
     await inMadeFolder(dirname(path), durable, () =>
-      replaceFile(path, layout, file.samples, { ...options, durable, closeSources, check }),
+      replaceFile(path, layout, file.samples, {
+        ...options,
+        ...{ durable, closeSources, check },
+        verify: source.isReadBack ?? false,
+      }),
     );
     const stale = { deleted: [], failedDeletions: [], replaced };
     const written = { path, files: [name], index: null, totalSize, ...stale };

@@ -17,7 +17,7 @@ import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
-import { type Comparison, SourceTensors } from './source-tensors.js';
+import { SourceTensors } from './source-tensors.js';
 import type { StoredBytes } from './stored-reads.js';
 
 /** Codes to read at once, and as many ahead: those of some pieces of the new file. */
@@ -31,8 +31,8 @@ interface SafetensorsSourceOptions {
   readonly maxIndexByteLength?: number | undefined;
   /** The files of a variant in a folder. */
   readonly variant?: string | undefined;
-  /** Whether to compare tensors with the sums of their files. */
-  readonly comparison: Comparison;
+  /** Whether to compare tensors with the digests that their files declare. */
+  readonly verify: boolean;
   /** The dtype of dequantized weights; quantized tensors stay as they are by default. */
   readonly dequantize?: Dtype | undefined;
   readonly signal: AbortSignal | undefined;
@@ -46,12 +46,12 @@ interface SafetensorsSourceOptions {
  */
 export async function openSafetensorsSource(
   path: string | URL,
-  { maxIndexByteLength, variant, comparison, dequantize, signal }: SafetensorsSourceOptions,
+  { maxIndexByteLength, variant, verify, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   // Read, not mapped: mapped pages of copied files would count as memory of the process.
   const options = { maxIndexByteLength, variant, storage: 'read' } as const;
   const shards = await runAsync(openShards(path, options), signal);
-  return await safetensorsSource(shards, { comparison, dequantize, signal });
+  return await safetensorsSource(shards, { verify, dequantize, signal });
 }
 
 /**
@@ -61,10 +61,10 @@ export async function openSafetensorsSource(
  */
 export async function safetensorsSource(
   shards: LazyShards,
-  { comparison, dequantize, signal }: SafetensorsSourceOptions,
+  { verify, dequantize, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
   try {
-    const table = new SourceTensors(shards, comparison);
+    const table = new SourceTensors(shards, verify);
     const { index, path: label, readSibling: readInArchive } = shards.files;
     const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
     const source: CheckpointSource<TensorInfo> = {

@@ -26,12 +26,6 @@ interface SourceShard {
   readonly isCompared: boolean;
 }
 
-/**
- * Whether tensors are compared with the sums of their files. With `each`, also tensors of other files are written one
- * by one.
- */
-export type Comparison = 'none' | 'sums' | 'each';
-
 /** Bytes of neighbouring tensors, and their place in the data of the new file. */
 interface PlacedRun {
   readonly begin: number;
@@ -57,20 +51,16 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   /** Its entry in the shard's header. */
   readonly #entryOf: Uint32Array;
 
-  /** Whether each tensor is a run of its own, so that errors of reading it back name it. */
-  readonly #isEach: boolean;
-
   /**
-   * Opens all shards, which must stay open. Tensors of shards with sums are compared with these, unless `comparison` is
-   * `none`; each is then a run of its own, as are all with `each`.
+   * Opens all shards, which must stay open. With `verify` tensors of shards with digests are compared with these; each is
+   * then a separate run.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */
-  constructor(shards: LazyShards, comparison: Comparison) {
-    this.#isEach = comparison === 'each';
+  constructor(shards: LazyShards, verify: boolean) {
     this.#shards = Array.from(shards, (file) => {
       const { header, storage, begin } = SafetensorsFile.contentOf(file);
-      const isCompared = comparison !== 'none' && header.metadata?.has(SUMS_KEY) === true;
+      const isCompared = verify && header.metadata?.has(SUMS_KEY) === true;
       const dataStart = begin + header.dataStart;
       // A shard is opened by path, so it lends its descriptor.
       return { header, storage: storage as LendingStorage, dataStart, isCompared };
@@ -161,7 +151,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
         i++;
       } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
       const payload = this.payload(first);
-      const name = this.#isSingle(first)
+      const name = this.#shard(first).isCompared
         ? { name: this.header(first).name(this.entry(first)) }
         : {};
       yield { begin, spec: { byteLength: end - start, payload, ...name } };
@@ -171,12 +161,9 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
   /** Whether a tensor lies in the same shard as another and begins at this offset. */
   #continues(number: number, other: number, offset: number): boolean {
-    if (this.#isSingle(number) || this.#shardOf[number] !== this.#shardOf[other]) return false;
+    if (this.#shard(number).isCompared || this.#shardOf[number] !== this.#shardOf[other])
+      return false;
     return this.header(number).begin(this.entry(number)) === offset;
-  }
-
-  #isSingle(number: number): boolean {
-    return this.#isEach || this.#shard(number).isCompared;
   }
 
   #shard(number: number): SourceShard {

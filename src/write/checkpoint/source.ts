@@ -52,6 +52,8 @@ export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo>
   list(): Work<ListedTensors<Info>>;
   /** Metadata of the index and of the files with these tensors (all by default); null for formats without metadata. */
   metadataOf(tensors?: readonly SourceTensor<Info>[]): SourceMetadata | null;
+  /** Whether written files are read back and compared: their bytes were gathered, swapped or inflated. */
+  readonly isReadBack?: boolean;
   /** Checks the bytes of tensors about to be written, unless the writing itself checks them. */
   verify?(tensors: readonly SourceTensor<Info>[], signal: AbortSignal | undefined): Promise<void>;
   /** Closes all files. May be called again. */

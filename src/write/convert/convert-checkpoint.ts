@@ -4,7 +4,8 @@ import type { DryRun, DryRunResult } from '../checkpoint/plan.js';
 import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './convert.js';
 
 /**
- * Converts a checkpoint to safetensors, off the event loop. Never runs code of the source.
+ * Converts a checkpoint to safetensors, or writes safetensors into files of another size, off the event loop. Never
+ * runs code of the source.
  *
  * `source` is a torch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`; its index if it has several files), arrays of NumPy
  * (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes decide its format. `target` is
@@ -18,20 +19,44 @@ import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './c
  * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `select`, `filenamePattern` and
  * `copyOtherFiles: false` are refused. In the result names of files and tensors begin with the folder.
  *
- * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast, written,
- * read back and compared. Without `verify` the kernel copies bytes that need no change. Memory stays small at any
- * size; only a compressed storage is held whole, and only for a tensor that is a part of it or strided. Files are
- * always read, never mapped, as with `reshard`.
+ * The kernel copies the bytes of safetensors from file to file, neighbours together; short tensors from many places go
+ * through buffers of 4 MiB. All other bytes go through memory in pieces of 1 MiB, on the thread pool: they are read,
+ * gathered, swapped, inflated or cast, and written; with `verify` those of PyTorch and NumPy sources are read back and
+ * compared. Memory stays small at any size, about 1.1 kB for a tensor with a name of 50 characters; only a compressed
+ * storage is held whole, and only for a tensor that is a part of it or strided. Files are always read, never mapped.
+ *
+ * Of safetensors the tensors keep name, dtype, shape and bytes, shard by shard in the order of each file, also those
+ * that the index does not list. The keys of an index stay in the new index, with values of any type, and `total_size` is
+ * computed again. Merged into a single file, values become strings (other types as their JSON text), without
+ * `total_size`. When a single file is split, its metadata goes into the index, and its `format` also into every shard. A
+ * key of the shards goes into every new file if all shards with that key agree on its value, else it is dropped and
+ * `conflicts` lists it. In a single file, shards win over the index. Aliases stay aliases. The target may be the folder
+ * of the source: it is locked, and the new files replace the old ones.
  *
  * `names` and `select` see a tensor that safetensors cannot hold with the dtype null; leaving it out avoids the
  * error. All problems with names, dtypes and shapes are found before the first write, and the new files get their
- * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. With `copyOtherFiles` a folder also gets the
- * files beside the source, as with `reshard`; `dequantize` is as there, for a source that is safetensors.
+ * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. Casts run on the thread pool and round as torch
+ * does. An alias goes with its tensor.
+ *
+ * `dequantize` writes dequantized weights in place of quantized tensors of safetensors, and `config.json` without
+ * quantization, also without `copyOtherFiles`. Files that only describe the quantization, such as
+ * `quantize_config.json`, are deleted in the target.
+ *
+ * `copyOtherFiles` makes the target a model that other programs load. It copies all files from the folder of the
+ * index or single file, except weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …), their indexes, and
+ * names that begin with a dot. Folders inside are left out. In a snapshot of the Hub's cache it follows the links to
+ * the blobs. As with `cp`, a file of the same name in the target is replaced. Until the new checkpoint is in place,
+ * the old one keeps its files. `config.json` lists the new dtype when all floating-point tensors have it; otherwise
+ * `configMismatches` names the disagreement.
  *
  * With `dryRun: true` it returns the plan, writes nothing and compares no checksums.
  *
  * @throws FormatError as `open` and `openPipeline`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
- *   the source do not match their checksum
+ *   the source do not match their checksum, `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor,
+ *   `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the folder among the other files; FileChangedError when a file
+ *   changes while it is copied
+ * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors; QuantizationError
+ *   with `dequantize`, also for scales that are NaN while writing
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`,
  *   `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and `saveCheckpoint`

@@ -1,4 +1,4 @@
-/** `convertStream`: `convert` into a stream of one file's bytes. */
+/** `convert` into a stream of one file's bytes, for the standard output. */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
@@ -60,7 +60,13 @@ export interface StreamedConversion
   close(): void;
 }
 
-/** As the public `convertStream`. */
+/**
+ * As `convert`, into a stream of one file's bytes. Its length is known before the first piece, and memory holds a few
+ * pieces of 1 MiB.
+ *
+ * Names, dtypes and shapes are checked before the promise resolves. With `verify` the checksums of an archive are
+ * compared: those that go with a tensor's bytes while the stream is read, the others before. Nothing can be read back.
+ */
 export async function convertStream(
   source: string | URL,
   options: ConversionStreamOptions = {},

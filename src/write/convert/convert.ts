@@ -66,9 +66,9 @@ export interface ConversionOptions
    */
   readonly shared?: SharedMode | undefined;
   /**
-   * Compares the checksums of the source's bytes, of an archive or in the metadata of safetensors
-   * (`safetensors-mmap.sha256`), and reads the new files back and compares them, before they get
-   * their names. True by default.
+   * Compares bytes with the checksums and digests that the source declares: CRC-32 in archives, SHA-256 in the metadata
+   * of safetensors (`safetensors-mmap.sha256`). New files of PyTorch and NumPy sources are also read back and compared
+   * before they get their names. True by default.
    */
   readonly verify?: boolean | undefined;
 }
@@ -144,7 +144,7 @@ export async function convert(
     const opening = { maxIndexByteLength, variant, verify, dequantize, signal };
     return listPipeline(found, folder, opening);
   };
-  const choices = { ...options, selection, shared, metadata, verify };
+  const choices = { ...options, selection, shared, metadata };
   const pipeline = findPipeline(pathText('source', source));
   if (pipeline !== undefined) {
     requirePipelineOptions(options, path);

@@ -137,6 +137,10 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
     return { ...selectionSource(written, null, undefined), tensors, unselectable: [] };
   }
 
+  get isReadBack(): boolean {
+    return this.#parts.some(({ source }) => source.isReadBack === true);
+  }
+
   metadataOf(): SourceMetadata | null {
     return this.#metadata;
   }

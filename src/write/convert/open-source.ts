@@ -33,14 +33,14 @@ export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
 
 /** The conversion's own options for its source. */
 interface ConversionOpening {
-  /** Whether to compare checksums, and to name tensors in errors of writing. */
+  /** Whether to compare bytes with the digests and checksums that the source declares. */
   readonly verify: boolean;
   /** The dtype of dequantized weights. */
   readonly dequantize: Dtype | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
-/** As in `reshard`: read, not mapped, because mapped pages of copied files would count as memory of the process. */
+/** Read, not mapped, because mapped pages of copied files would count as memory of the process. */
 const COPIED = { storage: 'read' } as const;
 
 /**
@@ -64,13 +64,7 @@ export async function openConversionSource(
   if (format !== null) requireUsed({ ...options, dequantize }, format);
   if (format === 'safetensors') {
     const { maxIndexByteLength } = limits;
-    const chosen = {
-      maxIndexByteLength,
-      comparison: verify ? ('each' as const) : ('none' as const),
-      dequantize,
-      signal,
-    };
-    return await openSafetensorsSource(path, chosen);
+    return await openSafetensorsSource(path, { maxIndexByteLength, verify, dequantize, signal });
   }
   if (format === 'torch') {
     const chosen = { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED };

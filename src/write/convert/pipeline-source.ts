@@ -59,7 +59,7 @@ interface PipelineOpening {
   readonly maxIndexByteLength: number | undefined;
   /** The files of a variant, in folders that have it. */
   readonly variant: string | undefined;
-  /** Whether to compare checksums, and to name tensors in errors of writing. */
+  /** Whether to compare bytes with the digests and checksums that the files declare. */
   readonly verify: boolean;
   /** The dtype of dequantized weights. */
   readonly dequantize: Dtype | undefined;
@@ -151,11 +151,7 @@ async function openFolder(
     const found = await runAsync(findComponent(folder, model, { maxIndexByteLength }), signal);
     const opening = openAllFound(modelFiles(found), { storage: 'read' });
     const shards = await runAsync(opening, signal);
-    return await safetensorsSource(shards, {
-      comparison: verify ? 'each' : 'none',
-      dequantize,
-      signal,
-    });
+    return await safetensorsSource(shards, { verify, dequantize, signal });
   });
   return {
     files: [join(folder, PIPELINE_FILE)],
@@ -232,11 +228,7 @@ async function openArchived(
     const shards = openArchivedModel(archive, model, indexes, { storage: 'read' });
     for (const shard of shards.files.shards) taken.add(shard.path.slice(path.length + 1));
     taken.add(shards.files.path.slice(path.length + 1));
-    return await safetensorsSource(shards, {
-      comparison: verify ? 'each' : 'none',
-      dequantize,
-      signal,
-    });
+    return await safetensorsSource(shards, { verify, dequantize, signal });
   };
   const places = archive.models.map((model) => [model.name, model] as const);
   const models = await openEach(places, open).catch((error: unknown) => {

@@ -49,7 +49,7 @@ interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
   readonly memory: ForeignTensor;
 }
 
-/** Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them. */
+/** Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them, and reads the written files back. */
 export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
   const { path, files, duplicates, root } = source;
   const bytes = new SourceBytes(source.archives, verify);
@@ -67,6 +67,7 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
     files,
     duplicates,
     root,
+    isReadBack: verify,
     table: null,
     *list() {
       const tensors = yield* mapYielding(source.tensors, tensorOf);

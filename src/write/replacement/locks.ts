@@ -12,7 +12,7 @@ import { addon } from '../../platform/addon/addon.js';
 import { hasCode, namingFile } from '../../platform/io/system-errors.js';
 import { untilAborted } from '../../work/until-aborted.js';
 
-/** Options of calls that lock what they write: `editMetadata`, `saveCheckpoint` and `reshard`. */
+/** Options of calls that lock what they write: `editMetadata`, `saveCheckpoint` and `convert`. */
 export interface LockOptions {
   /**
    * Milliseconds to wait for a lock of another process or thread; `Infinity` waits until it is free. 60 000 by

@@ -1,4 +1,4 @@
-/** Selects tensors of a source: one implementation for resharding, converting and downloading. */
+/** Selects tensors of a source: one implementation for views, converting and downloading. */
 
 import {
   argumentRangeError,

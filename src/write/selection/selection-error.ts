@@ -12,7 +12,7 @@ const SHOWN_SELECTION_PROBLEMS = 20;
  * @example
  * ```ts
  * try {
- *   await reshard('my-model', 'some', { names: ['embed.wieght', 'norm.wieght'] });
+ *   await convert('my-model', 'some', { names: ['embed.wieght', 'norm.wieght'] });
  * } catch (error) {
  *   if (error instanceof SelectionError) console.log(error.errors.map(({ tensor }) => tensor));
  *   // → [ 'embed.wieght', 'norm.wieght' ]

@@ -5,7 +5,7 @@ import { describe, expect, it, test } from 'vitest';
 import { COMMANDS } from '../../../src/cli/command-table.js';
 import { foreignChoices, rootText } from '../../../src/cli/commands/foreign-options.js';
 import { functionOptionOf, inWordsOf, SAID } from '../../../src/cli/commands/library-words.js';
-import { convert, download, editMetadata, reshard } from '../../support/api.js';
+import { convert, download, editMetadata } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { call } from '../call.js';
@@ -28,8 +28,8 @@ async function optionsOf(call: (options: object) => Promise<unknown>): Promise<s
 
 test.each<[command: string, (options: object) => Promise<unknown>, own: readonly string[]]>([
   ['convert', (options) => convert('x', 'y', options), OWN_OF_LOCAL],
-  ['split', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
-  ['join', (options) => reshard('x', 'y', options), OWN_OF_LOCAL],
+  ['split', (options) => convert('x', 'y', options), OWN_OF_LOCAL],
+  ['join', (options) => convert('x', 'y', options), OWN_OF_LOCAL],
   ['download', (options) => download('x', 'y', options), OWN],
 ])('%s has options of its function', async (name, work, own) => {
   const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !own.includes(one));

@@ -1,9 +1,9 @@
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import {
+  convert,
   loadFile,
   type NamedValues,
-  reshard,
   safeOpen,
   saveCheckpoint,
   type TensorInput,
@@ -24,7 +24,7 @@ test('tensors, URLs, names and signals of another realm', async () => {
   const { signal, abort } = foreignAbort();
   const { files } = await saveCheckpoint(urlOf('two'), tensors, { maxShardSize: '8B', signal });
   expect(files).toHaveLength(2);
-  expect((await reshard(urlOf('two'), urlOf('one'), { signal })).files).toHaveLength(1);
+  expect((await convert(urlOf('two'), urlOf('one'), { signal })).files).toHaveLength(1);
   for (const name of ['two', 'one']) {
     expect([...loadFile(urlOf(name)).keys()].toSorted()).toEqual(['a', 'b']);
     using checkpoint = safeOpen(urlOf(name));
@@ -36,5 +36,5 @@ test('tensors, URLs, names and signals of another realm', async () => {
   const reason = new Error('enough');
   abort(reason);
   await expect(saveCheckpoint(urlOf('two'), tensors, { signal })).rejects.toBe(reason);
-  await expect(reshard(urlOf('two'), urlOf('three'), { signal })).rejects.toBe(reason);
+  await expect(convert(urlOf('two'), urlOf('three'), { signal })).rejects.toBe(reason);
 });

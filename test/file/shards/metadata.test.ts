@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { encodeIndex } from '../../../src/file/shards/checkpoint-index-writer.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../../src/file/shards/file-names.js';
-import { checkpointMetadata, reshardMetadata } from '../../../src/file/shards/metadata.js';
+import { checkpointMetadata, splitMetadata } from '../../../src/file/shards/metadata.js';
 import type { TensorMemory } from '../../../src/file/shards/shared-tensors.js';
 import { planSharing } from '../../../src/file/shards/shared-tensors.js';
 import { splitStateDictIntoShards } from '../../../src/file/shards/split.js';
@@ -145,9 +145,9 @@ const INDEX = {
   jsonKeys: new Set(['total_size', 'total_parameters', 'config']),
 };
 
-describe('reshardMetadata of shards', () => {
+describe('convertMetadata of shards', () => {
   it('to shards: the index keeps values of any type, with a new total_size', () => {
-    const { file, index, conflicts } = reshardMetadata([PT, PT], INDEX, TWO);
+    const { file, index, conflicts } = splitMetadata([PT, PT], INDEX, TWO);
     expect([file, conflicts]).toEqual([PT, []]);
     expect([...(index ?? [])]).toEqual([
       ['total_size', 2],
@@ -158,7 +158,7 @@ describe('reshardMetadata of shards', () => {
   });
 
   it('to a file: strings as they are, others as JSON text, no total_size', () => {
-    expect(reshardMetadata([PT, null], INDEX, ONE)).toEqual({
+    expect(splitMetadata([PT, null], INDEX, ONE)).toEqual({
       file: new Map([
         ['format', 'pt'],
         ['lm_head.weight', 'embed'],
@@ -175,22 +175,22 @@ describe('reshardMetadata of shards', () => {
       new Map([...PT, ['title', 'one'], ['author', 'x']]),
       new Map([...PT, ['title', 'two']]),
     ];
-    const { file, conflicts } = reshardMetadata(files, null, ONE);
+    const { file, conflicts } = splitMetadata(files, null, ONE);
     expect(file).toEqual(new Map([...PT, ['author', 'x']]));
     expect(conflicts).toEqual(['title']);
   });
 
   it('win over the index in a single file', () => {
     const index = { metadata: new Map([['format', 'np']]), jsonKeys: new Set<string>() };
-    const { file, conflicts } = reshardMetadata([PT, PT], index, ONE);
+    const { file, conflicts } = splitMetadata([PT, PT], index, ONE);
     expect([file, conflicts]).toEqual([PT, ['format']]);
   });
 });
 
-describe('reshardMetadata of a file', () => {
+describe('convertMetadata of a file', () => {
   it('to shards: its format into each of them, all else into the index', () => {
     const given = new Map([['b', 'a'], ...PT, ['total_size', '7']]);
-    expect(reshardMetadata([given], null, TWO)).toEqual({
+    expect(splitMetadata([given], null, TWO)).toEqual({
       file: PT,
       index: new Map<string, unknown>([
         ['total_size', 2],
@@ -201,8 +201,8 @@ describe('reshardMetadata of a file', () => {
   });
 
   it('without metadata stays without', () => {
-    expect(reshardMetadata([null], null, ONE).file).toBeNull();
-    expect(reshardMetadata([null], null, TWO).file).toBeNull();
-    expect(reshardMetadata([new Map()], null, ONE).file).toEqual(new Map());
+    expect(splitMetadata([null], null, ONE).file).toBeNull();
+    expect(splitMetadata([null], null, TWO).file).toBeNull();
+    expect(splitMetadata([new Map()], null, ONE).file).toEqual(new Map());
   });
 });

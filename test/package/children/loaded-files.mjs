@@ -1,5 +1,5 @@
-// Prints the files of the package that are loaded when a program has read a tensor (`read`), and after the first call
-// of a function that writes (`wrote`).
+// Prints the files of the package that are loaded when a program has read a tensor (`read`), after the first call of a
+// function that writes (`wrote`), and after that of `convert` (`converted`).
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { Session } from 'node:inspector';
@@ -17,16 +17,20 @@ const loaded = () => [...files].toSorted();
 
 const folder = mkdtempSync(join(tmpdir(), 'loaded-files-'));
 try {
-  const { safeOpen, reshard, saveFileSync } = await import('../../../lib/index.js');
+  const { convert, loadFile, safeOpen, saveCheckpoint, saveFile } = await import(
+    '../../../lib/index.js'
+  );
   const path = join(folder, 'model.safetensors');
-  saveFileSync(path, { t: { dtype: 'U8', shape: [1], data: Uint8Array.of(1) } });
+  await saveFile(path, { t: { dtype: 'U8', shape: [1], data: Uint8Array.of(1) } });
   for (const handle of [safeOpen(path), safeOpen(path)]) {
     for await (const [, tensor] of handle.stream({ reuse: true })) tensor.toFloat32();
     handle.close();
   }
   const read = loaded();
-  await reshard(path, join(folder, 'shards'));
-  console.log(JSON.stringify({ read, wrote: loaded() }));
+  await saveCheckpoint(join(folder, 'saved'), loadFile(path));
+  const wrote = loaded();
+  await convert(path, join(folder, 'converted'));
+  console.log(JSON.stringify({ read, wrote, converted: loaded() }));
 } finally {
   session.disconnect();
   rmSync(folder, { recursive: true });

@@ -197,7 +197,7 @@ for (const [realm, make] of Object.entries(realms)) {
     async [`a checkpoint of tensors of ${realm}`]() {
       const signal = new AbortController().signal;
       await library.saveCheckpoint(inFolder('many'), tensors, { maxShardSize: '8B', signal });
-      await library.reshard(inFolder('many'), inFolder('one'));
+      await library.convert(inFolder('many'), inFolder('one'));
       for (const name of ['many', 'one']) {
         const checkpoint = library.safeOpen(inFolder(name));
         assert.deepEqual(

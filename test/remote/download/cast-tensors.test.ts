@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { reshard, safeOpen } from '../../support/api.js';
+import { convert, safeOpen } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 
@@ -47,9 +47,9 @@ const options = {
   maxShardSize: 3_000_000,
 } as const;
 
-it('writes the files that reshard writes', async () => {
+it('writes the files that convert writes', async () => {
   const expected = temporaryPath('expected');
-  const resharded = await reshard(local, expected, { ...options, durable: false });
+  const resharded = await convert(local, expected, { ...options, durable: false });
   const { cast, overflowed, files } = await downloadFrom(hub(), source, folder, options);
   expect(files.map(({ name }) => name)).toContain('config.json');
   for (const name of namesIn(expected)) {

@@ -4,7 +4,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync 
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { editMetadata, loadFile, reshard, safeOpen } from '../../support/api.js';
+import { convert, editMetadata, loadFile, safeOpen } from '../../support/api.js';
 import { openFile } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
@@ -89,10 +89,10 @@ function expectSameFolders(): void {
   }
 }
 
-it.each(exact)('%s: the files that reshard writes', async (id) => {
+it.each(exact)('%s: the files that convert writes', async (id) => {
   const options = { dequantize: 'BF16', maxShardSize: 20_000 } as const;
   const local = { ...options, copyOtherFiles: true, durable: false };
-  const resharded = await reshard(join(fixtures, id), expected, local);
+  const resharded = await convert(join(fixtures, id), expected, local);
   const { dequantized, cast, notCast, excluded } = await downloadFrom(
     hub(),
     `hf://org/${id}`,
@@ -107,10 +107,10 @@ describe('weights of several windows', () => {
   const local = async (options: object): Promise<void> => {
     const source = emptyFolder('source');
     for (const [name, bytes] of Object.entries(LARGE)) writeFileSync(join(source, name), bytes);
-    await reshard(source, expected, { ...options, copyOtherFiles: true, durable: false });
+    await convert(source, expected, { ...options, copyOtherFiles: true, durable: false });
   };
 
-  it('are those of reshard, counted, and recognised when they are there', async () => {
+  it('are those of convert, counted, and recognised when they are there', async () => {
     const options = { dequantize: 'F16' } as const;
     await local(options);
     const source = 'hf://org/large';
@@ -199,7 +199,7 @@ describe('from other servers', () => {
     const before = server.requestCount;
     const source = server.url('model.safetensors.index.json');
     await downloadFrom(hub(), source, folder, { dequantize: 'BF16' });
-    await reshard(join(fixtures, id), expected, { dequantize: 'BF16', durable: false });
+    await convert(join(fixtures, id), expected, { dequantize: 'BF16', durable: false });
     expectSameFolders();
     expect(server.requestCount - before).toBeLessThan(30);
   });

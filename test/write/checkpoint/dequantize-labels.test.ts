@@ -3,14 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { bytesOfFile, type Tensors } from '../../quantized/opened-tensors.js';
-import {
-  convert,
-  dequantized,
-  loadFile,
-  reshard,
-  safeOpen,
-  saveCheckpoint,
-} from '../../support/api.js';
+import { convert, dequantized, loadFile, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 
@@ -23,14 +16,12 @@ it.each(['comfy-fp8-marker', 'comfy-int8-tensorwise', 'comfy-fp8-metadata'])(
   async (id) => {
     const source = join(fixtures, id, 'model.safetensors');
     const expected = loadFile(join(fixtures, id, 'expected.safetensors'));
-    for (const write of [convert, reshard]) {
-      const target = temporaryPath('plain');
-      await write(source, target, { ...fast, dequantize });
-      using plain = safeOpen(target);
-      expect(plain.keys()).toEqual([...expected.keys()].sort());
-      expect([...(plain.metadata ?? [])]).toEqual([['format', 'pt']]);
-      expect((await dequantized(plain)).problems).toEqual([]);
-    }
+    const target = temporaryPath('plain');
+    await convert(source, target, { ...fast, dequantize });
+    using plain = safeOpen(target);
+    expect(plain.keys()).toEqual([...expected.keys()].sort());
+    expect([...(plain.metadata ?? [])]).toEqual([['format', 'pt']]);
+    expect((await dequantized(plain)).problems).toEqual([]);
   },
 );
 
@@ -62,7 +53,7 @@ it('metadata of an index and of its shards lose them, too', async () => {
   );
   const index = { metadata: { ...LABELS, quantization: { bits: 4 }, kept: 'x' }, weight_map };
   writeFileSync(join(folder, 'model.safetensors.index.json'), JSON.stringify(index));
-  await reshard(folder, target, { ...fast, dequantize, maxShardSize: 64 });
+  await convert(folder, target, { ...fast, dequantize, maxShardSize: 64 });
   const written = JSON.parse(readFileSync(join(target, 'model.safetensors.index.json'), 'utf8'));
   expect(written.metadata).toEqual({ total_size: 72, kept: 'x' });
   expect(Object.keys(written.weight_map).sort()).toEqual(['m.weight', 'norm']);

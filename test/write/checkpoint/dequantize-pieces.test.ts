@@ -11,7 +11,6 @@ import {
   dequantized,
   fromFloat32,
   loadFile,
-  reshard,
   SelectionError,
   safeOpen,
   saveCheckpoint,
@@ -124,7 +123,7 @@ describe('choices', () => {
       return name === 'a.bias' ? false : { name: `m.${name}` };
     };
     const target = temporaryPath('plain');
-    const done = await reshard(source, target, { ...fast, dequantize: 'F16', select } as never);
+    const done = await convert(source, target, { ...fast, dequantize: 'F16', select } as never);
     expect(seen.sort()).toEqual([
       ['a.bias', 'BF16', [4]],
       ['a.weight', 'F16', [4, 8]],
@@ -134,18 +133,18 @@ describe('choices', () => {
     expect(done).toMatchObject({ excluded: ['a.bias'], cast: [] });
     expect([...done.dequantized].sort()).toEqual(['m.a.weight', 'm.b.weight']);
     const names = { names: ['b.weight'], rename: { 'b.weight': 'c' }, dequantize: 'F32' } as const;
-    expect(await reshard(source, target, { ...fast, ...names })).toMatchObject({
+    expect(await convert(source, target, { ...fast, ...names })).toMatchObject({
       dequantized: ['c'],
     });
     await expect(
-      reshard(source, target, { ...fast, dequantize: 'F32', names: ['b.weight_scale_inv'] }),
+      convert(source, target, { ...fast, dequantize: 'F32', names: ['b.weight_scale_inv'] }),
     ).rejects.toMatchObject({ code: 'SAFETENSORS_TENSOR_NOT_FOUND' });
   });
 
   it('cast the others, too, and every value is rounded once', async () => {
     const target = temporaryPath('plain');
     const options = { ...fast, dequantize: 'BF16', dtype: 'F16' } as const;
-    const done = await reshard(source, target, options);
+    const done = await convert(source, target, options);
     expect([done.cast, done.notCast]).toEqual([['norm.weight', 'a.bias'], []]);
     const written = loadFile(target);
     expect([...written.values()].map(({ dtype }) => dtype)).toEqual(Array(4).fill('F16'));
@@ -163,11 +162,11 @@ describe('choices', () => {
     for (const [i, dtype] of dtypes.entries()) {
       const target = temporaryPath('plain');
       const options = { ...fast, dequantize: dtypes[1 - i], dtype };
-      const done = await reshard(source, target, options);
+      const done = await convert(source, target, options);
       expect(done.dequantized).toEqual(['a.weight', 'b.weight']);
       const selected = temporaryPath('selected');
       const select = (name: string) => name === 'a.weight' && { dtype };
-      await reshard(source, selected, { ...fast, dequantize: dtypes[1 - i], select } as never);
+      await convert(source, selected, { ...fast, dequantize: dtypes[1 - i], select } as never);
       for (const folder of [target, selected]) {
         const { dtype: found, data } = loadFile(folder).get('a.weight') as Tensor;
         expect(found).toBe(dtype);
@@ -181,18 +180,18 @@ describe('choices', () => {
       'a.weight': { dtype: 'F8_E5M2', shape: [1, 4], content: [0x7b, 0x7b, 0x3c, 0x7c] },
       'a.weight_scale_inv': { dtype: 'F32', shape: [1, 1], content: [6] },
     });
-    const done = await reshard(folder, temporaryPath('plain'), { ...fast, dequantize: 'F16' });
+    const done = await convert(folder, temporaryPath('plain'), { ...fast, dequantize: 'F16' });
     expect([...done.overflowed]).toEqual([['a.weight', 2]]);
   });
 
   it('finish what a killed call left: plain weights beside the old configuration', async () => {
     const text = readFileSync(join(source, 'config.json'));
     const options = { ...fast, dequantize: 'F16' } as const;
-    await reshard(source, source, options);
+    await convert(source, source, options);
     const before = contents(source);
     writeFileSync(join(source, 'config.json'), text);
     writeFileSync(join(source, 'quantize_config.json'), '{}');
-    const { deleted, dequantized } = await reshard(source, source, options);
+    const { deleted, dequantized } = await convert(source, source, options);
     expect([deleted, dequantized]).toEqual([['quantize_config.json'], []]);
     expect(contents(source)).toEqual(before);
   });
@@ -208,7 +207,7 @@ describe('choices', () => {
     const metadata = { total_parameters: '33', 'tied.weight': 'a.weight', license: 'mit' };
     await saveCheckpoint(folder, given, { ...saving, maxShardSize: 32, metadata });
     const options = { ...fast, dequantize: 'F16', maxShardSize: 32 } as const;
-    await reshard(folder, folder, { ...options, rename: { 'a.weight': 'c' } });
+    await convert(folder, folder, { ...options, rename: { 'a.weight': 'c' } });
     using checkpoint = safeOpen(folder);
     const { metadata: kept, shards } = checkpoint;
     expect([...(kept ?? [])]).toEqual([
@@ -229,7 +228,7 @@ describe('choices', () => {
     };
     const folder = await modelOf(fp8, blocks);
     writeFileSync(join(folder, 'config.json'), `{"quantization_config": ${quantization}, ${rest}}`);
-    const done = await reshard(folder, folder, { ...fast, dequantize: 'F32' });
+    const done = await convert(folder, folder, { ...fast, dequantize: 'F32' });
     expect(done.dequantized).toEqual(['a.weight']);
     const text = readFileSync(join(folder, 'config.json'), 'utf8');
     expect(text).toBe(`{${rest.replace('bfloat16', 'float32')}}`);
@@ -239,11 +238,11 @@ describe('choices', () => {
     writeFileSync(join(source, 'hf_quant_config.json'), '{}');
     const options = { ...fast, dequantize: 'BF16', maxShardSize: 100 } as const;
     const before = contents(source);
-    const plan = await reshard(source, source, { ...options, dryRun: true });
+    const plan = await convert(source, source, { ...options, dryRun: true });
     expect(contents(source)).toEqual(before);
     const target = await modelOf(fp8, tensors);
     for (const [name, text] of before) writeFileSync(join(target, name), text);
-    const { overflowed, failedDeletions, files, path, ...done } = await reshard(
+    const { overflowed, failedDeletions, files, path, ...done } = await convert(
       target,
       target,
       options,
@@ -264,7 +263,7 @@ describe('choices', () => {
       writeFileSync(join(source, name), name);
     const target = temporaryPath('plain');
     const options = { ...fast, dequantize: 'BF16', copyOtherFiles: true } as const;
-    const { copied } = await reshard(source, target, options);
+    const { copied } = await convert(source, target, options);
     expect(copied).toEqual(['tokenizer.json', 'config.json']);
     expect(readdirSync(target).sort()).toEqual([
       'config.json',
@@ -278,7 +277,7 @@ describe('choices', () => {
     const done = await convert(source, target, { ...fast, dequantize: 'BF16' });
     expect([...done.dequantized].sort()).toEqual(['a.weight', 'b.weight']);
     const one = temporaryPath('one');
-    await reshard(source, one, { ...fast, maxShardSize: Number.POSITIVE_INFINITY });
+    await convert(source, one, { ...fast, maxShardSize: Number.POSITIVE_INFINITY });
     const file = join(one, 'model.safetensors');
     await expect(convert(file, file, { dequantize: 'BF16' })).rejects.toThrow(
       /^target must be another file than the source, or its folder/,
@@ -286,7 +285,7 @@ describe('choices', () => {
   });
 
   it('must be dtypes of weights, of safetensors', async () => {
-    const wrong = reshard(source, temporaryPath('x'), { dequantize: 'F8_E4M3' as never });
+    const wrong = convert(source, temporaryPath('x'), { dequantize: 'F8_E4M3' as never });
     await expect(wrong).rejects.toThrow('dequantize must be one of BF16, F16, F32');
     const torch = temporaryPath('model.npy');
     writeFileSync(torch, npy(headerOf('<f4', '(0,)'), Buffer.alloc(0)));
@@ -299,7 +298,7 @@ describe('choices', () => {
     const { 'a.weight_scale_inv': _a, 'b.weight_scale_inv': _b, ...bad } = tensors;
     const folder = await modelOf(fp8, { ...bad, ...block('c', [4, 8]) });
     const before = contents(folder);
-    const failed: unknown = await reshard(folder, folder, { ...fast, dequantize: 'BF16' }).catch(
+    const failed: unknown = await convert(folder, folder, { ...fast, dequantize: 'BF16' }).catch(
       (error: unknown) => error,
     );
     expect(failed).toBeInstanceOf(SelectionError);
@@ -310,7 +309,7 @@ describe('choices', () => {
     ]);
     expect(contents(folder)).toEqual(before);
     const names = (name: string): boolean => name.startsWith('c');
-    const done = await reshard(folder, folder, { ...fast, dequantize: 'BF16', names });
+    const done = await convert(folder, folder, { ...fast, dequantize: 'BF16', names });
     expect(done.dequantized).toEqual(['c.weight']);
   });
 });
@@ -322,10 +321,10 @@ describe('a failure on the way leaves the folder as it was', () => {
     'z.weight_scale_inv': { dtype: 'F32', shape: [8, 11], content: Array(88).fill(Number.NaN) },
   } as const;
 
-  it.each([reshard, convert])('when a scale is NaN', async (write) => {
+  it('when a scale is NaN', async () => {
     const folder = await modelOf(fp8, tensors);
     const before = contents(folder);
-    const failed = write(folder, folder, { ...fast, dequantize: 'BF16', maxShardSize: '1MB' });
+    const failed = convert(folder, folder, { ...fast, dequantize: 'BF16', maxShardSize: '1MB' });
     await expect(failed).rejects.toMatchObject({
       code: 'SAFETENSORS_QUANTIZATION_INVALID',
       tensor: 'z.weight',
@@ -338,7 +337,7 @@ describe('a failure on the way leaves the folder as it was', () => {
     const folder = await modelOf(fp8, block('a', [4, 8]));
     writeFileSync(join(folder, 'config.json'), '{"quantization_config": {');
     const before = contents(folder);
-    await expect(reshard(folder, folder, { dequantize: 'BF16' })).rejects.toThrow(
+    await expect(convert(folder, folder, { dequantize: 'BF16' })).rejects.toThrow(
       /config\.json: expected a key in double quotes at configuration byte 25/,
     );
     expect(contents(folder)).toEqual(before);
@@ -350,7 +349,7 @@ describe('a failure on the way leaves the folder as it was', () => {
     const before = contents(folder);
     const controller = new AbortController();
     const { signal } = controller;
-    const failed = reshard(folder, folder, { ...fast, dequantize: 'BF16', signal });
+    const failed = convert(folder, folder, { ...fast, dequantize: 'BF16', signal });
     // Until the first temporary file is there.
     while (readdirSync(folder).length === before.length) await yieldNow();
     controller.abort();

@@ -6,7 +6,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { reshard } from '../../support/api.js';
+import { convert } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { childPath } from '../../support/run-child.js';
@@ -37,7 +37,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'tiny models in transformer
         const target = join(folder, `${kind}-plain`);
         const fast = { durable: false, overwrite: true };
         const options = { dequantize: dequantize as 'F32', maxShardSize: '300KB', ...fast };
-        const { dequantized } = await reshard(join(folder, kind), target, options);
+        const { dequantized } = await convert(join(folder, kind), target, options);
         expect(dequantized.length, kind).toBeGreaterThan(3);
       }
       expect(run('compare', folder, dtype)).toEqual([compared, {}]);

@@ -1,4 +1,4 @@
-/** Quantized checkpoints written as plain ones, by `reshard` and `convert`. */
+/** Quantized checkpoints written as plain ones, by `convert`. */
 import {
   cpSync,
   existsSync,
@@ -16,7 +16,6 @@ import {
   convert,
   fromFloat32,
   loadFile,
-  reshard,
   safeOpen,
   type Tensor,
   type TensorEntry,
@@ -66,31 +65,29 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
   const logical = Object.keys(fixture.logical ?? {}).sort();
 
   it.each(DTYPES)('has the values of the reference as %s', async (dtype) => {
-    for (const write of [reshard, convert]) {
-      const target = temporaryPath('plain');
-      const done = await write(join(folder, id), target, { ...fast, dequantize: dtype });
-      expect([...done.dequantized].sort()).toEqual(logical);
-      expect([done.cast, done.notCast, done.excluded]).toEqual([[], [], []]);
-      const written = loadFile(target);
-      expect([...written.keys()].sort()).toEqual([...logical, ...(fixture.plain ?? [])].sort());
-      for (const name of logical) {
-        const [found, wanted] = [written.get(name) as Tensor, expected.get(name) as Tensor];
-        expect([found.dtype, found.shape]).toEqual([dtype, wanted.shape]);
-        const values = wanted.toFloat32();
-        if (dtype === 'F32') {
-          expect(bits(found.toFloat32(), isSignFree)).toEqual(bits(values, isSignFree));
-        } else if (!isSignFree) {
-          expect(found.data).toEqual(fromFloat32(values, dtype));
-        } else {
-          const rounded = fromFloat32(values, dtype).map((one) => (one === 0x8000 ? 0 : one));
-          expect((found.data as Uint16Array).map((one) => (one === 0x8000 ? 0 : one))).toEqual(
-            rounded,
-          );
-        }
+    const target = temporaryPath('plain');
+    const done = await convert(join(folder, id), target, { ...fast, dequantize: dtype });
+    expect([...done.dequantized].sort()).toEqual(logical);
+    expect([done.cast, done.notCast, done.excluded]).toEqual([[], [], []]);
+    const written = loadFile(target);
+    expect([...written.keys()].sort()).toEqual([...logical, ...(fixture.plain ?? [])].sort());
+    for (const name of logical) {
+      const [found, wanted] = [written.get(name) as Tensor, expected.get(name) as Tensor];
+      expect([found.dtype, found.shape]).toEqual([dtype, wanted.shape]);
+      const values = wanted.toFloat32();
+      if (dtype === 'F32') {
+        expect(bits(found.toFloat32(), isSignFree)).toEqual(bits(values, isSignFree));
+      } else if (!isSignFree) {
+        expect(found.data).toEqual(fromFloat32(values, dtype));
+      } else {
+        const rounded = fromFloat32(values, dtype).map((one) => (one === 0x8000 ? 0 : one));
+        expect((found.data as Uint16Array).map((one) => (one === 0x8000 ? 0 : one))).toEqual(
+          rounded,
+        );
       }
-      for (const name of fixture.plain ?? []) {
-        expect(factsOf(written.get(name))).toEqual(factsOf(expected.get(name)));
-      }
+    }
+    for (const name of fixture.plain ?? []) {
+      expect(factsOf(written.get(name))).toEqual(factsOf(expected.get(name)));
     }
   });
 
@@ -98,14 +95,14 @@ describe.each(exact.map((fixture) => [fixture.id, fixture] as const))('%s', (id,
     const target = copyOf(id);
     const before = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
     writeFileSync(join(target, 'quantize_config.json'), '{}');
-    await reshard(target, target, { ...fast, dequantize: 'F16' });
+    await convert(target, target, { ...fast, dequantize: 'F16' });
     const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
     const { quantization_config, quantization, compression_config, ...rest } = before;
     for (const key of ['dtype', 'torch_dtype']) if (key in rest) rest[key] = TORCH_DTYPES.F16;
     expect(config).toEqual(rest);
     expect(existsSync(join(target, 'quantize_config.json'))).toBe(false);
     const names = safeOpen(target).keys();
-    const again = await reshard(target, target, { ...fast, dequantize: 'F32' });
+    const again = await convert(target, target, { ...fast, dequantize: 'F32' });
     expect(again.dequantized).toEqual([]);
     expect(again.copied).toEqual([]);
     expect(safeOpen(target).keys()).toEqual(names);
@@ -117,7 +114,7 @@ describe('sums of quantized tensors', () => {
   async function summed(damaged?: string): Promise<string> {
     const folder = temporaryPath(`summed-${damaged}`);
     const options = { ...fast, digests: true, copyOtherFiles: true };
-    await reshard(copyOf('gptq-4bit-sym-v1'), folder, options);
+    await convert(copyOf('gptq-4bit-sym-v1'), folder, options);
     if (damaged === undefined) return folder;
     using file = safeOpen(folder);
     const entry = (await file.tensors()).find(({ name }) => name === damaged) as TensorEntry;
@@ -170,10 +167,8 @@ it.each(refused.map(({ id }) => id))(
     const content = (): [string, Buffer][] =>
       readdirSync(target).map((name) => [name, readFileSync(join(target, name))]);
     const before = content();
-    for (const write of [reshard, convert]) {
-      const failed = write(target, target, { ...fast, dequantize: 'BF16' });
-      await expect(failed).rejects.toMatchObject({ code: 'SAFETENSORS_QUANTIZATION_INVALID' });
-    }
+    const failed = convert(target, target, { ...fast, dequantize: 'BF16' });
+    await expect(failed).rejects.toMatchObject({ code: 'SAFETENSORS_QUANTIZATION_INVALID' });
     expect(content()).toEqual(before);
   },
 );
@@ -188,11 +183,11 @@ it.runIf(process.platform !== 'win32')(
     cpSync(copyOf('fp8-block-ragged'), blobs, { recursive: true });
     for (const name of readdirSync(blobs)) symlinkSync(`../../blobs/${name}`, join(snapshot, name));
     const target = temporaryPath('plain');
-    const { copied } = await reshard(snapshot, target, { ...fast, dequantize: 'F32' });
+    const { copied } = await convert(snapshot, target, { ...fast, dequantize: 'F32' });
     expect(copied).toEqual(['config.json']);
     const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
     expect([config.quantization_config, config.torch_dtype]).toEqual([undefined, 'float32']);
-    await expect(reshard(snapshot, snapshot, { ...fast, dequantize: 'F32' })).rejects.toMatchObject(
+    await expect(convert(snapshot, snapshot, { ...fast, dequantize: 'F32' })).rejects.toMatchObject(
       { code: 'SAFETENSORS_HUB_CACHE_BLOB' },
     );
     const blob = readFileSync(join(blobs, 'config.json'));
@@ -201,7 +196,7 @@ it.runIf(process.platform !== 'win32')(
     const elsewhere = copyOf('fp8-block-ragged');
     rmSync(join(elsewhere, 'config.json'));
     symlinkSync(join(blobs, 'config.json'), join(elsewhere, 'config.json'));
-    await expect(reshard(elsewhere, target, { ...fast, dequantize: 'F32' })).rejects.toMatchObject({
+    await expect(convert(elsewhere, target, { ...fast, dequantize: 'F32' })).rejects.toMatchObject({
       code: 'SAFETENSORS_UNSAFE_SHARD_NAME',
     });
   },

@@ -7,7 +7,7 @@ import { nightly } from '../../support/nightly.js';
 import { measureInChild } from '../../support/run-child.js';
 
 describe.runIf(process.platform === 'linux')('needs little memory for many bytes', () => {
-  it('reshard, dequantized', async () => {
+  it('convert, dequantized', async () => {
     const folder = temporaryPath('large');
     mkdirSync(folder);
     const script = 'write/checkpoint/children/dequantize-memory.mjs';
@@ -15,10 +15,10 @@ describe.runIf(process.platform === 'linux')('needs little memory for many bytes
     expect(await measureInChild<number>(script, [folder])).toBeLessThan(110e6);
   });
 
-  it('reshard', async () => {
+  it('convert into shards', async () => {
     const folder = temporaryPath('large');
     mkdirSync(folder);
-    const grown = await measureInChild<number>('write/checkpoint/children/reshard-memory.mjs', [
+    const grown = await measureInChild<number>('write/checkpoint/children/convert-memory.mjs', [
       folder,
       nightly('300000000', '100000000'),
     ]);

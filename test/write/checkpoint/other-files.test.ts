@@ -1,4 +1,4 @@
-/** Config, tokenizer and other files that `reshard` carries along. */
+/** Config, tokenizer and other files that `convert` carries along. */
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { reshard, safeOpen } from '../../support/api.js';
+import { convert, safeOpen } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { runChild } from '../../support/run-child.js';
@@ -72,12 +72,12 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-describe('reshard with copyOtherFiles', () => {
+describe('convert with copyOtherFiles', () => {
   it('copies all files that are no weights', async () => {
     const source = modelFolder([...CARRIED, ...LEFT]);
     writeBelow(source, 'empty.txt', '');
     const target = temporaryPath('target');
-    const { files, copied, skipped } = await reshard(source, target, options);
+    const { files, copied, skipped } = await convert(source, target, options);
     expect([files, skipped]).toEqual([[SINGLE], []]);
     expect(copied).toEqual([...CARRIED, 'empty.txt'].sort());
     const { [SINGLE]: model, ...others } = Object.fromEntries(filesOf(target));
@@ -89,13 +89,13 @@ describe('reshard with copyOtherFiles', () => {
 
   it('copies none unless asked', async () => {
     const target = temporaryPath('target');
-    const { copied } = await reshard(modelFolder(), target, { durable: false });
+    const { copied } = await convert(modelFolder(), target, { durable: false });
     expect([copied, readdirSync(target).length]).toEqual([[], 1]);
   });
 
   it('leaves them in a folder that is source and target', async () => {
     const folder = modelFolder();
-    const { copied } = await reshard(folder, join(folder, '..', 'source'), options);
+    const { copied } = await convert(folder, join(folder, '..', 'source'), options);
     expect(copied).toEqual([]);
     expect(readdirSync(folder).sort()).toEqual([...CARRIED, SINGLE].sort());
     expect(readFileSync(join(folder, 'config.json'), 'utf8')).toBe('config.json');
@@ -105,7 +105,7 @@ describe('reshard with copyOtherFiles', () => {
     const source = modelFolder(['config.json', '1_Pooling/config.json']);
     truncateSync(writeBelow(source, 'small', ''), 2 ** 20);
     truncateSync(writeBelow(source, 'weights.unknown', ''), 256 * 2 ** 20 + 1);
-    const { copied, skipped } = await reshard(source, temporaryPath('target'), options);
+    const { copied, skipped } = await convert(source, temporaryPath('target'), options);
     expect(copied).toEqual(['config.json', 'small']);
     expect(skipped).toEqual(['1_Pooling', 'weights.unknown']);
   });
@@ -113,15 +113,15 @@ describe('reshard with copyOtherFiles', () => {
   it.skipIf(process.platform === 'win32')('waits for no named pipe', async () => {
     const source = modelFolder(['config.json']);
     execFileSync('mkfifo', [join(source, 'pipe')]);
-    const { copied, skipped } = await reshard(source, temporaryPath('target'), options);
+    const { copied, skipped } = await convert(source, temporaryPath('target'), options);
     expect([copied, skipped]).toEqual([['config.json'], ['pipe']]);
   });
 
   it('takes the folder of an index and of a single file', async () => {
     const source = modelFolder(['config.json']);
     const target = temporaryPath('target');
-    const { copied } = await reshard(join(source, INDEX), target, options);
-    const again = await reshard(join(target, SINGLE), temporaryPath('again'), options);
+    const { copied } = await convert(join(source, INDEX), target, options);
+    const again = await convert(join(target, SINGLE), temporaryPath('again'), options);
     expect([copied, again.copied]).toEqual([['config.json'], ['config.json']]);
   });
 
@@ -136,7 +136,7 @@ describe('reshard with copyOtherFiles', () => {
     symlinkSync('../../blobs/0123', join(snapshot, 'config.json'));
     vi.stubEnv('HF_HUB_CACHE', cache);
     const target = temporaryPath('target');
-    expect((await reshard('org/name', target, options)).copied).toEqual(['config.json']);
+    expect((await convert('org/name', target, options)).copied).toEqual(['config.json']);
     rmSync(cache, { recursive: true });
     expect(readFileSync(join(target, 'config.json'), 'utf8')).toBe('{"model_type":"x"}');
   });
@@ -146,12 +146,12 @@ describe('reshard with copyOtherFiles', () => {
     const source = modelFolder(['config.json']);
     const secret = writeBelow(temporaryPath('elsewhere'), 'secret', 'key');
     symlinkSync(secret, join(source, 'vocab.txt'));
-    await expect(reshard(source, target, options)).rejects.toThrow(
+    await expect(convert(source, target, options)).rejects.toThrow(
       refusal('SAFETENSORS_UNSAFE_SHARD_NAME'),
     );
     rmSync(join(source, 'vocab.txt'));
     symlinkSync('nowhere', join(source, 'vocab.txt'));
-    await expect(reshard(source, target, options)).rejects.toThrow(refusal('ENOENT'));
+    await expect(convert(source, target, options)).rejects.toThrow(refusal('ENOENT'));
     expect(() => statSync(target)).toThrow(refusal('ENOENT'));
   });
 
@@ -164,7 +164,7 @@ describe('reshard with copyOtherFiles', () => {
     writeBelow(source, 'README.md', 'new');
     symlinkSync(elsewhere, join(target, 'README.md'));
     chmodSync(config, 0o600);
-    await reshard(source, target, options);
+    await convert(source, target, options);
     expect(readFileSync(config, 'utf8')).toBe('config.json');
     if (process.platform !== 'win32') expect(statSync(config).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(target, 'notes.txt'), 'utf8')).toBe('mine');
@@ -181,11 +181,11 @@ describe('reshard with copyOtherFiles', () => {
     const onProgress = (): never => {
       throw new Error('enough');
     };
-    const ended = reshard(source, target, { ...options, overwrite: true, onProgress });
+    const ended = convert(source, target, { ...options, overwrite: true, onProgress });
     await expect(ended).rejects.toThrow('enough');
     expect(filesOf(target)).toEqual(before);
     mkdirSync(join(target, 'a.txt'));
-    await expect(reshard(source, target, options)).rejects.toThrow(
+    await expect(convert(source, target, options)).rejects.toThrow(
       refusal('SAFETENSORS_NOT_A_REGULAR_FILE'),
     );
     rmSync(join(target, 'a.txt'), { recursive: true });
@@ -201,16 +201,16 @@ describe('reshard with copyOtherFiles', () => {
       totals.add(totalBytes);
       last.splice(0, 1, bytes);
     };
-    await reshard(source, temporaryPath('without'), { durable: false, onProgress });
+    await convert(source, temporaryPath('without'), { durable: false, onProgress });
     const [without = 0] = totals;
-    await reshard(source, temporaryPath('with'), { ...options, onProgress });
+    await convert(source, temporaryPath('with'), { ...options, onProgress });
     expect([...totals]).toEqual([without, without + size]);
     expect(last).toEqual([without + size]);
   });
 
   it('checks the option', async () => {
     const asked = { copyOtherFiles: 'yes' as unknown as boolean };
-    await expect(reshard(modelFolder(), temporaryPath('target'), asked)).rejects.toThrow(
+    await expect(convert(modelFolder(), temporaryPath('target'), asked)).rejects.toThrow(
       refusal('ERR_INVALID_ARG_TYPE'),
     );
   });
@@ -227,13 +227,13 @@ describe('reshard with copyOtherFiles', () => {
       writeCheckpoint({ shards }, target);
       writeBelow(target, 'config.json', 'old');
       const { signal, stderr } = await runChild(
-        'write/checkpoint/children/reshard-until-call.mjs',
+        'write/checkpoint/children/convert-until-call.mjs',
         [source, target, `${call}`],
       );
       using checkpoint = safeOpen(target);
       const config = readFileSync(join(target, 'config.json'), 'utf8');
       found.push(`${checkpoint.keys().includes('old') ? 'old' : 'new'} ${config}`);
-      await reshard(source, target, { ...options, overwrite: true });
+      await convert(source, target, { ...options, overwrite: true });
       expect(await contentOf(target)).toEqual(content);
       expect(readdirSync(target).sort()).toEqual(['config.json', SINGLE, 'new.json']);
       if (signal === null) {

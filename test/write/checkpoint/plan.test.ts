@@ -6,7 +6,6 @@ import { describe, expect, it } from 'vitest';
 import {
   convert,
   type DryRun,
-  reshard,
   type SaveCheckpointOptions,
   saveCheckpoint,
   saveFile,
@@ -49,10 +48,7 @@ describe('a dry run', () => {
     );
   });
 
-  it.each([
-    ['reshard', reshard],
-    ['convert', convert],
-  ] as const)('of %s says what it writes', async (_, write) => {
+  it('of convert says what it writes', async () => {
     await fc.assert(
       fc.asyncProperty(
         models,
@@ -71,8 +67,8 @@ describe('a dry run', () => {
           const options = { ...layout, ...selection, copyOtherFiles: true };
           await expectSameAsPlanned(
             target,
-            () => write(source, target, { ...options, ...dry }),
-            () => write(source, target, { ...options, ...fast }),
+            () => convert(source, target, { ...options, ...dry }),
+            () => convert(source, target, { ...options, ...fast }),
             excludedOf(model, selection),
           );
         },
@@ -121,10 +117,8 @@ describe('a dry run', () => {
       [{ names: ['alias'] }, ['a', 'b']],
       [{ select: (name: string) => name !== 'b' && { name: `new.${name}` } }, ['b']],
     ] as const) {
-      for (const write of [reshard, convert]) {
-        const plan = await write(source, temporaryPath('planned'), { ...selection, ...dry });
-        expect(plan.excluded).toEqual(excluded);
-      }
+      const plan = await convert(source, temporaryPath('planned'), { ...selection, ...dry });
+      expect(plan.excluded).toEqual(excluded);
     }
   });
 
@@ -136,7 +130,7 @@ describe('a dry run', () => {
       const options: DryRun = { dryRun };
       const results = [
         await saveCheckpoint(join(target, '1'), { a: filled(1, 1) }, { ...saving, ...options }),
-        await reshard(source, join(target, '2'), { ...fast, ...options }),
+        await convert(source, join(target, '2'), { ...fast, ...options }),
         await convert(source, join(target, '3'), { ...fast, ...options }),
       ];
       for (const { files } of results) {
@@ -169,7 +163,7 @@ describe('a dry run', () => {
     await saveFile(source, { a: filled(1, 1) }, saving);
     for (const call of [
       () => saveCheckpoint(folder, { a: filled(1, 1) }, dry),
-      () => reshard(source, folder, dry),
+      () => convert(source, folder, dry),
       () => convert(source, folder, dry),
       () => convert(source, join(folder, 'model.safetensors'), dry),
     ]) {
@@ -180,7 +174,7 @@ describe('a dry run', () => {
     const bad = { dryRun: 'yes' } as unknown as typeof dry;
     for (const call of [
       () => saveCheckpoint(folder, { a: filled(1, 1) }, bad),
-      () => reshard(source, folder, bad),
+      () => convert(source, folder, bad),
       () => convert(source, temporaryPath('file.safetensors'), bad),
     ]) {
       await expect(call()).rejects.toThrow('dryRun must be a boolean');
@@ -197,7 +191,7 @@ describe('a dry run', () => {
       for (const options of [dry, saving as unknown as typeof dry]) {
         for (const call of [
           () => saveCheckpoint(join(folder, 'm'), { a: filled(1, 1) }, options),
-          () => reshard(source, join(folder, 'm'), options),
+          () => convert(source, join(folder, 'm'), options),
           () => convert(source, join(folder, 'm'), options),
         ]) {
           await expect(call()).rejects.toMatchObject({ code: 'ENOTDIR' });

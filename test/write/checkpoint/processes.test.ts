@@ -4,7 +4,7 @@ import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
-import { reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
+import { convert, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { ask, rounds, startChild } from '../../support/message-children.js';
 import { filled } from '../../support/saved-tensors.js';
@@ -89,7 +89,7 @@ describe.runIf(process.platform === 'linux')('a folder that another process has 
     const locked = { code: 'SAFETENSORS_LOCKED', path: folder };
     const late = { lockTimeout: 20 };
     await expect(saveCheckpoint(folder, tensors, late)).rejects.toMatchObject(locked);
-    await expect(reshard(folder, folder, late)).rejects.toMatchObject(locked);
+    await expect(convert(folder, folder, late)).rejects.toMatchObject(locked);
     const controller = new AbortController();
     const { signal } = controller;
     // One waits for the lock, the other for the first. Which rejects earlier depends on the load.
@@ -130,6 +130,6 @@ test('saves of one thread into one folder take turns, the last one stays', async
 
 test('a folder that was made for a save that fails is gone, and those above it', async () => {
   const folder = temporaryPath('a/b/c');
-  await expect(reshard(temporaryPath('missing'), folder)).rejects.toThrow('missing');
+  await expect(convert(temporaryPath('missing'), folder)).rejects.toThrow('missing');
   expect(existsSync(temporaryPath('a'))).toBe(false);
 });

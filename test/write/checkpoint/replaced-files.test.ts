@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { basename, join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { convert, reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
+import { convert, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
@@ -58,7 +58,7 @@ const SEED = process.env['SAFETENSORS_SEED'];
 const seed = SEED === undefined ? {} : { seed: Number(SEED) };
 
 describe('files that existed', () => {
-  it.each(['saveCheckpoint', 'reshard', 'convert'])(
+  it.each(['saveCheckpoint', 'convert'])(
     'are there after %s, or listed as replaced',
     async (command) => {
       const source = join(temporaryPath('source'), '..', 'source-model');
@@ -77,8 +77,7 @@ describe('files that existed', () => {
               if (command === 'saveCheckpoint') {
                 return saveCheckpoint(target, TENSORS, { ...options, ...more });
               }
-              const call = command === 'reshard' ? reshard : convert;
-              return call(source, target, { ...options, copyOtherFiles, ...more });
+              return convert(source, target, { ...options, copyOtherFiles, ...more });
             };
             const plan = await write({ dryRun: true });
             expect(contentsOf(target)).toEqual(old);
@@ -118,29 +117,27 @@ describe('files that existed', () => {
     const folder = writeCheckpoint({
       shards: { 'model-00001-of-00001.safetensors': [{ name: 'a', dtype: 'U8', shape: [4] }] },
     });
-    const { replaced, deleted } = await reshard(folder, folder, { durable: false });
+    const { replaced, deleted } = await convert(folder, folder, { durable: false });
     expect([replaced, deleted.length]).toEqual([[], 2]);
     const stray = 'model-00001-of-00002.safetensors';
     writeFileSync(join(folder, stray), 'of another model');
-    await reshard(folder, folder, { durable: false, maxShardSize: 2 });
+    await convert(folder, folder, { durable: false, maxShardSize: 2 });
     expect(readFileSync(join(folder, stray), 'utf8')).toBe('of another model');
   });
 
   it('are the source, and tensors of it are left out: they are listed, without a stop', async () => {
     const chosen = { names: ['a'], select: (name: string) => (name === 'a' ? {} : false) } as const;
     for (const [key, value] of Object.entries(chosen)) {
-      for (const call of [reshard, convert]) {
-        const folder = temporaryPath('model');
-        await saveCheckpoint(folder, TENSORS, { durable: false, maxShardSize: 8 });
-        writeFileSync(join(folder, 'config.json'), '{}');
-        const files = readdirSync(folder).filter((name) => name.includes('.safetensors'));
-        const options = { durable: false, copyOtherFiles: true, [key]: value };
-        const plan = await call(folder, folder, { ...options, dryRun: true });
-        expect(plan.replaced.map(({ name }) => name)).toEqual(files.sort());
-        const done = await call(folder, folder, options);
-        expect(done.replaced).toEqual(plan.replaced);
-        expect(safeOpen(folder).keys()).toEqual(['a']);
-      }
+      const folder = temporaryPath('model');
+      await saveCheckpoint(folder, TENSORS, { durable: false, maxShardSize: 8 });
+      writeFileSync(join(folder, 'config.json'), '{}');
+      const files = readdirSync(folder).filter((name) => name.includes('.safetensors'));
+      const options = { durable: false, copyOtherFiles: true, [key]: value };
+      const plan = await convert(folder, folder, { ...options, dryRun: true });
+      expect(plan.replaced.map(({ name }) => name)).toEqual(files.sort());
+      const done = await convert(folder, folder, options);
+      expect(done.replaced).toEqual(plan.replaced);
+      expect(safeOpen(folder).keys()).toEqual(['a']);
     }
   });
 
@@ -150,10 +147,8 @@ describe('files that existed', () => {
       const source = temporaryPath('model');
       await saveCheckpoint(source, TENSORS, { durable: false });
       const target = join(source, `x.${extension}`);
-      for (const call of [convert, reshard]) {
-        const refused = { code: 'ERR_OUT_OF_RANGE' };
-        await expect(call(source, target)).rejects.toMatchObject(refused);
-      }
+      const refused = { code: 'ERR_OUT_OF_RANGE' };
+      await expect(convert(source, target)).rejects.toMatchObject(refused);
       expect(existsSync(target)).toBe(false);
     },
   );
@@ -174,7 +169,7 @@ describe('config.json of cast weights', () => {
     const source = await model();
     const target = kind === 'copied' ? temporaryPath('half') : source;
     const options = { durable: false, dtype: 'F16', copyOtherFiles: true } as const;
-    const { copied, configMismatches } = await reshard(source, target, options);
+    const { copied, configMismatches } = await convert(source, target, options);
     expect([copied, configMismatches]).toEqual([['config.json'], []]);
     const text = readFileSync(join(target, 'config.json'), 'utf8');
     expect(text).toBe(CONFIG.replaceAll('bfloat16', 'float16'));
@@ -185,7 +180,7 @@ describe('config.json of cast weights', () => {
     const target = temporaryPath('mixed');
     const select = (name: string): object => ({ dtype: name === 'a' ? 'F16' : 'F32' });
     const options = { durable: false, select, copyOtherFiles: true };
-    const { configMismatches } = await reshard(source, target, options);
+    const { configMismatches } = await convert(source, target, options);
     const found = { name: 'config.json', declared: 'bfloat16', dtypes: ['F16', 'F32'] };
     expect(configMismatches).toEqual([found]);
     expect(readFileSync(join(target, 'config.json'), 'utf8')).toBe(CONFIG);

@@ -11,7 +11,7 @@ it('closes its source before it replaces it, which Windows asks for', async () =
   const old = statSync(path).ino;
   const replaced: boolean[] = [];
   const open: Parameters<typeof rewriteFile>[1] = async () => {
-    const source = await openSafetensorsSource(path, { comparison: 'each', signal: undefined });
+    const source = await openSafetensorsSource(path, { verify: true, signal: undefined });
     const close = (): void => {
       replaced.push(statSync(path).ino !== old);
       source.close();
@@ -22,7 +22,6 @@ it('closes its source before it replaces it, which Windows asks for', async () =
     selection: { rename: (name) => `${name}.b` },
     shared: 'copy',
     metadata: new Map(),
-    verify: false,
     durable: false,
   });
   expect(replaced).toEqual([false, true]);

@@ -1,7 +1,7 @@
 /** Checkpoints of ours in Python, and one of transformers in other shards. */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type NewTensor, reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
+import { convert, type NewTensor, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { childPath } from '../../support/run-child.js';
@@ -47,7 +47,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'in Python'), () => {
       const folder = temporaryPath(`saved-${maxShardSize}`);
       await saveCheckpoint(folder, tensors, { maxShardSize });
       const other = temporaryPath(`resharded-${maxShardSize}`);
-      await reshard(folder, other, { maxShardSize: maxShardSize === 24 ? '1KB' : 16 });
+      await convert(folder, other, { maxShardSize: maxShardSize === 24 ? '1KB' : 16 });
       if (maxShardSize === undefined) questions.push([folder, 'hub']);
       questions.push([folder, 'files'], [folder, 'model'], [other, 'files'], [other, 'model']);
     }
@@ -61,14 +61,14 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'in Python'), () => {
     runPython(python, [childPath('support/save_pretrained.py'), folder]);
     const content = await contentOf(folder);
     const merged = temporaryPath('merged');
-    await reshard(folder, merged, { maxShardSize: Number.POSITIVE_INFINITY });
+    await convert(folder, merged, { maxShardSize: Number.POSITIVE_INFINITY });
     expect(await contentOf(merged)).toEqual(content);
     const [loaded = {}] = load([[merged, 'hub']]);
     expect(Object.keys(loaded).sort()).toEqual(Object.keys(content));
     const again = temporaryPath('again');
-    await reshard(join(merged, 'model.safetensors'), again, { maxShardSize: '8KB' });
+    await convert(join(merged, 'model.safetensors'), again, { maxShardSize: '8KB' });
     expect(await contentOf(again)).toEqual(content);
-    await reshard(folder, folder, { maxShardSize: '8KB' });
+    await convert(folder, folder, { maxShardSize: '8KB' });
     expect(await contentOf(folder)).toEqual(content);
     using checkpoint = safeOpen(folder);
     expect(Number(checkpoint.metadata?.get('total_parameters'))).toBeGreaterThan(1000);

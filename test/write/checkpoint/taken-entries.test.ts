@@ -2,8 +2,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { downloadFrom, useHub } from '../../remote/download/downloads.js';
-import { convert, convertStream, loadFile, parse, reshard } from '../../support/api.js';
+import { convert, loadFile, parse } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 
@@ -81,8 +82,9 @@ it.each(models.map((model, number) => ({ ...model, number })))(
     mkdirSync(source);
     for (const [name, content] of Object.entries(files)) writeFileSync(join(source, name), content);
     const doors = {
-      reshard: (to: string) => reshard(source, to, { durable: false }),
-      'reshard with a cast': (to: string) => reshard(source, to, { durable: false, dtype: 'F16' }),
+      reshard: (to: string) => convert(source, to, { durable: false }),
+      'convert into a folder with a cast': (to: string) =>
+        convert(source, to, { durable: false, dtype: 'F16' }),
       convert: (to: string) => convert(source, to, { durable: false }),
       'convert, dequantized': (to: string) =>
         convert(source, to, { durable: false, dequantize: 'F32' }),

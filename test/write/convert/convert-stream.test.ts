@@ -2,7 +2,11 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type ConversionStreamOptions, convert, convertStream } from '../../support/api.js';
+import {
+  type ConversionStreamOptions,
+  convertStream,
+} from '../../../src/write/convert/convert-stream.js';
+import { convert } from '../../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';

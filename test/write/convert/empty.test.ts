@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { dict, legacyFile } from '../../foreign/torch/legacy-file.js';
-import { convert, reshard, safeOpen, saveFileSync } from '../../support/api.js';
+import { convert, safeOpen, saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };
@@ -51,9 +51,9 @@ describe.each([
   });
 });
 
-it('reshard takes them too, also with a cast', async () => {
+it('convert takes them too, also with a cast', async () => {
   const target = temporaryPath('model');
-  await reshard(emptySafetensors(), target, { ...fast, dtype: 'F16' });
+  await convert(emptySafetensors(), target, { ...fast, dtype: 'F16' });
   using checkpoint = safeOpen(target);
   expect(checkpoint.size).toBe(0);
 });

@@ -9,8 +9,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, convertStream, loadFile, parse } from '../../support/api.js';
+import { convert, loadFile, parse } from '../../support/api.js';
 import { openPipeline } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';

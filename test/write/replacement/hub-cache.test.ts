@@ -16,7 +16,6 @@ import {
   convert,
   createWriter,
   editMetadata,
-  reshard,
   saveCheckpoint,
   saveFile,
   saveFileSync,
@@ -102,12 +101,12 @@ it.each([['set', 'a=b'], ['rm', 'a'], ['strip'], ['clear']])(
   },
 );
 
-it('saveCheckpoint, reshard, join and downloads refuse a snapshot', async () => {
+it('saveCheckpoint, convert, join and downloads refuse a snapshot', async () => {
   const before = contents();
   const snapshot = cache.snapshot();
   const source = writeTemporary([{ name: 't', dtype: 'U8', shape: [1] }]);
   await expect(saveCheckpoint(snapshot, TENSORS)).rejects.toThrow(REFUSED);
-  await expect(reshard(source, snapshot)).rejects.toThrow(REFUSED);
+  await expect(convert(source, snapshot)).rejects.toThrow(REFUSED);
   await expect(downloadFrom(hub(), 'hf://org/name', snapshot)).rejects.toThrow(REFUSED);
   expect(
     (await call(['join', source, '-o', join(snapshot, 'model.safetensors')])).stderr,

@@ -9,7 +9,6 @@ import { downloadFrom, useHub } from '../../remote/download/downloads.js';
 import {
   convert,
   createWriter,
-  reshard,
   saveCheckpoint,
   saveFile,
   saveFileSync,
@@ -65,7 +64,7 @@ const ways: Record<string, () => Promise<unknown>> = {
   saveCheckpoint: () => saveCheckpoint(folder, TENSORS, { durable: false }),
   'convert to a file': () => convert(source, path, overwrite),
   'convert to a folder': () => convert(source, folder, overwrite),
-  reshard: () => reshard(source, folder, overwrite),
+  reshard: () => convert(source, folder, overwrite),
   'download to a file': () => downloadFrom(hub(), 'hf://org/one', path, overwrite),
   'download to a folder': () => downloadFrom(hub(), 'hf://org/one', folder, overwrite),
 };

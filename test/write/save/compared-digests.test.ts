@@ -4,15 +4,14 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { afterEach, describe, expect, it } from 'vitest';
+import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { call } from '../../cli/call.js';
 import {
   convert,
-  convertStream,
   createWriter,
   editMetadata,
   loadFile,
   type NamedTensors,
-  reshard,
   safeOpen,
   saveCheckpoint,
   saveFile,
@@ -78,11 +77,13 @@ const WAYS: Readonly<Record<string, Way>> = {
     for (const [name, tensor] of checkpoint) await writer.write(name, tensor);
     await writer.close();
   },
-  reshard: (source, target) => reshard(source, `${target}.d`, { maxShardSize: 500 }),
-  'reshard with digests': (source, target) => reshard(source, `${target}.d`, { digests: true }),
-  'reshard with a cast': (source, target) => reshard(source, `${target}.d`, { dtype: 'F32' }),
-  'reshard with other names': (source, target) =>
-    reshard(source, `${target}.d`, { rename: (name) => `x.${name}` }),
+  'convert into shards': (source, target) => convert(source, `${target}.d`, { maxShardSize: 500 }),
+  'convert into a folder with digests': (source, target) =>
+    convert(source, `${target}.d`, { digests: true }),
+  'convert into a folder with a cast': (source, target) =>
+    convert(source, `${target}.d`, { dtype: 'F32' }),
+  'convert into a folder with other names': (source, target) =>
+    convert(source, `${target}.d`, { rename: (name) => `x.${name}` }),
   convert: (source, target) => convert(source, target, { overwrite: true }),
   'convert with a cast': (source, target) =>
     convert(source, target, { dtype: 'BF16', overwrite: true }),
@@ -242,7 +243,7 @@ it('hashes of all tensors stay only with the same bytes', async () => {
   ];
   for (const [name, isKept, options] of ways) {
     const target = temporaryPath(`${name}-hashes`);
-    await reshard(source, target, options);
+    await convert(source, target, options);
     expect(open(target).metadata?.has(hash), name).toBe(isKept);
     expect((await verify(target)).ok, name).toBe(true);
   }

@@ -2,8 +2,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { downloadFrom, emptyFolder, noise, useHub } from '../../remote/download/downloads.js';
-import { convert, convertStream, parse, reshard } from '../../support/api.js';
+import { convert, parse } from '../../support/api.js';
 import { type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 
 /** More than one piece, which is cast. */
@@ -65,7 +66,7 @@ describe('convert', () => {
       'odd.safetensors',
     );
     await expect(convert(path, temporaryPath('none'))).rejects.toMatchObject({ code });
-    const resharded = reshard(path, temporaryPath('resharded'), { durable: false });
+    const resharded = convert(path, temporaryPath('resharded'), { durable: false });
     await expect(resharded).rejects.toMatchObject({ code });
   });
 });

@@ -4,11 +4,11 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
+  convert,
   type EditMetadataOptions,
   editMetadata,
   loadFile,
   type NamedTensors,
-  reshard,
   safeOpen,
   saveCheckpoint,
   saveFile,
@@ -211,9 +211,9 @@ describe('sums of a source', () => {
     expect(await verify(path)).toMatchObject({ ok: true });
   });
 
-  it.each([{}, { maxShardSize: 1000 }])('do not go into other files: reshard %j', async (size) => {
+  it.each([{}, { maxShardSize: 1000 }])('do not go into other files: convert %j', async (size) => {
     const target = temporaryPath('folder');
-    await reshard(await saved(), target, size);
+    await convert(await saved(), target, size);
     const { ok, checks } = await verify(target);
     expect({ ok, checks }).toMatchObject({ ok: true });
     const index = `${target}/model.safetensors.index.json`;

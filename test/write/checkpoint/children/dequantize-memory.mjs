@@ -1,7 +1,7 @@
 // Writes a quantized checkpoint of 160 MB as a plain one of 320 MB; prints by how many bytes the process grew at most.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { reshard, saveCheckpoint } from '../../../../lib/index.js';
+import { convert, saveCheckpoint } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [folder] = process.argv.slice(2);
@@ -19,6 +19,6 @@ globalThis.gc();
 writeFileSync('/proc/self/clear_refs', '5');
 const before = processStatus('VmRSS');
 const options = { dequantize: 'BF16', maxShardSize: '100MB', durable: false };
-const { dequantized, totalSize } = await reshard(source, join(folder, 'plain'), options);
+const { dequantized, totalSize } = await convert(source, join(folder, 'plain'), options);
 if (dequantized.length !== 13 || totalSize !== 13 * 2 * rows * columns) throw new Error('others');
 console.log(JSON.stringify(processStatus('VmHWM') - before));

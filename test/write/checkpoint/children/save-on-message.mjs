@@ -1,6 +1,6 @@
 // Saves or reshards on request: takes `{ call, value, shards }` as a message and answers with the names
 // that were written, or the code of the error.
-import { reshard, saveCheckpoint } from '../../../../lib/index.js';
+import { convert, saveCheckpoint } from '../../../../lib/index.js';
 
 const [folder] = process.argv.slice(2);
 
@@ -12,7 +12,7 @@ function save(value, maxShardSize) {
 
 process.on('message', async ({ call, value, maxShardSize = Number.POSITIVE_INFINITY }) => {
   try {
-    if (call === 'reshard') await reshard(folder, folder, { maxShardSize, durable: false });
+    if (call === 'reshard') await convert(folder, folder, { maxShardSize, durable: false });
     else await save(value, maxShardSize);
     process.send('done');
   } catch (error) {

@@ -2,7 +2,7 @@
 // the process grew at most, by the kernel's counter.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { reshard, saveCheckpoint } from '../../../../lib/index.js';
+import { convert, saveCheckpoint } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [folder, byteLength] = process.argv.slice(2);
@@ -19,7 +19,7 @@ await saveCheckpoint(source, tensors, { maxShardSize: '50MB', durable: false });
 globalThis.gc();
 writeFileSync('/proc/self/clear_refs', '5');
 const before = processStatus('VmRSS');
-await reshard(source, target, { maxShardSize: Infinity, durable: false });
+await convert(source, target, { maxShardSize: Infinity, durable: false });
 rmSync(source, { recursive: true });
-await reshard(target, target, { maxShardSize: '40MB', durable: false });
+await convert(target, target, { maxShardSize: '40MB', durable: false });
 console.log(JSON.stringify(processStatus('VmHWM') - before));

@@ -4,5 +4,5 @@ import { killAtCall } from './killed-at-call.mjs';
 const [source, folder, last] = process.argv.slice(2);
 killAtCall(last);
 
-const { reshard } = await import('../../../../lib/index.js');
-await reshard(source, folder, { copyOtherFiles: true, durable: false, overwrite: true });
+const { convert } = await import('../../../../lib/index.js');
+await convert(source, folder, { copyOtherFiles: true, durable: false, overwrite: true });

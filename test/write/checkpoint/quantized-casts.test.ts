@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { QUANTIZED_MODELS } from '../../quantized/quantized-models.js';
-import { convert, loadFile, reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
+import { convert, loadFile, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const saving = { durable: false };
@@ -20,31 +20,29 @@ function withoutConfig(from: string): string {
   return folder;
 }
 
-it.each(QUANTIZED_MODELS)('reshard and convert cast the rest of $id', async (model) => {
+it.each(QUANTIZED_MODELS)('convert cast the rest of $id', async (model) => {
   for (const source of [model.path, withoutConfig(model.path)]) {
     const before = loadFile(source);
     for (const dtype of CASTS) {
       const isWide = (name: string): boolean =>
         /^(B?F16|F32)$/.test(before.get(name)?.dtype ?? '') && before.get(name)?.dtype !== dtype;
       const wide = [...before.keys()].filter(isWide).sort();
-      for (const write of [reshard, convert]) {
-        const target = temporaryPath('target');
-        const { cast, notCast } = await write(source, target, { ...fast, dtype });
-        expect([...cast].sort()).toEqual(wide.filter(model.isPlain));
-        expect([...notCast].sort()).toEqual(wide.filter((name) => !model.isPlain(name)));
-        const after = loadFile(target);
-        expect(after.size).toBe(before.size);
-        for (const [name, tensor] of before) {
-          const written = after.get(name);
-          if (model.isPlain(name) && isWide(name)) expect(written?.dtype).toBe(dtype);
-          else {
-            expect([name, written?.dtype, written?.shape]).toEqual([
-              name,
-              tensor.dtype,
-              tensor.shape,
-            ]);
-            expect(Buffer.compare(tensor.bytes, written?.bytes as Uint8Array)).toBe(0);
-          }
+      const target = temporaryPath('target');
+      const { cast, notCast } = await convert(source, target, { ...fast, dtype });
+      expect([...cast].sort()).toEqual(wide.filter(model.isPlain));
+      expect([...notCast].sort()).toEqual(wide.filter((name) => !model.isPlain(name)));
+      const after = loadFile(target);
+      expect(after.size).toBe(before.size);
+      for (const [name, tensor] of before) {
+        const written = after.get(name);
+        if (model.isPlain(name) && isWide(name)) expect(written?.dtype).toBe(dtype);
+        else {
+          expect([name, written?.dtype, written?.shape]).toEqual([
+            name,
+            tensor.dtype,
+            tensor.shape,
+          ]);
+          expect(Buffer.compare(tensor.bytes, written?.bytes as Uint8Array)).toBe(0);
         }
       }
     }
@@ -64,7 +62,7 @@ it('tells a scale by a weight that is not chosen, or is in another file; other s
   await saveCheckpoint(source, MODEL, { ...saving, maxShardSize: 8 });
   const names = (name: string): boolean => name !== 'm.weight';
   const rename = (name: string): string => `new.${name}`;
-  const { cast, notCast } = await reshard(source, target, {
+  const { cast, notCast } = await convert(source, target, {
     ...fast,
     names,
     rename,
@@ -79,7 +77,7 @@ it('casts what select names', async () => {
   await saveCheckpoint(source, MODEL, saving);
   const select = (name: string): { dtype?: 'BF16' } =>
     name.includes('scale_inv') ? { dtype: 'BF16' } : {};
-  const { cast, notCast } = await reshard(source, target, { ...fast, select });
+  const { cast, notCast } = await convert(source, target, { ...fast, select });
   expect([cast, notCast]).toEqual([['m.weight_scale_inv'], []]);
   using checkpoint = safeOpen(target);
   expect(checkpoint.info('m.weight_scale_inv').dtype).toBe('BF16');

@@ -6,7 +6,6 @@ import {
   type CastTarget,
   convert,
   loadFile,
-  reshard,
   SelectionError,
   safeOpen,
   saveCheckpoint,
@@ -59,7 +58,7 @@ function castOf(name: string, to: CastTarget): Uint8Array {
 it.each(['BF16', 'F16', 'F8_E4M3', 'F8_E5M2', 'F32'] as const)(
   'casts to %s what can be cast, and nothing else',
   async (to) => {
-    const { cast, overflowed, index } = await reshard(source, target, {
+    const { cast, overflowed, index } = await convert(source, target, {
       ...fast,
       dtype: to,
       maxShardSize: 4_000_000,
@@ -90,7 +89,7 @@ it.each(['BF16', 'F16', 'F8_E4M3', 'F8_E5M2', 'F32'] as const)(
 );
 
 it('selects, renames and casts by tensor, and takes aliases along', async () => {
-  const { cast, files } = await reshard(source, target, {
+  const { cast, files } = await convert(source, target, {
     ...fast,
     select: (name, { dtype, shape }) => {
       if (name.startsWith('b.')) return false;
@@ -110,7 +109,7 @@ it('selects, renames and casts by tensor, and takes aliases along', async () => 
 });
 
 it('writes what saveFile writes of the same tensors', async () => {
-  await reshard(source, target, {
+  await convert(source, target, {
     ...fast,
     names: ['a.tied', 'b.ids'],
     rename: { 'b.ids': 'z', 'a.tied': 'tied' },
@@ -128,20 +127,20 @@ it('writes what saveFile writes of the same tensors', async () => {
 
 it('casts a folder in place', async () => {
   const expected = castOf('a.large', 'BF16');
-  const { deleted } = await reshard(source, source, { ...fast, dtype: 'BF16' });
+  const { deleted } = await convert(source, source, { ...fast, dtype: 'BF16' });
   expect(deleted.length).toBeGreaterThan(3);
   expect(Buffer.compare(loadFile(source).get('a.large')?.bytes ?? expected, expected)).toBe(0);
 });
 
 it('leaves the tensors as they are without any of the options', async () => {
-  const { cast, overflowed } = await reshard(source, target, { ...fast, names: undefined });
+  const { cast, overflowed } = await convert(source, target, { ...fast, names: undefined });
   expect([cast, overflowed.size]).toEqual([[], 0]);
 });
 
 it('reports all problems before anything is written', async () => {
   const select = (name: string): { name?: string; dtype?: 'BF16' } =>
     name === 'b.ids' ? { dtype: 'BF16' } : { name: 'same' };
-  const error = await reshard(source, target, { ...fast, select }).catch((reason) => reason);
+  const error = await convert(source, target, { ...fast, select }).catch((reason) => reason);
   expect(error).toBeInstanceOf(SelectionError);
   expect((error as SelectionError).errors).toHaveLength(8);
   expect(existsSync(target) ? readdirSync(target) : []).toEqual([]);
@@ -153,7 +152,7 @@ it('reports all problems before anything is written', async () => {
     [{ select: () => true }, /the result of select/],
   ] as const;
   for (const [options, message] of calls) {
-    const call = reshard(source, target, { ...fast, ...options } as never);
+    const call = convert(source, target, { ...fast, ...options } as never);
     await expect(call).rejects.toThrow(message);
   }
 });
@@ -163,20 +162,18 @@ it('counts the parameters of what is left anew, as a number where it was one', a
   await saveCheckpoint(source, TENSORS, whole);
   const names = ['b.half', 'b.brain', 'a.float'];
   const counted = 7 * 11 + 7 * 11 + 1003;
-  for (const write of [reshard, convert]) {
-    await write(source, target, { ...fast, names });
-    expect(safeOpen(target).metadata?.get('total_parameters')).toBe(String(counted));
-  }
+  await convert(source, target, { ...fast, names });
+  expect(safeOpen(target).metadata?.get('total_parameters')).toBe(String(counted));
   const indexPath = join(source, 'model.safetensors.index.json');
   const index = JSON.parse(readFileSync(indexPath, 'utf8'));
   index.metadata.total_parameters = 5_002_180;
   writeFileSync(indexPath, JSON.stringify(index));
-  await reshard(source, target, { ...fast, names, maxShardSize: 200 });
+  await convert(source, target, { ...fast, names, maxShardSize: 200 });
   const { metadata } = JSON.parse(
     readFileSync(join(target, 'model.safetensors.index.json'), 'utf8'),
   );
   expect(metadata.total_parameters).toBe(counted);
   // Of the whole model it is what it was: tied tensors count once there.
-  await reshard(source, target, { ...fast, dtype: 'BF16' });
+  await convert(source, target, { ...fast, dtype: 'BF16' });
   expect(safeOpen(target).metadata?.get('total_parameters')).toBe('5002180');
 });

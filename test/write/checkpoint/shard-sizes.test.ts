@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { reshard, safeOpen, saveCheckpoint } from '../../support/api.js';
+import { convert, safeOpen, saveCheckpoint } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { contentOf, equalTensors, filesOf } from '../../support/saved-tensors.js';
@@ -15,7 +15,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-describe('reshard', () => {
+describe('convert', () => {
   it('keeps tensors through any sequence of layouts, in one folder and into others', async () => {
     const sizes = fc.array(fc.oneof(fc.nat(40), fc.constant(Number.POSITIVE_INFINITY)), {
       minLength: 1,
@@ -28,7 +28,7 @@ describe('reshard', () => {
         const content = await contentOf(folder);
         for (const maxShardSize of limits) {
           const target = isSame ? folder : temporaryPath(`model-${run++}`);
-          const { files, index, totalSize } = await reshard(folder, target, {
+          const { files, index, totalSize } = await convert(folder, target, {
             ...fast,
             maxShardSize,
           });
@@ -55,7 +55,7 @@ describe('reshard', () => {
     ];
     const tensors = equalTensors(16, 'd', 'a', 'c', 'b');
     await saveCheckpoint(source, tensors, { ...saving, maxShardSize: 16 });
-    await reshard(source, target, { ...fast, maxShardSize: 32 });
+    await convert(source, target, { ...fast, maxShardSize: 32 });
     await saveCheckpoint(expected, tensors, { ...saving, maxShardSize: 32 });
     expect(filesOf(target)).toEqual(filesOf(expected));
   });
@@ -65,14 +65,14 @@ describe('reshard', () => {
     const content = await contentOf(folder);
     const file = temporaryPath('file');
     const one = { ...fast, maxShardSize: Number.POSITIVE_INFINITY };
-    await reshard(join(folder, 'model.safetensors.index.json'), file, {
+    await convert(join(folder, 'model.safetensors.index.json'), file, {
       ...one,
       filenamePattern: 'merged{suffix}.safetensors',
     });
     expect(readdirSync(file)).toEqual(['merged.safetensors']);
     const shards = temporaryPath('shards');
     const options = { ...fast, maxShardSize: 12, variant: 'fp16' };
-    const { path, index } = await reshard(join(file, 'merged.safetensors'), shards, options);
+    const { path, index } = await convert(join(file, 'merged.safetensors'), shards, options);
     expect(index).toBe('model.safetensors.index.fp16.json');
     expect(await contentOf(path)).toEqual(content);
 
@@ -80,10 +80,10 @@ describe('reshard', () => {
     const commit = 'a'.repeat(40);
     writeBelow(cache, 'models--org--name/refs/main', commit);
     const snapshot = join(cache, 'models--org--name/snapshots', commit);
-    await reshard(file, snapshot, one);
+    await convert(file, snapshot, one);
     vi.stubEnv('HF_HUB_CACHE', cache);
     const target = temporaryPath('from-repository');
-    await reshard('org/name', target, { ...fast, maxShardSize: 12 });
+    await convert('org/name', target, { ...fast, maxShardSize: 12 });
     expect(await contentOf(target)).toEqual(content);
   });
 
@@ -100,7 +100,7 @@ describe('reshard', () => {
     };
     const weightMap = { a: 'two.safetensors', c: 'one.safetensors' };
     const target = temporaryPath('target');
-    await reshard(writeCheckpoint({ shards, weightMap }), target, fast);
+    await convert(writeCheckpoint({ shards, weightMap }), target, fast);
     expect(await contentOf(target)).toEqual({
       a: ['U8', [1], '03'],
       c: ['U8', [1], '04'],
@@ -108,14 +108,14 @@ describe('reshard', () => {
     });
     const more = { ...weightMap, b: 'one.safetensors' };
     const lying = writeCheckpoint({ shards, weightMap: more }, temporaryPath('lying'));
-    await expect(reshard(lying, target, fast)).rejects.toThrow(
+    await expect(convert(lying, target, fast)).rejects.toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_INDEX_MISMATCH', tensor: 'b' }),
     );
   });
 
   it('copies every tensor of files without one, and an empty file', async () => {
     const folder = temporaryPath('empty');
-    const { files, totalSize } = await reshard(writeTemporary([]), folder, fast);
+    const { files, totalSize } = await convert(writeTemporary([]), folder, fast);
     expect([files, totalSize]).toEqual([['model.safetensors'], 0]);
     using file = safeOpen(join(folder, 'model.safetensors'));
     expect([file.size, file.metadata]).toEqual([0, null]);
@@ -124,17 +124,17 @@ describe('reshard', () => {
   it('fails on a bad source and leaves the target', async () => {
     const source = writeCheckpoint(MODEL, temporaryPath('source'));
     const target = temporaryPath('target');
-    await reshard(source, target, fast);
+    await convert(source, target, fast);
     const files = filesOf(target);
     const shard = join(source, 'model-00002-of-00002.safetensors');
     truncateSync(shard, readFileSync(shard).length - 1);
-    await expect(reshard(source, target, fast)).rejects.toThrow(
+    await expect(convert(source, target, fast)).rejects.toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER' }),
     );
-    await expect(reshard(temporaryPath('none'), target)).rejects.toThrow('ENOENT');
+    await expect(convert(temporaryPath('none'), target)).rejects.toThrow('ENOENT');
     const signal = AbortSignal.abort(new Error('enough'));
     const good = writeCheckpoint(MODEL, temporaryPath('good'));
-    await expect(reshard(good, target, { signal })).rejects.toThrow('enough');
+    await expect(convert(good, target, { signal })).rejects.toThrow('enough');
     expect(filesOf(target)).toEqual(files);
   });
 });

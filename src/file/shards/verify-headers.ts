@@ -22,8 +22,8 @@ export interface FoundShards {
 }
 
 /**
- * Compares names, shards and total size. `headerOf` returns the header of a shard, by its position, or throws. The event
- * loop may turn between shards.
+ * Compares names, shards and total size. `headerOf` returns the header of a shard, by its position, or throws. The
+ * event loop may turn between shards.
  *
  * @throws Error for failures that are not a file's fault: FileClosedError, Node's own `EMFILE` and the like
  */

@@ -52,8 +52,8 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   readonly #entryOf: Uint32Array;
 
   /**
-   * Opens all shards, which must stay open. With `verify` tensors of shards with digests are compared with these; each is
-   * then a separate run.
+   * Opens all shards, which must stay open. With `verify` tensors of shards with digests are compared with these; each
+   * is then a separate run.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */

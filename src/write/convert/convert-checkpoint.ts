@@ -26,10 +26,10 @@ import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './c
  * storage is held whole, and only for a tensor that is a part of it or strided. Files are always read, never mapped.
  *
  * Of safetensors the tensors keep name, dtype, shape and bytes, shard by shard in the order of each file, also those
- * that the index does not list. The keys of an index stay in the new index, with values of any type, and `total_size` is
- * computed again. Merged into a single file, values become strings (other types as their JSON text), without
- * `total_size`. When a single file is split, its metadata goes into the index, and its `format` also into every shard. A
- * key of the shards goes into every new file if all shards with that key agree on its value, else it is dropped and
+ * that the index does not list. The keys of an index stay in the new index, with values of any type, and `total_size`
+ * is computed again. Merged into a single file, values become strings (other types as their JSON text), without
+ * `total_size`. When a single file is split, its metadata goes into the index, and its `format` also into every shard.
+ * A key of the shards goes into every new file if all shards with that key agree on its value, else it is dropped and
  * `conflicts` lists it. In a single file, shards win over the index. Aliases stay aliases. The target may be the folder
  * of the source: it is locked, and the new files replace the old ones.
  *
@@ -51,12 +51,12 @@ import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './c
  *
  * With `dryRun: true` it returns the plan, writes nothing and compares no checksums.
  *
- * @throws FormatError as `open` and `openPipeline`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
- *   the source do not match their checksum, `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor,
- *   `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the folder among the other files; FileChangedError when a file
- *   changes while it is copied
- * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors; QuantizationError
- *   with `dequantize`, also for scales that are NaN while writing
+ * @throws FormatError as `open` and `openPipeline`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of the source do not
+ *   match their checksum, `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor,
+ *   `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the folder among the other files; FileChangedError when a
+ *   file changes while it is copied
+ * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors;
+ *   QuantizationError with `dequantize`, also for scales that are NaN while writing
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_TARGET_EXISTS`, `SAFETENSORS_VERIFICATION_FAILED`,
  *   `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and `saveCheckpoint`

@@ -60,7 +60,7 @@ function project(
 const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|hub|inspect)\.js'/;
 /** How tests import public names. */
 const PUBLIC_NAMES = /'(?:\.\.\/)+support\/api\.js'/;
-const INTERNALS = /'(?:\.\.\/)+(?:src\/[\w-]+\/|support\/internal-openers\.js)|vi\.mock\(/;
+const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
 
 const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
 

@@ -10,17 +10,19 @@ import {
   download,
   editMetadata,
   loadFile,
+  open,
+  openPipeline,
   openRemote,
   parse,
   safeOpen,
   saveCheckpoint,
   saveFile,
   saveFileSync,
+  scanPickle,
   serialize,
   splitStateDictIntoShards,
   type Tensor,
 } from '../support/api.js';
-import { openNumpy, openTorchCheckpoint, scanPickle } from '../support/internal-openers.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
 const path = join(folder, 'model.safetensors');
@@ -78,8 +80,9 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['tensor.takeFloat32', (o) => tensor.takeFloat32([], o), 'Into', 'into'],
   ['tensor.takeFloat32Async', (o) => tensor.takeFloat32Async([], o), 'signall', 'signal'],
   ['tensor.view', (o) => tensor.view(Uint8Array, o), 'reinterprete', 'reinterpret'],
-  ['openTorchCheckpoint', (o) => openTorchCheckpoint(path, o), 'unknownglobals', 'unknownGlobals'],
-  ['openNumpy', (o) => openNumpy(path, o), 'voidDType', 'voidDtype'],
+  ['open, for PyTorch', (o) => open(path, o), 'unknownglobals', 'unknownGlobals'],
+  ['open, for NumPy', (o) => open(path, o), 'voidDType', 'voidDtype'],
+  ['openPipeline', (o) => openPipeline(folder, o), 'skipfailed', 'skipFailed'],
   ['scanPickle', (o) => scanPickle(path, o), 'verfy', 'verify'],
   ['convert', (o) => convert(path, folder, o), 'copyOtherfiles', 'copyOtherFiles'],
   ['openRemote', (o) => openRemote(new Blob([]), o), 'Signal', 'signal'],

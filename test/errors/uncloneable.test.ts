@@ -2,28 +2,24 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { fixturePath } from '../foreign/torch/fixtures.js';
-import { createWriter, openRemote, parse, safeOpen } from '../support/api.js';
-import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
+import { createWriter, open, openRemote, parse, safeOpen } from '../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 
 const entries = [{ name: 't', dtype: 'F32', shape: [4] }] as const;
-const open = () => safeOpen(writeTemporary(entries));
+const openFile = () => safeOpen(writeTemporary(entries));
 
 const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]> = {
-  Checkpoint: [open, /^Symbol\(A Checkpoint .*post its path/],
+  Checkpoint: [openFile, /^Symbol\(A Checkpoint .*post its path/],
   'a file of parse': [() => parse(fileBytes(entries)), /A Checkpoint .*post its path/],
-  Tensor: [() => open().getTensor('t'), /A Tensor .*copy\(\)\.bytes/],
-  'a slice': [() => open().getSlice('t', [0, 2]), /A Tensor .*copy\(\)\.bytes/],
+  Tensor: [() => openFile().getTensor('t'), /A Tensor .*copy\(\)\.bytes/],
+  'a slice': [() => openFile().getSlice('t', [0, 2]), /A Tensor .*copy\(\)\.bytes/],
   'a checkpoint of shards': [
     () => safeOpen(writeCheckpoint(TWO_SHARDS)),
     /A Checkpoint .*post its path/,
   ],
-  'a torch checkpoint': [
-    () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
-    /A Checkpoint .*post its path/,
-  ],
-  'a checkpoint of NumPy': [() => openNumpy(fixturePath('np-f4.npy')), /A Checkpoint .*post its/],
+  'a torch checkpoint': [() => open(fixturePath('zip-tied.pt')), /A Checkpoint .*post its path/],
+  'a checkpoint of NumPy': [() => open(fixturePath('np-f4.npy')), /A Checkpoint .*post its/],
   RemoteCheckpoint: [() => openRemote(new Blob([fileBytes(entries)])), /post its source/],
   SafetensorsWriter: [
     () => createWriter(temporaryPath('w'), { t: { dtype: 'F32', shape: [4] } }),

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { loadFile, safeOpen } from '../support/api.js';
-import { openFile } from '../support/internal-openers.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { Example } from './example.js';
 
@@ -82,7 +81,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'the LoRA merge'), () => {
     expectRefused(/^not merged: "h\.0\.attn\.c_attn\.weight" is \[64,192\], the adapter's factors/);
   });
 
-  it('writes no NaN, no infinity, and names the tensor', () => {
+  it('writes no NaN, no infinity, and names the tensor', async () => {
     const example = make('peft');
     const weight = 'model.layers.0.v_proj.weight';
     const module = 'base_model.model.model.layers.0.v_proj';
@@ -98,27 +97,27 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'the LoRA merge'), () => {
       writeFileSync(config, text);
     };
     /** Overwrites the first value of a tensor of the adapter. */
-    const poison = (name: string, value: number): void => {
-      const file = openFile(adapter);
-      const begin = file.dataStart + (file.info(name).dataOffsets[0] as number);
-      file.close();
+    const poison = async (name: string, value: number): Promise<void> => {
+      using file = safeOpen(adapter);
+      const [{ dataStart } = { dataStart: Number.NaN }] = await file.headers();
+      const begin = dataStart + (file.info(name).dataOffsets[0] as number);
       const bytes = Buffer.from(whole);
       bytes.writeFloatLE(value, begin);
       writeFileSync(adapter, bytes);
     };
-    poison(`${module}.lora_A.weight`, Number.NaN);
+    await poison(`${module}.lora_A.weight`, Number.NaN);
     failing(`"${weight}" would have the value NaN in row 0`);
-    poison(`${module}.lora_A.weight`, Number.POSITIVE_INFINITY);
+    await poison(`${module}.lora_A.weight`, Number.POSITIVE_INFINITY);
     const { stderr: infinite } = example.run(['merge.js', 'base', 'adapter', 'merged']);
     expect(infinite).toMatch(
       RegExp(`^not merged: "${weight}" would have the value -?Infinity in row 0\n$`),
     );
     failing(infinite.slice('not merged: '.length, -1));
-    poison('base_model.model.score.weight', Number.NEGATIVE_INFINITY);
+    await poison('base_model.model.score.weight', Number.NEGATIVE_INFINITY);
     failing('"score.weight" would have the value -Infinity in row 0');
     writeFileSync(config, text.replace('"lora_alpha": 16', '"lora_alpha": "x"'));
     failing('"model.layers.0.q_proj.weight": the adapter\'s alpha / rank is NaN');
-    poison(`${module}.lora_B.weight`, 1e8);
+    await poison(`${module}.lora_B.weight`, 1e8);
     const { stderr } = example.run(['merge.js', 'base', 'adapter', 'merged']);
     expect(stderr).toMatch(
       RegExp(

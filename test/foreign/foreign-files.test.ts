@@ -3,8 +3,16 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { call } from '../cli/call.js';
-import { convert, loadFile, openRemote, safeOpen, safeOpenAsync, verify } from '../support/api.js';
-import { openNumpy, openTorchCheckpoint } from '../support/internal-openers.js';
+import {
+  convert,
+  loadFile,
+  open,
+  openRemote,
+  openTorch,
+  safeOpen,
+  safeOpenAsync,
+  verify,
+} from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
 import { storedArchive } from './stored-archive.js';
@@ -142,7 +150,7 @@ const OPENERS: Readonly<Record<string, (path: string, bytes: Buffer) => unknown>
   safeOpen: (path) => safeOpen(path),
   safeOpenAsync: (path) => safeOpenAsync(path),
   loadFile: (path) => loadFile(path),
-  openTorchCheckpoint: (path) => openTorchCheckpoint(path),
+  openTorch: (path) => openTorch(path),
   convert: (path) => convert(path, temporaryPath('converted')),
   openRemote: (path, bytes) =>
     openRemote(new File([new Uint8Array(bytes)], path.slice(path.lastIndexOf('/') + 1))),
@@ -160,7 +168,7 @@ describe.each(Object.entries(MAKERS))('%s', (format, make) => {
       for (const [opener, open] of Object.entries(OPENERS)) {
         const found = await foundBy(() => open(path, bytes));
         // The first bytes of an archive show the format only if the first entry does.
-        const isOfHead = !['openTorchCheckpoint', 'convert'].includes(opener);
+        const isOfHead = !['openTorch', 'convert'].includes(opener);
         const isZip = isOfHead && format === 'zipped-safetensors' && found === 'zip';
         expect([opener, name, isZip ? format : found]).toEqual([opener, name, format]);
       }
@@ -179,22 +187,22 @@ describe('content comes before names', () => {
     expect(safeOpen(path).keys()).toEqual(['w']);
   });
 
-  it.each(names)('a torch file called %s opens', (name) => {
+  it.each(names)('a torch file called %s opens', async (name) => {
     const path = temporaryPath(name);
     cpSync(join(FIXTURES, 'torch/zip-all-dtypes.pt'), path);
-    const checkpoint = openTorchCheckpoint(path);
+    const checkpoint = await openTorch(path);
     expect(checkpoint.size).toBeGreaterThan(0);
     checkpoint.close();
   });
 
-  it('an array archive called m.pt2 opens', () => {
+  it('an array archive called m.pt2 opens', async () => {
     const path = temporaryPath('m.pt2');
     const header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }";
     const npy = latin1(
       `\x93NUMPY\x01\0${String.fromCharCode(header.length + 1)}\0${header}\n\x01\x02`,
     );
     writeFileSync(path, storedArchive({ 'w.npy': npy }));
-    const arrays = openNumpy(path);
+    const arrays = await open(path, { remote: false, formats: ['numpy'] });
     expect(arrays.keys()).toEqual(['w']);
     arrays.close();
   });

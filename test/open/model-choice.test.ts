@@ -5,14 +5,17 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { storedArchive } from '../foreign/stored-archive.js';
 import {
+  type Checkpoint,
   download,
+  openPipeline,
   openRemote,
+  type Pipeline,
+  type RemotePipeline,
   type SafetensorsError,
   safeOpen,
   type VerificationReport,
 } from '../support/api.js';
 import { HubServer } from '../support/hub-server.js';
-import { openDduf, openPipeline, openRemotePipeline } from '../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
 type Files = ReadonlyMap<string, string | Uint8Array<ArrayBuffer>>;
@@ -279,7 +282,7 @@ it('so are folders of pipelines', async () => {
 
 /** A pipeline's models and errors. */
 async function pipelineOutcome(
-  open: () => ReturnType<typeof openPipeline> | ReturnType<typeof openRemotePipeline>,
+  open: () => Promise<Pipeline<Checkpoint> | RemotePipeline>,
 ): Promise<Outcome> {
   try {
     using pipeline = await open();
@@ -299,7 +302,7 @@ it('and models of pipelines, in archives, too', async () => {
       const folder = writeFolder(files);
       hub.put(REPOSITORY, { files: Object.fromEntries(files) });
       const local = await pipelineOutcome(() => openPipeline(folder, options));
-      const remote = await pipelineOutcome(() => openRemotePipeline(SOURCE, options));
+      const remote = await pipelineOutcome(() => openPipeline(SOURCE, options));
       expect(remote).toEqual(local);
       const archived = archivedFiles(files);
       if (archived === undefined) return;
@@ -307,7 +310,7 @@ it('and models of pipelines, in archives, too', async () => {
       writeFileSync(path, storedArchive(archived));
       const plain = writeFolder(new Map(Object.entries(archived)) as Files);
       const inFolder = await pipelineOutcome(() => openPipeline(plain, options));
-      expect(await pipelineOutcome(() => openDduf(path, options))).toEqual(inFolder);
+      expect(await pipelineOutcome(() => openPipeline(path, options))).toEqual(inFolder);
     }),
     { numRuns: 60 },
   );
@@ -426,7 +429,7 @@ describe('rules', () => {
     ]);
     const path = writeFolder(folder);
     hub.put(REPOSITORY, { files: Object.fromEntries(folder) });
-    for (const open of [() => openPipeline(path), () => openRemotePipeline(SOURCE)]) {
+    for (const open of [() => openPipeline(path), () => openPipeline(SOURCE)]) {
       expect(await pipelineOutcome(open)).toEqual({
         code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
         message: expect.stringContaining('"pytorch_model.bin"'),
@@ -447,8 +450,8 @@ describe('rules', () => {
     writeFileSync(archive, storedArchive(Object.fromEntries(folder)));
     const outcomes = [
       await pipelineOutcome(() => openPipeline(path)),
-      await pipelineOutcome(() => openRemotePipeline(SOURCE)),
-      await pipelineOutcome(() => openDduf(archive)),
+      await pipelineOutcome(() => openPipeline(SOURCE)),
+      await pipelineOutcome(() => openPipeline(archive)),
       await download(SOURCE, temporaryPath('copy')).then(() => ({}), failureOf),
     ];
     expect(new Set(outcomes.map((outcome) => JSON.stringify(outcome)))).toHaveLength(1);

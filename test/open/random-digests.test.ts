@@ -8,8 +8,13 @@ import process from 'node:process';
 import { expect, it } from 'vitest';
 import { call } from '../cli/call.js';
 import { storedArchive } from '../foreign/stored-archive.js';
-import { openRemote, safeOpen, type VerificationReport, verify } from '../support/api.js';
-import { openDduf, openPipeline } from '../support/internal-openers.js';
+import {
+  openPipeline,
+  openRemote,
+  safeOpen,
+  type VerificationReport,
+  verify,
+} from '../support/api.js';
 import { writeBelow } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
@@ -188,7 +193,7 @@ it('a pipeline, in a folder and in one file', async () => {
     const report = await verify(folder);
     expectReport(report, files, ['headers']);
     expect(await commandReport(folder)).toEqual(report);
-    using pipeline = openPipeline(folder);
+    using pipeline = await openPipeline(folder);
     expect(await pipeline.verify()).toEqual(report);
     const path = `${folder}.dduf`;
     writeFileSync(path, storedArchive(archived));
@@ -202,7 +207,7 @@ it('a pipeline, in a folder and in one file', async () => {
       }),
     );
     expect(await commandReport(path)).toEqual(whole);
-    using dduf = openDduf(path);
+    using dduf = await openPipeline(path);
     expect(await dduf.verify()).toEqual(whole);
   }
 });

@@ -6,7 +6,6 @@ import { call } from '../cli/call.js';
 import { storedArchive } from '../foreign/stored-archive.js';
 import { FileServer } from '../remote/download/file-server.js';
 import {
-  FormatError,
   open,
   openPipeline,
   openRemote,
@@ -17,12 +16,6 @@ import {
 } from '../support/api.js';
 import { HubCache } from '../support/hub-cache.js';
 import { HubServer } from '../support/hub-server.js';
-import {
-  openNumpy,
-  openRemotePipeline,
-  openTorchCheckpoint,
-  verifyOpened,
-} from '../support/internal-openers.js';
 import {
   type CheckpointDescription,
   filesOf,
@@ -295,7 +288,7 @@ describe('verify of a handle', () => {
       });
       expect((await opened.getTensor('w')).shape).toEqual([2]);
     }
-    using pipeline = await openRemotePipeline('hf://org/pipe');
+    using pipeline = await openPipeline('hf://org/pipe');
     expect(await verify(pipeline)).toEqual({
       ...{
         ...expected,
@@ -318,7 +311,7 @@ describe('verify of a handle', () => {
   });
 
   it('reports progress', async () => {
-    using checkpoint = openNumpy(fixture('np-x-npz-crc.npz'));
+    using checkpoint = await open(fixture('np-x-npz-crc.npz'), { remote: false });
     const seen: number[] = [];
     const onProgress = ({ bytes }: { bytes: number }) => seen.push(bytes);
     const { problems } = await verify(checkpoint, { onProgress });
@@ -387,25 +380,30 @@ it.each([
   });
 });
 
-describe('verifyOpened', () => {
+describe('verify of a path', () => {
   const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
 
   it('closes what it opened, whatever the report', async () => {
-    const right = openTorchCheckpoint(fixture('zip-state-dict.pt'));
-    const report = await verifyOpened(async () => right, {});
-    expect(report).toMatchObject({ ok: true, checks: ['headers', 'checksums'], problems: [] });
-    expect([right.ok, right.checks]).toEqual([false, ['headers', 'checksums']]);
-    const wrong = safeOpen(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
-    expect(await verifyOpened(() => wrong, {})).toMatchObject({
-      ...{ ok: false, checks: ['headers', 'index'] },
-      problems: [{ file: INDEX, tensor: null, code: MISMATCH }],
-    });
-    expect(wrong.ok).toBe(false);
+    for (const [name, ok] of [
+      ['zip-state-dict.pt', true],
+      ['np-x-npz-crc.npz', false],
+    ] as const) {
+      const path = fixture(name);
+      using other = await open(path, { remote: false });
+      const close = vi.spyOn(Object.getPrototypeOf(other), 'close');
+      const report = await verify(path);
+      const [closed, ...more] = close.mock.contexts as (typeof other)[];
+      close.mockRestore();
+      expect(report).toMatchObject({ ok, checks: ['headers', 'checksums'] });
+      expect(report.problems).toHaveLength(ok ? 0 : 1);
+      expect([closed?.path, closed?.ok, closed?.checks]).toEqual([path, false, report.checks]);
+      expect([more, other.ok]).toEqual([[], true]);
+    }
   });
 
   it('reports an error of opening as the problem', async () => {
     const path = fixture('evil-os-system.pt');
-    expect(await verifyOpened(() => openTorchCheckpoint(path), {})).toEqual({
+    expect(await verify(path)).toEqual({
       ok: false,
       checks: ['headers'],
       problems: [
@@ -418,33 +416,12 @@ describe('verifyOpened', () => {
     });
   });
 
-  it('removes the path from the start of a message', async () => {
-    const problemsOf = async (error: Error): Promise<unknown> =>
-      (await verifyOpened(() => Promise.reject(error), {})).problems;
-    const code = 'SAFETENSORS_INVALID_OFFSET';
-    const message = 'expected x: found y: x';
-    expect(await problemsOf(new FormatError(code, message))).toEqual([
-      { file: '', tensor: null, code, message },
-    ]);
-    expect(await problemsOf(new FormatError(code, message, { path: 'x', tensor: 't' }))).toEqual([
-      { file: 'x', tensor: 't', code, message: `tensor "t": ${message}` },
-    ]);
-  });
-
-  it('rejects with errors that are not about the files', async () => {
+  it('rejects for a missing file of another format, and when it is aborted', async () => {
     const missing = fixture('missing.pt');
-    await expect(verifyOpened(() => openTorchCheckpoint(missing), {})).rejects.toMatchObject({
-      code: 'ENOENT',
-    });
+    await expect(verify(missing)).rejects.toMatchObject({ code: 'ENOENT' });
     const own = new Error('mine');
-    await expect(verifyOpened(() => Promise.reject(own), {})).rejects.toBe(own);
-    const opener = vi.fn();
     const signal = AbortSignal.abort(own);
-    await expect(verifyOpened(opener, { signal })).rejects.toBe(own);
-    expect(opener).not.toHaveBeenCalled();
-    await expect(
-      verifyOpened(() => safeOpen('hf://org/not-in-the-cache'), {}),
-    ).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_IN_CACHE' });
+    await expect(verify(fixture('zip-state-dict.pt'), { signal })).rejects.toBe(own);
   });
 });
 

@@ -1,6 +1,14 @@
 /** The public names as tests import them: the one file to change when a name moves or changes. */
 
-import { type OpenSourceOptions, open, type RemoteCheckpoint } from '../../src/index.js';
+import {
+  type Checkpoint,
+  type OpenPipelineSourceOptions,
+  type OpenSourceOptions,
+  open,
+  openPipeline,
+  type Pipeline,
+  type RemoteCheckpoint,
+} from '../../src/index.js';
 
 export * from '../../src/hub.js';
 export * from '../../src/index.js';
@@ -13,4 +21,20 @@ export async function openRemote(
   options?: OpenSourceOptions,
 ): Promise<RemoteCheckpoint> {
   return (await open(source as Blob, options)) as RemoteCheckpoint;
+}
+
+/** Opens a local PyTorch checkpoint. */
+export async function openTorch(
+  path: string,
+  options?: Omit<OpenSourceOptions, 'remote' | 'formats'>,
+): Promise<Checkpoint> {
+  return await open(path, { ...options, remote: false, formats: ['torch'] });
+}
+
+/** Opens a local pipeline, in a folder or an archive, whatever the type of its path shows. */
+export async function openLocalPipeline(
+  path: string,
+  options?: OpenPipelineSourceOptions,
+): Promise<Pipeline<Checkpoint>> {
+  return (await openPipeline(path, options)) as Pipeline<Checkpoint>;
 }

@@ -4,8 +4,7 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
-import { saveCheckpoint } from '../../support/api.js';
-import { openTorchCheckpoint } from '../../support/internal-openers.js';
+import { openTorch, saveCheckpoint } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -149,7 +148,7 @@ describe('inspect', () => {
       ),
       { 0: 2 },
     );
-    using opened = openTorchCheckpoint(path);
+    using opened = await openTorch(path);
     expect(inspect(opened)).toMatch(/^Checkpoint \{.*problems: 2\b/s);
     const reason = 'expected a dtype that safetensors has, found torch.complex32';
     const text = await printed(['inspect', path], { columns: 120 });

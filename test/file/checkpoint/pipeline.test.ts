@@ -2,9 +2,8 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadFile, type SafetensorsError, safeOpen } from '../../support/api.js';
+import { loadFile, openPipeline, type SafetensorsError, safeOpen } from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
-import { openPipeline } from '../../support/internal-openers.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -124,10 +123,10 @@ describe('a pipeline', () => {
     ]);
   });
 
-  it('may have hidden folders, which are passed over as on the Hub', () => {
+  it('may have hidden folders, which are passed over as on the Hub', async () => {
     const folder = pipeline('.cache/model.safetensors', 'unet/model.safetensors');
     expect(errorOf(folder).message).not.toContain('.cache');
-    using opened = openPipeline(folder);
+    using opened = await openPipeline(folder);
     expect([...opened.models.keys()]).toEqual(['unet']);
   });
 

@@ -1,15 +1,20 @@
 /** DDUF archives: models are read from within; whatever breaks the rules is refused. */
 import { readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { FormatError } from '../../../src/errors/errors.js';
-import { readModels } from '../../../src/foreign/dduf/models.js';
-import { type Checkpoint, loadFile, parse, saveFile, verify } from '../../support/api.js';
-import { openDduf } from '../../support/internal-openers.js';
+import {
+  type Checkpoint,
+  FormatError,
+  loadFile,
+  openLocalPipeline,
+  parse,
+  saveFile,
+  verify,
+} from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { storedArchive } from '../stored-archive.js';
-import { archiveOf, FILES, UNET } from './pipeline-files.js';
+import { FILES, UNET } from './pipeline-files.js';
 
 function written(bytes: Uint8Array, name = 'pipeline.dduf'): string {
   const path = temporaryPath(name);
@@ -26,7 +31,7 @@ const bytesIn = (tensors: ReadonlyMap<string, { bytes: Uint8Array }>): Map<strin
 
 describe.each(['mmap', 'read'] as const)('an archive with storage %s', (storage) => {
   it('has its models by folder, with the bytes of their files', async () => {
-    using pipeline = openDduf(written(storedArchive(FILES)), { storage });
+    using pipeline = await openLocalPipeline(written(storedArchive(FILES)), { storage });
     expect(namesIn(pipeline)).toEqual({ text_encoder: ['a', 'b'], unet: ['odd', 'wide'] });
     expect(pipeline.missing).toEqual([]);
     const unet = pipeline.models.get('unet') as Checkpoint;
@@ -53,8 +58,8 @@ describe.each(['mmap', 'read'] as const)('an archive with storage %s', (storage)
     expect((await pipeline.verify()).problems).toEqual([]);
   });
 
-  it('ends the memory of one model alone', () => {
-    using pipeline = openDduf(written(storedArchive(FILES)), { storage });
+  it('ends the memory of one model alone', async () => {
+    using pipeline = await openLocalPipeline(written(storedArchive(FILES)), { storage });
     const [encoder, unet] = [...pipeline.models.values()] as [Checkpoint, Checkpoint];
     const [kept, gone] = [encoder.getTensor('a').bytes, unet.getTensor('odd').bytes];
     unet.close({ detach: true });
@@ -62,9 +67,9 @@ describe.each(['mmap', 'read'] as const)('an archive with storage %s', (storage)
     expect(encoder.getTensor('b').shape).toEqual([4]);
   });
 
-  it('notices that the archive changes', () => {
+  it('notices that the archive changes', async () => {
     const path = written(storedArchive(FILES));
-    using pipeline = openDduf(path, { storage });
+    using pipeline = await openLocalPipeline(path, { storage });
     const unet = pipeline.models.get('unet') as Checkpoint;
     const bytes = readFileSync(path);
     bytes[40] = (bytes[40] as number) ^ 1;
@@ -77,12 +82,14 @@ describe.each(['mmap', 'read'] as const)('an archive with storage %s', (storage)
 });
 
 describe('models', () => {
-  it('may have a variant', () => {
+  it('may have a variant', async () => {
     const path = written(storedArchive(FILES));
-    using pipeline = openDduf(path, { variant: 'fp16' });
+    using pipeline = await openLocalPipeline(path, { variant: 'fp16' });
     expect(namesIn(pipeline)).toEqual({ text_encoder: ['a', 'b'], unet: ['half'] });
     const none = { code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' };
-    expect(() => openDduf(path, { variant: 'int8' })).toThrow(expect.objectContaining(none));
+    await expect(openLocalPipeline(path, { variant: 'int8' })).rejects.toThrow(
+      expect.objectContaining(none),
+    );
   });
 
   it('may lack shards, or be broken, which is a problem of one folder', async () => {
@@ -91,8 +98,8 @@ describe('models', () => {
       storedArchive({ ...less, 'unet/diffusion_pytorch_model.safetensors': 'no' }),
     );
     const code = 'SAFETENSORS_MISSING_SHARDS';
-    expect(() => openDduf(path)).toThrow(expect.objectContaining({ code }));
-    using pipeline = openDduf(path, { skipFailed: true });
+    await expect(openLocalPipeline(path)).rejects.toThrow(expect.objectContaining({ code }));
+    using pipeline = await openLocalPipeline(path, { skipFailed: true });
     const { problems } = await verify(pipeline);
     expect(problems).toMatchObject([
       { file: 'text_encoder/model.safetensors.index.json', code },
@@ -102,7 +109,7 @@ describe('models', () => {
 
   it('may be missing', async () => {
     const { 'scheduler/scheduler_config.json': _, ...less } = FILES;
-    using pipeline = openDduf(written(storedArchive(less)));
+    using pipeline = await openLocalPipeline(written(storedArchive(less)));
     expect(pipeline.missing).toEqual(['scheduler']);
     expect((await pipeline.verify()).problems).toMatchObject([
       { file: 'model_index.json', message: expect.stringMatching(/scheduler/) },
@@ -184,21 +191,21 @@ function grow(bytes: Buffer, at: number): void {
 }
 
 describe('an archive is refused', () => {
-  it.each([...REFUSED, ...STRICTER])('for %s', (_, make) => {
-    expect(() => openDduf(written(make()))).toThrow(FormatError);
+  it.each([...REFUSED, ...STRICTER])('for %s', async (_, make) => {
+    await expect(openLocalPipeline(written(make()))).rejects.toThrow(FormatError);
   });
 
-  it('or read as it is, whatever byte of its records is another', () => {
+  it('or read as it is, whatever byte of its records is another', async () => {
     const whole = storedArchive(FILES);
     const path = temporaryPath('mutated.dduf');
-    const read = (): string => {
-      using pipeline = openDduf(path, { storage: 'read' });
+    const read = async (): Promise<string> => {
+      using pipeline = await openLocalPipeline(path, { storage: 'read' });
       return JSON.stringify([
         Array.from(pipeline.models, ([name, model]) => [name, [...bytesIn(new Map(model))]]),
       ]);
     };
     writeFileSync(path, whole);
-    const expected = read();
+    const expected = await read();
     const directory = whole.indexOf(DIRECTORY);
     let refused = 0;
     for (let at = directory; at < whole.length; at += 3) {
@@ -206,7 +213,7 @@ describe('an archive is refused', () => {
       bytes[at] = (bytes[at] as number) ^ 0x21;
       writeFileSync(path, bytes);
       try {
-        expect(read()).toBe(expected);
+        expect(await read()).toBe(expected);
       } catch (error) {
         if (!(error instanceof Error && 'code' in error)) throw error;
         if (!String(error.code).startsWith('SAFETENSORS_')) throw error;
@@ -252,7 +259,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, "the Hub's Python library")
       const content = Buffer.from(FILES[name as keyof typeof FILES] as string);
       expect(whole.subarray(offset, offset + length)).toEqual(content);
     }
-    using pipeline = openDduf(path);
+    using pipeline = await openLocalPipeline(path);
     expect(namesIn(pipeline)).toEqual({ text_encoder: ['a', 'b'], unet: ['odd', 'wide'] });
     const unet = pipeline.models.get('unet') as Checkpoint;
     expect(bytesIn(new Map(unet))).toEqual(bytesIn(parse(UNET).getTensors()));
@@ -267,13 +274,4 @@ describe.skipIf(isSkipped(python))(titleWith(python, "the Hub's Python library")
     expect(good).toEqual(Object.keys(FILES).sort());
     expect(refused.filter((answer: unknown) => typeof answer !== 'string')).toEqual([]);
   });
-});
-
-it('keeps no bytes of indexes with the archive, which stays as long as the handle', () => {
-  const { archive, indexes } = readModels(archiveOf(FILES), undefined);
-  expect([...indexes.keys()]).toEqual(['text_encoder/model.safetensors.index.json']);
-  const kept = Object.values(archive).flatMap((value) =>
-    value instanceof Map ? [...value.values()] : [value],
-  );
-  expect(kept.filter((value) => value instanceof Uint8Array)).toEqual([archive.start]);
 });

@@ -6,11 +6,11 @@ import { call, printed } from '../../cli/call.js';
 import {
   type Checkpoint,
   dequantized,
+  openLocalPipeline,
   type VerificationReport,
   verify,
 } from '../../support/api.js';
 import { intercept } from '../../support/intercept.js';
-import { openDduf } from '../../support/internal-openers.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { storedArchive } from '../stored-archive.js';
 import { FILES } from './pipeline-files.js';
@@ -50,7 +50,7 @@ function flip(path: string, content: Uint8Array | string): void {
 }
 
 async function verified(path: string, headersOnly = false): Promise<VerificationReport> {
-  using pipeline = openDduf(path, { skipFailed: true });
+  using pipeline = await openLocalPipeline(path, { skipFailed: true });
   return await verify(pipeline, { headersOnly });
 }
 
@@ -60,7 +60,7 @@ describe('verify', () => {
     const progress: number[] = [];
     const onProgress = ({ bytes, totalBytes }: { bytes: number; totalBytes: number }): void =>
       void progress.push(bytes / totalBytes);
-    using pipeline = openDduf(path);
+    using pipeline = await openLocalPipeline(path);
     expect((await pipeline.verify({ onProgress })).problems).toEqual([]);
     expect(progress.at(-1)).toBe(1);
     expect(progress).toEqual(progress.toSorted((a, b) => a - b));
@@ -77,7 +77,7 @@ describe('verify', () => {
     const quick = await verified(path, true);
     expect(quick).toMatchObject({ ok: true, checks: ['headers', 'index'], problems: [] });
     expect(quick.files.map(({ reason }) => reason)).toEqual(quick.files.map(() => 'skipped'));
-    using again = openDduf(path);
+    using again = await openLocalPipeline(path);
     expect(await again.verify()).toMatchObject({ ok: false, problems, checks });
     expect((await again.verify({ headersOnly: true })).problems).toEqual([]);
   });
@@ -114,7 +114,7 @@ describe('verify', () => {
 
   it('can be aborted, and notices that the archive changed', async () => {
     const path = archiveOf({});
-    using pipeline = openDduf(path);
+    using pipeline = await openLocalPipeline(path);
     const signal = AbortSignal.abort(new Error('enough'));
     await expect(pipeline.verify({ signal })).rejects.toThrow('enough');
     utimesSync(path, 1, 1);
@@ -152,7 +152,7 @@ describe('a configuration in an archive', () => {
 
   it('says how the weights of its model are quantized', async () => {
     const path = archiveOf(QUANTIZED);
-    using pipeline = openDduf(path);
+    using pipeline = await openLocalPipeline(path);
     const unet = pipeline.models.get('unet');
     expect((await unet?.summary())?.quantization).toBe('fp8');
     const encoder = pipeline.models.get('text_encoder');

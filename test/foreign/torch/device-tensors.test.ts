@@ -2,8 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { convert, loadFile } from '../../support/api.js';
-import { openTorchCheckpoint, scanPickle } from '../../support/internal-openers.js';
+import { convert, loadFile, openTorch, scanPickle } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const fixture = (name: string): string =>
@@ -37,8 +36,8 @@ function valuesOf(
 }
 
 describe.each(['protocol2.pt', 'protocol5.pt', 'legacy.pt'])('of %s', (name) => {
-  it('are read with their dtypes', () => {
-    using checkpoint = openTorchCheckpoint(fixture(name), placeholder);
+  it('are read with their dtypes', async () => {
+    using checkpoint = await openTorch(fixture(name), placeholder);
     expect(checkpoint.problems).toEqual([]);
     expect(valuesOf(checkpoint)).toEqual(VALUES);
   });
@@ -49,41 +48,41 @@ describe.each(['protocol2.pt', 'protocol5.pt', 'legacy.pt'])('of %s', (name) => 
     expect(valuesOf(loadFile(join(target, 'model.safetensors')))).toEqual(VALUES);
   });
 
-  it('are rejected without placeholders, with advice', () => {
-    expect(() => openTorchCheckpoint(fixture(name))).toThrow(
+  it('are rejected without placeholders, with advice', async () => {
+    await expect(openTorch(fixture(name))).rejects.toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_FORBIDDEN_GLOBAL' }),
     );
-    expect(scanPickle(fixture(name)).verdict).not.toBe('safe');
+    expect((await scanPickle(fixture(name))).verdict).not.toBe('safe');
   });
 
-  it('are read in slices', () => {
-    using checkpoint = openTorchCheckpoint(fixture(name), placeholder);
+  it('are read in slices', async () => {
+    using checkpoint = await openTorch(fixture(name), placeholder);
     expect([...checkpoint.getSlice('bfloat16', 1, [1, 3]).toFloat32()]).toEqual([4, 5]);
     const pieces = [...checkpoint.getTensor('bfloat16').chunks({ maxByteLength: 4 })];
     expect(Buffer.concat(pieces)).toEqual(Buffer.from(checkpoint.getTensor('bfloat16').bytes));
   });
 });
 
-it('next to other tensors', () => {
-  using checkpoint = openTorchCheckpoint(fixture('float32.pt'), placeholder);
+it('next to other tensors', async () => {
+  using checkpoint = await openTorch(fixture('float32.pt'), placeholder);
   expect(valuesOf(checkpoint)).toEqual({
     v: ['F32', [2], [0, 1]],
     w: ['F32', [2, 2], [0, 1, 2, 3]],
   });
 });
 
-it('older versions of torch call the function _rebuild_xla_tensor', () => {
+it('older versions of torch call the function _rebuild_xla_tensor', async () => {
   const bytes = readFileSync(fixture('legacy.pt'), 'latin1');
   const path = temporaryPath('old.pt');
   const name = 'torch._utils\n_rebuild_device_tensor_from_numpy\n';
   expect(bytes).toContain(name);
   writeFileSync(path, bytes.replace(name, 'torch._utils\n_rebuild_xla_tensor\n'), 'latin1');
-  using checkpoint = openTorchCheckpoint(path, placeholder);
+  using checkpoint = await openTorch(path, placeholder);
   expect(valuesOf(checkpoint)).toEqual(VALUES);
 });
 
-it('arrays that torch cannot read, or would cast, are problems', () => {
-  using checkpoint = openTorchCheckpoint(fixture('rejected.pt'), placeholder);
+it('arrays that torch cannot read, or would cast, are problems', async () => {
+  using checkpoint = await openTorch(fixture('rejected.pt'), placeholder);
   expect(checkpoint.keys()).toEqual(['plain']);
   const unknown = 'found a tensor of another device, as an unknown NumPy array';
   expect(checkpoint.problems.map(({ tensor, message }) => [tensor, message])).toEqual([

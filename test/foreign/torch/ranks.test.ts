@@ -3,8 +3,7 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { call, printed } from '../../cli/call.js';
-import { convert } from '../../support/api.js';
-import { openTorchCheckpoint } from '../../support/internal-openers.js';
+import { convert, open, openTorch } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const FILE = join(import.meta.dirname, '../../fixtures/torch/zip-state-dict.pt');
@@ -31,8 +30,8 @@ it.each([
 ])('%s: each is rejected, and inspect lists it', async (_, names) => {
   for (const [rank, path] of write(...names).entries()) {
     const error = expect.objectContaining({ code: 'SAFETENSORS_DISTRIBUTED_PART' });
-    expect(() => openTorchCheckpoint(path)).toThrow(error);
-    expect(() => openTorchCheckpoint(path)).toThrow(`(rank ${rank}), not a model`);
+    await expect(openTorch(path)).rejects.toThrow(error);
+    await expect(openTorch(path)).rejects.toThrow(`(rank ${rank}), not a model`);
     await expect(convert(path, temporaryPath('out'))).rejects.toThrow(error);
     expect((await call(['show', path, 'w'])).code).toBe(1);
     const kind = `part of a distributed checkpoint (rank ${rank})`;
@@ -44,23 +43,23 @@ it.each([
   ['consolidated.00.pth'],
   ['mp_rank_00/model_optim_rng.pt'],
   ['mp_rank_00_model_states.pt'],
-])('the only rank is a model: %s', (name) => {
-  using checkpoint = openTorchCheckpoint(write(name)[0] as string);
+])('the only rank is a model: %s', async (name) => {
+  using checkpoint = await openTorch(write(name)[0] as string);
   expect(checkpoint.size).toBeGreaterThan(0);
 });
 
-it('the parameters of DeepSpeed ZeRO-3 are in other files', () => {
+it('the parameters of DeepSpeed ZeRO-3 are in other files', async () => {
   const [path = ''] = write('zero_pp_rank_0_mp_rank_00_model_states.pt');
-  expect(() => openTorchCheckpoint(path)).toThrow(
+  await expect(openTorch(path)).rejects.toThrow(
     expect.objectContaining({ foundFormat: 'deepspeed' }),
   );
 });
 
-it('a path without its folder is looked up in the working directory', () => {
+it('a path without its folder is looked up in the working directory', async () => {
   const [path = ''] = write('mp_rank_00/model_optim_rng.pt', 'mp_rank_01/model_optim_rng.pt');
   // Workers cannot change it.
   using _ = vi.spyOn(process, 'cwd').mockReturnValue(dirname(path));
-  expect(() => openTorchCheckpoint(basename(path))).toThrow(
+  await expect(open(basename(path), { formats: ['torch'] })).rejects.toThrow(
     expect.objectContaining({ code: 'SAFETENSORS_DISTRIBUTED_PART' }),
   );
 });

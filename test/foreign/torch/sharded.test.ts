@@ -7,8 +7,7 @@ import { expect, test, vi } from 'vitest';
 import { FileClosedError, FormatError } from '../../../src/errors/errors.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { type Checkpoint, type VerifyBytesOptions, verify } from '../../support/api.js';
-import { verifyOpened } from '../../support/internal-openers.js';
+import { type Checkpoint, openTorch, type VerifyBytesOptions, verify } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 
@@ -23,8 +22,8 @@ function damaged(): typeof right {
 }
 
 /** A checkpoint of these files, of which each is to give one tensor. */
-function sharded(...files: readonly (typeof right)[]): Checkpoint {
-  return openTorchCheckpoint(indexOf(...files));
+function sharded(...files: readonly (typeof right)[]): Promise<Checkpoint> {
+  return openTorch(indexOf(...files));
 }
 
 /** The index of such a checkpoint. */
@@ -39,12 +38,12 @@ function indexOf(...files: readonly (typeof right)[]): string {
 }
 
 test('right ones pass, and progress is that of all shards', async () => {
-  using checkpoint = sharded(right, right);
+  using checkpoint = await sharded(right, right);
   const seen: number[] = [];
   const { ok } = await checkpoint.verify({ onProgress: ({ bytes }) => seen.push(bytes) });
   expect(ok).toBe(true);
   expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-  using single = openTorchCheckpoint(fixturePath('zip-state-dict.pt'));
+  using single = await openTorch(fixturePath('zip-state-dict.pt'));
   let ofOne = 0;
   await single.verify({
     onProgress: ({ bytes }) => {
@@ -55,7 +54,7 @@ test('right ones pass, and progress is that of all shards', async () => {
 });
 
 test.each([0, 1])('a wrong one in shard %i is found', async (wrong) => {
-  using checkpoint = sharded(...[right, right].with(wrong, damaged()));
+  using checkpoint = await sharded(...[right, right].with(wrong, damaged()));
   const report = await checkpoint.verify();
   expect([report.ok, report.checks]).toEqual([false, ['headers', 'index', 'checksums']]);
   expect(report.problems).toEqual([
@@ -69,7 +68,7 @@ test.each([0, 1])('a wrong one in shard %i is found', async (wrong) => {
 });
 
 test('those of all shards are found', async () => {
-  using checkpoint = sharded(damaged(), damaged());
+  using checkpoint = await sharded(damaged(), damaged());
   const { problems } = await checkpoint.verify();
   expect(problems.map(({ file }) => file)).toEqual(['1.bin', '2.bin']);
 });
@@ -77,7 +76,7 @@ test('those of all shards are found', async () => {
 test.each([false, true])(
   'a shard that changed is a problem, headersOnly %s',
   async (headersOnly) => {
-    using checkpoint = sharded(right, right);
+    using checkpoint = await sharded(right, right);
     truncateSync(join(dirname(`${checkpoint.path}`), '1.bin'), 100);
     const report = await checkpoint.verify({ headersOnly });
     const rest = headersOnly ? 'skipped' : null;
@@ -105,10 +104,7 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
   rmSync(join(folder, '3.bin'));
   writeFileSync(join(folder, '4.bin'), 'junk');
   const told = async (options: VerifyBytesOptions): Promise<unknown[]> => {
-    const { checks, problems } = await verifyOpened(
-      () => openTorchCheckpoint(index, { skipFailed: true }),
-      options,
-    );
+    const { checks, problems } = await verify(index, options);
     return [checks, problems.map(({ file, tensor, code }) => [file, tensor, code])];
   };
   const ofHeaders = [
@@ -128,9 +124,7 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
 
 test('what is right has no problems, of one file or several', async () => {
   for (const path of [indexOf(right, right), fixturePath('zip-state-dict.pt')]) {
-    expect(
-      (await verifyOpened(() => openTorchCheckpoint(path, { skipFailed: true }), {})).problems,
-    ).toEqual([]);
+    expect((await verify(path)).problems).toEqual([]);
   }
   const closed = openTorchCheckpoint(indexOf(right), { skipFailed: true });
   closed.close();
@@ -141,7 +135,7 @@ test('what is right has no problems, of one file or several', async () => {
 });
 
 test('an abort reaches the shards; a closed checkpoint has none', async () => {
-  const checkpoint = sharded(right, right);
+  const checkpoint = await sharded(right, right);
   const ofShard = vi.spyOn(ForeignShard.prototype, 'verifyBytes');
   const reason = new AbortController();
   ofShard.mockImplementation(({ signal }) => {
@@ -159,8 +153,8 @@ test('an abort reaches the shards; a closed checkpoint has none', async () => {
 });
 
 test.each(['mmap', 'read'] as const)('has what every checkpoint has, with %s', async (storage) => {
-  using checkpoint = sharded(right, right);
-  using other = openTorchCheckpoint(`${checkpoint.path}`, { storage });
+  using checkpoint = await sharded(right, right);
+  using other = await openTorch(`${checkpoint.path}`, { storage });
   expect([other.storage, await other.headers(), other.ignoredFiles]).toEqual([storage, [], []]);
   expect(other.byteLength()).toBe(2 * right.length);
   const { tensors, byteLength, dtypes, shards } = await other.summary();

@@ -8,12 +8,13 @@ import { storedArchive } from '../../foreign/stored-archive.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
 import {
   compareCheckpoints,
+  openLocalPipeline,
   openRemote,
+  openTorch,
   parse,
   safeOpen,
   type TensorSource,
 } from '../../support/api.js';
-import { openDduf, openPipeline, openTorchCheckpoint } from '../../support/internal-openers.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { countedBytes, type Entry, fileBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -158,7 +159,7 @@ it('compares tensors in whatever files, also remote ones', async () => {
 });
 
 it('throws the problem of a tensor that cannot be read in both', async () => {
-  using torch = openTorchCheckpoint(fixturePath('zip-quantized.pt'));
+  using torch = await openTorch(fixturePath('zip-quantized.pt'));
   expect(torch.problems.length).toBeGreaterThan(0);
   const code = 'SAFETENSORS_UNSUPPORTED_TENSOR';
   await expect(compareCheckpoints(torch, torch)).rejects.toMatchObject({ code });
@@ -180,8 +181,8 @@ describe('pipelines', () => {
     writeFileSync(archive, storedArchive(FILES));
     const folder = temporaryPath('folder');
     for (const [name, content] of Object.entries(changedFiles)) writeBelow(folder, name, content);
-    using one = openDduf(archive);
-    using other = openPipeline(folder);
+    using one = await openLocalPipeline(archive);
+    using other = await openLocalPipeline(folder);
     const found = await compareCheckpoints(one, other);
     expect(found).toMatchObject({
       added: ['unet/more', 'vae/v'],

@@ -4,9 +4,8 @@ import { join, relative, sep } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { REPOSITORY_RECORD } from '../../../src/platform/io/temporary-names.js';
 import { runDownload } from '../../../src/remote/download/run-download.js';
-import { verify } from '../../support/api.js';
+import { openPipeline, verify } from '../../support/api.js';
 import type { Files } from '../../support/hub-server.js';
-import { openPipeline } from '../../support/internal-openers.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { MODEL_INDEX } from '../../support/model-index.js';
@@ -76,7 +75,7 @@ it.each([
     expect(readFileSync(join(folder, name)), name).toEqual(Buffer.from(COPIED[name] as string));
   }
   expect(await verify(folder)).toMatchObject({ ok: true });
-  using pipeline = openPipeline(folder);
+  using pipeline = await openPipeline(folder);
   expect([...pipeline.models.keys()]).toEqual(['text_encoder', 'unet']);
   expect(pipeline.missing).toEqual([]);
   // Indexes and `model_index.json` are known from planning.
@@ -124,7 +123,7 @@ it('fills the cache of the Hub, where openPipeline finds it', async () => {
   vi.stubEnv('HF_HUB_CACHE', cache);
   try {
     await downloadFrom(hub(), 'hf://org/pipe', 'cache');
-    using pipeline = openPipeline('org/pipe');
+    using pipeline = await openPipeline('org/pipe');
     expect([...pipeline.models.keys()]).toEqual(['text_encoder', 'unet']);
     expect((await pipeline.verify()).problems).toEqual([]);
   } finally {

@@ -2,10 +2,10 @@ import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
+import { detectFormat } from '../../../src/write/convert/detect-format.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
-import { safeOpen, saveFile } from '../../support/api.js';
+import { open, safeOpen, saveFile } from '../../support/api.js';
 import { intercept, systemError } from '../../support/intercept.js';
-import { detectFormat } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { filled } from '../../support/saved-tensors.js';
 
@@ -118,6 +118,8 @@ describe('of a folder', () => {
     const folder = folderOf({ [name]: format === 'numpy' ? ARRAYS : TORCH });
     const path = join(folder, name);
     expect(await detectFormat(folder)).toEqual({ path, format, foundFormat: 'zip' });
+    using opened = await open(folder, { remote: false });
+    expect([opened.path, opened.format]).toEqual([path, format]);
   });
 
   it('safetensors come first, broken ones too', async () => {
@@ -140,11 +142,14 @@ describe('of a folder', () => {
     const folder = folderOf({ 'pytorch_model.bin': TORCH });
     mkdirSync(join(folder, 'unet'));
     const model = join(folder, 'unet/diffusion_pytorch_model.safetensors');
-    const format = async (): Promise<unknown> => (await detectFormat(folder)).format;
+    const format = async (): Promise<unknown> => {
+      using opened = await open(folder, { remote: false });
+      return opened.format;
+    };
     writeFileSync(join(folder, 'model_index.json'), '{}');
     expect(await format()).toBe('torch');
     await saveFile(model, { c: filled(3, 0) }, { durable: false });
-    expect(await format()).toBe('safetensors');
+    await expect(format()).rejects.toMatchObject({ code: 'SAFETENSORS_DIFFUSERS_PIPELINE' });
     rmSync(join(folder, 'model_index.json'));
     expect(await format()).toBe('torch');
   });
@@ -220,10 +225,9 @@ it.each(['pytorch_model.bin', 'pytorch_model.bin.index.json', 'old.pt', 'arrays.
     const folder = folderOf({ 'model.ckpt': TORCH });
     mkdirSync(join(folder, name));
     writeFileSync(join(folder, name, 'notes.txt'), '');
-    expect(await detectFormat(folder)).toMatchObject({
-      path: join(folder, 'model.ckpt'),
-      format: 'torch',
-    });
+    const model = await open(folder, { remote: false });
+    expect([model.path, model.format]).toEqual([join(folder, 'model.ckpt'), 'torch']);
+    model.close();
     rmSync(join(folder, 'model.ckpt'));
     expect(() => safeOpen(folder)).toThrow(/found no safetensors file or index$/);
   },

@@ -6,8 +6,7 @@ import type { TransferProgress } from '../../../src/work/transfer.js';
 import { tryToLock } from '../../../src/write/replacement/locks.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, loadFile } from '../../support/api.js';
-import { openPipeline } from '../../support/internal-openers.js';
+import { convert, loadFile, openPipeline } from '../../support/api.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { countedBytes, fileBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -123,7 +122,7 @@ describe.skipIf(process.platform === 'win32')('with links that lead nowhere', ()
     const { [unet]: _, ...files } = FILES;
     const folder = folderOf(files);
     symlinkSync('nowhere', join(folder, unet));
-    using pipeline = openPipeline(folder);
+    using pipeline = await openPipeline(folder);
     expect(pipeline.models.get('unet')?.keys()).toEqual(['half']);
     const target = temporaryPath('target');
     const { files: written } = await convert(folder, target, options);

@@ -11,8 +11,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { convertStream } from '../../../src/write/convert/convert-stream.js';
 import { archiveOf, contentsOf, FILES, folderOf, UNET } from '../../foreign/dduf/pipeline-files.js';
-import { convert, loadFile, parse } from '../../support/api.js';
-import { openPipeline } from '../../support/internal-openers.js';
+import { convert, loadFile, openPipeline, parse } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 
@@ -62,7 +61,7 @@ describe.each([
       a: '01020304',
       b: '01020304',
     });
-    using pipeline = openPipeline(target);
+    using pipeline = await openPipeline(target);
     expect((await pipeline.verify()).problems).toEqual([]);
   });
 

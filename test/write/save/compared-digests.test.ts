@@ -20,7 +20,6 @@ import {
   serializeStream,
   verify,
 } from '../../support/api.js';
-import { openFile } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 
@@ -123,14 +122,14 @@ async function writeSource(random: Random, digests: boolean): Promise<string> {
 }
 
 /** Changes a bit of one tensor, whose name it returns. */
-function damage(path: string, random: Random): string {
-  const file = openFile(path, { storage: 'read' });
+async function damage(path: string, random: Random): Promise<string> {
+  using file = safeOpen(path, { storage: 'read' });
+  const [{ dataStart } = { dataStart: Number.NaN }] = await file.headers();
   const name = random.pick(file.offsetKeys());
   const { dataOffsets } = file.info(name);
   const bytes = readFileSync(path);
   const [begin, end] = dataOffsets;
-  const at = file.dataStart + random.from(begin, end - 1);
-  file.close();
+  const at = dataStart + random.from(begin, end - 1);
   bytes[at] = (bytes[at] as number) ^ (1 << random.below(7));
   writeFileSync(path, bytes);
   return name;
@@ -154,7 +153,7 @@ describe.each(Object.entries(WAYS))('%s', (_, write) => {
     const source = await writeSource(random, true);
     const target = temporaryPath('target.safetensors');
     writeFileSync(target, OLD);
-    const tensor = damage(source, random);
+    const tensor = await damage(source, random);
     const before = readFileSync(source);
     const error = await write(source, target).then(
       () => null,
@@ -182,7 +181,7 @@ describe.each(Object.entries(COMMANDS))('the command %s', (_, argsOf) => {
     const random = new Random(SEED, number++);
     const source = await writeSource(random, true);
     const target = temporaryPath('target.safetensors');
-    const tensor = damage(source, random);
+    const tensor = await damage(source, random);
     const before = readFileSync(source);
     const { code, stderr } = await call(argsOf(source, target));
     expect([code, stderr]).toEqual([1, expect.stringContaining(`${MISMATCH}: `)]);
@@ -202,14 +201,14 @@ it('is not asked of tensors that the caller has changed', async () => {
   expect((await verify(target)).ok).toBe(true);
   expect(loadFile(target).get('t0')?.data[0]).toBe(1);
   saveFileSync(target, checkpoint);
-  damage(source, random);
+  await damage(source, random);
   await expect(saveFile(target, loadFile(source))).rejects.toMatchObject({ code: MISMATCH });
 });
 
 it('an edit that removes the digests, or stays in place, compares nothing', async () => {
   const random = new Random(SEED, number++);
   const source = await writeSource(random, true);
-  damage(source, random);
+  await damage(source, random);
   await editMetadata(source, { format: null }, { inPlace: true });
   expect((await verify(source)).ok).toBe(false);
   await editMetadata(source, { [KEY]: null });
@@ -221,7 +220,7 @@ it('an edit that removes the digests, or stays in place, compares nothing', asyn
 it('is left out by convert with verify: false', async () => {
   const random = new Random(SEED, number++);
   const source = await writeSource(random, true);
-  damage(source, random);
+  await damage(source, random);
   const target = temporaryPath('unverified.safetensors');
   await convert(source, target, { verify: false });
   expect((await verify(target)).checks).toEqual(['headers']);

@@ -3,13 +3,13 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import * as browser from '../../../src/runtime-browser.js';
 import {
+  openTorch,
   parse,
   safeOpen,
   serialize,
   serializeStream,
   type TensorInput,
 } from '../../support/api.js';
-import { openTorchCheckpoint } from '../../support/internal-openers.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { root } from '../../support/source-tree.js';
@@ -51,7 +51,7 @@ describe('the bytes are those of serialize', () => {
   it('of tensors in use, slices, memory, and other formats', async () => {
     using file = safeOpen(fileOf(BYTES));
     file.getTensor('long').view(Float32Array)[5] = -1;
-    using torch = openTorchCheckpoint(`${root}test/fixtures/torch/zip-state-dict.pt`);
+    using torch = await openTorch(`${root}test/fixtures/torch/zip-state-dict.pt`);
     const tensors = new Map<string, TensorInput>([
       ['used', file.getTensor('long')],
       ['turned', file.getSlice('long', [null, null, -1], [3, 900, 2])],

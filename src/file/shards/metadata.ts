@@ -100,6 +100,18 @@ export function splitMetadata(
   return { file, index: new Map([size, ...others]), conflicts: [...conflicts] };
 }
 
+/**
+ * The metadata of a checkpoint for another file: without digests and hashes, since the bytes may differ, and without
+ * `total_size` of an index.
+ */
+export function copiedMetadata(
+  metadata: ReadonlyMap<string, string>,
+  isOfIndex: boolean,
+): Map<string, string> {
+  const dropped = [...DATA_HASHES, SUMS_KEY, ...(isOfIndex ? [TOTAL_SIZE] : [])];
+  return new Map([...metadata].filter(([key]) => !dropped.includes(key)));
+}
+
 /** Metadata of a checkpoint as its files and its index have it. */
 export interface SourceMetadata {
   /** Of every file. */

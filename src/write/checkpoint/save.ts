@@ -12,6 +12,7 @@ import { planSharing, recordable, type SharedMode } from '../../file/shards/shar
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { runSync } from '../../work/work.js';
+import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import {
@@ -33,8 +34,8 @@ import { memoryOfEntry } from './tensor-memory.js';
 /** Options of `saveCheckpoint`. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
   /**
-   * Strings by key. In a single file they stand beside `format: pt`, which they may overwrite; with several files
-   * they go into the index, after `total_size`.
+   * Strings by key. In a single file they follow `format: pt`, which they may overwrite; with several files they go
+   * into the index, after `total_size`. The default is the metadata of a checkpoint that is written, as in `saveFile`.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**
@@ -70,7 +71,7 @@ export async function saveCheckpoint(
   const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
   const given = [...pairsOf(named as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
-  const metadata = metadataOf(options);
+  const metadata = checkedMetadata(metadataFor(tensors, options.metadata));
   const entries = readTensorsAndStreams(given);
   const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
   const { shared = 'copy' } = options;
@@ -94,9 +95,7 @@ export async function saveCheckpoint(
 }
 
 /** Checked here, because an index accepts more types than a header. */
-function metadataOf({
-  metadata,
-}: Pick<SaveCheckpointOptions, 'metadata'>): ReadonlyMap<string, string> {
+function checkedMetadata(metadata: MetadataInput | null | undefined): ReadonlyMap<string, string> {
   if (metadata === null || metadata === undefined) return new Map();
   const pairs = [...pairsOf(metadata, 'metadata')];
   encodeMetadata(pairs);

@@ -4,6 +4,7 @@ import { type OptionNames, requireOptions, requireSignal } from '../../errors/ar
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { metadataFor } from './checkpoint-metadata.js';
 import { type FetchableTensors, withFetchedNow } from './fetched-tensors.js';
 import {
   type Lenders,
@@ -60,7 +61,8 @@ export function serialize<
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
-  return serializeEntries(entries, options, Number.MAX_SAFE_INTEGER, () => NO_FILES);
+  const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
+  return serializeEntries(entries, header, Number.MAX_SAFE_INTEGER, () => NO_FILES);
 }
 
 /**
@@ -78,9 +80,10 @@ export function serializeStream<
 ): SerializedStream {
   requireLittleEndianHost();
   requireOptions(options, STREAM_OPTIONS);
-  const { signal, ...header } = options;
+  const { signal, ...rest } = options;
   requireSignal(signal);
   const given = withFetchedNow(tensors as NamedTensors | FetchableTensors, signal);
+  const header = { ...rest, metadata: metadataFor(tensors, options.metadata) };
   const layout = layOut(readTensorsAndStreams(given), header);
   return SerializedStream.of(layout.byteLength, () =>
     serializedPieces(layout, () => NO_FILES, signal),

@@ -11,6 +11,7 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
+import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import {
   memoryEntries,
@@ -99,11 +100,13 @@ export async function saveFile<
   const { durable, digests } = flagsOf(options);
   // Tensors that are given are read at once: the caller may change their Map afterwards.
   const given = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
-  const layout = layOut(readTensorsAndStreams(given as NamedTensors), options, digests);
-  const entries = layout.placed.map(({ spec }) => spec);
+  const metadata = metadataFor(tensors, options.metadata);
+  const entries = readTensorsAndStreams(given as NamedTensors);
+  const layout = layOut(entries, { ...options, metadata }, digests);
   const { location, label } = locate(path);
   requireNotInUse(location, label);
-  await replaceFile(path, layout, entries, { ...options, durable, verify: false });
+  const samples = layout.placed.map(({ spec }) => spec);
+  await replaceFile(path, layout, samples, { ...options, durable, verify: false });
 }
 
 /**
@@ -128,7 +131,9 @@ export function saveFileSync<
   requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
   const { durable, digests } = flagsOf(options);
-  const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options, digests);
+  const metadata = metadataFor(tensors, options.metadata);
+  const entries = memoryEntries(tensors as NamedTensorsInMemory);
+  const layout = layOut(entries, { ...options, metadata }, digests);
   const { byteLength, placed } = layout;
   requireNotInUse(location, label);
   const sources = new BorrowedFiles(placed.map(({ spec }) => spec));

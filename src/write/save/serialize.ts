@@ -16,6 +16,7 @@ import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { runSync } from '../../work/work.js';
+import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, withFetchedNow } from '../input/fetched-tensors.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
@@ -66,7 +67,8 @@ export function serialize<
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
-  return serializeEntries(entries, options, constants.MAX_LENGTH, (lending) => {
+  const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
+  return serializeEntries(entries, header, constants.MAX_LENGTH, (lending) => {
     const sources = new BorrowedFiles(lending);
     const fill =
       (payload: FilePayload | MemoryPayload, byteLength: number) =>
@@ -128,9 +130,10 @@ export function serializeStream<
 ): SerializedStream {
   requireLittleEndianHost();
   requireOptions(options, SUMMED_STREAM_OPTIONS);
-  const { signal, digests = false, ...header } = options;
+  const { signal, digests = false, ...rest } = options;
   requireSignal(signal);
   requireBoolean('digests', digests);
+  const header = { ...rest, metadata: metadataFor(tensors, options.metadata) };
   const given = withFetchedNow(tensors as NamedTensors | FetchableTensors, signal);
   const entries = readTensorsAndStreams(given);
   if (digests) for (const entry of entries) requireRepeatable(entry);

@@ -29,6 +29,7 @@ import { locate, type PathLike } from '../../platform/io/paths.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { Transfer } from '../../work/transfer.js';
+import { metadataFor } from '../input/checkpoint-metadata.js';
 import { isTensorBytes, type TensorBytes } from '../input/tensor-bytes.js';
 import { payloadOf, payloadOfTensor } from '../input/tensor-input.js';
 import type { TensorPieces, TensorStream } from '../input/tensor-stream.js';
@@ -80,7 +81,8 @@ export async function createWriter(
   requireBoolean('digests', digests);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
-  const layout = layOut(namedSpecs(specs), options, digests);
+  const metadata = metadataFor(specs, options.metadata);
+  const layout = layOut(namedSpecs(specs), { ...options, metadata }, digests);
   const { header, byteLength } = layout;
   requireNotInUse(location, label);
   const replacement = await Replacement.open(location, label, { byteLength, durable });

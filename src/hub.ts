@@ -7,18 +7,11 @@
 export { parseSafetensorsMetadata } from '#runtime';
 export {
   type ErrorCode,
-  type ErrorContext,
   FormatError,
   FormatError as SafetensorParseError,
-  type FormatErrorCode,
-  type InvalidTensorErrorCode,
-  type QuantizationErrorCode,
   RemoteError,
-  type RemoteErrorCode,
-  type RemoteErrorContext,
   SafetensorsError,
 } from './errors/errors.js';
-export type { FoundFormat } from './errors/found-format.js';
 export type { Dtype } from './header/dtype.js';
 export type { ByteSource } from './remote/byte-source.js';
 export { computeNumOfParamsByDtypeSingleFile } from './remote/metadata/count-header.js';
@@ -58,4 +51,3 @@ export type {
   SafetensorsSingleFile,
   SafetensorsTensorInfo,
 } from './remote/metadata/result.js';
-export type { Fetch } from './remote/session.js';

@@ -1,4 +1,5 @@
 /** `verify` and `expectedHash` at open. */
+
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
@@ -9,11 +10,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import type { NamedTensorsInMemory } from '../../src/write/input/tensor-input.js';
 import {
   type Checkpoint,
   editMetadata,
   loadFile,
-  type NamedTensorsInMemory,
   type OpenOptions,
   safeOpen,
   safeOpenAsync,

@@ -2,18 +2,11 @@ import { createHash } from 'node:crypto';
 import { cpSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { VerifiableSource } from '../../src/file/checkpoint/verify.js';
 import { call } from '../cli/call.js';
 import { storedArchive } from '../foreign/stored-archive.js';
 import { FileServer } from '../remote/download/file-server.js';
-import {
-  open,
-  openPipeline,
-  openRemote,
-  parse,
-  safeOpen,
-  type VerifiableSource,
-  verify,
-} from '../support/api.js';
+import { open, openPipeline, openRemote, parse, safeOpen, verify } from '../support/api.js';
 import { HubCache } from '../support/hub-cache.js';
 import { HubServer } from '../support/hub-server.js';
 import {

@@ -1,13 +1,9 @@
 /** Opens by the synchronous and by the asynchronous function, which must have one outcome. */
+
 import { isNativeError } from 'node:util/types';
 import { expect } from 'vitest';
-import {
-  type Checkpoint,
-  type OpenOptions,
-  type PathOrDescriptor,
-  safeOpen,
-  safeOpenAsync,
-} from './api.js';
+import type { PathOrDescriptor } from '../../src/platform/io/paths.js';
+import { type Checkpoint, type OpenOptions, safeOpen, safeOpenAsync } from './api.js';
 
 /** Every property of an error that a caller can see. */
 function errorFacts(error: unknown): unknown {

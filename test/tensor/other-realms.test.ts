@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { parse, type RowIndices, serialize, type ViewConstructor } from '../support/api.js';
+import type { RowIndices } from '../../src/tensor/rows.js';
+import type { ViewConstructor } from '../../src/tensor/view-types.js';
+import { parse, serialize } from '../support/api.js';
 import { fileBytes } from '../support/make-file.js';
 import { foreign, foreignAbort } from '../support/other-realm.js';
 

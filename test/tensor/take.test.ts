@@ -1,14 +1,9 @@
 import { constants } from 'node:buffer';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  DTYPES,
-  type Dtype,
-  type RowIndices,
-  safeOpen,
-  type Tensor,
-  type TypedArray,
-} from '../support/api.js';
+import type { TypedArray } from '../../src/header/dtype.js';
+import type { RowIndices } from '../../src/tensor/rows.js';
+import { DTYPES, type Dtype, safeOpen, type Tensor } from '../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { writeSparse } from '../support/make-file.js';
 import { type Opener, openers } from './openers.js';

@@ -1,9 +1,9 @@
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
+import type { NamedValues } from '../../../src/errors/named-values.js';
 import {
   convert,
   loadFile,
-  type NamedValues,
   safeOpen,
   saveCheckpoint,
   type TensorInput,

@@ -1,13 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  parse,
-  type Sized,
-  type SplitOptions,
-  saveCheckpoint,
-  serialize,
-  splitStateDictIntoShards,
-} from '../../support/api.js';
+import type { Sized, SplitOptions } from '../../../src/file/shards/split.js';
+import { parse, saveCheckpoint, serialize, splitStateDictIntoShards } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import { foreign } from '../../support/other-realm.js';

@@ -2,16 +2,17 @@
  * Slices and rows of tensors, beside numpy: the same values, or both refuse. Packed dtypes, which numpy lacks, beside
  * the same slice of numbers.
  */
+
 import { createHash } from 'node:crypto';
 import {
   DTYPES,
   parse,
-  type RowIndices,
   type SliceIndex,
   type SliceIndices,
   serialize,
   type Tensor,
 } from 'safetensors-mmap';
+import type { RowIndices } from '../../../src/tensor/rows.js';
 import type { Random } from '../../support/random.js';
 import type { PythonAnswer } from '../oracle.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';

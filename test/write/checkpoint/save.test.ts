@@ -2,11 +2,11 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { shardingCases } from '../../file/shards/sharding-cases.js';
 import {
   type Dtype,
   type NewTensor,
-  type NewTensorOf,
   safeOpen,
   saveCheckpoint,
   type TensorStream,

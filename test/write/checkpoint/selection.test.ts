@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
+import type { CastTarget } from '../../../src/tensor/float32/cast.js';
 import { type CastSource, castInTypeScript } from '../../../src/tensor/float32/cast.js';
 import {
-  type CastTarget,
   convert,
   loadFile,
   SelectionError,

@@ -1,7 +1,9 @@
 /** Tensors for property tests. */
+
 import fc from 'fast-check';
+import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { anyText } from '../../support/any-text.js';
-import { DTYPES, type Dtype, type NewTensorOf } from '../../support/api.js';
+import { DTYPES, type Dtype } from '../../support/api.js';
 
 /** Any dtype of these, any shape and any bytes. */
 export function arbitraryTensor(

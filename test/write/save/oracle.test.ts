@@ -2,6 +2,7 @@
  * Files of `serialize` and `saveFile`: the Python reference reads them and writes the same bytes
  * again. `serialize` gets new random tensors at every run; SAFETENSORS_SEED repeats one.
  */
+
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,11 +10,11 @@ import { join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { anyText } from '../../support/any-text.js';
 import {
   DTYPES,
   type Dtype,
-  type NewTensorOf,
   safeOpen,
   saveFile,
   saveFileSync,

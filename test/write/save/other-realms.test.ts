@@ -2,11 +2,12 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
+import type { NamedValues } from '../../../src/errors/named-values.js';
+import type { WriterData } from '../../../src/write/save/writer.js';
 import {
   createWriter,
   type Dtype,
   editMetadata,
-  type NamedValues,
   type parse,
   safeOpen,
   saveFile,
@@ -14,7 +15,6 @@ import {
   serialize,
   type TensorInput,
   type TensorSpec,
-  type WriterData,
 } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { foreign, foreignAbort, foreignUrl } from '../../support/other-realm.js';

@@ -1,4 +1,5 @@
 /** Saves of tensors from files: changes in memory, and files that change meanwhile. */
+
 import {
   appendFileSync,
   mkdirSync,
@@ -10,6 +11,7 @@ import {
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { memoryEntries } from '../../../src/write/input/tensor-input.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';
 import {
@@ -17,7 +19,6 @@ import {
   type Dtype,
   FileChangedError,
   type NewTensor,
-  type NewTensorOf,
   parse,
   safeOpen,
   saveFile,

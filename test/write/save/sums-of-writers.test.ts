@@ -1,15 +1,16 @@
 /** `digests` of every way to write: each writes the hashes of the bytes, and `verify` agrees. */
+
 import { createHash } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { NamedTensorsInMemory } from '../../../src/write/input/tensor-input.js';
 import {
   convert,
   createWriter,
   editMetadata,
   loadFile,
   type NamedTensors,
-  type NamedTensorsInMemory,
   safeOpen,
   saveCheckpoint,
   saveFile,

@@ -1,4 +1,5 @@
 /** Streams among the tensors of a file, and several files as one transfer. */
+
 import { closeSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
@@ -6,6 +7,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
 import { Transfer } from '../../../src/work/transfer.js';
+import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
 import { BorrowedFiles } from '../../../src/write/save/source-files.js';
@@ -13,7 +15,6 @@ import { writeLayout } from '../../../src/write/save/tensor-writes.js';
 import {
   type Dtype,
   type NewTensor,
-  type NewTensorOf,
   parse,
   saveFile,
   saveFileSync,

@@ -1,4 +1,5 @@
 /** Files written tensor by tensor. */
+
 import {
   chmodSync,
   createReadStream,
@@ -14,13 +15,8 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import {
-  createWriter,
-  type SafetensorsWriter,
-  safeOpen,
-  serialize,
-  type WriterData,
-} from '../../support/api.js';
+import type { WriterData } from '../../../src/write/save/writer.js';
+import { createWriter, type SafetensorsWriter, safeOpen, serialize } from '../../support/api.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 

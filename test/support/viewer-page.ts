@@ -96,7 +96,10 @@ export async function show(url: string, options: BrowserContextOptions = {}): Pr
 export async function serve(...sources: readonly string[]): Promise<PageServer> {
   const { signal } = new AbortController();
   const served = await Promise.all(sources.map((source) => servedSources(source, {}, signal)));
-  const server = await PageServer.start({ page: servedPage(), sources: served.flat() }, 0);
+  const server = await PageServer.start(
+    { page: servedPage(), sources: served.flatMap(({ sources }) => sources) },
+    0,
+  );
   atEnd(() => server.close());
   return server;
 }

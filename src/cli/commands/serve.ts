@@ -5,12 +5,15 @@ import { plural } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
+import type { ServedSource } from '../serve/model-files.js';
 import { openBrowser } from '../serve/open-browser.js';
 import { servedPage } from '../serve/page.js';
 import { PageServer } from '../serve/server.js';
-import { type ServedSource, servedSources } from '../serve/sources.js';
+import { servedSources } from '../serve/sources.js';
+import type { SkippedPath } from '../sources/walk-folder.js';
 import { type Command, type OptionValues, printResult, UsageError } from './command.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
+import { skippedLines } from './skipped-lines.js';
 
 const MAX_PORT = 65_535;
 
@@ -27,6 +30,8 @@ interface ServeResult {
     /** Shards that the index names, and that are missing. */
     readonly missing: readonly string[];
   }[];
+  /** Files and folders in folders of models that are not served. */
+  readonly skipped: readonly SkippedPath[];
 }
 
 /** The port; 0, which takes a free one, without the option. */
@@ -36,14 +41,15 @@ function portOf({ port = '0' }: OptionValues): number {
   throw new UsageError(`--port takes a number from 0 to ${MAX_PORT}`);
 }
 
-function serveLines({ address, sources }: ServeResult, style: Style): string[] {
+function serveLines({ address, sources, skipped }: ServeResult, style: Style): string[] {
   const facts = sources.map(({ name, files, missing }) => {
     const count = plural(files.length, 'file');
     const text = missing.length === 0 ? '' : `, ${plural(missing.length, 'shard')} missing`;
     return [visible(name, SHOWN_NAME_LENGTH), count + style.warning(text)] as const;
   });
   const lines = factLines(facts, style.dim);
-  return [style.bold(address), '', ...lines, '', 'Ctrl-C ends the server.'];
+  const others = skippedLines(skipped, style);
+  return [style.bold(address), '', ...lines, ...others, '', 'Ctrl-C ends the server.'];
 }
 
 /** Resolves when the signal is aborted. */
@@ -59,7 +65,8 @@ export const serveCommand: Command = {
   usage: 'serve SOURCE…',
   description:
     'Serves the page that shows checkpoints, and the bytes of these files, folders and repositories of the cache, to ' +
-    'browsers on this machine, until Ctrl-C. It prints the address to open, whose token keeps others out; nothing is ' +
+    'browsers on this machine, until Ctrl-C. Of a folder that holds several models, such as models or the Hub cache, ' +
+    'it serves all, and the page lists them. It prints the address to open, whose token keeps others out; nothing is ' +
     'uploaded or written.',
   options: {
     open: { type: 'boolean', help: 'opens the page in the browser' },
@@ -75,7 +82,12 @@ export const serveCommand: Command = {
     const page = servedPage();
     const sources: ServedSource[] = [];
     const choice = repositoryChoice(options);
-    for (const source of given) sources.push(...(await servedSources(source, choice, signal)));
+    const skipped: SkippedPath[] = [];
+    for (const source of given) {
+      const found = await servedSources(source, choice, signal);
+      sources.push(...found.sources);
+      skipped.push(...found.skipped);
+    }
     const server = await PageServer.start({ page, sources }, port);
     try {
       const result: ServeResult = {
@@ -83,6 +95,7 @@ export const serveCommand: Command = {
         sources: sources.map(({ name, files, missing }) => {
           return { name, files: files.map((file) => file.name), missing };
         }),
+        skipped,
       };
       printResult(context, options, result, serveLines);
       const failure =

@@ -6,7 +6,7 @@ import { closeFile, NOTHING_THERE, realPath, statOpened } from '../../platform/i
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { runAsync } from '../../work/work.js';
-import type { ServedFile } from './sources.js';
+import type { ServedFile } from './model-files.js';
 
 /** Errors when the file is not what it was: gone, a link, another kind of file, or no longer readable. */
 const NOT_THERE: readonly string[] = [

@@ -27,10 +27,10 @@ import { runAsync } from '../../work/work.js';
 import { wantedBytes } from './conditions.js';
 import { Connections } from './connections.js';
 import { hasToken, isSecret, METHODS, makeToken, objectionTo } from './guard.js';
+import type { ServedFile, ServedSource } from './model-files.js';
 import { openVersion } from './named-file.js';
 import type { Page } from './page.js';
 import { PieceMemory, sendBytes } from './send-bytes.js';
-import type { ServedFile, ServedSource } from './sources.js';
 
 const HOST = '127.0.0.1';
 

@@ -1,49 +1,18 @@
-/** The files of a local source that are served: weights, index, configuration. */
+/** What `serve` serves of a source: one model, those of a pipeline, or all models below a folder. */
 
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
-import type { SafetensorsError } from '../../errors/errors.js';
-import { type CheckpointFiles, insideOf } from '../../file/checkpoint/find-files.js';
-import { findSource } from '../../file/checkpoint/find-source.js';
-import type { OpenOptions } from '../../file/checkpoint/open.js';
 import { isHubUri } from '../../file/hub/ids.js';
-import { readFileHeader } from '../../file/read-header.js';
-import { requireModelFile } from '../../file/require-model.js';
-import { isOfFile } from '../../file/shards/file-problems.js';
-import { incompleteKind } from '../../file/shards/incomplete-models.js';
-import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
-import { openRegularFile } from '../../platform/io/opened-file.js';
-import { hasCode } from '../../platform/io/system-errors.js';
-import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
-import { call, runAsync, type Work } from '../../work/work.js';
-import { foreignSource, formatAt, isRemote, localPath } from '../sources/open-source.js';
-
-/** The caller's choice in a folder, or a repository of the cache. */
-type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
-
-/** Files beside the weights that readers ask for: they say how weights are quantized, and how to count parameters. */
-const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
-
-/** One file. */
-export interface ServedFile {
-  /** Its path below the folder of the source, with slashes. */
-  readonly name: string;
-  /** Its path with all links followed. */
-  readonly path: string;
-}
-
-/** A model: a file, or the files of a checkpoint. */
-export interface ServedSource {
-  /** Names it for people. */
-  readonly name: string;
-  readonly files: readonly ServedFile[];
-  /** Shards that the index names, and that are missing. */
-  readonly missing: readonly string[];
-}
+import { statAnything } from '../../platform/io/file-calls.js';
+import { runAsync } from '../../work/work.js';
+import { isRemote, localPath } from '../sources/open-source.js';
+import { isNoModel, modelsAt, type SourceChoice } from './model-files.js';
+import { modelsBelow, type ServedModels } from './models-below.js';
 
 /**
  * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each
- * model of a pipeline. Reads indexes, and opens files of weights without reading them.
+ * model of a pipeline, and for each model in a folder that holds several, or whose subfolders hold models. Reads indexes,
+ * and opens files of weights without reading them.
  *
  * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
  *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
@@ -52,94 +21,21 @@ export async function servedSources(
   source: string,
   choice: SourceChoice,
   signal: AbortSignal,
-): Promise<ServedSource[]> {
+): Promise<ServedModels> {
   if (isRemote(source) && !isHubUri(source)) {
     const expected = 'a path or the id of a cached repository: the page itself opens addresses';
     // A signed address has its secret there.
     throw argumentRangeError('SOURCE', expected, source.replace(/[?#].*/s, ''));
   }
   const path = isHubUri(source) ? source : localPath(source);
-  const found = await formatAt(path, {}, choice);
-  if (found.kind !== 'safetensors') {
-    throw foreignSource(found, 'a safetensors file or checkpoint');
-  }
-  const isId = isHubUri(path) || (await runAsync(statAnything(path), signal)) === undefined;
-  const name = isHubUri(path) ? path.slice('hf://'.length) : isId ? path : basename(resolve(path));
-  return await runAsync(servedModels(name, path, choice), signal);
-}
-
-function* servedModels(
-  name: string,
-  path: string,
-  { variant, revision }: SourceChoice,
-): Work<ServedSource[]> {
-  const found = yield* findSource(path, { variant, revision });
-  if ('files' in found) return [yield* servedModel(name, found.files)];
-  if (found.kind !== 'pipeline') throw found.error;
-  const { findComponent, findModels } = yield* call({ async: loadPipelines });
-  const sources: ServedSource[] = [];
-  const { models } = yield* findModels(found.path, variant);
-  let lacking: SafetensorsError | undefined;
-  for (const model of models) {
-    const component = yield* findComponent(found.path, model, {});
-    if ('files' in component) {
-      sources.push(yield* servedModel(`${name}/${model.name}`, component.files));
-    } else if (component.kind === 'none') {
-      // Weights of other formats only, or no choice among several: the other models are still served.
-      lacking ??= component.error;
-    } else {
-      throw component.error;
-    }
-  }
-  if (sources.length === 0 && lacking !== undefined) throw lacking;
-  return sources;
-}
-
-/** Loaded for a pipeline only. */
-const loadPipelines = () => import('../../file/checkpoint/open-pipeline.js');
-
-function* servedModel(name: string, found: CheckpointFiles): Work<ServedSource> {
-  const { path, index, shards } = found;
-  if (index === null) {
-    for (const shard of shards) yield* requireServable(shard.path);
-  }
-  const files: ServedFile[] = [];
-  const missing: string[] = [];
-  if (index !== null) files.push(yield* servedFile(basename(path), path));
-  for (const shard of shards) {
-    try {
-      files.push(yield* servedFile(shard.name, shard.path));
-    } catch (error) {
-      if (index === null || !hasCode(error, NOTHING_THERE)) throw error;
-      missing.push(shard.name);
-    }
-  }
-  const folder = dirname(path);
-  const isInside = yield* insideOf(folder);
-  for (const config of CONFIGS) {
-    const beside = join(folder, config);
-    const isFile = (yield* statAnything(beside))?.isFile() === true;
-    if (isFile && (yield* isInside(beside))) files.push(yield* servedFile(config, beside));
-  }
-  return { name, files, missing };
-}
-
-/** Throws for a file that is not a model. The page shows what else is wrong with a header. */
-function* requireServable(path: string): Work<void> {
-  const file = yield* openRegularFile(path, path);
+  const stats = isHubUri(path) ? undefined : await runAsync(statAnything(path), signal);
+  const name = isHubUri(path) ? path.slice('hf://'.length) : stats ? basename(resolve(path)) : path;
   try {
-    const { header } = yield* readFileHeader(file);
-    yield* requireModelFile({ header, file, path });
+    return { sources: await modelsAt(name, path, choice, signal), skipped: [] };
   } catch (error) {
-    if (incompleteKind(error) !== undefined || !isOfFile(error)) throw error;
-  } finally {
-    yield* closeFile(file.fd);
+    if (stats?.isDirectory() !== true || !isNoModel(error)) throw error;
+    const found = await modelsBelow(name, path, choice, signal);
+    if (found.sources.length === 0) throw error;
+    return found;
   }
-}
-
-/** Throws now for a file that cannot be read, which requests would not find. */
-function* servedFile(name: string, path: string): Work<ServedFile> {
-  const { fd } = yield* openRegularFile(path, path);
-  yield* closeFile(fd);
-  return { name, path: yield* realPath(path) };
 }

@@ -164,7 +164,7 @@ describe('--variant', () => {
   it('chooses what is served', async () => {
     const { signal } = new AbortController();
     const filesOf = async (source: string, variant: string): Promise<object> => {
-      const sources = await servedSources(source, { variant }, signal);
+      const { sources } = await servedSources(source, { variant }, signal);
       return sources.map(({ files }) => files.map(({ name }) => name));
     };
     expect(await filesOf(folderOf(MODEL), 'fp16')).toEqual([['model.fp16.safetensors']]);
@@ -226,8 +226,8 @@ describe('--revision', () => {
     expect(await printed(get)).toBe('old\n');
     const { signal } = new AbortController();
     for (const source of ['org/model', 'org/pipe']) {
-      const [served] = await servedSources(source, { revision: 'old' }, signal);
-      expect(served?.files[0]?.path).toContain(COMMITS.old);
+      const { sources } = await servedSources(source, { revision: 'old' }, signal);
+      expect(sources[0]?.files[0]?.path).toContain(COMMITS.old);
     }
   });
 });

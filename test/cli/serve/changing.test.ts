@@ -37,7 +37,7 @@ let server: PageServer;
 beforeEach(async () => {
   folder = temporaryPath('folder');
   path = writeBelow(folder, NAME, FIRST);
-  const sources = await servedSources(path, {}, new AbortController().signal);
+  const { sources } = await servedSources(path, {}, new AbortController().signal);
   server = await PageServer.start({ page: PAGE, sources }, 0);
 });
 

@@ -32,8 +32,8 @@ beforeAll(async () => {
   shard = readFileSync(join(folder, SHARD));
   const { signal } = new AbortController();
   const sources = [
-    ...(await servedSources(folder, {}, signal)),
-    ...(await servedSources(other, {}, signal)),
+    ...(await servedSources(folder, {}, signal)).sources,
+    ...(await servedSources(other, {}, signal)).sources,
   ];
   server = await PageServer.start({ page: PAGE, sources }, 0);
 });

@@ -4,7 +4,8 @@ import { basename, dirname, join, relative } from 'node:path';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { type ServedSource, servedSources } from '../../../src/cli/serve/sources.js';
+import type { ServedSource } from '../../../src/cli/serve/model-files.js';
+import { servedSources } from '../../../src/cli/serve/sources.js';
 import { HubCache } from '../../support/hub-cache.js';
 import { filesOf, TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
@@ -14,8 +15,8 @@ const SHARDS = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safete
 const INDEX = 'model.safetensors.index.json';
 const FILE = fileBytes([{ name: 'a', dtype: 'U8', shape: [4] }]);
 
-function find(source: string): Promise<ServedSource[]> {
-  return servedSources(source, {}, new AbortController().signal);
+async function find(source: string): Promise<readonly ServedSource[]> {
+  return (await servedSources(source, {}, new AbortController().signal)).sources;
 }
 
 /** The names of a source, and of its files. */
@@ -91,6 +92,115 @@ describe('a source', () => {
     const weights = 'diffusion_pytorch_model.safetensors';
     writeBelow(folder, `unet/${weights}`, FILE);
     expect(await namesOf(folder)).toEqual([[`${basename(folder)}/unet`, [weights]]]);
+  });
+});
+
+describe('a folder of models', () => {
+  /** The names of what is served, with their files, and what is skipped, by names in the folder. */
+  async function servedIn(
+    folder: string,
+    choice: { readonly variant?: string } = {},
+  ): Promise<{ served: Record<string, readonly string[]>; skipped: Record<string, string> }> {
+    const { signal } = new AbortController();
+    const { sources, skipped } = await servedSources(folder, choice, signal);
+    const names = sources.map(({ name, files }) => [
+      relative(basename(folder), name),
+      files.map((file) => file.name),
+    ]);
+    const reasons = skipped.map(({ path, reason }) => [relative(folder, path), reason]);
+    return { served: Object.fromEntries(names), skipped: Object.fromEntries(reasons) };
+  }
+
+  it('has every model in it and below it', async () => {
+    const folder = temporaryPath('models');
+    writeBelow(folder, 'loras/a.safetensors', FILE);
+    writeBelow(folder, 'loras/b.safetensors', FILE);
+    writeBelow(folder, 'loras/more/c.safetensors', FILE);
+    writeCheckpoint(TWO_SHARDS, join(folder, 'llm'));
+    writeBelow(folder, 'llm/config.json', '{}');
+    writeBelow(folder, 'llm/adapter.safetensors', FILE);
+    writeBelow(folder, 'pipe/model_index.json', '{}');
+    writeBelow(folder, 'pipe/unet/diffusion_pytorch_model.safetensors', FILE);
+    writeBelow(folder, 'pipe/vae/diffusion_pytorch_model.safetensors', FILE);
+    writeBelow(folder, 'docs/README.md', 'text');
+    writeBelow(folder, 'z.safetensors', FILE);
+    writeBelow(folder, 'a.safetensors', FILE);
+    const single = (name: string): [string, readonly string[]] => [name, [basename(name)]];
+    const weights = 'diffusion_pytorch_model.safetensors';
+    expect(await servedIn(folder)).toEqual({
+      served: Object.fromEntries([
+        ...['a.safetensors', 'z.safetensors', 'loras/a.safetensors'].map(single),
+        single('loras/b.safetensors'),
+        ['loras/more', ['c.safetensors']],
+        ['llm', [INDEX, ...SHARDS, 'config.json']],
+        ['llm/adapter.safetensors', ['adapter.safetensors', 'config.json']],
+        ['pipe/unet', [weights]],
+        ['pipe/vae', [weights]],
+      ]),
+      skipped: {},
+    });
+    // A folder that is a model is that model, whatever is below it.
+    expect(await namesOf(join(folder, 'llm'))).toEqual([
+      ['llm', [INDEX, ...SHARDS, 'config.json']],
+    ]);
+  });
+
+  it('names what is skipped, and why', async () => {
+    const folder = temporaryPath('models');
+    writeBelow(folder, 'good/model.safetensors', FILE);
+    writeBelow(folder, 'bad/model.safetensors', Buffer.from('GGUF\x03\0\0\0'));
+    writeBelow(folder, 'torch/pytorch_model.bin', 'torch');
+    writeBelow(folder, 'part/model-00001-of-00003.safetensors', FILE);
+    writeBelow(folder, `${'deep/'.repeat(12)}model.safetensors`, FILE);
+    const { served, skipped } = await servedIn(folder);
+    // The page shows what is wrong with a header.
+    expect(served).toEqual({ bad: ['model.safetensors'], good: ['model.safetensors'] });
+    const deep = 'deep/'.repeat(11).slice(0, -1);
+    expect(Object.keys(skipped).sort()).toEqual([
+      deep,
+      'part/model-00001-of-00003.safetensors',
+      'torch/pytorch_model.bin',
+    ]);
+    expect(skipped[deep]).toBe('more than 10 folders deep');
+    expect(skipped['part/model-00001-of-00003.safetensors']).toContain('without the index');
+  });
+
+  it('has only the models of a variant, if one is requested', async () => {
+    const folder = temporaryPath('models');
+    writeBelow(folder, 'a/model.safetensors', FILE);
+    writeBelow(folder, 'a/model.fp16.safetensors', FILE);
+    writeBelow(folder, 'b/model.safetensors', FILE);
+    const { served, skipped } = await servedIn(folder, { variant: 'fp16' });
+    expect(served).toEqual({ a: ['model.fp16.safetensors'] });
+    expect(Object.keys(skipped)).toEqual(['b']);
+  });
+
+  it('that is the Hub cache has the models of its snapshots', async () => {
+    const cache = new HubCache();
+    for (const [name, bytes] of filesOf(TWO_SHARDS)) cache.addShared(name, bytes);
+    const { served, skipped } = await servedIn(cache.folder);
+    expect(Object.values(served)).toEqual([[INDEX, ...SHARDS]]);
+    expect(Object.keys(served)[0]).toMatch(/snapshots/);
+    expect(skipped).toEqual({});
+  });
+
+  it.skipIf(process.platform === 'win32')('follows no link out of it', async () => {
+    const outside = temporaryPath('outside');
+    writeBelow(outside, 'model.safetensors', FILE);
+    const folder = temporaryPath('models');
+    writeBelow(folder, 'a/model.safetensors', FILE);
+    symlinkSync(outside, join(folder, 'folder'));
+    symlinkSync(join(outside, 'model.safetensors'), join(folder, 'file.safetensors'));
+    symlinkSync(join(folder, 'lost'), join(folder, 'nowhere'));
+    symlinkSync(join(folder, 'a'), join(folder, 'inside'));
+    symlinkSync(folder, join(folder, 'a/loop'));
+    const { served, skipped } = await servedIn(folder);
+    expect(served).toEqual({ a: ['model.safetensors'] });
+    expect(skipped).toEqual({
+      folder: 'a link that leads out of the folder',
+      'file.safetensors': 'a link that leads out of the folder',
+      nowhere: expect.stringContaining('ENOENT'),
+    });
   });
 });
 

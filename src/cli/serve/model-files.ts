@@ -1,0 +1,147 @@
+/** The files of a local model that are served: weights, index, configuration. */
+
+import { basename, dirname, join } from 'node:path';
+import type { SafetensorsError } from '../../errors/errors.js';
+import { type CheckpointFiles, insideOf } from '../../file/checkpoint/find-files.js';
+import { findSource } from '../../file/checkpoint/find-source.js';
+import type { OpenOptions } from '../../file/checkpoint/open.js';
+import { readFileHeader } from '../../file/read-header.js';
+import { requireModelFile } from '../../file/require-model.js';
+import { isOfFile } from '../../file/shards/file-problems.js';
+import { incompleteKind } from '../../file/shards/incomplete-models.js';
+import { closeFile, NOTHING_THERE, realPath, statAnything } from '../../platform/io/file-calls.js';
+import { openRegularFile } from '../../platform/io/opened-file.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
+import { call, runAsync, type Work } from '../../work/work.js';
+import { foreignSource, formatAt } from '../sources/open-source.js';
+
+/** The caller's choice in a folder, or a repository of the cache. */
+export type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
+
+/** Files beside the weights that readers ask for: they say how weights are quantized, and how to count parameters. */
+const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
+
+/** One file. */
+export interface ServedFile {
+  /** Its path below the folder of the source, with slashes. */
+  readonly name: string;
+  /** Its path with all links followed. */
+  readonly path: string;
+}
+
+/** A model: a file, or the files of a checkpoint. */
+export interface ServedSource {
+  /** Names it for people. */
+  readonly name: string;
+  readonly files: readonly ServedFile[];
+  /** Shards that the index names, and that are missing. */
+  readonly missing: readonly string[];
+}
+
+/**
+ * The model at a path or an id, or those of a pipeline. Reads indexes, and opens files of weights without reading them.
+ *
+ * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
+ *   for files of other formats
+ */
+export async function modelsAt(
+  name: string,
+  path: string,
+  choice: SourceChoice,
+  signal: AbortSignal,
+): Promise<ServedSource[]> {
+  const found = await formatAt(path, {}, choice);
+  if (found.kind !== 'safetensors') {
+    throw foreignSource(found, 'a safetensors file or checkpoint');
+  }
+  return await runAsync(servedModels(name, path, choice), signal);
+}
+
+function* servedModels(
+  name: string,
+  path: string,
+  { variant, revision }: SourceChoice,
+): Work<ServedSource[]> {
+  const found = yield* findSource(path, { variant, revision });
+  if ('files' in found) return [yield* servedModel(name, found.files)];
+  if (found.kind !== 'pipeline') throw found.error;
+  const { findComponent, findModels } = yield* call({ async: loadPipelines });
+  const sources: ServedSource[] = [];
+  const { models } = yield* findModels(found.path, variant);
+  let lacking: SafetensorsError | undefined;
+  for (const model of models) {
+    const component = yield* findComponent(found.path, model, {});
+    if ('files' in component) {
+      sources.push(yield* servedModel(`${name}/${model.name}`, component.files));
+    } else if (component.kind === 'none') {
+      // Weights of other formats only, or no choice among several: the other models are still served.
+      lacking ??= component.error;
+    } else {
+      throw component.error;
+    }
+  }
+  if (sources.length === 0 && lacking !== undefined) throw lacking;
+  return sources;
+}
+
+/** Loaded for a pipeline only. */
+const loadPipelines = () => import('../../file/checkpoint/open-pipeline.js');
+
+function* servedModel(name: string, found: CheckpointFiles): Work<ServedSource> {
+  const { path, index, shards } = found;
+  if (index === null) {
+    for (const shard of shards) yield* requireServable(shard.path);
+  }
+  const files: ServedFile[] = [];
+  const missing: string[] = [];
+  if (index !== null) files.push(yield* servedFile(basename(path), path));
+  for (const shard of shards) {
+    try {
+      files.push(yield* servedFile(shard.name, shard.path));
+    } catch (error) {
+      if (index === null || !hasCode(error, NOTHING_THERE)) throw error;
+      missing.push(shard.name);
+    }
+  }
+  const folder = dirname(path);
+  const isInside = yield* insideOf(folder);
+  for (const config of CONFIGS) {
+    const beside = join(folder, config);
+    const isFile = (yield* statAnything(beside))?.isFile() === true;
+    if (isFile && (yield* isInside(beside))) files.push(yield* servedFile(config, beside));
+  }
+  return { name, files, missing };
+}
+
+/** Throws for a file that is not a model. The page shows what else is wrong with a header. */
+function* requireServable(path: string): Work<void> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    const { header } = yield* readFileHeader(file);
+    yield* requireModelFile({ header, file, path });
+  } catch (error) {
+    if (incompleteKind(error) !== undefined || !isOfFile(error)) throw error;
+  } finally {
+    yield* closeFile(file.fd);
+  }
+}
+
+/** Throws now for a file that cannot be read, which requests would not find. */
+function* servedFile(name: string, path: string): Work<ServedFile> {
+  const { fd } = yield* openRegularFile(path, path);
+  yield* closeFile(fd);
+  return { name, path: yield* realPath(path) };
+}
+
+/** Codes of a folder without a model, with several, with one of another format, or with a link in its place. */
+const NO_MODEL: readonly string[] = [
+  'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+  'SAFETENSORS_FOREIGN_FORMAT',
+  'SAFETENSORS_UNSAFE_SHARD_NAME',
+];
+
+/** Whether an error means that a folder is not a model, but may hold some. */
+export function isNoModel(error: unknown): boolean {
+  return hasCode(error, NO_MODEL);
+}

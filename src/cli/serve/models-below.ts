@@ -1,0 +1,111 @@
+/** The models in a folder that is not one itself, and in the folders below it: `models`, or the Hub cache. */
+
+import { join } from 'node:path';
+import { indexesAmong, isSafetensorsName, SHARD_NUMBER } from '../../file/shards/file-choice.js';
+import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { isOfFile } from '../../file/shards/file-problems.js';
+import { hasWeightsName } from '../../file/shards/shard-paths.js';
+import {
+  type SkippedPath,
+  type WalkedFile,
+  type WalkedFolder,
+  walkFolder,
+} from '../sources/walk-folder.js';
+import { isNoModel, modelsAt, type ServedSource, type SourceChoice } from './model-files.js';
+
+const LOST_SHARD = 'a shard without the index of its model';
+const OTHER_FORMAT = 'not safetensors, which the page shows';
+
+/** The models of the sources, and what was skipped in folders of models. */
+export interface ServedModels {
+  readonly sources: readonly ServedSource[];
+  readonly skipped: readonly SkippedPath[];
+}
+
+/**
+ * Finds the models below a folder. A folder is the model that `safeOpen` opens; its other safetensors files are models,
+ * too. Models that cannot be opened are skipped.
+ *
+ * @throws `signal.reason`; errors that are not about the files, such as `EMFILE`
+ */
+export async function modelsBelow(
+  name: string,
+  path: string,
+  choice: SourceChoice,
+  signal: AbortSignal,
+): Promise<ServedModels> {
+  const { folders, skipped } = await walkFolder(path, signal);
+  const search = new Search(choice, signal, skipped);
+  let pipeline: string | undefined;
+  for (const folder of folders) {
+    const isComponent = pipeline !== undefined && folder.path.startsWith(pipeline);
+    if (isComponent) continue;
+    if (folder.files.some((file) => file.name === PIPELINE_FILE)) pipeline = join(folder.path, '/');
+    await search.look(folder, folder.name === '' ? name : `${name}/${folder.name}`);
+  }
+  return search;
+}
+
+class Search implements ServedModels {
+  readonly sources: ServedSource[] = [];
+  readonly skipped: SkippedPath[];
+  readonly #choice: SourceChoice;
+  readonly #signal: AbortSignal;
+  /** Paths of served files, with all links followed. */
+  readonly #served = new Set<string>();
+
+  constructor(choice: SourceChoice, signal: AbortSignal, skipped: readonly SkippedPath[]) {
+    this.#choice = choice;
+    this.#signal = signal;
+    this.skipped = [...skipped];
+  }
+
+  async look(folder: WalkedFolder, label: string): Promise<void> {
+    const weights = folder.files.filter((file) => hasWeightsName(file.name));
+    const isPipeline = folder.files.some((file) => file.name === PIPELINE_FILE);
+    if (weights.length === 0 && !isPipeline) return;
+    try {
+      this.#add(await modelsAt(label, folder.path, this.#choice, this.#signal));
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      // Several files, or files of other formats: each of them is looked at below.
+      const isExplained = isNoModel(error) && this.#choice.variant === undefined && !isPipeline;
+      if (!isExplained) this.#skip(folder.path, error);
+    }
+    if (this.#choice.variant !== undefined) return;
+    const indexes = indexesAmong(weights.map((file) => file.name));
+    const isIndex = ({ name }: WalkedFile): boolean => indexes.includes(name);
+    // First, because their shards are no models of their own.
+    for (const file of weights.filter(isIndex)) await this.#lookAt(file, label);
+    for (const file of weights.filter((one) => !isIndex(one))) {
+      const reason = reasonToSkip(file.name);
+      if (reason === null) await this.#lookAt(file, label);
+      else if (!this.#served.has(file.realPath)) this.skipped.push({ path: file.path, reason });
+    }
+  }
+
+  async #lookAt({ name, path, realPath }: WalkedFile, label: string): Promise<void> {
+    if (this.#served.has(realPath)) return;
+    try {
+      this.#add(await modelsAt(`${label}/${name}`, path, {}, this.#signal));
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      this.#skip(path, error);
+    }
+  }
+
+  #add(found: readonly ServedSource[]): void {
+    this.sources.push(...found);
+    for (const { files } of found) for (const { path } of files) this.#served.add(path);
+  }
+
+  #skip(path: string, { message }: Error): void {
+    this.skipped.push({ path, reason: message });
+  }
+}
+
+/** Why a file is no model; null for a safetensors file. */
+function reasonToSkip(name: string): string | null {
+  if (!isSafetensorsName(name)) return OTHER_FORMAT;
+  return SHARD_NUMBER.test(name) ? LOST_SHARD : null;
+}

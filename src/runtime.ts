@@ -2,6 +2,7 @@
 
 export { loadFile, parse, safeOpen, safeOpenAsync } from './file/checkpoint/open.js';
 export { scanPickle } from './foreign/scan/scan-pickle.js';
+export { convert } from './open/convert.js';
 export { open } from './open/open.js';
 export { openPipeline } from './open/open-pipeline.js';
 export { verify } from './open/verify.js';
@@ -9,7 +10,6 @@ export { mappingStatus } from './platform/storage/mapping-status.js';
 export { download } from './remote/download/download.js';
 export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
 export { saveCheckpoint } from './write/checkpoint/save-checkpoint.js';
-export { convert } from './write/convert/convert-checkpoint.js';
 export { createWriter } from './write/save/create-writer.js';
 export { editMetadata } from './write/save/edit-metadata.js';
 export { saveFile, saveFileSync } from './write/save/save.js';

@@ -97,7 +97,7 @@ test('an entry loads what reads, and leaves the rest to its first call', () => {
   };
   // The public functions themselves are there, and import their code on the first call.
   const late = /src\/(?:remote|foreign|write\/(?:checkpoint|convert)|file\/verification)\//;
-  const functions = /(?:save-checkpoint|convert-checkpoint|scan-pickle|download\/download)\.ts$/;
+  const functions = /(?:save-checkpoint|scan-pickle|download\/download)\.ts$/;
   expect(sources.filter((path) => late.test(path) && !functions.test(path))).toEqual([]);
   // What `saveFileSync` and `serialize` need is there: they cannot wait for a file.
   expect(sources).toContain('../src/write/save/save.ts');

@@ -31,7 +31,7 @@ export function isRequested(source: unknown): source is RequestedSource {
 }
 
 /** Whether a text or a URL is an address; a `file:` URL is a path. */
-function isAddress(source: unknown): boolean {
+export function isAddress(source: unknown): source is string | URL {
   return (typeof source === 'string' || isUrl(source)) && ADDRESS.test(String(source));
 }
 

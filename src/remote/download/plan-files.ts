@@ -57,6 +57,7 @@ export async function planFiles(
     others: files.filter(({ name }) => !ofModels.has(name)),
     isAddition: true,
     conflicts: [],
+    totalSize: null,
     configMismatches: [],
     skipped: [],
     report: emptyReport(),

@@ -65,6 +65,7 @@ export async function planPipeline(
     others: [...others, file],
     isAddition: false,
     conflicts: [],
+    totalSize: null,
     configMismatches: [],
     skipped: [...skipped, ...foreign],
     report: emptyReport(),

@@ -23,6 +23,12 @@ import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 /** The chosen tensors, their names and dtypes, and the size of files. */
 export interface TensorsOptions extends SelectionOptions {
   readonly maxShardSize?: number | string | undefined;
+  /** Strings by key; they win over the metadata of the source. */
+  readonly metadata?: ReadonlyMap<string, string> | undefined;
+  /** Whether files without weights come along; by default if no tensor is left out. */
+  readonly copyOtherFiles?: boolean | undefined;
+  /** Whether tensors are written into new files although nothing else is chosen. */
+  readonly isRewritten?: boolean | undefined;
 }
 
 /**
@@ -32,7 +38,13 @@ export interface TensorsOptions extends SelectionOptions {
  */
 export async function planTensors(
   source: SourceFiles,
-  { maxShardSize, ...selection }: TensorsOptions,
+  {
+    maxShardSize,
+    metadata = new Map(),
+    copyOtherFiles,
+    isRewritten: _,
+    ...selection
+  }: TensorsOptions,
   placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<WantedFiles> {
@@ -47,7 +59,7 @@ export async function planTensors(
   );
   const plain =
     dequantize === undefined ? null : await PlainTensors.of(source, remote, dequantize, signal);
-  const choices = { selection, shared: 'copy', metadata: new Map() } as const;
+  const choices = { selection, shared: 'copy', metadata } as const;
   const selected = await runAsync(selectTensors(plain?.source ?? remote, choices), signal);
   const layout = layOutCheckpoint(selected.table, { maxShardSize }, selected.metadataOf);
   const checkpoint = await runAsync(layout, signal);
@@ -66,7 +78,10 @@ export async function planTensors(
     plain === null
       ? remote.isAll(tensors as readonly RemoteTensor[])
       : report.excluded.length === 0;
-  const beside = isAll ? await otherFiles(source, placeOf, signal) : { others: [], skipped: [] };
+  const beside =
+    (copyOtherFiles ?? isAll)
+      ? await otherFiles(source, placeOf, signal)
+      : { others: [], skipped: [] };
   const isCopied = beside.others.some(({ name }) => name === CONFIG_FILE);
   const cast =
     plain === null && isCopied && isCast(castWeights)
@@ -85,6 +100,7 @@ export async function planTensors(
     skipped: beside.skipped,
     isAddition: false,
     conflicts: checkpoint.metadata.conflicts,
+    totalSize: checkpoint.totalSize,
     configMismatches,
     commit: source.hub?.commit ?? null,
     report,

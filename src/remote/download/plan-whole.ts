@@ -36,7 +36,7 @@ export async function planWhole(
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const models = [{ prefix: '', weights, index: indexOf(model), obsolete: [] }];
-  const facts = { configMismatches: [], conflicts: [], skipped };
+  const facts = { configMismatches: [], conflicts: [], totalSize: null, skipped };
   const plan = { commit, models, others, isAddition: false, ...facts };
   return { ...plan, tensorsIn: tensorsAmong(weights, placeOf), report: emptyReport() };
 }

@@ -85,7 +85,7 @@ export interface DownloadPlan
   extends WritePlan,
     Pick<
       DownloadResult,
-      'path' | 'commit' | 'byteLength' | 'skipped' | 'conflicts' | 'configMismatches'
+      'path' | 'commit' | 'byteLength' | 'totalSize' | 'skipped' | 'conflicts' | 'configMismatches'
     >,
     Omit<SelectionReport, 'overflowed'> {
   /** All files, also those that are already there: files with tensors, their index, and others. */
@@ -100,8 +100,12 @@ export interface DownloadResult extends SelectionReport {
   readonly files: readonly DownloadedFile[];
   /** Their commit on the Hub; null for other sources. */
   readonly commit: string | null;
+  /** Name of the index; null for a single file, and for several models. */
+  readonly index: string | null;
   /** Length of all files in bytes. */
   readonly byteLength: number;
+  /** Length of all tensors in bytes; null where files are copied, whose headers are not read. */
+  readonly totalSize: number | null;
   /** Bytes received now. */
   readonly downloadedBytes: number;
   /** Bytes that were already there: whole files, and partial files of a broken download. */
@@ -341,7 +345,8 @@ function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
 
 /** Whether files are copied unchanged. */
 function isWhole(options: TensorsOptions): boolean {
-  return selectsAll(options) && options.maxShardSize === undefined;
+  const { maxShardSize, isRewritten = false } = options;
+  return selectsAll(options) && maxShardSize === undefined && !isRewritten;
 }
 
 function scopeOf(
@@ -369,7 +374,7 @@ async function planOf(
   { deleted, replaced }: OldFiles,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
-  const { commit, models, skipped, conflicts, configMismatches, report } = plan;
+  const { commit, skipped, conflicts, configMismatches, totalSize, report } = plan;
   const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
     const tensors = await plan.tensorsIn(file, ends);
@@ -378,10 +383,14 @@ async function planOf(
   const files = await ofEach(allFiles(plan), QUESTIONS_AT_ONCE, planned, signal);
   const { overflowed, ...known } = report;
   const byteLength = lengthOf(allFiles(plan));
-  const index = models.length === 1 ? (models[0]?.index?.name ?? null) : null;
-  const facts = { path, commit, index, byteLength };
+  const facts = { path, commit, index: indexOf(plan), byteLength, totalSize };
   const others = { skipped, conflicts, configMismatches };
   return { ...facts, files, deleted, replaced, ...others, ...known };
+}
+
+/** The name of the only index. */
+function indexOf({ models }: WantedFiles): string | null {
+  return models.length === 1 ? (models[0]?.index?.name ?? null) : null;
 }
 
 function resultOf(
@@ -392,9 +401,11 @@ function resultOf(
     Partial<Pick<DownloadResult, 'deleted' | 'failedDeletions' | 'replaced'>>,
 ): DownloadResult {
   const files = allFiles(plan);
-  const { commit, skipped, conflicts, configMismatches, report } = plan;
+  const { commit, skipped, conflicts, configMismatches, totalSize, report } = plan;
   return {
     path,
+    index: indexOf(plan),
+    totalSize,
     files: files.map((file) => ({
       name: file.name,
       path: placeOf(file),

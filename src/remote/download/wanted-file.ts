@@ -102,6 +102,8 @@ export interface WantedFiles {
   readonly configMismatches: readonly ConfigMismatch[];
   /** Keys of metadata with different values in the files of the source: at most one of the values is written. */
   readonly conflicts: readonly string[];
+  /** Length of all tensors in bytes; null where files are copied, whose headers are not read. */
+  readonly totalSize: number | null;
   /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
   /** Names of the tensors in a file, in the order of their bytes; null for one that is not of safetensors. */

@@ -166,7 +166,7 @@ const FOLDER_OPTIONS = [
 ] as const;
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for options that need a folder, and for an address. */
-function requireFileTarget(
+export function requireFileTarget(
   path: string,
   options: CheckpointLayoutOptions & OtherFilesOptions,
 ): void {

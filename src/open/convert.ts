@@ -1,7 +1,12 @@
 /** `convert`. Its code loads on the first call. */
 
-import type { DryRun, DryRunResult } from '../checkpoint/plan.js';
-import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './convert.js';
+import type { DryRun, DryRunResult } from '../write/checkpoint/plan.js';
+import type {
+  ConversionOptions,
+  ConversionPlan,
+  ConvertedCheckpoint,
+} from '../write/convert/convert.js';
+import { isAddress } from './sources/requested.js';
 
 /**
  * Converts a checkpoint to safetensors, or writes safetensors into files of another size, off the event loop. Never
@@ -12,6 +17,10 @@ import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from './c
  * the path of a `.safetensors` file, or of a folder, which gets shards and an index when the tensors are larger than
  * `maxShardSize`. Missing folders are made. Stops before the first byte when the target holds weight files of another
  * source that would be replaced or deleted, unless `overwrite` is true.
+ *
+ * Or `source` is the address of a safetensors checkpoint, `hf://org/name` or `https:`, whose tensors are written while
+ * they arrive, as `download` does: a call that failed continues with the files that are complete. `download` copies the
+ * files as they are, and takes `token` and `headers`.
  *
  * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
  * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
@@ -75,7 +84,9 @@ export async function convert<const Dry extends boolean | undefined = false>(
   target: string | URL,
   options?: ConversionOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>> {
-  const { convert: rewrite } = await import('./convert.js');
+  const { convert: rewrite } = isAddress(source)
+    ? await import('./convert-remote.js')
+    : await import('../write/convert/convert.js');
   const result = await rewrite(source, target, options);
   return result as DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>;
 }

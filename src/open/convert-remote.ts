@@ -1,0 +1,80 @@
+/** `convert` of a remote checkpoint: the tensors that `download` writes. */
+
+import { argumentRangeError, requireBoolean, requireOptions } from '../errors/arguments.js';
+import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
+import { parseByteSize } from '../file/shards/sizes.js';
+import { DEFAULT_MAX_SHARD_SIZE } from '../file/shards/split.js';
+import { pathText } from '../platform/io/paths.js';
+import { type DownloadPlan, runDownload } from '../remote/download/run-download.js';
+import { remoteSettings } from '../remote/node/settings.js';
+import { requireTransferOptions } from '../work/transfer.js';
+import type { DryRun } from '../write/checkpoint/plan.js';
+import {
+  CONVERT_OPTIONS,
+  type ConversionOptions,
+  type ConversionPlan,
+  type ConvertedCheckpoint,
+  givenMetadata,
+  requireFileTarget,
+} from '../write/convert/convert.js';
+import { requireLockTimeout } from '../write/replacement/locks.js';
+import { readSelection } from '../write/selection/options.js';
+
+/** Options for local sources, or for other formats than safetensors. */
+const LOCAL_OPTIONS = [
+  ...['root', 'unknownGlobals', 'voidDtype', 'limits', 'shared'],
+  ...['filenamePattern', 'variant', 'digests', 'verify'],
+] as const;
+
+/** As the public `convert`, of an address. */
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: ConversionOptions & DryRun = {},
+): Promise<ConvertedCheckpoint | ConversionPlan> {
+  requireOptions(options, CONVERT_OPTIONS);
+  for (const name of LOCAL_OPTIONS) {
+    const value = options[name as keyof ConversionOptions];
+    if (value === undefined) continue;
+    throw argumentRangeError(name, 'left out for an address: download the model first', value);
+  }
+  const selection = readSelection(options);
+  const { overwrite = false, durable = true, dryRun = false, copyOtherFiles = false } = options;
+  for (const [name, value] of Object.entries({ overwrite, durable, dryRun, copyOtherFiles })) {
+    requireBoolean(name, value);
+  }
+  requireLockTimeout(options);
+  requireTransferOptions(options);
+  const metadata = givenMetadata(options);
+  const path = pathText('target', target);
+  const isFile = path.endsWith(SHARD_EXTENSION);
+  if (isFile) requireFileTarget(path, options);
+  const { maxShardSize = DEFAULT_MAX_SHARD_SIZE, signal, onProgress, lockTimeout } = options;
+  parseByteSize(maxShardSize, 'maxShardSize');
+  const done = await runDownload(
+    source,
+    target,
+    {
+      ...selection,
+      ...{ overwrite, durable, dryRun, copyOtherFiles, metadata, signal, onProgress, lockTimeout },
+      ...(isFile ? {} : { maxShardSize }),
+      isRewritten: true,
+    },
+    remoteSettings(),
+  );
+  const { files, index, totalSize, byteLength, commit, ...facts } = done;
+  const weights = files.filter(({ name }) => name.endsWith(SHARD_EXTENSION));
+  const opened = files.find(({ name }) => name === index) ?? weights[0];
+  const others = files.filter((file) => file !== opened && !weights.includes(file));
+  const written = {
+    ...{ path: opened?.path as string, index, totalSize: totalSize as number, root: [] },
+    ...{ copied: others.map(({ name }) => name) },
+    ...{ dropped: new Map(), unrecorded: [], overlaps: [] },
+  };
+  if (!('downloadedBytes' in facts)) {
+    const planned = (files as DownloadPlan['files']).map(({ path: _, ...file }) => file);
+    return { ...facts, ...written, files: planned };
+  }
+  const { downloadedBytes, reusedBytes, ...result } = facts;
+  return { ...result, ...written, files: weights.map(({ name }) => name) };
+}

@@ -105,7 +105,8 @@ it('copies weights, index and the files beside them, byte for byte', async () =>
   };
   const casts = { cast: [], dequantized: [], notCast: [], overflowed: new Map(), excluded: [] };
   const several = { conflicts: [], duplicates: [] };
-  expect(rest).toEqual({ path: folder, ...nothing, ...casts, ...several });
+  const model = { path: folder, index: 'model.safetensors.index.json', totalSize: null };
+  expect(rest).toEqual({ ...model, ...nothing, ...casts, ...several });
   expect(files.map(({ name }) => name).toSorted()).toEqual(NAMES);
   expect(commit).toBe(hub().commit('org/sharded'));
   const index = Buffer.byteLength(SHARDED['model.safetensors.index.json'] as string);

@@ -38,6 +38,7 @@ export { splitStateDictIntoShards } from './file/shards/split.js';
 export { DTYPES } from './header/dtype.js';
 export { dequantize } from './quantized/dequantize.js';
 export { fromFloat32 } from './tensor/float32/from-float32.js';
+export { parseSlice } from './tensor/slice.js';
 export type * from './types.js';
 export { SelectionError } from './write/selection/selection-error.js';
 export { select } from './write/selection/view.js';

@@ -84,7 +84,7 @@ export type { RequestEvent } from './remote/request-event.js';
 export type { SourceChoice } from './remote/source.js';
 export type { RowBlock } from './tensor/float-rows.js';
 export type { Partition } from './tensor/partition.js';
-export type { SliceIndex, SliceIndices } from './tensor/slice.js';
+export type { SliceAxis, SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { TransferOptions, TransferProgress } from './work/transfer.js';
 export type { ConfigMismatch } from './write/checkpoint/cast-config.js';

@@ -1,77 +1,31 @@
 /**
- * A part of a tensor: for every axis an index, or a range of them. People write it in numpy's notation (`3, 0:100,
- * ::2`), by numpy's rules: ranges are clamped, negative numbers count from the end.
+ * A part of a tensor: for every axis an index, or a range of them. The library parses what users type, in numpy
+ * notation (`3, 0:100, ::2`).
  */
 
-/** What is taken of an axis. */
-export interface Axis {
-  readonly start: number;
-  readonly step: number;
-  readonly count: number;
-  /** False for a single index, which takes the axis out of the result. */
-  readonly kept: boolean;
-}
+import { parseSlice, type SliceAxis } from 'safetensors-mmap';
+
+/** The part of an axis. */
+export type Axis = SliceAxis;
 
 /** An index of the library's `slice`: a number, or `[start, stop, step]`. */
 export type PartIndex = number | [start: number, stop: number | null, step: number];
-
-const RANGE = /^(?<start>[+-]?\d+)?\s*:\s*(?<stop>[+-]?\d+)?\s*(?::\s*(?<step>[+-]?\d+)?)?$/;
 
 /** All of an axis. */
 export function wholeAxis(size: number): Axis {
   return { start: 0, step: 1, count: size, kept: true };
 }
 
-function clamped(value: number, size: number, least: number, most: number): number {
-  return Math.min(most, Math.max(least, value < 0 ? value + size : value));
-}
-
-function axisOf(text: string, size: number, position: number): Axis {
-  const at = `axis ${position}, which has ${size}`;
-  if (/^[+-]?\d+$/.test(text)) {
-    const index = Number(text);
-    const start = index < 0 ? index + size : index;
-    if (start >= 0 && start < size) return { start, step: 1, count: 1, kept: false };
-    throw new RangeError(`There is no index ${text} on ${at}.`);
+/** The part of a tensor to show, and the error of a text that is no slice of it: then its first plane is shown. */
+export function shownPart(
+  text: string,
+  shape: readonly number[],
+): { readonly axes: Axis[]; readonly problem: Error | null } {
+  try {
+    return { axes: planeOf(parseSlice(text, shape)), problem: null };
+  } catch (error) {
+    return { axes: planeOf(shape.map(wholeAxis)), problem: error as Error };
   }
-  const parts = RANGE.exec(text)?.groups;
-  if (parts === undefined)
-    throw new RangeError(`"${text}" is neither an index nor a range, as 0:10 or ::2.`);
-  const step = Number(parts['step'] ?? 1);
-  if (step === 0) throw new RangeError(`The step on ${at} must not be 0.`);
-  const [least, most] = step > 0 ? [0, size] : [-1, size - 1];
-  const bound = (given: string | undefined, open: number) =>
-    given === undefined ? open : clamped(Number(given), size, least, most);
-  const start = bound(parts['start'], step > 0 ? 0 : size - 1);
-  const stop = bound(parts['stop'], step > 0 ? size : -1);
-  const count = Math.ceil((stop - start) / step);
-  return count > 0
-    ? { start, step, count, kept: true }
-    : { start: 0, step: 1, count: 0, kept: true };
-}
-
-/**
- * Reads a selection; an empty text is everything.
- *
- * @throws RangeError that says which index is wrong
- */
-export function parseSelection(text: string, shape: readonly number[]): Axis[] {
-  const inner = text
-    .trim()
-    .replace(/^\[(.*)\]$/s, '$1')
-    .replace(/,\s*$/, '')
-    .trim();
-  const given = inner === '' ? [] : inner.split(',').map((part) => part.trim());
-  const gap = given.findIndex((part) => part === '...' || part === '…');
-  if (given.length - (gap === -1 ? 0 : 1) > shape.length) {
-    throw new RangeError(`There are ${given.length} indices for ${shape.length} axes.`);
-  }
-  const before = gap === -1 ? given : given.slice(0, gap);
-  const after = gap === -1 ? [] : given.slice(gap + 1);
-  return shape.map((size, axis) => {
-    const part = axis < before.length ? before[axis] : after[axis - shape.length + after.length];
-    return part === undefined ? wholeAxis(size) : axisOf(part, size, axis);
-  });
 }
 
 function axisText({ start, step, count, kept }: Axis, size: number): string {

@@ -67,11 +67,7 @@ export function planRows(table: Table, indices: RowIndices, context: ErrorContex
     }
     const position = Number(index);
     if (position < -rowCount || position >= rowCount) {
-      const expected =
-        rowCount === 0
-          ? 'dimension 0 is empty'
-          : `expected from ${-rowCount} to ${rowCount - 1} (dimension 0 has size ${rowCount})`;
-      const message = `${expected}, found ${index} as indices[${i}]`;
+      const message = `indices[${i}] is ${index}, out of range for dimension 0 of size ${rowCount}`;
       throw new SafetensorsError('SAFETENSORS_SLICE_OUT_OF_RANGE', message, context);
     }
     rows[i] = position < 0 ? position + rowCount : position;

@@ -3,7 +3,12 @@
  * written as text, in the notation of numpy's brackets.
  */
 
-import { argumentRangeError, argumentTypeError, describeValue } from '../errors/arguments.js';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  describeValue,
+  requireString,
+} from '../errors/arguments.js';
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { elementCountOf } from '../header/tensor-spec.js';
 import { type StridedCopy, stridedCopy } from './strided-copy.js';
@@ -48,11 +53,15 @@ export interface SlicePlan extends StridedCopy {
   readonly contiguous: boolean;
 }
 
-/** The selection of one index from its dimension of the source. */
-interface SelectedAxis {
+/** The positions that a slice takes from one dimension: `start`, `start + step`, and so on. */
+export interface SliceAxis {
+  /** The first position; 0 if there is none. */
   readonly start: number;
+  /** The distance to the next position; negative if the order is reversed. */
   readonly step: number;
+  /** Number of positions. */
   readonly count: number;
+  /** False for a single index, which removes the dimension from the result. */
   readonly kept: boolean;
 }
 
@@ -84,7 +93,7 @@ export function planSlice(
   let first = 0;
   let sourceStride = 1;
   for (let dimension = shape.length - 1; dimension >= 0; dimension--) {
-    const { start, step } = selections[dimension] as SelectedAxis;
+    const { start, step } = selections[dimension] as SliceAxis;
     first += start * sourceStride;
     strides[dimension] = step * sourceStride;
     sourceStride *= shape[dimension] as number;
@@ -128,7 +137,7 @@ function selectAll(
   shape: readonly number[],
   index: readonly SliceIndex[],
   context: ErrorContext,
-): SelectedAxis[] {
+): SliceAxis[] {
   const ellipsis = index.indexOf('...');
   const second = index.indexOf('...', ellipsis + 1);
   if (second >= 0) {
@@ -167,7 +176,7 @@ function select(
   size: number,
   dimension: number,
   context: ErrorContext,
-): SelectedAxis {
+): SliceAxis {
   const item = index[at] as SliceIndex;
   if (item === null) return { start: 0, step: 1, count: size, kept: true };
   if (Number.isInteger(item)) {
@@ -175,9 +184,7 @@ function select(
     if (position < -size || position >= size) {
       throw new SafetensorsError(
         'SAFETENSORS_SLICE_OUT_OF_RANGE',
-        size === 0
-          ? `index[${at}] is ${position}, but dimension ${dimension} is empty`
-          : `index[${at}] must be from ${-size} to ${size - 1} (dimension ${dimension} has size ${size}), but is ${position}${rangeHint(index)}`,
+        `index[${at}] is ${position}, out of range for dimension ${dimension} of size ${size}${rangeHint(index)}`,
         context,
       );
     }
@@ -192,7 +199,7 @@ function select(
 }
 
 /** The positions of a range: `count` of them from `start` on, `step` apart. */
-function selectRange(range: readonly unknown[], at: number, size: number): SelectedAxis {
+function selectRange(range: readonly unknown[], at: number, size: number): SliceAxis {
   const step = integerOrNull(range[2] ?? null, 'step', at) ?? 1;
   if (step === 0) throw argumentRangeError(`step of index[${at}]`, 'different from 0', step);
   const givenStart = integerOrNull(range[0], 'start', at);
@@ -206,7 +213,7 @@ function selectRange(range: readonly unknown[], at: number, size: number): Selec
   const start = givenStart === null ? (isUp ? lowest : highest) : clamp(givenStart);
   const stop = givenStop === null ? (isUp ? highest : lowest) : clamp(givenStop);
   const span = isUp ? stop - start : start - stop;
-  if (span <= 0) return { start, step, count: 0, kept: true };
+  if (span <= 0) return { start: 0, step: 1, count: 0, kept: true };
   // Exact for every safe integer: the division has no remainder.
   const last = span - 1;
   const count = 1 + (last - (last % Math.abs(step))) / Math.abs(step);
@@ -224,17 +231,45 @@ const INTEGER = /^[+-]?[0-9]+$/;
 function indexOf(indices: SliceIndices): readonly SliceIndex[] {
   const [text] = indices;
   const isText = indices.length === 1 && typeof text === 'string';
-  return isText ? parseSlice(text) : (indices as readonly SliceIndex[]);
+  return isText ? parseIndices(text) : (indices as readonly SliceIndex[]);
 }
 
 /**
- * Reads a slice in numpy's notation: `'0:10, ::2'` gives `[[0, 10], [null, null, 2]]`, `':'` gives
- * `[null]`, `''` gives `[]`. Spaces are ignored, and one comma may stand at the end. There is no
- * `None`: indices do not add dimensions.
+ * Parses a slice in numpy notation, as `slice` and `getSlice` do, without a tensor: to check user input, or to compute
+ * the shape of a slice before it is read. `''` takes everything.
+ *
+ * @param text the slice, such as `'0:10, ::2'`
+ * @param shape the shape of the tensor
+ * @returns the positions that the slice takes from each dimension of the shape
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for another notation, a step of 0 or a second `...`
+ * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` unless `text` is a string and `shape` an array of integers
+ *
+ * @example
+ * ```ts
+ * const axes = parseSlice('-1, ::2', [10, 5]);
+ * console.log(axes[0]); // → { start: 9, step: 1, count: 1, kept: false }
+ * console.log(axes[1]); // → { start: 0, step: 2, count: 3, kept: true }
+ * console.log(axes.filter(({ kept }) => kept).map(({ count }) => count)); // → [ 3 ]
+ * ```
+ */
+export function parseSlice(text: string, shape: readonly number[]): SliceAxis[] {
+  requireString('text', text);
+  const isSize = (size: unknown): boolean => Number.isSafeInteger(size) && Number(size) >= 0;
+  if (!Array.isArray(shape) || !shape.every(isSize)) {
+    throw argumentTypeError('shape', 'an array of integers from 0', shape);
+  }
+  return selectAll(shape, parseIndices(text), {});
+}
+
+/**
+ * Parses indices in numpy notation: `'0:10, ::2'` gives `[[0, 10], [null, null, 2]]`, `':'` gives `[null]`, `''` gives
+ * `[]`. Ignores spaces, and accepts a trailing comma. There is no `None`: indices do not add dimensions.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for another notation
  */
-export function parseSlice(text: string): SliceIndex[] {
+export function parseIndices(text: string): SliceIndex[] {
   const items = text.split(',').map(trimBlanks);
   if (items.at(-1) === '') items.pop();
   return items.map((item) => parseItem(item, text));

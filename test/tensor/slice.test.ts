@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { elementCountOf } from '../../src/header/tensor-spec.js';
 import { gather } from '../../src/tensor/gather.js';
-import { parseSlice, planSlice, type SliceIndex } from '../../src/tensor/slice.js';
+import { parseIndices, parseSlice, planSlice, type SliceIndex } from '../../src/tensor/slice.js';
 import { naivePositions, shapeAndIndex } from './slice-oracle.js';
 
 interface NumpyCase {
@@ -186,17 +186,9 @@ describe('planSlice', () => {
     ['TypeError', [[0, 2, 0.5]], 'step of index[0] must be an integer or null'],
     ['RangeError', [[0, 2, 0]], 'step of index[0] must be different from 0, but is 0'],
     ['RangeError', ['...', '...'], "index[1] must be no second '...'"],
-    ['SafetensorsError', [2], 'index[0] must be from -2 to 1 (dimension 0 has size 2), but is 2'],
-    [
-      'SafetensorsError',
-      [0, -4],
-      'index[1] must be from -3 to 2 (dimension 1 has size 3), but is -4',
-    ],
-    [
-      'SafetensorsError',
-      ['...', 3],
-      'index[1] must be from -3 to 2 (dimension 1 has size 3), but is 3',
-    ],
+    ['SafetensorsError', [2], 'index[0] is 2, out of range for dimension 0 of size 2'],
+    ['SafetensorsError', [0, -4], 'index[1] is -4, out of range for dimension 1 of size 3'],
+    ['SafetensorsError', ['...', 3], 'index[1] is 3, out of range for dimension 1 of size 3'],
     ['SafetensorsError', [0, 0, 0], '3 indices for a tensor of 2 dimensions'],
   ])('throws a %s for %o', (name, index, message) => {
     const action = () => planSlice([2, 3], index as SliceIndex[], 8, { tensor: 'a.weight' });
@@ -205,8 +197,10 @@ describe('planSlice', () => {
     if (name === 'SafetensorsError') expect(action).toThrow('tensor "a.weight": ');
   });
 
-  it('says that a dimension is empty', () => {
-    expect(() => planSlice([0], [0], 8)).toThrow('index[0] is 0, but dimension 0 is empty');
+  it('shows that a dimension is empty', () => {
+    expect(() => planSlice([0], [0], 8)).toThrow(
+      'index[0] is 0, out of range for dimension 0 of size 0',
+    );
   });
 });
 
@@ -279,18 +273,20 @@ it('two numbers too many point to a range', () => {
   expect(() => planSlice([8], [2, 4, 6], 8)).toThrow(/of 1 dimensions$/);
   expect(() => planSlice([8], [4, 4], 8)).toThrow(/of 1 dimensions$/);
   expect(() => planSlice([8], [4, 0], 8)).toThrow(/of 1 dimensions$/);
-  expect(() => planSlice([8, 4], [2, 4], 8)).toThrow(/but is 4; a range is one index: \[2, 4\]$/);
-  expect(() => planSlice([8, 4], [9, 1], 8)).toThrow(/but is 9$/);
+  expect(() => planSlice([8, 4], [2, 4], 8)).toThrow(
+    /^index\[1\] is 4, .* of size 4; a range is one index: \[2, 4\]$/,
+  );
+  expect(() => planSlice([8, 4], [9, 1], 8)).toThrow(/^index\[0\] is 9, .* of size 8$/);
 });
 
-describe('parseSlice', () => {
+describe('parseIndices', () => {
   it.each(['0:\u00a02', '\ufeff0', '0\v', '\u20031'])('takes no blanks but ASCII: %j', (text) => {
-    expect(() => parseSlice(text)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' }));
+    expect(() => parseIndices(text)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' }));
   });
 
   it('names the part that it cannot read', () => {
-    expect(() => parseSlice('0:2, 1:a')).toThrow('but is "a" in "0:2, 1:a"');
-    expect(() => parseSlice('1, 0:1:2:3')).toThrow('but is "0:1:2:3" in "1, 0:1:2:3"');
+    expect(() => parseIndices('0:2, 1:a')).toThrow('but is "a" in "0:2, 1:a"');
+    expect(() => parseIndices('1, 0:1:2:3')).toThrow('but is "0:1:2:3" in "1, 0:1:2:3"');
   });
 
   it.each<[string, SliceIndex[]]>([
@@ -321,11 +317,11 @@ describe('parseSlice', () => {
     [' ... , 0 ', ['...', 0]],
     ['99999999999999999999:', [[1e20, null]]],
   ])('reads %j', (text, index) => {
-    expect(parseSlice(text)).toEqual(index);
+    expect(parseIndices(text)).toEqual(index);
   });
 
   it('reads -0 as 0', () => {
-    expect(Object.is(parseSlice('-0')[0], 0)).toBe(true);
+    expect(Object.is(parseIndices('-0')[0], 0)).toBe(true);
   });
 
   it.each([
@@ -352,13 +348,13 @@ describe('parseSlice', () => {
     '١',
     '1;2',
   ])('refuses %j', (text) => {
-    expect(() => parseSlice(text)).toThrow(
+    expect(() => parseIndices(text)).toThrow(
       expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' }),
     );
   });
 
   it('shows the notation', () => {
-    expect(() => parseSlice('0;1')).toThrow(
+    expect(() => parseIndices('0;1')).toThrow(
       /^slice must be in numpy's notation, such as '0:10, ::2, \.\.\., -1', but is "0;1"$/,
     );
   });
@@ -381,8 +377,51 @@ describe('parseSlice', () => {
     );
     fc.assert(
       fc.property(fc.array(item), fc.constantFrom(',', ', ', ' ,\t'), (index, comma) => {
-        expect(parseSlice(index.map(notationOf).join(comma))).toEqual(index);
+        expect(parseIndices(index.map(notationOf).join(comma))).toEqual(index);
       }),
+    );
+  });
+});
+
+describe('parseSlice', () => {
+  it('returns what a slice takes from each dimension', () => {
+    expect(parseSlice('-1, ..., 8:0:-3', [4, 2, 10])).toEqual([
+      { start: 3, step: 1, count: 1, kept: false },
+      { start: 0, step: 1, count: 2, kept: true },
+      { start: 8, step: -3, count: 3, kept: true },
+    ]);
+    expect(parseSlice('', [])).toEqual([]);
+  });
+
+  it.each(['3:1', '9:', ':-9', '-9::-1', '1:1'])('takes nothing at 0: %s', (text) => {
+    expect(parseSlice(text, [3])).toEqual([{ start: 0, step: 1, count: 0, kept: true }]);
+  });
+
+  it('takes the elements that planSlice takes', () => {
+    for (const { shape, text, result } of cases) {
+      if (result === undefined) continue;
+      const axes = parseSlice(text, shape);
+      expect(axes.filter(({ kept }) => kept).map(({ count }) => count)).toEqual(result.shape);
+      const ranges = axes.map(({ start, step, count, kept }): SliceIndex => {
+        const stop = start + step * count;
+        return kept ? [start, stop < 0 ? null : stop, step] : start;
+      });
+      expect([...selected(shape, ranges)]).toEqual(result.values);
+    }
+  });
+
+  it.each([
+    [1, [3], 'text must be a string'],
+    [[0], [3], 'text must be a string'],
+    ['0', 3, 'shape must be an array of integers from 0, but is 3'],
+    ['0', [-1], 'shape must be'],
+    ['0', [1.5], 'shape must be'],
+    ['0', ['3'], 'shape must be'],
+  ])('rejects the arguments %j, %j', (text, shape, message) => {
+    const action = () => parseSlice(text as never, shape as never);
+    expect(action).toThrow(message);
+    expect(action).toThrow(
+      expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
     );
   });
 });

@@ -10,7 +10,7 @@ import { type Plane, planeTable } from '../parts/plane.js';
 import { saveBlob } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { type Axis, keptAxes, parseSelection, planeOf, selectionText } from '../selection.js';
+import { type Axis, keptAxes, selectionText, shownPart } from '../selection.js';
 import type { TensorFacts } from '../worker/values.js';
 import { Grid } from './grid.js';
 import { HeatMap } from './heat-map.js';
@@ -146,22 +146,10 @@ function Values({
   );
 }
 
-/** The selection of an address; everything, and what is wrong, for one that is none. */
-function selectionOf(
-  text: string,
-  shape: readonly number[],
-): { axes: Axis[]; problem: Error | null } {
-  try {
-    return { axes: planeOf(parseSelection(text, shape)), problem: null };
-  } catch (error) {
-    return { axes: planeOf(parseSelection('', shape)), problem: error as Error };
-  }
-}
-
 function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
   const { slice = '' } = useAddress();
   const { name, shape } = facts;
-  const { axes, problem } = useMemo(() => selectionOf(slice, shape), [slice, name]);
+  const { axes, problem } = useMemo(() => shownPart(slice, shape), [slice, name]);
   const plane = useMemo(() => planeTable(axes), [axes]);
   return (
     <>

@@ -18,7 +18,7 @@ import {
 } from '../source/pipeline.js';
 import { Checkpoint } from './checkpoint.js';
 import { type FoundSource, findFolder, findInFolder, modelFiles } from './find-source.js';
-import { OPEN_OPTIONS, type OpenOptions, openFound } from './open.js';
+import { type IndexLimit, OPEN_OPTIONS, type OpenOptions, openFound } from './open.js';
 import { modelsOf, namesIn } from './pipeline.js';
 
 /** Options of {@link openPipeline}. */
@@ -53,7 +53,7 @@ export function openPipeline(
   const found = runSync(findModels(folder, variant));
   const places = found.models.map((model) => [model.name, model] as const);
   const opened = openModels(places, skipFailed, (model) => {
-    const files = modelFiles(runSync(findComponent(folder, model, opening)));
+    const files = modelFiles(runSync(findComponent(folder, model)));
     return Checkpoint.of(runSync(openFound(files, opening)));
   });
   const bytes = { checks: [], verify: verifyBytesOf(opened.models) };
@@ -79,7 +79,7 @@ function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['
 export function* findComponent(
   pipeline: string,
   { name, files, variant }: Component,
-  options: Pick<OpenOptions, 'maxIndexByteLength'>,
+  options: IndexLimit = {},
 ): Work<FoundSource> {
   return yield* findInFolder(join(pipeline, name), files, { ...options, variant });
 }

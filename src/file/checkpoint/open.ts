@@ -16,6 +16,7 @@ import type { SafetensorsFile } from '../file.js';
 import type { HashCheckOptions } from '../hash-check.js';
 import { isHubUri, noRevision, parseHubId } from '../hub/ids.js';
 import { FILE_OPTIONS, fileOf, openFile, openUnlessFolder, type ParseOptions } from '../open.js';
+import type { ParseIndexOptions } from '../shards/checkpoint-index.js';
 import { isIndexPath, noVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, singleFile, unplacedFile, withIndex } from './find-files.js';
@@ -31,8 +32,6 @@ export interface OpenOptions extends ParseOptions, StorageOptions, HashCheckOpti
   readonly variant?: string | undefined;
   /** Branch, tag, ref or commit of a repository in the Hub's cache; that of the id, else `main`, by default. */
   readonly revision?: string | undefined;
-  /** Longest index accepted, in bytes; 104 857 600 by default. */
-  readonly maxIndexByteLength?: number | undefined;
 }
 
 /** Names of the options. */
@@ -40,8 +39,10 @@ export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
   ...FILE_OPTIONS,
   variant: true,
   revision: true,
-  maxIndexByteLength: true,
 };
+
+/** The limit for an index, where a caller has one. */
+export type IndexLimit = Pick<ParseIndexOptions, 'maxIndexByteLength'>;
 
 /** Options of {@link safeOpenAsync}. */
 export interface OpenAsyncOptions extends OpenOptions {
@@ -214,7 +215,10 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Checkpoint
 }
 
 /** Finds a checkpoint and opens all of its shards. The caller closes them. */
-export function* openShards(path: string | URL, options: OpenOptions): Work<LazyShards> {
+export function* openShards(
+  path: string | URL,
+  options: OpenOptions & IndexLimit,
+): Work<LazyShards> {
   return yield* openAllFound(modelFiles(yield* findSource(path, options)), options);
 }
 

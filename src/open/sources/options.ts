@@ -43,7 +43,7 @@ const OF_REQUESTS: readonly OptionName[] = ['token', 'headers', 'fetch', 'concur
 
 /** The options that each kind of source uses. */
 const USED: Readonly<Record<SourceKind, readonly OptionName[]>> = {
-  safetensors: [...OF_STORAGE, ...OF_FILES, ...OF_FOLDERS, 'maxIndexByteLength'],
+  safetensors: [...OF_STORAGE, ...OF_FILES, ...OF_FOLDERS],
   descriptor: [...OF_STORAGE, ...OF_FILES],
   bytes: ['maxHeaderByteLength'],
   archive: [...OF_STORAGE, 'maxHeaderByteLength', 'variant'],
@@ -76,7 +76,6 @@ export const OPEN_SOURCE_OPTIONS: OptionNames<OpenSourceOptions> = {
   fetch: true,
   concurrency: true,
   maxHeaderByteLength: true,
-  maxIndexByteLength: true,
   variant: true,
   revision: true,
   verify: true,

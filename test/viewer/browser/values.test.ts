@@ -42,8 +42,8 @@ function singleTexts(tensor: Tensor): string[] {
 /** The texts of all cells in sight, once all are there. */
 async function shownCells(page: Page): Promise<string[]> {
   const cells = page.getByRole('gridcell');
-  await expect.poll(() => cells.filter({ hasText: /^…$/ }).count()).toBe(0);
   await cells.first().waitFor();
+  await expect.poll(() => cells.filter({ hasText: /^…$/ }).count()).toBe(0);
   return await cells.allTextContents();
 }
 

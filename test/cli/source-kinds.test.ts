@@ -149,21 +149,23 @@ describe('what is in the cache of the Hub', () => {
 
 describe('a GGUF file', () => {
   it.each([
-    ['inspect', 'a model of safetensors, torch or NumPy'],
-    ['show', 'a file or checkpoint whose tensors can be read', 'a.weight'],
-    ['diff', 'a file or checkpoint whose tensors can be read', 'itself'],
-    ['header', 'a safetensors file or checkpoint'],
-    ['hash', 'a safetensors file or checkpoint'],
-    ['verify', 'a file that can be verified'],
-  ])('is refused by its name: %s', async (command, expected, ...args) => {
+    ['inspect'],
+    ['show', 'a.weight'],
+    ['diff', 'itself'],
+    ['header'],
+    ['hash'],
+    ['metadata', 'get'],
+  ])('is rejected in the same words, by its first bytes: %s %s', async (command, ...args) => {
     const path = temporaryPath('model.gguf');
     writeFileSync(path, Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)]));
-    const rest = args.map((arg) => (arg === 'itself' ? path : arg));
-    const { code, stdout, stderr } = await call([command, path, ...rest]);
+    const [first, ...rest] = args.map((arg) => (arg === 'itself' ? path : arg));
+    const all = first === 'get' ? [command, first, path] : [command, path, first, ...rest];
+    const { code, stdout, stderr } = await call(all.filter((arg) => arg !== undefined));
     expect(stderr).toBe(
-      `safetensors-mmap: SAFETENSORS_FOREIGN_FORMAT: ${path}: expected ${expected}, found a GGUF file\n`,
+      `safetensors-mmap: SAFETENSORS_HEADER_TOO_LARGE: ${path}: looks like a GGUF file (llama.cpp); expected a safetensors file\n`,
     );
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect((await call(['verify', path])).stderr).toContain('found a GGUF file');
   });
 
   it.each([['split'], ['convert'], ['split', '--dry-run'], ['convert', '--dry-run']])(

@@ -51,7 +51,7 @@ async function convertToOutput(
     options,
     target,
     async ({ dryRun, overwrite, onProgress, ...selected }) => {
-      const { path } = await chosenAt(source, repositoryChoice(options));
+      const { path } = await chosenAt(source, repositoryChoice(options), context.signal);
       const { convertStream } = await import('../../write/convert/convert-stream.js');
       const made = await convertStream(path, { ...foreignChoices(options), ...selected });
       const { stream, close, overflowed, ...facts } = made;
@@ -106,7 +106,7 @@ export const convertCommand: Command = {
     const maxShardSize = shardSizeOf(options);
     const foreign = foreignChoices(options);
     const copyOtherFiles = options['copy-other-files'] === true || undefined;
-    const { path, naming } = await chosenAt(source, repositoryChoice(options));
+    const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     // A file has the name that was given.
     const named = target.endsWith('.safetensors') ? {} : naming;
     const layout = { maxShardSize, copyOtherFiles, ...named };

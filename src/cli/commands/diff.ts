@@ -1,6 +1,6 @@
 /** `diff`: the differences of two files or checkpoints. */
 
-import type { Checkpoint, RemoteCheckpoint } from '../../index.js';
+import type { AnyCheckpoint } from '../../index.js';
 import { groupedText, plural } from '../../inspect/number-texts.js';
 import {
   type ChangedTensor as ComparedTensor,
@@ -11,15 +11,8 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { READABLE } from '../sources/get-tensor.js';
 import { dequantizedModel, logicalModel } from '../sources/logical.js';
-import {
-  type Component,
-  closeSource,
-  foreignSource,
-  type OpenedSource,
-  openSource,
-} from '../sources/open-source.js';
+import { isPipeline, type OpenedSource, openSource, requireModel } from '../sources/open-source.js';
 import {
   type Command,
   type CommandContext,
@@ -59,8 +52,6 @@ interface Comparison {
   readonly isRaw: boolean;
 }
 
-type AnyCheckpoint = Checkpoint | RemoteCheckpoint;
-
 /** What is compared: a model, or the models of a pipeline by their folders. */
 type Compared = AnyCheckpoint | { readonly models: ReadonlyMap<string, AnyCheckpoint> };
 
@@ -71,57 +62,46 @@ async function comparedPair(
   comparison: Comparison,
   signal: AbortSignal,
 ): Promise<readonly [Compared, Compared]> {
-  if (a.kind !== 'pipeline' || b.kind !== 'pipeline') {
-    return await comparedModels(a, b, comparison, signal);
-  }
-  const [inA, inB] = [byFolder(a.components), byFolder(b.components)];
-  const models = [new Map<string, AnyCheckpoint>(), new Map<string, AnyCheckpoint>()] as const;
-  for (const folder of new Set([...inA.keys(), ...inB.keys()])) {
-    const [one, other] = [inA.get(folder), inB.get(folder)];
-    if (one !== undefined && other !== undefined) {
-      const [x, y] = await comparedModels(one, other, comparison, signal);
-      models[0].set(folder, x);
-      models[1].set(folder, y);
-    } else if (one !== undefined) models[0].set(folder, checkpointOf(one));
-    else if (other !== undefined) models[1].set(folder, checkpointOf(other));
+  if (!isPipeline(a) && !isPipeline(b)) return await comparedModels(a, b, comparison, signal);
+  if (!isPipeline(a) || !isPipeline(b)) return [requireModel(a), requireModel(b)];
+  const models = [
+    new Map<string, AnyCheckpoint>(a.models),
+    new Map<string, AnyCheckpoint>(b.models),
+  ] as const;
+  for (const [folder, one] of a.models) {
+    const other = b.models.get(folder);
+    if (other === undefined) continue;
+    const [x, y] = await comparedModels(one, other, comparison, signal);
+    models[0].set(folder, x);
+    models[1].set(folder, y);
   }
   return [{ models: models[0] }, { models: models[1] }];
 }
 
 /** Two models, as they are stored or as they are meant. */
 async function comparedModels(
-  a: OpenedSource | Component,
-  b: OpenedSource | Component,
+  a: AnyCheckpoint,
+  b: AnyCheckpoint,
   { hasValues, isRaw }: Comparison,
   signal: AbortSignal,
 ): Promise<readonly [AnyCheckpoint, AnyCheckpoint]> {
-  if (isRaw || !hasValues) return [checkpointOf(a), checkpointOf(b)];
+  if (isRaw || !hasValues) return [a, b];
   const views = [await viewOf(a, signal), await viewOf(b, signal)];
-  if (views.every((view) => view === null)) return [checkpointOf(a), checkpointOf(b)];
+  if (views.every((view) => view === null)) return [a, b];
   // Unquantized weights are compared as they are, whatever the configuration declares.
   return [
-    views[0] ?? (await dequantizedModel(a, { config: null, signal })).opened.checkpoint,
-    views[1] ?? (await dequantizedModel(b, { config: null, signal })).opened.checkpoint,
+    views[0] ?? (await dequantizedModel(a, { config: null, signal })).view,
+    views[1] ?? (await dequantizedModel(b, { config: null, signal })).view,
   ];
 }
 
-/** The dequantized view of a source; null without quantized weights. */
+/** The dequantized view of a model; null without quantized weights. */
 async function viewOf(
-  opened: OpenedSource | Component,
+  checkpoint: AnyCheckpoint,
   signal: AbortSignal,
 ): Promise<AnyCheckpoint | null> {
-  const tensors = await checkpointOf(opened).tensors({ signal });
-  return (await logicalModel(opened, tensors, signal))?.opened.checkpoint ?? null;
-}
-
-/** @throws FormatError for a source whose tensors cannot be read */
-function checkpointOf(opened: OpenedSource | Component): AnyCheckpoint {
-  if ('checkpoint' in opened) return opened.checkpoint;
-  throw foreignSource(opened, READABLE);
-}
-
-function byFolder(components: readonly Component[]): Map<string, Component> {
-  return new Map(components.map((component) => [component.name, component]));
+  const tensors = await checkpoint.tensors({ signal });
+  return (await logicalModel(checkpoint, tensors, signal))?.view ?? null;
 }
 
 /** Compares with a bar of progress; numbers as JSON has them. */
@@ -287,7 +267,7 @@ export const diffCommand: Command = {
       throw new UsageError('--quick cannot be combined with --values, which reads the tensors');
     }
     const foreign = foreignChoices(options);
-    const opening = { signal, storage: undefined, foreign, choice: repositoryChoice(options) };
+    const opening = { signal, foreign, choice: repositoryChoice(options) };
     const first = await openSource(a, opening);
     try {
       const second = await openSource(b, opening);
@@ -301,10 +281,10 @@ export const diffCommand: Command = {
         );
         return same ? 'done' : 'no';
       } finally {
-        closeSource(second);
+        second.close();
       }
     } finally {
-      closeSource(first);
+      first.close();
     }
   },
 };

@@ -8,13 +8,8 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { type HashableFile, localFiles, remoteFiles } from '../sources/hashable-files.js';
-import {
-  closeSource,
-  type OpenedSource,
-  openSource,
-  requireSafetensors,
-} from '../sources/open-source.js';
+import { filesOf, type HashableFile } from '../sources/hashable-files.js';
+import { modelsOf, type OpenedSource, openSource } from '../sources/open-source.js';
 import {
   type Command,
   type CommandContext,
@@ -37,9 +32,10 @@ interface HashedFile {
   readonly sha256: string;
   readonly autoV1: string;
   readonly autoV2: string;
-  readonly autoV3: string;
-  readonly modelspec: string;
-  readonly sshs: string;
+  /** These three are of the bytes after the header of a safetensors file; null for other formats. */
+  readonly autoV3: string | null;
+  readonly modelspec: string | null;
+  readonly sshs: string | null;
   readonly crc32: string;
   readonly claims: readonly Claim[];
   readonly tensors?: Readonly<Record<string, string>>;
@@ -54,25 +50,13 @@ interface HashResult {
 
 /** The files of a source. It must stay open while they are hashed. */
 async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promise<HashableFile[]> {
-  if (opened.kind === 'pipeline') {
-    const files: HashableFile[] = [];
-    for (const { name, ...model } of opened.components) {
-      for (const file of await filesOf(model, signal)) {
-        files.push({ ...file, file: `${name}/${file.file}` });
-      }
+  const files: HashableFile[] = [];
+  for (const [folder, model] of modelsOf(opened)) {
+    for (const file of await filesOf(model, signal)) {
+      files.push(folder === '' ? file : { ...file, file: `${folder}/${file.file}` });
     }
-    return files;
   }
-  return await filesOf(requireSafetensors(opened), signal);
-}
-
-/** The files of one model. */
-async function filesOf(
-  found: ReturnType<typeof requireSafetensors>,
-  signal: AbortSignal,
-): Promise<HashableFile[]> {
-  if (found.kind === 'remote') return await remoteFiles(found.checkpoint, signal);
-  return await localFiles(found.checkpoint, signal);
+  return files;
 }
 
 /** Hashes one file and compares the hashes with the file's claims. */
@@ -83,14 +67,14 @@ async function hashOne(
 ): Promise<HashedFile> {
   const hashes = await file.hash(isEach, options);
   const { byteLength, sha256, dataSha256, autoV1, crc32 } = hashes;
-  const { path } = file;
+  const { path, hasHeader } = file;
   const cached = path === null ? null : await runAsync(cachedSha256(path), options.signal);
   return {
     ...{ name: file.file, byteLength, sha256, autoV1 },
     autoV2: sha256.slice(0, AUTO_V2_LENGTH),
-    autoV3: dataSha256.slice(0, AUTO_V3_LENGTH),
-    modelspec: `0x${dataSha256}`,
-    sshs: dataSha256,
+    autoV3: hasHeader ? dataSha256.slice(0, AUTO_V3_LENGTH) : null,
+    modelspec: hasHeader ? `0x${dataSha256}` : null,
+    sshs: hasHeader ? dataSha256 : null,
     crc32,
     claims: claimsOf(cached, file.metadata ?? new Map(), hashes),
     ...(isEach ? { tensors: Object.fromEntries(hashes.ranges) } : {}),
@@ -134,15 +118,17 @@ function hashLines(file: HashedFile, style: Style): string[] {
   return [
     style.bold(visible(file.name, SHOWN_NAME_LENGTH)),
     ...factLines(
-      [
-        ['SHA-256', sha256],
-        ['AutoV1', autoV1],
-        ['AutoV2', autoV2],
-        ['AutoV3', autoV3],
-        ['modelspec', modelspec],
-        ['sshs', sshs],
-        ['CRC32', crc32],
-      ],
+      (
+        [
+          ['SHA-256', sha256],
+          ['AutoV1', autoV1],
+          ['AutoV2', autoV2],
+          ['AutoV3', autoV3],
+          ['modelspec', modelspec],
+          ['sshs', sshs],
+          ['CRC32', crc32],
+        ] as const
+      ).flatMap(([name, hash]) => (hash === null ? [] : [[name, hash] as const])),
       style.dim,
     ),
     ...claims.map((claim) => claimText(claim, style)),
@@ -190,7 +176,7 @@ export const hashCommand: Command = {
       const found = await hashableFilesOf(opened, signal);
       files = await hashAll(found, options['all'] === true, context);
     } finally {
-      closeSource(opened);
+      opened.close();
     }
     const ok = files.every(({ claims }) => claims.every((claim) => claim.ok !== false));
     printResult<HashResult>(context, options, { source, ok, files }, (result, style) =>

@@ -2,22 +2,20 @@
 
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
-import { SafetensorsError, type SourceChoice } from '../../index.js';
+import {
+  type AnyCheckpoint,
+  SafetensorsError,
+  type SourceChoice,
+  type TensorCounts,
+} from '../../index.js';
 import { plural } from '../../inspect/number-texts.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';
 import { type TreeNode, treeOf } from '../../inspect.js';
-import { listSource, type OneModel } from '../sources/list-source.js';
-import type {
-  ListedCounts,
-  ListedFile,
-  ListedTensor,
-  Listing,
-  UnsupportedTensor,
-} from '../sources/listing.js';
+import { type ListedFile, type ListedTensor, listModel } from '../sources/listing.js';
 import { type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
 import {
-  closeSource,
   type ForeignChoices,
+  isPipeline,
   type OpenedParts,
   type OpenedSource,
   openForInspection,
@@ -48,13 +46,19 @@ export interface ModelResult {
   readonly quantization: string | null;
   /** What the quantized weights stand for; null without any, and when the configuration cannot be used. */
   readonly logical: LogicalCounts | null;
-  readonly dtypes: Readonly<Record<string, ListedCounts>>;
+  readonly dtypes: Readonly<Record<string, TensorCounts>>;
   readonly files: readonly ListedFile[];
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly warnings: readonly string[];
   readonly unsupported: readonly UnsupportedTensor[];
   readonly tensors?: readonly ListedTensor[];
   readonly tree?: readonly TreeResult[];
+}
+
+/** A tensor of the source that safetensors cannot hold. */
+export interface UnsupportedTensor {
+  readonly name: string;
+  readonly reason: string;
 }
 
 /** Why a model of a pipeline cannot be listed. */
@@ -89,16 +93,26 @@ export interface View {
   readonly order: (typeof ORDERS)[number];
 }
 
-function warningsOf({ dtypes, ignoredFiles }: Listing, { counts, refusal }: Logical): string[] {
+function warningsOf(
+  { ignoredFiles }: AnyCheckpoint,
+  dtypes: Iterable<string>,
+  { counts, refusal }: Logical,
+): string[] {
   const refused = Object.values(counts?.problems ?? {});
   const [first] = refused;
   const many = `${plural(refused.length, 'weight')} cannot be dequantized: ${first}`;
   return [
-    ...lackingDtypes(dtypes.keys()),
+    ...lackingDtypes(dtypes),
     ...ignoredFiles.map((name) => `${name} next to it is ignored`),
     ...(first === undefined ? [] : [refused.length === 1 ? first : many]),
     ...(refusal === undefined ? [] : [refusal]),
   ];
+}
+
+/** A problem of a tensor that safetensors cannot hold: the message without the names of file and tensor at its start. */
+function unsupportedTensor({ message, tensor = '' }: SafetensorsError): UnsupportedTensor {
+  const begin = message.indexOf(': expected ');
+  return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };
 }
 
 /** The logical tensors of a source, or why there are none. */
@@ -108,12 +122,12 @@ interface Logical {
 }
 
 async function logicalOf(
-  opened: OneModel,
-  tensors: Listing['tensors'],
+  checkpoint: AnyCheckpoint,
+  tensors: readonly ListedTensor[],
   signal: AbortSignal,
 ): Promise<Logical> {
   try {
-    const model = await logicalModel(opened, tensors, signal);
+    const model = await logicalModel(checkpoint, tensors, signal);
     return { counts: model && logicalCounts(model) };
   } catch (error) {
     if (!(error instanceof SafetensorsError) || !QUANTIZATION.test(error.code)) throw error;
@@ -151,27 +165,28 @@ export function treeResult({ label, leaf, children, ...counts }: TreeNode): Tree
 }
 
 async function modelResult(
-  opened: OneModel,
+  checkpoint: AnyCheckpoint,
   view: View,
   signal: AbortSignal,
   kind = 'model',
 ): Promise<ModelResult> {
-  const listing = await listSource(opened, signal);
-  const logical = await logicalOf(opened, listing.tensors, signal);
-  const { format, path, files, parameters, totalParameters, quantization, metadata } = listing;
-  const tensors = chosen(listing.tensors, view);
+  const { format, metadata } = checkpoint;
+  const { files, listed, dtypes, ...summary } = await listModel(checkpoint, signal);
+  const { parameters, totalParameters, quantization } = summary;
+  const logical = await logicalOf(checkpoint, listed, signal);
+  const tensors = chosen(listed, view);
   return {
-    path,
+    path: checkpoint.path as string,
     format,
     kind,
     byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
-    tensorCount: listing.tensors.length,
+    tensorCount: listed.length,
     ...{ parameters, totalParameters, quantization, logical: logical.counts },
-    dtypes: Object.fromEntries(listing.dtypes),
+    dtypes: Object.fromEntries(dtypes),
     files,
     metadata: metadata === null ? null : Object.fromEntries(metadata),
-    warnings: warningsOf(listing, logical),
-    unsupported: filtered(listing.unsupported, view),
+    warnings: warningsOf(checkpoint, dtypes.keys(), logical),
+    unsupported: filtered(checkpoint.problems.map(unsupportedTensor), view),
     ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
   };
 }
@@ -212,13 +227,13 @@ async function inspectOpened(
   kind?: string,
 ): Promise<InspectResult> {
   try {
-    const isParts = opened.kind === 'parts';
-    if (!isParts && opened.kind !== 'pipeline') {
+    const isParts = 'parts' in opened;
+    if (!isParts && !isPipeline(opened)) {
       return { source, ...(await modelResult(opened, view, signal, kind)) };
     }
     const components = new Map<string, ModelResult>();
     const failed = new Map<string, Error>();
-    for (const { name, ...model } of opened.components) {
+    for (const [name, model] of isParts ? opened.parts : opened.models) {
       try {
         const ofPart = isParts ? partKind(name) : undefined;
         components.set(name, await modelResult(model, view, signal, ofPart));
@@ -241,7 +256,7 @@ async function inspectOpened(
       components: Object.fromEntries(components),
     };
   } finally {
-    if (opened.kind !== 'parts') closeSource(opened);
+    if (!('parts' in opened)) opened.close();
   }
 }
 

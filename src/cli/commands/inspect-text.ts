@@ -7,13 +7,13 @@ import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
-import type { UnsupportedTensor } from '../sources/listing.js';
 import { kindText, type LogicalCounts } from '../sources/logical.js';
 import {
   type InspectResult,
   type ModelResult,
   type TreeResult,
   treeResult,
+  type UnsupportedTensor,
 } from './inspect-result.js';
 
 const SHARE_BAR_WIDTH = 10;

@@ -42,7 +42,9 @@ export async function joinSeveral(
   );
   const { joinSources } = await import('../../write/convert/join.js');
   const choice = repositoryChoice(options);
-  const chosen = await Promise.all(sources.map((source) => chosenAt(source, choice)));
+  const chosen = await Promise.all(
+    sources.map((source) => chosenAt(source, choice, context.signal)),
+  );
   const paths = chosen.map(({ path }) => path);
   // A file has the name that was given.
   const naming = target.endsWith('.safetensors') ? {} : chosen[0]?.naming;

@@ -14,7 +14,7 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
-import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
+import { openSource, requireModel } from '../sources/open-source.js';
 import {
   type CommandContext,
   type OptionValues,
@@ -34,7 +34,7 @@ const HASH = `${MODELSPEC_PREFIX}hash_sha256`;
 /** Whoever opens the file reads its header, with the thumbnail. One of 256 × 256 pixels takes some 10 to 100 kB. */
 const MAX_THUMBNAIL_BYTE_LENGTH = 2 ** 20;
 
-/** The metadata of a safetensors source; empty when it has no metadata. */
+/** The metadata of a model; empty when it has no metadata, as in files of torch and NumPy. */
 export async function sourceMetadata(
   source: string,
   options: OptionValues,
@@ -43,9 +43,9 @@ export async function sourceMetadata(
   const choice = repositoryChoice(options);
   const opened = await openSource(source, { signal, storage: 'read', choice });
   try {
-    return requireSafetensors(opened).checkpoint.metadata ?? new Map();
+    return requireModel(opened).metadata ?? new Map();
   } finally {
-    closeSource(opened);
+    opened.close();
   }
 }
 

@@ -2,8 +2,10 @@
 
 import { elementCountOf } from '../../header/tensor-spec.js';
 import {
+  type AnyCheckpoint,
   DTYPES,
   type Quantization,
+  SafetensorsError,
   type SliceIndices,
   type Tensor,
   TensorNotFoundError,
@@ -28,8 +30,8 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
-import { kindText, type LogicalModel, logicalModel, quantizationIn } from '../sources/logical.js';
-import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
+import { kindText, logicalModel, quantizationIn } from '../sources/logical.js';
+import { isPipeline, type OpenedSource, openSource } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { RAW } from './raw.js';
@@ -187,38 +189,58 @@ async function statsAndHistogram(
 
 /** A quantized weight, in a dequantized view. */
 interface FoundWeight {
-  readonly view: LogicalModel['opened'];
+  readonly view: AnyCheckpoint;
   readonly quantization: Quantization;
 }
 
 /** The quantized weight of that name; undefined for another tensor. */
 async function findWeight(
-  opened: OpenedSource,
+  checkpoint: AnyCheckpoint,
   name: string,
   signal: AbortSignal,
 ): Promise<FoundWeight | undefined> {
-  const tensors = 'checkpoint' in opened ? await opened.checkpoint.tensors({ signal }) : [];
-  const model = await logicalModel(opened, tensors, signal);
+  const tensors = await checkpoint.tensors({ signal });
+  const model = await logicalModel(checkpoint, tensors, signal);
   const quantization = model === null ? undefined : quantizationIn(model, name);
   if (model === null || quantization === undefined) return undefined;
-  return { view: model.opened, quantization };
+  return { view: model.view, quantization };
 }
 
 /** The tensor that has the codes of a weight; by its own name, or that of a weight which is stored under another one. */
 async function findStored(
-  opened: OpenedSource,
+  checkpoint: AnyCheckpoint,
   name: string,
   signal: AbortSignal,
 ): Promise<{ readonly name: string; readonly tensor: FoundTensor }> {
   try {
-    return { name, tensor: await findTensor(opened, name, signal) };
+    return { name, tensor: await findTensor(checkpoint, name, signal) };
   } catch (error) {
     if (!(error instanceof TensorNotFoundError)) throw error;
-    const weight = await findWeight(opened, name, signal).catch(() => undefined);
+    const weight = await findWeight(checkpoint, name, signal).catch(() => undefined);
     const stored = weight?.quantization.storedAs['weight'];
     if (stored === undefined) throw error;
-    return { name: stored, tensor: await findTensor(opened, stored, signal) };
+    return { name: stored, tensor: await findTensor(checkpoint, stored, signal) };
   }
+}
+
+/**
+ * The model of a tensor, and the tensor's name in it: in a pipeline the name begins with the folder of the model.
+ *
+ * @throws SafetensorsError `SAFETENSORS_TENSOR_NOT_FOUND` for a name without the folder of a model
+ */
+function placeOf(
+  opened: OpenedSource,
+  name: string,
+): { readonly checkpoint: AnyCheckpoint; readonly prefix: string; readonly ownName: string } {
+  if (!isPipeline(opened)) return { checkpoint: opened, prefix: '', ownName: name };
+  for (const [folder, checkpoint] of opened.models) {
+    const prefix = `${folder}/`;
+    if (name.startsWith(prefix)) return { checkpoint, prefix, ownName: name.slice(prefix.length) };
+  }
+  const folders = [...opened.models.keys()].map((folder) => `${folder}/`).join(', ');
+  const message = `no such tensor; names in this pipeline begin with ${folders}`;
+  const context = { path: opened.path, tensor: name };
+  throw new SafetensorsError('SAFETENSORS_TENSOR_NOT_FOUND', message, context);
 }
 
 function sliceable(tensor: Tensor): FoundTensor {
@@ -242,7 +264,7 @@ export const showCommand: Command = {
   description:
     'Prints values as numpy does: only the edges of more than 1000. A slice is in the notation of numpy. Fetches ' +
     'only the printed part of a remote tensor; --stats and --histogram need the whole slice. A quantized weight is ' +
-    'dequantized, by its logical name.',
+    'dequantized, by its logical name. Names in a pipeline begin with the folder of the model: unet/conv_in.weight.',
   options: {
     slice: {
       type: 'string',
@@ -263,14 +285,16 @@ export const showCommand: Command = {
     const { signal, stderr } = context;
     const foreign = foreignChoices(options);
     const choice = repositoryChoice(options);
-    const opened = await openSource(source, { signal, storage: undefined, foreign, choice });
+    const opened = await openSource(source, { signal, foreign, choice });
     try {
       const index = sliceOf(options['slice']);
-      const weight = options['raw'] === true ? undefined : await findWeight(opened, given, signal);
+      const { checkpoint, prefix, ownName } = placeOf(opened, given);
+      const weight =
+        options['raw'] === true ? undefined : await findWeight(checkpoint, ownName, signal);
       const { name, tensor } =
         weight === undefined
-          ? await findStored(opened, given, signal)
-          : { name: given, tensor: await findTensor(weight.view, given, signal) };
+          ? await findStored(checkpoint, ownName, signal)
+          : { name: ownName, tensor: await findTensor(weight.view, ownName, signal) };
       const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
       if (tensor.dtype === 'C64' && (hasStats || hasHistogram)) {
@@ -295,7 +319,7 @@ export const showCommand: Command = {
           ? await statsAndHistogram(values, hasHistogram, context)
           : undefined;
       const result: ShowResult = {
-        ...{ source, name, dtype: part.dtype, shape: part.shape, text },
+        ...{ source, name: prefix + name, dtype: part.dtype, shape: part.shape, text },
         ...(weight === undefined ? {} : { quantized: schemeOf(weight.quantization) }),
         byteLength: isWhole ? weight.quantization.byteLength : byteLengthOf(part),
         ...(hasStats && found !== undefined ? { stats: found.stats } : {}),
@@ -304,7 +328,7 @@ export const showCommand: Command = {
       printResult(context, options, result, showLines);
       return 'done';
     } finally {
-      closeSource(opened);
+      opened.close();
     }
   },
 };

@@ -44,7 +44,7 @@ export const splitCommand: Command = {
     requirePath(target);
     const maxShardSize = shardSizeOf(options);
     const copyOtherFiles = options['copy-other-files'] === true;
-    const { path, naming } = await chosenAt(source, repositoryChoice(options));
+    const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       convertLocal(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
@@ -85,7 +85,7 @@ export const joinCommand: Command = {
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     const maxShardSize = Number.POSITIVE_INFINITY;
-    const { path, naming } = await chosenAt(source, repositoryChoice(options));
+    const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
         ? convertLocal(path, target, { copyOtherFiles, ...selected })

@@ -13,7 +13,7 @@ import { plural } from '../../inspect/number-texts.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
-import { type ForeignChoices, openAddress, pathOf } from '../sources/open-source.js';
+import { type ForeignChoices, openSource, pathOf } from '../sources/open-source.js';
 import { type Command, printResult } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { inWordsOf } from './library-words.js';
@@ -87,8 +87,8 @@ async function verifyAddress(
   foreign: ForeignChoices,
 ): Promise<VerificationReport> {
   const { verifyOpened } = await import('../../open/verify-source.js');
-  const opening = { signal: options.signal, skipFailed: true, ...choice };
-  return await verifyOpened(() => openAddress(source, opening, foreign), options);
+  const opening = { signal: options.signal, skipFailed: true, choice, foreign };
+  return await verifyOpened(() => openSource(source, opening), options);
 }
 
 export const verifyCommand: Command = {

@@ -14,7 +14,7 @@ import { openRegularFile } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { call, runAsync, type Work } from '../../work/work.js';
-import { foreignSource, formatAt } from '../sources/open-source.js';
+import { requireSafetensorsAt } from '../sources/open-source.js';
 
 /** The caller's choice in a folder, or a repository of the cache. */
 export type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
@@ -51,10 +51,9 @@ export async function modelsAt(
   choice: SourceChoice,
   signal: AbortSignal,
 ): Promise<ServedSource[]> {
-  const found = await formatAt(path, {}, choice);
-  if (found.kind !== 'safetensors') {
-    throw foreignSource(found, 'a safetensors file or checkpoint');
-  }
+  const { variant, revision } = choice;
+  // These choose among files of safetensors.
+  if (variant === undefined && revision === undefined) await requireSafetensorsAt(path);
   return await runAsync(servedModels(name, path, choice), signal);
 }
 

@@ -1,12 +1,12 @@
 /** What `--variant` and `--revision` choose at a local source, as a path that the library's writers take. */
 
 import { basename } from 'node:path';
-import { openUnlessPipeline } from '../../file/checkpoint/open.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
-import { openPipeline, type SourceChoice } from '../../index.js';
+import type { SourceChoice } from '../../index.js';
+import { isPipeline, openSource } from './open-source.js';
 
-/** A local source to be written anew. */
+/** A local source to be written again. */
 export interface ChosenSource {
   readonly path: string;
   /**
@@ -24,22 +24,19 @@ export interface ChosenSource {
  * Finds the index or file of a variant or a revision, or the folder of a pipeline. Without a choice the source is taken
  * as it is.
  *
- * @throws As `safeOpen` and `openPipeline`; RangeError for a choice where there is none
+ * @throws As `open` and `openPipeline`; RangeError for a choice where there is none
  */
-export async function chosenAt(source: string, choice: SourceChoice): Promise<ChosenSource> {
+export async function chosenAt(
+  source: string,
+  choice: SourceChoice,
+  signal: AbortSignal,
+): Promise<ChosenSource> {
   const { variant, revision } = choice;
   if (variant === undefined && revision === undefined) return { path: source, naming: {} };
   if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
-  const model = openUnlessPipeline(source, { storage: 'read', ...choice });
-  if (model === null) {
-    const path = pathOf(await openPipeline(source, { storage: 'read', ...choice }));
-    return { path, naming: { variant } };
-  }
-  const path = pathOf(model);
-  return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
-}
-
-function pathOf(opened: { readonly path: string | undefined; close(): void }): string {
+  const opened = await openSource(source, { signal, storage: 'read', choice });
   opened.close();
-  return opened.path as string;
+  const path = opened.path as string;
+  if (isPipeline(opened)) return { path, naming: { variant } };
+  return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
 }

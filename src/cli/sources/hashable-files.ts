@@ -1,6 +1,8 @@
 /** The files of a source for hashing: read when local, fetched from start to end in little memory when remote. */
 
 import { Buffer } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import {
   type FileHashes,
@@ -13,6 +15,7 @@ import {
 import { hashedLayout } from '../../file/verification/legacy-place.js';
 import { SUMS_KEY } from '../../header/tensor-sums.js';
 import {
+  type AnyCheckpoint,
   type Checkpoint,
   type CheckpointProblem,
   DTYPES,
@@ -30,8 +33,10 @@ const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
 /** An error message lists this many problems. */
 const SHOWN_PROBLEMS = 20;
 
-/** A safetensors file to hash. */
+/** A file to hash. */
 export interface HashableFile extends Pick<ShardHeader, 'file' | 'metadata'> {
+  /** Whether it is a safetensors file, with the header of which some hashes leave out. */
+  readonly hasHeader: boolean;
   /** Null for a remote file, and for one within an archive. */
   readonly path: string | null;
   /** Length of the whole file. */
@@ -49,7 +54,7 @@ function hashable(
   // The format allows no gaps.
   const byteLength = tensors.reduce((sum, one) => sum + one.byteLength, dataStart);
   return {
-    ...{ file, metadata, path, byteLength },
+    ...{ file, metadata, path, byteLength, hasHeader: true },
     hash: (isEach, options) => {
       const isOfTensors = isEach || metadata?.has(SUMS_KEY) === true;
       return hash(hashedLayout(header, isOfTensors ? tensors : []), options);
@@ -57,11 +62,55 @@ function hashable(
   };
 }
 
-/** The files of a local checkpoint. */
-export async function localFiles(
-  checkpoint: Checkpoint,
+/**
+ * The files of a model. It must stay open while they are hashed.
+ *
+ * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for tensors that a remote index does not name
+ */
+export async function filesOf(
+  checkpoint: AnyCheckpoint,
   signal: AbortSignal,
 ): Promise<HashableFile[]> {
+  if (!checkpoint.local) return await remoteFiles(checkpoint, signal);
+  const isSafetensors = checkpoint.format === 'safetensors';
+  return isSafetensors
+    ? await localFiles(checkpoint, signal)
+    : await otherFiles(checkpoint, signal);
+}
+
+/** The files of another format. Their tensors are hashed as safetensors would hold them. */
+async function otherFiles(checkpoint: Checkpoint, signal: AbortSignal): Promise<HashableFile[]> {
+  const folder = dirname(checkpoint.path as string);
+  const entries = await checkpoint.tensors({ signal });
+  return checkpoint.shards.map((file): HashableFile => {
+    const path = join(folder, file);
+    const own = entries.filter((entry) => entry.file === file);
+    return {
+      ...{ file, metadata: null, path, hasHeader: false, byteLength: statSync(path).size },
+      hash: async (isEach, options) => {
+        const hashes = await hashFile(path, WHOLE_FILE, options);
+        const ranges = new Map(isEach ? own.map(({ name }) => digestOf(checkpoint, name)) : []);
+        return { ...hashes, ranges };
+      },
+    };
+  });
+}
+
+/** The pieces by which tensors of other formats are hashed. */
+const PIECES = { maxByteLength: FETCH_BYTE_LENGTH };
+
+/** The layout of a file without a header. */
+const WHOLE_FILE: HashedLayout = { dataStart: 0, legacyBegin: null, ranges: [] };
+
+/** The name of a tensor, and the SHA-256 of its bytes. */
+function digestOf(checkpoint: Checkpoint, name: string): readonly [string, string] {
+  const hash = createHash('sha256');
+  for (const chunk of checkpoint.getTensor(name).chunks(PIECES)) hash.update(chunk);
+  return [name, hash.digest('hex')];
+}
+
+/** The files of a local checkpoint. */
+async function localFiles(checkpoint: Checkpoint, signal: AbortSignal): Promise<HashableFile[]> {
   const folder = dirname(checkpoint.path as string);
   return (await checkpoint.headers({ signal })).map((header) => {
     const place = checkpoint.placeOf(header.file);
@@ -78,7 +127,7 @@ export async function localFiles(
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for tensors that the index does not name
  */
-export async function remoteFiles(
+async function remoteFiles(
   checkpoint: RemoteCheckpoint,
   signal: AbortSignal,
 ): Promise<HashableFile[]> {

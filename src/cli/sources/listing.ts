@@ -1,24 +1,15 @@
-/** The tensors and files of a source of any format, for `inspect`. */
+/** The tensors and files of a model of any format, for `inspect`. */
 
-import { elementCountOf } from '../../header/tensor-spec.js';
+import { statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { AnyCheckpoint, CheckpointSummary, TensorEntry } from '../../index.js';
 
 /** A tensor, without its bytes. */
-export interface ListedTensor {
-  readonly name: string;
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  readonly byteLength: number;
+export interface ListedTensor extends Pick<TensorEntry, 'name' | 'dtype' | 'shape' | 'byteLength'> {
   /** Position in its file of the first byte that holds it, or that it is converted from. */
   readonly offset: number;
   /** Name of its file. */
   readonly file: string;
-}
-
-/** Counts of some tensors. */
-export interface ListedCounts {
-  readonly tensors: number;
-  readonly parameters: number;
-  readonly byteLength: number;
 }
 
 /** A file of the source. */
@@ -30,43 +21,36 @@ export interface ListedFile {
   readonly parameters: number;
 }
 
-/** A tensor of the source that safetensors cannot hold. */
-export interface UnsupportedTensor {
-  readonly name: string;
-  readonly reason: string;
-}
-
-/** Everything that `inspect` shows. */
-export interface Listing {
-  readonly format: 'safetensors' | 'torch' | 'numpy';
-  /** The opened file or index. */
-  readonly path: string;
+/** Everything that `inspect` shows of the headers. */
+export interface Listing extends CheckpointSummary {
   readonly files: readonly ListedFile[];
   /** Shard by shard, in the order of their bytes. */
-  readonly tensors: readonly ListedTensor[];
-  readonly parameters: number;
-  /** Number of parameters by the metadata; null when the metadata don't tell it. */
-  readonly totalParameters: number | null;
-  /** The method of quantization used for counting packed values; null without quantization. */
-  readonly quantization: string | null;
-  readonly dtypes: ReadonlyMap<string, ListedCounts>;
-  readonly metadata: ReadonlyMap<string, string> | null;
-  /** Tensors that `tensors` lacks, because safetensors cannot hold them. */
-  readonly unsupported: readonly UnsupportedTensor[];
-  /** Names of files beside it that another tool might open instead. */
-  readonly ignoredFiles: readonly string[];
+  readonly listed: readonly ListedTensor[];
 }
 
-/** Counts by dtype of plainly stored tensors: every element is a parameter. */
-export function countByDtype(tensors: readonly ListedTensor[]): Map<string, ListedCounts> {
-  const counts = new Map<string, ListedCounts>();
-  for (const { dtype, shape, byteLength } of tensors) {
-    const before = counts.get(dtype) ?? { tensors: 0, parameters: 0, byteLength: 0 };
-    counts.set(dtype, {
-      tensors: before.tensors + 1,
-      parameters: before.parameters + elementCountOf(shape),
-      byteLength: before.byteLength + byteLength,
-    });
-  }
-  return counts;
+/** Lists a model; reads only headers. */
+export async function listModel(checkpoint: AnyCheckpoint, signal: AbortSignal): Promise<Listing> {
+  const headers = await checkpoint.headers({ signal });
+  // Of a remote index only its own tensors; rejects when a file lacks one of them.
+  const isWhole = checkpoint.local && checkpoint.format === 'safetensors';
+  const tensors = isWhole
+    ? headers.flatMap((header) => header.tensors)
+    : await checkpoint.tensors({ signal });
+  const summary = await checkpoint.summary({ signal });
+  const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
+  const files = Array.from(summary.shards, ([name, { tensors, parameters, byteLength }]) => {
+    const start = starts.get(name);
+    const whole = start === undefined ? lengthOf(checkpoint, name) : start + byteLength;
+    return { name, byteLength: whole, tensors, parameters };
+  });
+  const listed = tensors.map(({ name, dtype, shape, byteLength, dataOffsets, file }) => {
+    const offset = (starts.get(file) ?? 0) + dataOffsets[0];
+    return { name, dtype, shape, byteLength, offset, file };
+  });
+  return { ...summary, files, listed };
+}
+
+/** The length of a file of another format, whose tensors are not all of it. */
+function lengthOf({ path }: AnyCheckpoint, name: string): number {
+  return statSync(join(dirname(path as string), name)).size;
 }

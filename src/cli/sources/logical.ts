@@ -1,7 +1,8 @@
-/** A source as its model means it: logical weights in place of codes, scales and zero points. */
+/** A model with logical weights in place of codes, scales and zero points. */
 
 import { elementCountOf } from '../../header/tensor-spec.js';
 import {
+  type AnyCheckpoint,
   type DequantizeOptions,
   dequantize,
   type Quantization,
@@ -9,7 +10,6 @@ import {
 } from '../../index.js';
 import { isMarker, MARKERS_KEY } from '../../quantized/plan/markers.js';
 import { mayBeQuantized } from '../../quantized/plan/plan.js';
-import type { Component, OpenedSource } from './open-source.js';
 
 /** Quantized weights of one kind. */
 export interface QuantizedKind {
@@ -28,49 +28,45 @@ export interface LogicalCounts {
   readonly problems: Readonly<Record<string, string>>;
 }
 
-/** A dequantized view of a source. */
+/** A dequantized view. */
 export interface LogicalModel {
-  /** The view in the place of the source's checkpoint. */
-  readonly opened: Extract<OpenedSource, { kind: 'local' | 'remote' }>;
+  readonly view: AnyCheckpoint;
   readonly tensors: readonly TensorEntry[];
 }
 
 /**
- * The dequantized view of a source with these stored tensors; null for one without quantized weights. Reads the
+ * The dequantized view of a model with these stored tensors; null for one without quantized weights. Reads the
  * configuration when their dtypes let expect any.
  *
  * @throws QuantizationError for a configuration that no tensor can be read by
  */
 export async function logicalModel(
-  opened: OpenedSource | Component,
-  tensors: Iterable<{ readonly dtype: string; readonly name?: string }>,
+  checkpoint: AnyCheckpoint,
+  tensors: readonly { readonly dtype: string; readonly name: string }[],
   signal: AbortSignal,
 ): Promise<LogicalModel | null> {
-  if (opened.kind !== 'local' && opened.kind !== 'remote') return null;
   if (!mayBeQuantized(tensors)) return null;
-  const model = await dequantizedModel(opened, { signal });
-  const view = model.opened.checkpoint;
+  const model = await dequantizedModel(checkpoint, { signal });
+  const { view } = model;
   const isAny = model.tensors.some(({ quantization }) => quantization !== undefined);
   const isDeclared = (): boolean =>
     view.quantMethod !== null ||
-    opened.checkpoint.metadata?.has(MARKERS_KEY) === true ||
-    [...tensors].some(({ name = '' }) => isMarker(name));
+    checkpoint.metadata?.has(MARKERS_KEY) === true ||
+    tensors.some(({ name }) => isMarker(name));
   return isAny || (view.problems.length > 0 && isDeclared()) ? model : null;
 }
 
-/** The dequantized view of a source. */
+/** The dequantized view of a model. */
 export async function dequantizedModel(
-  opened: OpenedSource | Component,
+  checkpoint: AnyCheckpoint,
   options: DequantizeOptions & { readonly signal: AbortSignal },
 ): Promise<LogicalModel> {
-  const source = opened as LogicalModel['opened'];
-  const checkpoint = await dequantize(source.checkpoint, options);
-  const tensors = await checkpoint.tensors({ signal: options.signal });
-  return { opened: { ...source, checkpoint } as LogicalModel['opened'], tensors };
+  const view = await dequantize(checkpoint, options);
+  return { view, tensors: await view.tensors({ signal: options.signal }) };
 }
 
 /** Counts the logical tensors. */
-export function logicalCounts({ opened, tensors }: LogicalModel): LogicalCounts {
+export function logicalCounts({ view, tensors }: LogicalModel): LogicalCounts {
   const kinds = new Map<string, QuantizedKind>();
   let parameters = 0;
   for (const { shape, quantization } of tensors) {
@@ -85,7 +81,7 @@ export function logicalCounts({ opened, tensors }: LogicalModel): LogicalCounts 
     ...{ tensors: tensors.length, parameters },
     quantized: [...kinds.values()].sort((a, b) => b.weights - a.weights),
     problems: Object.fromEntries(
-      opened.checkpoint.problems.map(({ tensor = '', message }) => [tensor, message]),
+      view.problems.map(({ tensor = '', message }) => [tensor, message]),
     ),
   };
 }
@@ -96,10 +92,10 @@ export function logicalCounts({ opened, tensors }: LogicalModel): LogicalCounts 
  * @throws QuantizationError for a weight that cannot be dequantized
  */
 export function quantizationIn(
-  { opened, tensors }: LogicalModel,
+  { view, tensors }: LogicalModel,
   name: string,
 ): Quantization | undefined {
-  const problem = opened.checkpoint.problems.find(({ tensor }) => tensor === name);
+  const problem = view.problems.find(({ tensor }) => tensor === name);
   if (problem !== undefined) throw problem;
   return tensors.find((entry) => entry.name === name)?.quantization;
 }

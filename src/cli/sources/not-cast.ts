@@ -1,9 +1,8 @@
 /** Counts the weights that `--dtype` spares because they are quantized or stored in floats of 8 bits or less. */
 
+import type { AnyCheckpoint, TensorEntry } from '../../index.js';
 import { logicalModel, schemeName } from './logical.js';
-import { type Component, type OpenedSource, openSource } from './open-source.js';
-
-type Opening = Parameters<typeof openSource>[1];
+import { modelsOf, type OpeningOptions, openSource } from './open-source.js';
 
 /** Quantized weights: their number, and the name of their scheme; null for several schemes, and for unknown ones. */
 export interface QuantizedWeights {
@@ -16,14 +15,14 @@ export interface QuantizedWeights {
 const SMALL_FLOAT = /^F[468]_/;
 
 /**
- * Counts the chosen weights that are quantized. None count in a source of another format, which cannot be dequantized.
+ * Counts the chosen weights that are quantized.
  *
  * @param isChosen whether a stored tensor is to be written
  * @param target the dtype to cast to
  */
 export async function quantizedWeights(
   source: string,
-  opening: Opening,
+  opening: OpeningOptions,
   isChosen: (name: string) => boolean,
   target: string,
 ): Promise<QuantizedWeights> {
@@ -31,18 +30,15 @@ export async function quantizedWeights(
   const schemes = new Map<string, number>();
   let smallFloats = 0;
   try {
-    const parts = 'components' in opened ? opened.components : [opened];
-    for (const part of parts) {
-      if (part.kind === 'local' || part.kind === 'remote') {
-        await countSchemes(part, isChosen, schemes, opening.signal);
-        for (const { name, dtype } of await part.checkpoint.tensors({ signal: opening.signal })) {
-          if (SMALL_FLOAT.test(dtype) && dtype !== target && isChosen(name)) smallFloats++;
-        }
+    for (const model of modelsOf(opened).values()) {
+      const entries = await model.tensors({ signal: opening.signal });
+      await countSchemes(model, entries, isChosen, schemes, opening.signal);
+      for (const { name, dtype } of entries) {
+        if (SMALL_FLOAT.test(dtype) && dtype !== target && isChosen(name)) smallFloats++;
       }
     }
   } finally {
-    if ('components' in opened) opened.close();
-    else if ('checkpoint' in opened) opened.checkpoint.close();
+    opened.close();
   }
   const count = [...schemes.values()].reduce((sum, one) => sum + one, 0);
   const [only = '', other] = schemes.keys();
@@ -52,21 +48,21 @@ export async function quantizedWeights(
 
 /** Counts quantized weights by scheme; those that cannot be dequantized under an empty name. */
 async function countSchemes(
-  part: Extract<OpenedSource, { kind: 'local' | 'remote' }> | Component,
+  checkpoint: AnyCheckpoint,
+  entries: readonly TensorEntry[],
   isChosen: (name: string) => boolean,
   schemes: Map<string, number>,
   signal: AbortSignal,
 ): Promise<void> {
-  const entries = await part.checkpoint.tensors({ signal });
   const names = new Set(entries.map(({ name }) => name));
-  const model = await logicalModel(part, entries, signal);
+  const model = await logicalModel(checkpoint, entries, signal);
   const add = (scheme: string): void => void schemes.set(scheme, (schemes.get(scheme) ?? 0) + 1);
   for (const { quantization, name } of model?.tensors ?? []) {
     if (quantization === undefined) continue;
     const { scheme, storedAs } = quantization;
     if (isChosen(storedAs['weight'] ?? name)) add(scheme);
   }
-  for (const { tensor = '' } of model?.opened.checkpoint.problems ?? []) {
+  for (const { tensor = '' } of model?.view.problems ?? []) {
     // Scales whose weight is in another shard are spared, and say nothing about the weights of this one.
     const codes = codeNames(tensor).find((name) => names.has(name));
     if (codes !== undefined && isChosen(codes)) add('');

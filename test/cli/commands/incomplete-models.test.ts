@@ -2,7 +2,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Component, openForInspection } from '../../../src/cli/sources/open-source.js';
+import { openForInspection } from '../../../src/cli/sources/open-source.js';
 import { FileServer } from '../../remote/download/file-server.js';
 import type { Checkpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -101,9 +101,9 @@ describe('on a server', () => {
   });
 });
 
-function isClosed({ checkpoint }: Component): boolean {
+function isClosed(part: Checkpoint): boolean {
   try {
-    (checkpoint as Checkpoint).getTensor('rows').data;
+    part.getTensor('rows').data;
     return false;
   } catch (error) {
     expect(error).toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
@@ -161,16 +161,16 @@ describe('inspect', () => {
   it('opens the parts of a folder one after another', async () => {
     const { signal } = new AbortController();
     const opened = await openForInspection(PARTS, { signal, storage: 'read' });
-    if (opened.kind !== 'parts') throw new Error(`found ${opened.kind}`);
-    const seen: Component[] = [];
-    for (const part of opened.components) {
-      expect(part.checkpoint.keys()).toContain('rows');
-      for (const one of seen) expect(isClosed(one)).toBe(true);
+    if (!('parts' in opened)) throw new Error('found no parts');
+    const seen = new Map<string, Checkpoint>();
+    for (const [name, part] of opened.parts) {
+      expect(part.keys()).toContain('rows');
+      for (const one of seen.values()) expect(isClosed(one)).toBe(true);
       expect(isClosed(part)).toBe(false);
-      seen.push(part);
+      seen.set(name, part);
     }
-    expect(seen.map(({ name }) => name)).toEqual([PART_0, PART_1].map((path) => basename(path)));
-    expect(seen.every(isClosed)).toBe(true);
+    expect([...seen.keys()]).toEqual([PART_0, PART_1].map((path) => basename(path)));
+    expect([...seen.values()].every(isClosed)).toBe(true);
   });
 
   it('names a renamed part by its siblings', async () => {

@@ -6,13 +6,18 @@
 
 export { SafetensorsError } from './errors/errors.js';
 export { checkModelspec, thumbnailOf } from './inspect/modelspec.js';
-export { bytesText, countText, groupedText, shortCountText } from './inspect/number-texts.js';
+export {
+  formatBytes,
+  formatCount,
+  formatInteger,
+  formatShortCount,
+} from './inspect/number-texts.js';
 export { lackingDtypes } from './inspect/torch-dtypes.js';
 export { treeOf, unfold } from './inspect/tree.js';
-export { compareCheckpoints } from './inspect/values/checkpoint-difference.js';
+export { compare } from './inspect/values/checkpoint-difference.js';
 export { compareTensors } from './inspect/values/difference.js';
 export { valueNumbers } from './inspect/values/numbers.js';
-export { histogramOf, statisticsOf } from './inspect/values/statistics.js';
+export { histogram, statistics } from './inspect/values/statistics.js';
 export { tensorValues } from './inspect/values/tensor-values.js';
-export { valueTexts } from './inspect/values/value-texts.js';
+export { formatValues } from './inspect/values/value-texts.js';
 export type * from './types.js';

@@ -22,10 +22,10 @@ function scaled(value: number, units: readonly string[]): string {
  *
  * @example
  * ```ts
- * console.log(bytesText(1_960_000_000)); // → 1.96 GB
+ * console.log(formatBytes(1_960_000_000)); // → 1.96 GB
  * ```
  */
-export function bytesText(byteLength: number): string {
+export function formatBytes(byteLength: number): string {
   return scaled(byteLength, BYTE_UNITS);
 }
 
@@ -34,10 +34,10 @@ export function bytesText(byteLength: number): string {
  *
  * @example
  * ```ts
- * console.log(shortCountText(1_235_814_400)); // → 1.24 B
+ * console.log(formatShortCount(1_235_814_400)); // → 1.24 B
  * ```
  */
-export function shortCountText(count: number): string {
+export function formatShortCount(count: number): string {
   return scaled(count, COUNT_UNITS);
 }
 
@@ -46,12 +46,12 @@ export function shortCountText(count: number): string {
  *
  * @example
  * ```ts
- * console.log(countText(1_235_814_400)); // → 1,235,814,400 (1.24 B)
+ * console.log(formatCount(1_235_814_400)); // → 1,235,814,400 (1.24 B)
  * ```
  */
-export function countText(count: number): string {
-  const exact = groupedText(count);
-  return count < 1000 ? exact : `${exact} (${shortCountText(count)})`;
+export function formatCount(count: number): string {
+  const exact = formatInteger(count);
+  return count < 1000 ? exact : `${exact} (${formatShortCount(count)})`;
 }
 
 /**
@@ -59,14 +59,14 @@ export function countText(count: number): string {
  *
  * @example
  * ```ts
- * console.log(groupedText(1_235_814_400)); // → 1,235,814,400
+ * console.log(formatInteger(1_235_814_400)); // → 1,235,814,400
  * ```
  */
-export function groupedText(count: number): string {
+export function formatInteger(count: number): string {
   return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
 }
 
 /** `1 tensor`, `2 tensors`. */
 export function plural(count: number, noun: string): string {
-  return `${groupedText(count)} ${noun}${count === 1 ? '' : 's'}`;
+  return `${formatInteger(count)} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { compareCheckpoints } from '../../src/inspect.js';
+import { compare } from '../../src/inspect.js';
 import {
   type AnyCheckpoint,
   type Checkpoint,
@@ -104,7 +104,7 @@ async function expectEqualToSaved(view: AnyCheckpoint): Promise<void> {
   using saved = safeOpen(path);
   expect(await described(view)).toEqual(await described(saved));
   const same = { added: [], removed: [], changed: [], unchanged: view.size };
-  expect(await compareCheckpoints(view, saved, { values: true })).toEqual(same);
+  expect(await compare(view, saved, { values: true })).toEqual(same);
   const chunks: Uint8Array[] = [];
   for await (const piece of serializeStream(view)) chunks.push(piece);
   expect(Buffer.concat(chunks).equals(readFileSync(path))).toBe(true);

@@ -1,16 +1,16 @@
 /** Counts and lengths, exact and in short. Each keeps its line: where there is no room, the second goes below. */
 
-import { bytesText, groupedText, shortCountText } from './format.js';
+import { formatBytes, formatInteger, formatShortCount } from './format.js';
 
 /** A count: `6,604,992` and `6.60 M`. */
 export function Count({ count }: { count: number }) {
   return (
     <>
-      <span class="whole">{groupedText(count)}</span>
+      <span class="whole">{formatInteger(count)}</span>
       {count >= 1000 && (
         <>
           {' '}
-          <small class="whole">{shortCountText(count)}</small>
+          <small class="whole">{formatShortCount(count)}</small>
         </>
       )}
     </>
@@ -21,11 +21,11 @@ export function Count({ count }: { count: number }) {
 export function Bytes({ byteLength }: { byteLength: number }) {
   return (
     <>
-      <span class="whole">{bytesText(byteLength)}</span>
+      <span class="whole">{formatBytes(byteLength)}</span>
       {byteLength >= 1000 && (
         <>
           {' '}
-          <small class="whole">{groupedText(byteLength)}</small>
+          <small class="whole">{formatInteger(byteLength)}</small>
         </>
       )}
     </>

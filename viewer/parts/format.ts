@@ -1,12 +1,12 @@
 /** Numbers as people read them. */
 
-import { groupedText } from 'safetensors-mmap/inspect';
+import { formatInteger } from 'safetensors-mmap/inspect';
 
-export { bytesText, groupedText, shortCountText } from 'safetensors-mmap/inspect';
+export { formatBytes, formatInteger, formatShortCount } from 'safetensors-mmap/inspect';
 
 /** `1 tensor`, `2 tensors`. */
 export function plural(count: number, noun: string): string {
-  return `${groupedText(count)} ${noun}${count === 1 ? '' : 's'}`;
+  return `${formatInteger(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** A number with some digits, short: `0.0213`, `1.5e-7`. */

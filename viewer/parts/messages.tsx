@@ -1,6 +1,6 @@
 /** Failures, and how far long work is. */
 
-import { bytesText } from './format.js';
+import { formatBytes } from './format.js';
 
 /** An error of the library, and what to do about it. */
 export function Failure({
@@ -35,7 +35,7 @@ export function Working({
         <>
           <progress aria-label={label} value={progress.done} max={progress.total} />
           <span class="muted">
-            {bytesText(progress.done)} of {bytesText(progress.total)}
+            {formatBytes(progress.done)} of {formatBytes(progress.total)}
           </span>
         </>
       )}

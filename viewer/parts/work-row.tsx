@@ -1,7 +1,7 @@
 /** How far work on a whole model is, what its numbers are of, and the ways to begin and stop it. */
 
 import type { Work } from './background.js';
-import { bytesText } from './format.js';
+import { formatBytes } from './format.js';
 import { Working } from './messages.js';
 
 /** The row above the numbers. `label` says what goes on, `verb` is what buttons say. */
@@ -42,7 +42,7 @@ export function WorkRow({
       )}
       {!(isComplete && isWhole) && (
         <button type="button" onClick={() => begin(true)}>
-          {verb.all} {bytesText(bytes)}
+          {verb.all} {formatBytes(bytes)}
         </button>
       )}
     </div>

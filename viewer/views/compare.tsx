@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { layerTable, tableValues } from '../layers.js';
 import { pairOf, start, stop, workOf } from '../parts/background.js';
 import { sequentialMap } from '../parts/colour-maps.js';
-import { groupedText, percentText, plural, shortNumber } from '../parts/format.js';
+import { formatInteger, percentText, plural, shortNumber } from '../parts/format.js';
 import { LayerPlot } from '../parts/layer-plot.js';
 import { Matrix } from '../parts/matrix.js';
 import { Failure } from '../parts/messages.js';
@@ -53,7 +53,7 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
         ).map(([label, count]) => (
           <div key={label}>
             <dt>{label}</dt>
-            <dd>{groupedText(count)}</dd>
+            <dd>{formatInteger(count)}</dd>
           </div>
         ))}
       </dl>

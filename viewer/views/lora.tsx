@@ -1,6 +1,6 @@
 /** The pairs of a LoRA adapter beside its base. */
 
-import { groupedText, percentText, plural, shortNumber } from '../parts/format.js';
+import { formatInteger, percentText, plural, shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
@@ -79,7 +79,7 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
                         target
                       )}
                     </td>
-                    <td class="number">{groupedText(rank)}</td>
+                    <td class="number">{formatInteger(rank)}</td>
                     <td class="number">{shortNumber(norm)}</td>
                     <td class="number">{relative === null ? '–' : percentText(relative, 1)}</td>
                     <td class="share">

@@ -6,7 +6,7 @@ import { pairOf, workOf } from '../parts/background.js';
 import { isDark, themeColour, useCanvas } from '../parts/canvas.js';
 import { cssColour, divergingMap, sequentialMap } from '../parts/colour-maps.js';
 import { kindColour } from '../parts/colours.js';
-import { bytesText, shortNumber } from '../parts/format.js';
+import { formatBytes, shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import { type OpenSource, slots } from '../parts/open-sources.js';
 import { SavePicture } from '../parts/save.js';
@@ -204,7 +204,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     const value = colouring.values?.[active];
     const number = Number.isNaN(value) ? 'not known' : shortNumber(value ?? null);
     const shown = value === undefined ? '' : `, ${colouring.label.toLowerCase()} ${number}`;
-    return `${list.names[active]}: ${list.kinds[list.kind[active] as number]} ${list.shapes[active]}, ${bytesText(list.byteLength[active] as number)}${shown}`;
+    return `${list.names[active]}: ${list.kinds[list.kind[active] as number]} ${list.shapes[active]}, ${formatBytes(list.byteLength[active] as number)}${shown}`;
   };
   return (
     <div class="content">

@@ -3,7 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { type ChosenFile, type FileGroup, filesOfInput, groupFiles } from '../parts/choose.js';
 import { filesOfDrop } from '../parts/drop.js';
-import { bytesText } from '../parts/format.js';
+import { formatBytes } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import {
   close,
@@ -148,7 +148,7 @@ function Served({ slot }: { slot: Slot }) {
         {served.map((one) => (
           <li key={one.name}>
             <button type="button" class="quiet" onClick={() => openServed(slot, one)}>
-              <span>{one.name}</span> <span class="muted">{bytesText(one.byteLength)}</span>
+              <span>{one.name}</span> <span class="muted">{formatBytes(one.byteLength)}</span>
             </button>
           </li>
         ))}
@@ -186,7 +186,7 @@ export function Open({ slot }: { slot: Slot }) {
               <li key={group.label}>
                 <button type="button" class="quiet" onClick={() => openGroup(slot, group)}>
                   <span>{group.label}</span>{' '}
-                  <span class="muted">{bytesText(group.byteLength)}</span>
+                  <span class="muted">{formatBytes(group.byteLength)}</span>
                 </button>
               </li>
             ))}

@@ -3,7 +3,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Bytes, Count } from '../parts/amount.js';
 import { kindColour } from '../parts/colours.js';
-import { bytesText, groupedText, percentText, plural } from '../parts/format.js';
+import { formatBytes, formatInteger, percentText, plural } from '../parts/format.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
 import { ScrollBox } from '../parts/scroll-box.js';
@@ -54,9 +54,9 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
                   <span class="swatch" style={{ background: kindColour(kind, names) }} />{' '}
                   <code>{kind}</code>
                 </td>
-                <td class="number">{groupedText(tensors)}</td>
-                <td class="number">{groupedText(elements)}</td>
-                <td class="number">{bytesText(byteLength)}</td>
+                <td class="number">{formatInteger(tensors)}</td>
+                <td class="number">{formatInteger(elements)}</td>
+                <td class="number">{formatBytes(byteLength)}</td>
                 <td class="number">{percentText(byteLength, total)}</td>
               </tr>
             ))}
@@ -86,8 +86,8 @@ function Files({ files }: { files: OverviewFacts['files'] }) {
                 <td class="text">
                   <code>{name}</code>
                 </td>
-                <td class="number">{groupedText(tensors)}</td>
-                <td class="number">{bytesText(byteLength)}</td>
+                <td class="number">{formatInteger(tensors)}</td>
+                <td class="number">{formatBytes(byteLength)}</td>
               </tr>
             ))}
           </tbody>
@@ -152,11 +152,11 @@ export function Overview({ source }: { source: OpenSource }) {
         </div>
         <div>
           <dt>Tensors</dt>
-          <dd>{groupedText(tensors)}</dd>
+          <dd>{formatInteger(tensors)}</dd>
         </div>
         <div>
           <dt>Files</dt>
-          <dd>{groupedText(files.length)}</dd>
+          <dd>{formatInteger(files.length)}</dd>
         </div>
         {quantization !== null && (
           <div>

@@ -1,7 +1,7 @@
 /** Statistics of a tensor: numbers, histogram, and the norms of rows and columns. */
 
 import { useState } from 'preact/hooks';
-import { bytesText, groupedText, percentText, shortNumber } from '../parts/format.js';
+import { formatBytes, formatInteger, percentText, shortNumber } from '../parts/format.js';
 import { Failure, Working } from '../parts/messages.js';
 import { Plot } from '../parts/plot.js';
 import { SaveTable } from '../parts/save.js';
@@ -37,7 +37,7 @@ function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] })
         <div key={label}>
           <dt>{label}</dt>
           <dd>
-            {groupedText(count)} {count > 0 && <small>{percentText(count, elements)}</small>}
+            {formatInteger(count)} {count > 0 && <small>{percentText(count, elements)}</small>}
           </dd>
         </div>
       ))}
@@ -140,12 +140,12 @@ export function Statistics({ id, facts }: { id: number; facts: TensorFacts }) {
         {result?.isSample && (
           <p class="message row">
             <span class="grow">
-              Of a sample: {groupedText(result.statistics.elements)} of {groupedText(elements)}{' '}
+              Of a sample: {formatInteger(result.statistics.elements)} of {formatInteger(elements)}{' '}
               values.
             </span>
             {!isRunning && (
               <button type="button" onClick={() => setWhole(true)}>
-                Read all {bytesText(byteLength)}
+                Read all {formatBytes(byteLength)}
               </button>
             )}
           </p>

@@ -3,7 +3,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { Bytes, Count } from '../parts/amount.js';
-import { groupedText } from '../parts/format.js';
+import { formatInteger } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { type Plane, planeTable } from '../parts/plane.js';
@@ -52,7 +52,7 @@ function Facts({ facts }: { facts: TensorFacts }) {
       <div>
         <dt>Place</dt>
         <dd>
-          {groupedText(offset)} <small>in {file}</small>
+          {formatInteger(offset)} <small>in {file}</small>
         </dd>
       </div>
       {Object.entries(quantization?.storedAs ?? {}).map(([part, name]) => (

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { kindColour } from '../parts/colours.js';
-import { bytesText, groupedText, plural } from '../parts/format.js';
+import { formatBytes, formatInteger, plural } from '../parts/format.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { type RowFacts, Rows } from '../parts/rows.js';
 import { SaveTable } from '../parts/save.js';
@@ -46,7 +46,7 @@ function Line({
         <span>{label.slice(-TAIL)}</span>
       </span>
       <span class="note">{note}</span>
-      <span class="bytes">{bytesText(bytes)}</span>
+      <span class="bytes">{formatBytes(bytes)}</span>
     </>
   );
 }
@@ -233,7 +233,7 @@ export function Tensors({ source }: { source: OpenSource }) {
             ))}
           </select>
           <span class="grow muted small" role="status">
-            {find.trim() === '' ? plural(count, 'tensor') : `${groupedText(count)} found`}
+            {find.trim() === '' ? plural(count, 'tensor') : `${formatInteger(count)} found`}
           </span>
           <SaveTable
             name="tensors"

@@ -1,6 +1,6 @@
 /** Statistics of all tensors of a model, one after the other, in the background. */
 
-import { statisticsOf, tensorValues } from 'safetensors-mmap/inspect';
+import { statistics, tensorValues } from 'safetensors-mmap/inspect';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
@@ -62,7 +62,7 @@ export async function layerStatistics(
 ): Promise<LayerStatistics> {
   const { names } = source.list;
   const column = () => new Float64Array(names.length).fill(Number.NaN);
-  const statistics = {
+  const columns = {
     norm: column(),
     spread: column(),
     outliers: column(),
@@ -71,7 +71,7 @@ export async function layerStatistics(
   };
   const total = source.list.byteLength.reduce((sum, byteLength) => sum + byteLength, 0);
   let done = 0;
-  const report = seldom(() => onProgress({ done, total, partial: statistics }));
+  const report = seldom(() => onProgress({ done, total, partial: columns }));
   await forEachAt(names.length, source.isRemote, async (at) => {
     const name = names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(source, name);
@@ -87,18 +87,18 @@ export async function layerStatistics(
       nan,
       infinite,
       elements: read,
-    } = await statisticsOf(tensorValues(tensor, { signal }), tensor.dtype);
+    } = await statistics(tensorValues(tensor, { signal }), tensor.dtype);
     if (mean !== null && std !== null) {
       const norm = Math.hypot(mean, std);
-      statistics.norm[at] = norm;
-      statistics.spread[at] = std;
-      statistics.outliers[at] =
+      columns.norm[at] = norm;
+      columns.spread[at] = std;
+      columns.outliers[at] =
         norm === 0 ? 0 : Math.max(Math.abs(min as number), Math.abs(max as number)) / norm;
     }
-    statistics.zeros[at] = zero / Math.max(1, read);
-    statistics.broken[at] = nan + infinite;
+    columns.zeros[at] = zero / Math.max(1, read);
+    columns.broken[at] = nan + infinite;
     done += byteLength;
     report();
   });
-  return statistics;
+  return columns;
 }

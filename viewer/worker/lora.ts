@@ -1,6 +1,6 @@
 /** The pairs of a LoRA adapter: rank and size of what each adds to a weight of its base. */
 
-import { statisticsOf, tensorValues, valueNumbers } from 'safetensors-mmap/inspect';
+import { statistics, tensorValues, valueNumbers } from 'safetensors-mmap/inspect';
 import { sampleAxes, sampleSize } from './sample.js';
 import type { Source } from './sources.js';
 import { partOf } from './statistics.js';
@@ -129,7 +129,7 @@ async function numbers(
 async function baseNorm(source: Source, name: string, signal: AbortSignal): Promise<number | null> {
   const { shape, elements } = tensorFacts(source, name);
   const axes = sampleAxes(shape, sampleSize(source.isRemote, true));
-  const { mean, std } = await statisticsOf(
+  const { mean, std } = await statistics(
     tensorValues(partOf(source, name, axes, signal), { signal }),
     'F32',
   );

@@ -3,10 +3,10 @@
 import type { Dtype } from 'safetensors-mmap';
 import {
   type Histogram,
-  histogramOf,
+  histogram,
   type SliceableTensor,
   type Statistics,
-  statisticsOf,
+  statistics,
   tensorValues,
 } from 'safetensors-mmap/inspect';
 import type { Axis } from '../selection.js';
@@ -97,10 +97,10 @@ export async function tensorStatistics(
   const dtype = quantization === null ? (kind as Dtype) : 'F32';
   const norms = axes === null ? RowNorms.of(shape, dtype) : null;
   const first = norms === null ? values(0) : norms.watched(values(0));
-  const statistics = await statisticsOf(isKept ? kept(first, windows) : first, dtype);
-  const histogram = await histogramOf(isKept ? listed(windows) : values(1), statistics, BINS);
+  const found = await statistics(isKept ? kept(first, windows) : first, dtype);
+  const bins = await histogram(isKept ? listed(windows) : values(1), found, BINS);
   return {
-    ...{ statistics, histogram, elements },
+    ...{ statistics: found, histogram: bins, elements },
     norms: norms?.result() ?? null,
     isSample: axes !== null && count < elements,
   };

@@ -1,7 +1,7 @@
 /** The values of a tensor of a source, whatever it is stored as. */
 
 import { DTYPES, type Quantization, type Tensor, type TensorEntry } from 'safetensors-mmap';
-import { type SliceableTensor, valueTexts } from 'safetensors-mmap/inspect';
+import { formatValues, type SliceableTensor } from 'safetensors-mmap/inspect';
 import { type Axis, partIndices } from '../selection.js';
 import { bitTexts, packedCodes } from './bits.js';
 import { isPacked, packedTensor } from './packed.js';
@@ -74,7 +74,7 @@ export async function part(
 function singleTexts(tensor: Tensor): string[] {
   const texts: string[] = [];
   const flat = (rest: Tensor): void => {
-    if (rest.shape.length === 0) texts.push(...(valueTexts([rest])[0] as string[]));
+    if (rest.shape.length === 0) texts.push(...(formatValues([rest])[0] as string[]));
     else for (let i = 0; i < (rest.shape[0] as number); i++) flat(rest.slice(i));
   };
   flat(tensor);
@@ -113,7 +113,7 @@ export async function tableText(
     );
   }
   const tensor = await part(source, name, axes, signal);
-  const texts = form === 'csv' ? singleTexts(tensor) : (valueTexts([tensor])[0] as string[]);
+  const texts = form === 'csv' ? singleTexts(tensor) : (formatValues([tensor])[0] as string[]);
   const columns = tensor.shape.at(-1) ?? 1;
   const lines = Array.from({ length: columns === 0 ? 0 : count / columns }, (_, row) =>
     texts.slice(row * columns, (row + 1) * columns).join(form === 'csv' ? ',' : ' '),

@@ -1,10 +1,10 @@
 /** `diff`: the differences of two files or checkpoints. */
 
 import type { AnyCheckpoint } from '../../index.js';
-import { groupedText, plural } from '../../inspect/number-texts.js';
+import { formatInteger, plural } from '../../inspect/number-texts.js';
 import {
   type ChangedTensor as ComparedTensor,
-  compareCheckpoints,
+  compare,
   type TensorDifference,
 } from '../../inspect.js';
 import { progressOn } from '../output/progress.js';
@@ -115,7 +115,7 @@ async function compareOpened(
   const progress = progressOn(stderr, 'comparing');
   const { onProgress } = progress;
   const options = { bytes: !isQuick, values, signal, onProgress };
-  const found = await compareCheckpoints(a, b, options).finally(() => progress.end());
+  const found = await compare(a, b, options).finally(() => progress.end());
   // Only dequantized views have schemes.
   const isDequantized = values && !comparison.isRaw;
   const schemes = [
@@ -207,7 +207,7 @@ function changedLines(
     const row = [visible(one.name, SHOWN_NAME_LENGTH), changeText(one)];
     if (!hasValues) return row;
     if (values === undefined) return [...row, '', '', '', ''];
-    const counts = `${groupedText(Number(values.differing))} of ${groupedText(Number(values.elements))}`;
+    const counts = `${formatInteger(Number(values.differing))} of ${formatInteger(Number(values.elements))}`;
     const { maxError, relative, cosine } = values;
     return [...row, counts, ...[maxError, relative, cosine].map(shownValue)];
   });
@@ -223,9 +223,9 @@ function diffLines(
   const { added, removed, changed, unchanged, same } = result;
   const name = (text: string): string => visible(text, SHOWN_NAME_LENGTH);
   const counts = [
-    `${groupedText(added.length)} added`,
-    `${groupedText(removed.length)} removed`,
-    `${groupedText(changed.length)} changed`,
+    `${formatInteger(added.length)} added`,
+    `${formatInteger(removed.length)} removed`,
+    `${formatInteger(changed.length)} changed`,
     `${plural(unchanged, 'tensor')} the same`,
   ];
   return [

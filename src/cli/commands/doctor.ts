@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { hubCacheFolder } from '../../file/cache/cache.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { type MappingStatus, mappingStatus } from '../../index.js';
-import { groupedText } from '../../inspect/number-texts.js';
+import { formatInteger } from '../../inspect/number-texts.js';
 import { ADDON_VARIABLE, namedFile } from '../../platform/addon/location.js';
 import type { BufferCounting } from '../../platform/addon/uncounted-buffers.js';
 import { VERSION } from '../../platform/addon/version.js';
@@ -91,7 +91,7 @@ function doctorLines(result: DoctorResult, style: Style): readonly string[] {
       ['token', hub.hasToken ? 'found' : 'none'],
       [
         'cache',
-        `${visible(hub.cache)}: ${repositories === null ? 'missing or unreadable' : `repositories: ${groupedText(repositories)}`}`,
+        `${visible(hub.cache)}: ${repositories === null ? 'missing or unreadable' : `repositories: ${formatInteger(repositories)}`}`,
       ],
     ],
     style.dim,

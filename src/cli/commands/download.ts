@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { type DownloadOptions, download, type ReplacedFile } from '../../index.js';
-import { bytesText, plural } from '../../inspect/number-texts.js';
+import { formatBytes, plural } from '../../inspect/number-texts.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -95,12 +95,12 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
   const { downloadedBytes, reusedBytes, deleted, replaced, excluded } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
-    : `${bytesText(downloadedBytes)} received, ${bytesText(reusedBytes)} already there`;
+    : `${formatBytes(downloadedBytes)} received, ${formatBytes(reusedBytes)} already there`;
   return [
-    `${style.bold(visible(path, SHOWN_NAME_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
+    `${style.bold(visible(path, SHOWN_NAME_LENGTH))}: ${plural(files.length, 'file')}, ${formatBytes(byteLength)}; ${amounts}`,
     ...(commit === null ? [] : [style.dim(`commit ${commit}`)]),
     ...files.map(
-      (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
+      (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${formatBytes(file.byteLength)}`,
     ),
     ...excludedLines(excluded, dryRun),
     ...ambiguityLines(result, style),

@@ -1,6 +1,6 @@
 /** The text of `inspect`. */
 
-import { bytesText, countText, groupedText, plural } from '../../inspect/number-texts.js';
+import { formatBytes, formatCount, formatInteger, plural } from '../../inspect/number-texts.js';
 import { treeOf } from '../../inspect.js';
 import { bar } from '../output/bar.js';
 import type { Style } from '../output/style.js';
@@ -46,7 +46,12 @@ function tensorLines(
   ];
   const numbers = new Map(files.map(({ name }, i) => [name, String(i + 1)]));
   const rows = tensors.map(({ name, dtype, shape, byteLength, file }) => {
-    const row = [visible(name, SHOWN_NAME_LENGTH), dtype, shapeText(shape), bytesText(byteLength)];
+    const row = [
+      visible(name, SHOWN_NAME_LENGTH),
+      dtype,
+      shapeText(shape),
+      formatBytes(byteLength),
+    ];
     if (hasFiles) row.push(numbers.get(file) ?? '');
     return row;
   });
@@ -74,7 +79,7 @@ function treeLines(tree: readonly TreeResult[], style: Style, width: number | nu
         prefix + visible(name, SHOWN_NAME_LENGTH),
         dtype,
         what,
-        bytesText(byteLength),
+        formatBytes(byteLength),
         bar(byteLength / total, SHARE_BAR_WIDTH),
       ]);
       walk(children, `${indent}${isLast ? '   ' : '│  '}`);
@@ -87,7 +92,7 @@ function treeLines(tree: readonly TreeResult[], style: Style, width: number | nu
 function dtypesText(dtypes: ModelResult['dtypes']): string {
   return Object.entries(dtypes)
     .sort(([, a], [, b]) => b.byteLength - a.byteLength)
-    .map(([name, { tensors, byteLength }]) => `${name} ${tensors} (${bytesText(byteLength)})`)
+    .map(([name, { tensors, byteLength }]) => `${name} ${tensors} (${formatBytes(byteLength)})`)
     .join(', ');
 }
 
@@ -123,7 +128,7 @@ function numberedFiles(
   const isWhole = tensors.length === tensorCount;
   const rows = files.flatMap(({ name, tensors: count, parameters, byteLength }, i) => {
     if (!isWhole && !shown.has(name)) return [];
-    const numbers = [groupedText(count), groupedText(parameters), bytesText(byteLength)];
+    const numbers = [formatInteger(count), formatInteger(parameters), formatBytes(byteLength)];
     return [[String(i + 1), visible(name, SHOWN_NAME_LENGTH), ...numbers]];
   });
   return rows.length === 0 ? [] : ['', ...tableLines(columns, rows, width, style.dim)];
@@ -132,11 +137,11 @@ function numberedFiles(
 function logicalFacts({ tensors, parameters, quantized }: LogicalCounts): [string, string][] {
   const kinds = quantized.map((kind, i) => {
     const all = i === 0 ? ` of ${plural(tensors, 'weight')}` : '';
-    return `${groupedText(kind.weights)}${all} ${kindText(kind)}`;
+    return `${formatInteger(kind.weights)}${all} ${kindText(kind)}`;
   });
   return [
     ['quantized', kinds.length === 0 ? `0 of ${plural(tensors, 'weight')}` : kinds.join(', ')],
-    ['dequantized', `${countText(parameters)} parameters`],
+    ['dequantized', `${formatCount(parameters)} parameters`],
   ];
 }
 
@@ -161,12 +166,12 @@ function modelLines(
   const tree = shownTree(model, isList);
   const facts: (readonly [string, string])[] = [
     ...(kind === 'model' ? [] : [['kind', kind] as const]),
-    ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
-    ['tensors', groupedText(tensorCount)],
-    ['parameters', countText(parameters)],
+    ['format', `${format}, ${plural(files.length, 'file')}, ${formatBytes(byteLength)}`],
+    ['tensors', formatInteger(tensorCount)],
+    ['parameters', formatCount(parameters)],
   ];
   if (totalParameters !== null && totalParameters !== parameters) {
-    facts.push(['by metadata', countText(totalParameters)]);
+    facts.push(['by metadata', formatCount(totalParameters)]);
   }
   if (quantization !== null) facts.push(['quantization', visible(quantization)]);
   if (logical !== null) facts.push(...logicalFacts(logical));
@@ -184,7 +189,7 @@ function modelLines(
     ...(rows.length === 1 ? [] : ['', ...rows]),
     ...(tree === undefined || model.tree !== undefined
       ? []
-      : [style.dim(`--all lists the ${groupedText(tensors.length)} tensors one by one`)]),
+      : [style.dim(`--all lists the ${formatInteger(tensors.length)} tensors one by one`)]),
     ...unsupportedLines(unsupported, style, width),
   ];
 }
@@ -235,8 +240,8 @@ export function inspectLines(
   const count = plural(entries.length, isPipeline ? 'model' : 'file');
   const facts = [
     ...(isPipeline ? [] : [['kind', kind] as const]),
-    ['format', `${format}, ${count}, ${bytesText(byteLength)}`] as const,
-    ['parameters', countText(parameters)] as const,
+    ['format', `${format}, ${count}, ${formatBytes(byteLength)}`] as const,
+    ['parameters', formatCount(parameters)] as const,
   ];
   return [
     style.bold(visible(source, SHOWN_NAME_LENGTH)),

@@ -9,7 +9,7 @@ import {
   type ModelspecProblem,
   thumbnailOf,
 } from '../../inspect/modelspec.js';
-import { bytesText } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
@@ -83,7 +83,7 @@ async function showFields(
       const shown =
         image === null
           ? visible(value, SHOWN_VALUE_LENGTH)
-          : `${image.type}, ${bytesText(image.bytes.length)}`;
+          : `${image.type}, ${formatBytes(image.bytes.length)}`;
       return [visible(key.slice(MODELSPEC_PREFIX.length)), shown];
     });
     if (facts.length === 0) return [style.dim('no modelspec in the metadata')];
@@ -180,7 +180,7 @@ async function thumbnail(
   printResult(context, options, result, ({ type, byteLength }) => [
     type === null
       ? `${visible(source)}: has ${value === undefined ? 'no thumbnail' : 'a thumbnail other than a data URL'}`
-      : `${visible(target)}: ${type}, ${bytesText(byteLength)}`,
+      : `${visible(target)}: ${type}, ${formatBytes(byteLength)}`,
   ]);
   return image === null ? 'no' : 'done';
 }

@@ -1,7 +1,7 @@
 /** `page`: the page that shows checkpoints, as a file. */
 
 import { existsSync } from 'node:fs';
-import { bytesText } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/number-texts.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { Replacement } from '../../write/replacement/replacement.js';
 import { visible } from '../output/visible.js';
@@ -36,7 +36,7 @@ export const pageCommand: Command = {
       replacement.discard();
     }
     printResult<PageResult>(context, options, { path, byteLength }, (result) => [
-      `${visible(result.path)}  ${bytesText(result.byteLength)}`,
+      `${visible(result.path)}  ${formatBytes(result.byteLength)}`,
     ]);
     return 'done';
   },

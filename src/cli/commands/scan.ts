@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { type ScanReport, scanPickle } from '../../index.js';
-import { groupedText, plural } from '../../inspect/number-texts.js';
+import { formatInteger, plural } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { isRemote, localPath } from '../sources/open-source.js';
@@ -24,7 +24,7 @@ interface ScanResult extends ScanReport {
 function limited(lines: readonly string[]): string[] {
   const more = lines.length - SHOWN_LINES;
   if (more <= 0) return [...lines];
-  return [...lines.slice(0, SHOWN_LINES), `and ${groupedText(more)} more, which --json lists`];
+  return [...lines.slice(0, SHOWN_LINES), `and ${formatInteger(more)} more, which --json lists`];
 }
 
 function where(entry: string | undefined, position: number): string {
@@ -91,7 +91,7 @@ function folderLines(result: FolderResult, style: Style): readonly string[] {
   const { source, files, otherFiles, skipped } = result;
   const counts = new Map<string, number>();
   for (const { verdict } of files) counts.set(verdict, (counts.get(verdict) ?? 0) + 1);
-  const verdicts = Array.from(counts, ([verdict, count]) => `${groupedText(count)} ${verdict}`);
+  const verdicts = Array.from(counts, ([verdict, count]) => `${formatInteger(count)} ${verdict}`);
   const total = `${plural(files.length, 'file')} with pickles or names of pickles`;
   const others = `${plural(otherFiles, 'other file')} without`;
   return [

@@ -11,17 +11,17 @@ import {
   TensorNotFoundError,
   type TransferProgress,
 } from '../../index.js';
-import { bytesText, groupedText } from '../../inspect/number-texts.js';
+import { formatBytes, formatInteger } from '../../inspect/number-texts.js';
 import { isByteSized } from '../../inspect/values/numbers.js';
 import {
+  formatValues,
   type Histogram,
-  histogramOf,
+  histogram,
   type SliceableTensor,
   type Statistics,
-  statisticsOf,
+  statistics,
   tensorValues,
   type ValueWindows,
-  valueTexts,
 } from '../../inspect.js';
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
@@ -76,7 +76,7 @@ async function shownTexts(
   }
   const corners = await Promise.all(parts.map(part));
   // Format all parts together, for one form.
-  const texts = valueTexts(corners);
+  const texts = formatValues(corners);
   const byIndex = new Map<string, string>();
   for (const [i, ranges] of parts.entries()) {
     const own = texts[i] as readonly string[];
@@ -100,7 +100,7 @@ async function valuesText(found: FoundTensor, whole: () => Promise<Tensor>): Pro
   const { shape, dtype } = found;
   if (shape.includes(0)) return '[]';
   if (shape.length > MAX_DIMENSIONS) {
-    const found = `${groupedText(shape.length)} dimensions`;
+    const found = `${formatInteger(shape.length)} dimensions`;
     throw new UsageError(
       `up to ${MAX_DIMENSIONS} dimensions are shown, found ${found}: pass a --slice`,
     );
@@ -121,7 +121,7 @@ function statisticText(value: number | null): string {
 function statisticsLines(stats: Statistics, style: Style): string[] {
   const { min, max, mean, std, nan, infinite, zero, subnormal, elements } = stats;
   const counted = (count: number): string =>
-    count === 0 ? '0' : `${groupedText(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
+    count === 0 ? '0' : `${formatInteger(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
   return factLines(
     [
       ['min', statisticText(min)],
@@ -147,13 +147,13 @@ function histogramLines({ min, max, counts: all }: Histogram, style: Style): str
   return counts.map((count, i) => {
     const shown = bar(count / most, HISTOGRAM_BAR_WIDTH);
     const padding = ' '.repeat(HISTOGRAM_BAR_WIDTH - shown.length);
-    return `${(labels[i] as string).padStart(width)}  ${style.accent(shown)}${padding}  ${groupedText(count)}`;
+    return `${(labels[i] as string).padStart(width)}  ${style.accent(shown)}${padding}  ${formatInteger(count)}`;
   });
 }
 
 function showLines(result: ShowResult, style: Style): readonly string[] {
   const { name, dtype, quantized, shape, byteLength, text, stats, histogram } = result;
-  const facts = `${quantized === undefined ? dtype : kindText(quantized)}  [${shape.join(', ')}]  ${bytesText(byteLength)}`;
+  const facts = `${quantized === undefined ? dtype : kindText(quantized)}  [${shape.join(', ')}]  ${formatBytes(byteLength)}`;
   return [
     `${style.bold(visible(name))}  ${facts}`,
     ...text.split('\n'),
@@ -180,8 +180,8 @@ async function statsAndHistogram(
   };
   const { dtype } = tensor;
   try {
-    const stats = await statisticsOf(pass(0), dtype);
-    return hasHistogram ? { stats, histogram: await histogramOf(pass(1), stats, BINS) } : { stats };
+    const stats = await statistics(pass(0), dtype);
+    return hasHistogram ? { stats, histogram: await histogram(pass(1), stats, BINS) } : { stats };
   } finally {
     progress.end();
   }

@@ -1,6 +1,6 @@
 /** The lines about files and folders that a command skipped in a folder. */
 
-import { groupedText } from '../../inspect/number-texts.js';
+import { formatInteger } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import type { SkippedPath } from '../sources/walk-folder.js';
@@ -17,5 +17,5 @@ export function skippedLines(skipped: readonly SkippedPath[], style: Style): str
     return style.warning(`skipped ${visible(path, SHOWN_LENGTH)}: ${shown}`);
   });
   const more = skipped.length - lines.length;
-  return more === 0 ? lines : [...lines, `and ${groupedText(more)} more, which --json lists`];
+  return more === 0 ? lines : [...lines, `and ${formatInteger(more)} more, which --json lists`];
 }

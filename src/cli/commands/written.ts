@@ -11,7 +11,7 @@ import {
   type ReplacedFile,
   splitStateDictIntoShards,
 } from '../../index.js';
-import { bytesText, plural } from '../../inspect/number-texts.js';
+import { formatBytes, plural } from '../../inspect/number-texts.js';
 import { CAST_TARGETS, type CastTarget } from '../../tensor/float32/cast.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -248,7 +248,7 @@ export function replacedLines(
   const overwritten = replaced.filter(({ name }) => !deleted.includes(name));
   if (overwritten.length === 0) return [];
   const shown = overwritten.map(
-    ({ name, byteLength }) => `${visible(name, SHOWN_NAME_LENGTH)} (${bytesText(byteLength)})`,
+    ({ name, byteLength }) => `${visible(name, SHOWN_NAME_LENGTH)} (${formatBytes(byteLength)})`,
   );
   return [`${isDry ? 'would replace' : 'replaced'}: ${shown.join(', ')}`];
 }
@@ -543,7 +543,7 @@ export function printWritten(
     const { conflicts, duplicates, unmatched } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
-      `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
+      `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
       ...(root.length === 0 ? [] : [`root: ${visible(rootText(root), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),

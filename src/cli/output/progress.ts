@@ -1,6 +1,6 @@
 /** The progress of long work: a line on the terminal that overwrites itself. */
 
-import { bytesText } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/number-texts.js';
 import { bar } from './bar.js';
 import type { Output } from './output.js';
 import { cutEnd } from './width.js';
@@ -50,7 +50,7 @@ export function progressOn(
       const share = bytes / totalBytes;
       const rate = (bytes / milliseconds) * 1000;
       const left = bytes === 0 ? '' : `, ${timeText((totalBytes - bytes) / rate)} left`;
-      const counts = `${bytesText(bytes)} of ${bytesText(totalBytes)}, ${bytesText(rate)}/s${left}`;
+      const counts = `${formatBytes(bytes)} of ${formatBytes(totalBytes)}, ${formatBytes(rate)}/s${left}`;
       const line = `${label}  ${bar(share, PROGRESS_BAR_WIDTH).padEnd(PROGRESS_BAR_WIDTH)}  ${counts}`;
       output.write(CLEAR_LINE + cutEnd(line, output.columns - 1));
     },

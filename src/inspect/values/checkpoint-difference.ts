@@ -25,7 +25,7 @@ const READ_BYTE_LENGTH = 2 ** 24;
 /** Bytes to compare at a time. */
 const WINDOW = 2 ** 20;
 
-/** Options of {@link compareCheckpoints}. */
+/** Options of {@link compare}. */
 export interface CompareOptions extends TransferOptions {
   /** False compares names, dtypes and shapes alone, and reads no tensors. True by default. */
   readonly bytes?: boolean | undefined;
@@ -53,7 +53,7 @@ export interface ChangedTensor {
   readonly values?: TensorDifference;
 }
 
-/** The result of {@link compareCheckpoints}. */
+/** The result of {@link compare}. */
 export interface CheckpointDifference {
   /** Names in the second source alone. */
   readonly added: readonly string[];
@@ -105,11 +105,11 @@ interface Pair {
  * @example
  * ```ts
  * const [a, b] = [safeOpen('my-model'), safeOpen('model.safetensors')];
- * const { added, removed, changed, unchanged } = await compareCheckpoints(a, b);
+ * const { added, removed, changed, unchanged } = await compare(a, b);
  * console.log(added, removed, changed, unchanged); // → [] [] [] 2
  * ```
  */
-export async function compareCheckpoints(
+export async function compare(
   a: TensorSource | ComparablePipeline,
   b: TensorSource | ComparablePipeline,
   options: CompareOptions = {},

@@ -134,11 +134,11 @@ function scaledSum(values: ArrayLike<number>, factor: number): number {
  * @example
  * ```ts
  * const embed = safeOpen('model.safetensors').getTensor('embed.weight');
- * const { min, max, mean, zero } = await statisticsOf(tensorValues(embed), embed.dtype);
+ * const { min, max, mean, zero } = await statistics(tensorValues(embed), embed.dtype);
  * console.log(min, max, mean, zero); // → 0 7.75 3.875 1
  * ```
  */
-export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise<Statistics> {
+export async function statistics(windows: ValueWindows, dtype: Dtype): Promise<Statistics> {
   const leastNormal = LEAST_NORMAL[dtype] ?? 0;
   let [elements, nan, zero, subnormal] = [0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
@@ -177,23 +177,23 @@ export async function statisticsOf(windows: ValueWindows, dtype: Dtype): Promise
 /**
  * Counts finite values in `bins` ranges of one width from `min` to `max`; null without finite values.
  *
- * @param range where the first range begins and the last one ends, as `statisticsOf` gives them
+ * @param range where the first range begins and the last one ends, as `statistics` gives them
  * @throws RangeError `ERR_OUT_OF_RANGE` unless `bins` is an integer from 1 to 65 536
  *
  * @example
  * ```ts
  * const embed = safeOpen('model.safetensors').getTensor('embed.weight');
- * const stats = await statisticsOf(tensorValues(embed), embed.dtype);
- * console.log((await histogramOf(tensorValues(embed), stats, 4))?.counts); // → [ 8, 8, 8, 8 ]
+ * const stats = await statistics(tensorValues(embed), embed.dtype);
+ * console.log((await histogram(tensorValues(embed), stats, 4))?.counts); // → [ 8, 8, 8, 8 ]
  * ```
  */
-export async function histogramOf(
+export async function histogram(
   windows: ValueWindows,
   range: Pick<Statistics, 'min' | 'max'>,
   bins: number,
 ): Promise<Histogram | null> {
   if (typeof range !== 'object' || range === null) {
-    throw argumentTypeError('range', 'an object with min and max, as of statisticsOf', range);
+    throw argumentTypeError('range', 'an object with min and max, as of statistics', range);
   }
   const { min, max } = range;
   requireInteger('bins', bins, 1, MOST_BINS);

@@ -38,10 +38,10 @@ function formOf(dtype: Dtype): FloatForm {
  * @example
  * ```ts
  * const norm = safeOpen('model.safetensors').getTensor('embed.weight').slice(0);
- * console.log(valueTexts([norm])); // → [ [ '0.  ', '0.25', '0.5 ', '0.75' ] ]
+ * console.log(formatValues([norm])); // → [ [ '0.  ', '0.25', '0.5 ', '0.75' ] ]
  * ```
  */
-export function valueTexts(parts: readonly Tensor[]): string[][] {
+export function formatValues(parts: readonly Tensor[]): string[][] {
   if (!Array.isArray(parts)) throw argumentTypeError('parts', 'an array of tensors', parts);
   const lengths = parts.map(({ elementCount }) => elementCount);
   const texts = formatted(parts);

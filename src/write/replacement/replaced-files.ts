@@ -6,7 +6,7 @@ import { type BigIntStats, lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
-import { bytesText } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/number-texts.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { identityOf } from './exchange.js';
 
@@ -123,7 +123,7 @@ export function requireOverwrite(
   if (overwrite || weights.length === 0) return;
   const listed = weights
     .slice(0, LISTED_FILES)
-    .map(({ name, byteLength }) => `${quoteName(name)} (${bytesText(byteLength)})`);
+    .map(({ name, byteLength }) => `${quoteName(name)} (${formatBytes(byteLength)})`);
   const more = weights.length - listed.length;
   const all = `${listed.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
   throw new SafetensorsError(

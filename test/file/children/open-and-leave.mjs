@@ -2,8 +2,8 @@
 import { safeOpen } from '../../../lib/index.js';
 import { collect, counters } from '../../support/process-memory.mjs';
 
-const [path, countText, ending, storage] = process.argv.slice(2);
-const count = Number(countText);
+const [path, formatCount, ending, storage] = process.argv.slice(2);
+const count = Number(formatCount);
 
 function openOnce() {
   const file = safeOpen(path, { storage });

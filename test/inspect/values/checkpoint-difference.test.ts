@@ -7,7 +7,7 @@ import { FILES } from '../../foreign/dduf/pipeline-files.js';
 import { storedArchive } from '../../foreign/stored-archive.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';
 import {
-  compareCheckpoints,
+  compare,
   openLocalPipeline,
   openRemote,
   openTorch,
@@ -46,7 +46,7 @@ function sorted(changed: readonly { readonly name: string; readonly changed: str
 describe('two files', () => {
   it('have names of their own, and tensors that differ', async () => {
     const progress: number[] = [];
-    const { added, removed, changed, unchanged } = await compareCheckpoints(a, b, {
+    const { added, removed, changed, unchanged } = await compare(a, b, {
       onProgress: ({ bytes, totalBytes }) => progress.push(bytes, totalBytes),
     });
     expect({ added, removed, unchanged }).toEqual({
@@ -66,7 +66,7 @@ describe('two files', () => {
   });
 
   it('have values that differ, of tensors of one shape', async () => {
-    const { changed } = await compareCheckpoints(a, b, { values: true });
+    const { changed } = await compare(a, b, { values: true });
     const values = Object.fromEntries(changed.map((one) => [one.name, one.values]));
     expect(values).toMatchObject({
       bytes: { elements: 4, differing: 1, maxError: 2 },
@@ -83,30 +83,30 @@ describe('two files', () => {
       readTensors: () => Promise.reject(new Error('read')),
       close: () => {},
     };
-    const { unchanged, changed } = await compareCheckpoints(unread, b, { bytes: false });
+    const { unchanged, changed } = await compare(unread, b, { bytes: false });
     expect([unchanged, sorted(changed)]).toEqual([
       2,
       { dtype: 'dtype', shape: 'shape', both: 'dtype and shape' },
     ]);
-    await expect(compareCheckpoints(unread, b)).rejects.toThrow('read');
+    await expect(compare(unread, b)).rejects.toThrow('read');
   });
 
   it('end with a signal, and refuse wrong options', async () => {
     const signal = AbortSignal.abort(new Error('enough'));
-    await expect(compareCheckpoints(a, b, { signal })).rejects.toThrow('enough');
-    await expect(compareCheckpoints(a, b, { values: 1 as never })).rejects.toThrow(TypeError);
-    await expect(compareCheckpoints(a, b, { quick: true } as never)).rejects.toThrow(/quick/);
+    await expect(compare(a, b, { signal })).rejects.toThrow('enough');
+    await expect(compare(a, b, { values: 1 as never })).rejects.toThrow(TypeError);
+    await expect(compare(a, b, { quick: true } as never)).rejects.toThrow(/quick/);
   });
 
   it('must be open: paths and others are refused', async () => {
     const code = 'ERR_INVALID_ARG_TYPE';
     for (const wrong of ['a.safetensors', null, undefined, 1, {}, { models: {} }]) {
-      const asFirst = compareCheckpoints(wrong as never, b);
+      const asFirst = compare(wrong as never, b);
       await expect(asFirst).rejects.toMatchObject({
         code,
         message: expect.stringMatching(/^a must be an open checkpoint or pipeline, but is /),
       });
-      const asSecond = compareCheckpoints(a, wrong as never);
+      const asSecond = compare(a, wrong as never);
       await expect(asSecond).rejects.toMatchObject({
         code,
         message: expect.stringMatching(/^b must be an open checkpoint or pipeline, but is /),
@@ -121,10 +121,10 @@ describe('two files', () => {
         const tensor: Entry = { name: 't', dtype: 'U8', shape: [length], bytes };
         const one = parse(fileBytes([tensor]));
         const same = parse(fileBytes([tensor], { padding }));
-        expect(await compareCheckpoints(one, same)).toMatchObject({ changed: [], unchanged: 1 });
+        expect(await compare(one, same)).toMatchObject({ changed: [], unchanged: 1 });
         const changed = bytes.with(length - 1, 0);
         const other = parse(fileBytes([{ ...tensor, bytes: changed }], { padding }));
-        expect(await compareCheckpoints(one, other)).toMatchObject({ unchanged: 0 });
+        expect(await compare(one, other)).toMatchObject({ unchanged: 0 });
       }
     }
   });
@@ -144,7 +144,7 @@ describe('two files', () => {
       },
       close: () => {},
     };
-    const compared = compareCheckpoints(source, source, { signal: ends.signal });
+    const compared = compare(source, source, { signal: ends.signal });
     await expect(compared).rejects.toThrow('enough');
   });
 });
@@ -154,15 +154,15 @@ it('compares tensors in whatever files, also remote ones', async () => {
   const bytes = fileBytes(Object.values(TWO_SHARDS.shards).flat());
   using remote = await openRemote(new Blob([bytes.slice()]));
   const none = { added: [], removed: [], changed: [], unchanged: 4 };
-  expect(await compareCheckpoints(shards, remote)).toEqual(none);
-  expect(await compareCheckpoints(remote, shards)).toEqual(none);
+  expect(await compare(shards, remote)).toEqual(none);
+  expect(await compare(remote, shards)).toEqual(none);
 });
 
 it('throws the problem of a tensor that cannot be read in both', async () => {
   using torch = await openTorch(fixturePath('zip-quantized.pt'));
   expect(torch.problems.length).toBeGreaterThan(0);
   const code = 'SAFETENSORS_UNSUPPORTED_TENSOR';
-  await expect(compareCheckpoints(torch, torch)).rejects.toMatchObject({ code });
+  await expect(compare(torch, torch)).rejects.toMatchObject({ code });
 });
 
 describe('pipelines', () => {
@@ -183,16 +183,16 @@ describe('pipelines', () => {
     for (const [name, content] of Object.entries(changedFiles)) writeBelow(folder, name, content);
     using one = await openLocalPipeline(archive);
     using other = await openLocalPipeline(folder);
-    const found = await compareCheckpoints(one, other);
+    const found = await compare(one, other);
     expect(found).toMatchObject({
       added: ['unet/more', 'vae/v'],
       removed: ['unet/wide'],
       changed: [{ name: 'unet/odd', changed: 'bytes' }],
       unchanged: 2,
     });
-    const back = await compareCheckpoints(other, one);
+    const back = await compare(other, one);
     expect([back.added, back.removed]).toEqual([found.removed, found.added]);
     using unet = safeOpen(join(folder, 'unet'));
-    await expect(compareCheckpoints(one, unet)).rejects.toThrow(/a pipeline beside a pipeline/);
+    await expect(compare(one, unet)).rejects.toThrow(/a pipeline beside a pipeline/);
   });
 });

@@ -2,7 +2,7 @@
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compareTensors, parse, serialize, statisticsOf, type Tensor } from '../../support/api.js';
+import { compareTensors, parse, serialize, statistics, type Tensor } from '../../support/api.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);
 
@@ -90,7 +90,7 @@ describe('statistics of doubles of any size', () => {
   it('have the exact mean and deviation, up to rounding', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(values, { maxLength: 4 }), beside, async (windows, others) => {
-        const found = await statisticsOf([...windows, others], 'F64');
+        const found = await statistics([...windows, others], 'F64');
         const all = windows.flat();
         if (all.length === 0) return;
         const integers = all.map(exact);
@@ -113,7 +113,7 @@ describe('statistics of doubles of any size', () => {
     [[0, 2 * Number.MIN_VALUE], Number.MIN_VALUE, Number.MIN_VALUE],
   ])('of %j', async (numbers, mean, std) => {
     for (const windows of [[numbers], numbers.map((one) => [one])]) {
-      const found = await statisticsOf(windows, 'F64');
+      const found = await statistics(windows, 'F64');
       expectNear(found.mean, mean);
       expectNear(found.std, std, 1e-3 * std);
     }

@@ -1,7 +1,7 @@
 /** Statistics and histograms: against plain sums, by dtype, over any windows. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { histogramOf, statisticsOf } from '../../support/api.js';
+import { histogram, statistics } from '../../support/api.js';
 
 const doubles = fc.array(fc.double(), { maxLength: 40 });
 
@@ -11,7 +11,7 @@ describe('statistics', () => {
       fc.asyncProperty(fc.array(doubles, { maxLength: 5 }), async (windows) => {
         const all = windows.flat();
         const finite = all.filter(Number.isFinite);
-        const found = await statisticsOf(windows, 'F64');
+        const found = await statistics(windows, 'F64');
         expect(found).toMatchObject({
           elements: all.length,
           nan: all.filter(Number.isNaN).length,
@@ -33,12 +33,12 @@ describe('statistics', () => {
 
   it('have the mean and the deviation of the population', async () => {
     const windows = [Float32Array.of(1, 2), Float32Array.of(3, 4, Number.NaN)];
-    expect(await statisticsOf(windows, 'F32')).toMatchObject({
+    expect(await statistics(windows, 'F32')).toMatchObject({
       mean: 2.5,
       std: expect.closeTo(Math.sqrt(1.25), 12),
     });
     const far = [Float64Array.of(1e9, 1e9 + 1), Float64Array.of(1e9 + 2)];
-    expect(await statisticsOf(far, 'F64')).toMatchObject({
+    expect(await statistics(far, 'F64')).toMatchObject({
       std: expect.closeTo(Math.sqrt(2 / 3), 6),
     });
   });
@@ -56,8 +56,8 @@ describe('statistics', () => {
         'windows must be arrays of numbers, such as tensorValues(tensor), but is ',
       ),
     });
-    await expect(statisticsOf(windows as never, 'F32')).rejects.toThrow(error);
-    await expect(histogramOf(windows as never, { min: 0, max: 1 }, 2)).rejects.toThrow(error);
+    await expect(statistics(windows as never, 'F32')).rejects.toThrow(error);
+    await expect(histogram(windows as never, { min: 0, max: 1 }, 2)).rejects.toThrow(error);
   });
 
   it.each([
@@ -73,11 +73,11 @@ describe('statistics', () => {
     ['F4', 1],
   ] as const)('count the subnormal values of %s', async (dtype, least) => {
     const values = [least, least / 2, -least / 2, 0, -0, -least];
-    expect(await statisticsOf([values], dtype)).toMatchObject({ subnormal: 2, zero: 2 });
+    expect(await statistics([values], dtype)).toMatchObject({ subnormal: 2, zero: 2 });
   });
 
   it('count none of dtypes without them', async () => {
-    expect(await statisticsOf([[0, 1, 2 ** -127]], 'F8_E8M0')).toMatchObject({ subnormal: 0 });
+    expect(await statistics([[0, 1, 2 ** -127]], 'F8_E8M0')).toMatchObject({ subnormal: 0 });
   });
 });
 
@@ -85,8 +85,8 @@ describe('a histogram', () => {
   it('counts every finite value once', async () => {
     await fc.assert(
       fc.asyncProperty(doubles, fc.integer({ min: 1, max: 30 }), async (values, bins) => {
-        const stats = await statisticsOf([values], 'F64');
-        const found = await histogramOf([values], stats, bins);
+        const stats = await statistics([values], 'F64');
+        const found = await histogram([values], stats, bins);
         const count = values.filter(Number.isFinite).length;
         if (count === 0) expect(found).toBeNull();
         else expect(found?.counts.reduce((sum, one) => sum + one, 0)).toBe(count);
@@ -105,17 +105,17 @@ describe('a histogram', () => {
       [1, 0, 2, 1],
     ],
   ])('of %j has ranges of equal length', async (values, counts) => {
-    const stats = await statisticsOf([values], 'F64');
-    expect((await histogramOf([values], stats, 4))?.counts).toEqual(counts);
+    const stats = await statistics([values], 'F64');
+    expect((await histogram([values], stats, 4))?.counts).toEqual(counts);
   });
 
   it('without min and max is refused', async () => {
-    await expect(histogramOf([[1]], undefined as never, 2)).rejects.toThrow(
-      'range must be an object with min and max, as of statisticsOf, but is undefined',
+    await expect(histogram([[1]], undefined as never, 2)).rejects.toThrow(
+      'range must be an object with min and max, as of statistics, but is undefined',
     );
   });
 
   it.each([0, 1.5, 65_537])('of %d ranges is refused', async (bins) => {
-    await expect(histogramOf([[1]], { min: 0, max: 1 }, bins)).rejects.toThrow('bins must be');
+    await expect(histogram([[1]], { min: 0, max: 1 }, bins)).rejects.toThrow('bins must be');
   });
 });

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { parse, serialize, valueTexts } from '../../support/api.js';
+import { formatValues, parse, serialize } from '../../support/api.js';
 
 const tensor = parse(
   serialize({ t: { dtype: 'F32', shape: [3], data: Float32Array.of(1, -0.5, 10) } }),
 ).getTensor('t');
 
 it('has one form for all parts', () => {
-  expect(valueTexts([tensor.slice([0, 2]), tensor.slice([2, 3])])).toEqual([
+  expect(formatValues([tensor.slice([0, 2]), tensor.slice([2, 3])])).toEqual([
     [' 1. ', '-0.5'],
     ['10. '],
   ]);
@@ -17,7 +17,7 @@ it.each([
   ['one tensor', tensor],
   ['nothing', undefined],
 ])('refuses %s', (_, parts) => {
-  expect(() => valueTexts(parts as never)).toThrow(
+  expect(() => formatValues(parts as never)).toThrow(
     expect.objectContaining({
       code: 'ERR_INVALID_ARG_TYPE',
       message: expect.stringContaining('parts must be an array of tensors, but is '),

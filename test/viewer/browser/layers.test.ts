@@ -8,7 +8,7 @@ import {
   compareTensors,
   type Statistics,
   safeOpen,
-  statisticsOf,
+  statistics,
   tensorValues,
 } from '../../support/api.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
@@ -113,7 +113,7 @@ beforeAll(async () => {
 async function libraryStatistics(name: string): Promise<Statistics> {
   using file = safeOpen(FIRST);
   const tensor = file.getTensor(name);
-  return await statisticsOf(tensorValues(tensor), tensor.dtype);
+  return await statistics(tensorValues(tensor), tensor.dtype);
 }
 
 /** What the page says of a tensor, by the names that it has for the columns. */

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import process from 'node:process';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
-import { groupedText } from '../../support/api.js';
+import { formatInteger } from '../../support/api.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 import { folderUntilEnd, savedText, serve, show, viewOf } from '../../support/viewer-page.js';
@@ -78,12 +78,12 @@ describe.each(SOURCES.map(([path, tensor]) => ({ path: path(), tensor })))(
       const { page } = await show(viewOf(server, `open=${name}`));
       await page.getByRole('treeitem').first().waitFor();
       const facts = await factsOf(page);
-      expect(facts['Bytes']).toContain(groupedText(told.byteLength));
+      expect(facts['Bytes']).toContain(formatInteger(told.byteLength));
       const { tensors, parameters } = told.logical ?? {
         tensors: told.tensorCount,
         parameters: told.parameters,
       };
-      expect(facts['Parameters']?.split(' ')[0]).toBe(groupedText(parameters));
+      expect(facts['Parameters']?.split(' ')[0]).toBe(formatInteger(parameters));
       const schemes = (told.logical?.quantized ?? []).map(
         ({ scheme }: { scheme: string }) => scheme,
       );
@@ -115,7 +115,7 @@ describe.each(SOURCES.map(([path, tensor]) => ({ path: path(), tensor })))(
       for (const warning of told.warnings) await page.getByText(warning).waitFor();
       // Beside the logical tensors there are those that no weight is made of, such as scales of activations.
       const list = await savedJson(page, 'Save tensors as JSON');
-      expect(facts['Tensors']).toBe(groupedText(list.length));
+      expect(facts['Tensors']).toBe(formatInteger(list.length));
       const isOther = ({ name: one }: { name: string }) => one.endsWith('.input_scale');
       expect(list.filter((one: { name: string }) => !isOther(one)).length).toBe(tensors);
       const stored = new Map(told.tensors.map((one: { name: string }) => [one.name, one]));

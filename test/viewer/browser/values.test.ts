@@ -7,12 +7,12 @@ import {
   compareTensors,
   type Dtype,
   dequantized,
-  histogramOf,
+  formatValues,
+  histogram,
   safeOpen,
-  statisticsOf,
+  statistics,
   type Tensor,
   tensorValues,
-  valueTexts,
 } from '../../support/api.js';
 import { type Entry, fileBytes } from '../../support/make-file.js';
 import { folderUntilEnd, savedText, serve, show, viewOf } from '../../support/viewer-page.js';
@@ -33,7 +33,7 @@ function anyBytes(length: number): Uint8Array {
 
 /** The texts of single values, as the grid has them. */
 function singleTexts(tensor: Tensor): string[] {
-  if (tensor.shape.length === 0) return valueTexts([tensor]).flat();
+  if (tensor.shape.length === 0) return formatValues([tensor]).flat();
   return Array.from({ length: tensor.shape[0] as number }, (_, i) =>
     singleTexts(tensor.slice(i)),
   ).flat();
@@ -72,7 +72,7 @@ describe('values and statistics', () => {
       const tensor = await checkpoint.getTensor(dtype);
       const texts = singleTexts(tensor).map((text) => text.trim());
       await expect.poll(() => shownCells(page), { timeout: 20_000 }).toEqual(texts);
-      const statistics = await statisticsOf(tensorValues(tensor), dtype);
+      const expected = await statistics(tensorValues(tensor), dtype);
       const rows = JSON.parse(await savedText(page, `Save statistics of ${dtype} as JSON`));
       const shown = Object.fromEntries(
         rows.map(({ statistic, value }: { statistic: string; value: unknown }) => [
@@ -81,11 +81,11 @@ describe('values and statistics', () => {
           typeof value === 'string' ? Number(value) : value,
         ]),
       );
-      expect([dtype, shown]).toEqual([dtype, statistics]);
-      const histogram = await histogramOf(tensorValues(tensor), statistics, BINS);
-      if (histogram === null) continue;
+      expect([dtype, shown]).toEqual([dtype, expected]);
+      const bins = await histogram(tensorValues(tensor), expected, BINS);
+      if (bins === null) continue;
       const bars = JSON.parse(await savedText(page, `Save histogram of ${dtype} as JSON`));
-      expect(bars.map(({ count }: { count: number }) => count)).toEqual(histogram.counts);
+      expect(bars.map(({ count }: { count: number }) => count)).toEqual(bins.counts);
     }
     checkpoint.close();
     expect(faults).toEqual([]);

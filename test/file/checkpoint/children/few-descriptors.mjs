@@ -5,7 +5,7 @@
 import { deepEqual, equal, throws } from 'node:assert/strict';
 import process from 'node:process';
 import { loadFile, open, safeOpen, safeOpenAsync, verify } from '../../../../lib/index.js';
-import { compareCheckpoints } from '../../../../lib/inspect.js';
+import { compare } from '../../../../lib/inspect.js';
 
 const [, , folder, storage] = process.argv;
 const options = { storage };
@@ -73,7 +73,7 @@ await run('prefetch', (one) => one.prefetch());
 await run('residency', (one) => one.residency());
 await run('verify', async (one) => equal((await one.verify()).ok, true));
 await run('summary', async (one) => equal((await one.summary()).parameters, COUNT));
-await run('compare', async (one) => equal((await compareCheckpoints(one, one)).unchanged, COUNT));
+await run('compare', async (one) => equal((await compare(one, one)).unchanged, COUNT));
 await run('verify of the path', async (one) => equal((await verify(one.path)).ok, true));
 await run('loadFile', () => equal(loadFile(folder, options).get('t9').data[0], 9));
 await run(

@@ -1,6 +1,6 @@
 /** Frees descriptors and addresses of closed files, and of files dropped without `close()`, when they run out. */
 
-import type { Work } from '../../work/work.js';
+import { immediate, runSync, type Work } from '../../work/work.js';
 import { addon } from '../addon/addon.js';
 import { reclaimDescriptors, retainFewer } from './spare-descriptors.js';
 import { hasCode } from './system-errors.js';
@@ -31,4 +31,9 @@ export function* retryWithoutDropped<Result>(open: () => Work<Result>): Work<Res
       // Again and again: other calls may take the reclaimed ones first.
     }
   }
+}
+
+/** Runs a system call that needs a descriptor on this thread, again as above. */
+export function retryHere<Result>(open: () => Result): Result {
+  return runSync(retryWithoutDropped(() => immediate(open)));
 }

@@ -10,7 +10,7 @@ import { retryWithoutDropped } from './dropped-files.js';
 import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
 import type { GivenDescriptor } from './paths.js';
 import type { ReadFile } from './pool-calls.js';
-import type { FileIdentity } from './spare-descriptors.js';
+import { type FileIdentity, isSameFile } from './spare-descriptors.js';
 import { hasCode } from './system-errors.js';
 
 /** The facts that `requireRegularFile` needs. */
@@ -18,6 +18,9 @@ type KindOfFile = StatsBase<number | bigint>;
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
+
+/** What changes when a file is written to. */
+type SizeAndTime = Pick<BigIntStats, 'size' | 'mtimeNs'>;
 
 /** A file behind a descriptor of the caller's, who keeps and closes it. */
 interface Borrowed extends FileIdentity {
@@ -126,6 +129,24 @@ function* openWithoutWaiting(path: string | Buffer, label: string, flag: number)
   }
 }
 
+/**
+ * Opens a file again whose descriptor was reclaimed. The caller closes the new one.
+ *
+ * @throws FileChangedError when the path leads to another file; Node's own errors
+ */
+export function* openAgain(path: string, label: string, identity: FileIdentity): Work<number> {
+  const opened = yield* openRegularFile(path, label);
+  if (isSameFile(opened.identity as FileIdentity, identity)) return opened.fd;
+  yield* closeFile(opened.fd);
+  throw replaced(label);
+}
+
+function replaced(path: string | undefined): FileChangedError {
+  const message =
+    'another file has replaced this one, whose descriptor was closed for reuse: open it again';
+  return new FileChangedError(message, { path });
+}
+
 /** Reads from `position` into the start of `target`. Returns the bytes read, 0 at the file's end. */
 export type ReadBytes = (target: Uint8Array, position: number) => Work<number>;
 
@@ -151,22 +172,24 @@ export function cutShort(
  * Returns a function that throws FileChangedError once the file has another size or modification time
  * than now: a copy must not be half old, half new.
  */
-export function changeCheck(
-  file: ReadFile,
-  since: Pick<BigIntStats, 'size' | 'mtimeNs'> = statsOf(file),
-): () => void {
-  const { path } = file;
-  const { size, mtimeNs } = since;
-  return () => {
-    const now = statsOf(file);
-    if (now.size === size && now.mtimeNs === mtimeNs) return;
-    const expected = `${size} bytes, modified at ${mtimeNs} ns`;
-    const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;
-    throw new FileChangedError(
-      `the file changed while it was read: expected ${expected}, found ${found}; open it again`,
-      { path },
-    );
-  };
+export function changeCheck(file: ReadFile, since: SizeAndTime = statsOf(file)): () => void {
+  return () => requireSameStats(file.path, since, statsOf(file));
+}
+
+/** Throws FileChangedError unless size and modification time are the same; `now` is undefined for a replaced file. */
+export function requireSameStats(
+  path: string | undefined,
+  { size, mtimeNs }: SizeAndTime,
+  now: SizeAndTime | undefined,
+): void {
+  if (now === undefined) throw replaced(path);
+  if (now.size === size && now.mtimeNs === mtimeNs) return;
+  const expected = `${size} bytes, modified at ${mtimeNs} ns`;
+  const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;
+  throw new FileChangedError(
+    `the file changed while it was read: expected ${expected}, found ${found}; open it again`,
+    { path },
+  );
 }
 
 /** Fills `target` from `position`. Throws FileChangedError when the file ends earlier. */

@@ -5,6 +5,7 @@
 
 import { constants } from 'node:fs';
 import { runAsync, type Work } from '../../work/work.js';
+import { retryWithoutDropped } from './dropped-files.js';
 import {
   closeFile,
   closeQuietly,
@@ -31,7 +32,7 @@ export function* readOpened(file: ReadFile): Work<Buffer> {
 
 /** Returns all bytes of a file. */
 export function* readSmallFile(path: string): Work<Buffer> {
-  const fd = yield* openPath(path, constants.O_RDONLY);
+  const fd = yield* retryWithoutDropped(() => openPath(path, constants.O_RDONLY));
   try {
     return yield* readOpened({ fd, path });
   } finally {
@@ -55,7 +56,10 @@ export async function writeNewFile(
   { durable }: { readonly durable: boolean },
 ): Promise<void> {
   const { O_WRONLY, O_CREAT, O_EXCL } = constants;
-  const fd = await runAsync(openPath(path, O_WRONLY | O_CREAT | O_EXCL), undefined);
+  const fd = await runAsync(
+    retryWithoutDropped(() => openPath(path, O_WRONLY | O_CREAT | O_EXCL)),
+    undefined,
+  );
   let isOpen = true;
   try {
     await writeViews({ fd, path }, [Buffer.from(text)], 0);

@@ -5,16 +5,12 @@ import { cut, type FileRange, merge, type Part, type Piece } from '../../work/by
 import { Slots } from '../../work/slots.js';
 import type { PieceMover } from '../../work/transfer.js';
 import { runSync } from '../../work/work.js';
+import { type AcquirableFile, readAcquired } from './acquirable-file.js';
 import { MAX_VIEWS } from './byte-views.js';
-import {
-  type CopiedRange,
-  copyRanges,
-  type WrittenFile,
-  writeViewSync,
-  writeViews,
-} from './file-writes.js';
-import { readBytesOf, readFully } from './opened-file.js';
+import { copyRanges, type WrittenFile, writeViewSync, writeViews } from './file-writes.js';
+import { readFully } from './opened-file.js';
 import type { ReadFile } from './pool-calls.js';
+import { maxRetainedDescriptors } from './spare-descriptors.js';
 
 /**
  * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an
@@ -45,7 +41,7 @@ const slots = new Slots(2);
 
 /** Bytes of another file, from `position` on. */
 interface FileSource {
-  readonly file: ReadFile;
+  readonly file: AcquirableFile;
   readonly position: number;
 }
 
@@ -63,6 +59,11 @@ export interface Write extends FileRange {
 export function writeFrom(bytes: Uint8Array, position: number): Write {
   const { byteLength } = bytes;
   return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
+}
+
+/** A range of a file that is to be copied. */
+interface AcquirableRange extends FileRange {
+  readonly file: AcquirableFile;
 }
 
 /** A part of a write: the bytes after its first `done`. */
@@ -83,7 +84,7 @@ function* joinedCopies(writes: Iterable<Write>): Generator<Write, void, void> {
     if (typeof source === 'function' || typeof write.source === 'function') return false;
     return (
       isBehind(piece, write) &&
-      source.file.fd === write.source.file.fd &&
+      source.file === write.source.file &&
       source.position + piece.byteLength === write.source.position
     );
   };
@@ -130,8 +131,8 @@ function take(source: MemorySource, begin: number, end: number): Uint8Array {
 }
 
 /**
- * Writes the ranges, which must not overlap and are best given in the order of the file. All
- * descriptors must stay open until the promise settles. Only the pieces under way take memory.
+ * Writes the ranges, which must not overlap and are best given in the order of the file. Only the
+ * pieces under way take memory, and acquire their files.
  *
  * @throws FileChangedError when a file ends before a range of it does; errors of the system, with
  * the target's path
@@ -143,16 +144,58 @@ export async function writePieces(
 ): Promise<void> {
   await transfer.run(merge(writeParts(writes), { joins }), slots, async (piece) => {
     const views: Uint8Array[] = [];
-    const ranges: CopiedRange[] = [];
+    const ranges: AcquirableRange[] = [];
     for (const { range } of piece.parts) {
       const { source, done, byteLength } = range;
       if (typeof source === 'function') views.push(take(source, done, done + byteLength));
       else ranges.push({ file: source.file, position: source.position + done, byteLength });
     }
     if (ranges.length === 0) await writeViews(target, views, piece.position);
-    else await copyRanges(ranges, target, piece.position);
+    else await copyAcquired(ranges, target, piece.position);
     return piece.byteLength;
   });
+}
+
+/** Copies ranges of a piece; those of a few files at a time once the process has run out of descriptors. */
+async function copyAcquired(
+  ranges: readonly AcquirableRange[],
+  target: WrittenFile,
+  position: number,
+): Promise<void> {
+  const maxFiles = maxRetainedDescriptors() / (2 * slots.size);
+  let begin = position;
+  for (const group of groupsOf(ranges, maxFiles)) {
+    const open = new Map<AcquirableFile, ReadFile>();
+    try {
+      for (const { file } of group) {
+        if (!open.has(file)) open.set(file, { fd: file.acquire(), path: file.path });
+      }
+      const copied = group.map((range) => ({ ...range, file: open.get(range.file) as ReadFile }));
+      await copyRanges(copied, target, begin);
+    } finally {
+      for (const file of open.keys()) file.release();
+    }
+    for (const { byteLength } of group) begin += byteLength;
+  }
+}
+
+/** Cuts the ranges into groups of so many files at most. */
+function* groupsOf(
+  ranges: readonly AcquirableRange[],
+  maxFiles: number,
+): Generator<readonly AcquirableRange[], void, void> {
+  let group: AcquirableRange[] = [];
+  const files = new Set<AcquirableFile>();
+  for (const range of ranges) {
+    if (files.size >= maxFiles && !files.has(range.file)) {
+      yield group;
+      group = [];
+      files.clear();
+    }
+    group.push(range);
+    files.add(range.file);
+  }
+  yield group;
 }
 
 /**
@@ -174,7 +217,7 @@ function throughBuffer({ file, position }: FileSource, byteLength: number): Memo
   const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
   return (begin, end) => {
     const view = buffer.subarray(0, end - begin);
-    runSync(readFully(readBytesOf(file), view, position + begin, file.path));
+    runSync(readFully(readAcquired(file), view, position + begin, file.path));
     return view;
   };
 }

@@ -6,7 +6,7 @@ import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import { type LentDescriptor, requireOpen } from '../../tensor/storage/storage.js';
 import { immediate, runSync, type Work } from '../../work/work.js';
 import type { Addon, Mapping } from '../addon/load.js';
-import { retryWithoutDropped } from '../io/dropped-files.js';
+import { retryHere } from '../io/dropped-files.js';
 import { closeFile, closeQuietly, IS_DENO } from '../io/file-calls.js';
 import {
   type OpenedFile,
@@ -103,12 +103,15 @@ export class MappedStorage extends FileBackedStorage {
 
   lend(): LentDescriptor {
     requireOpen(this);
-    if (IS_DENO || this.#reclaimedPath !== undefined) return this.#openAgain();
     const addon = this.#addon;
-    const duplicate = () =>
-      immediate(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
-    const fd = runSync(retryWithoutDropped(duplicate));
-    return { fd, giveBack: () => giveBack(addon, fd) };
+    const fd = IS_DENO ? undefined : retryHere(() => this.#duplicate());
+    return fd === undefined ? this.#openAgain() : { fd, giveBack: () => giveBack(addon, fd) };
+  }
+
+  /** Undefined after the descriptor was reclaimed, perhaps by the last attempt. */
+  #duplicate(): number | undefined {
+    if (this.#reclaimedPath !== undefined) return undefined;
+    return this.#named(() => this.#addon.duplicateDescriptor(this.#mapping));
   }
 
   /** Opens the path, which must still lead to the mapped file. */

@@ -1,7 +1,7 @@
 /** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
 
 import type { BigIntStats } from 'node:fs';
-import { FileChangedError, FileClosedError } from '../../errors/errors.js';
+import { FileClosedError } from '../../errors/errors.js';
 import { allocate } from '../../errors/out-of-memory.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
 import type { LentDescriptor } from '../../tensor/storage/storage.js';
@@ -9,13 +9,14 @@ import { runSync, type Work } from '../../work/work.js';
 import { closeQuietly, statsOf } from '../io/file-calls.js';
 import {
   type OpenedFile,
-  openRegularFile,
+  openAgain,
   type ReadBytes,
   readBytesOf,
   readFully,
 } from '../io/opened-file.js';
 import {
   addSpare,
+  type FileIdentity,
   isSameFile,
   reclaimSpare,
   removeSpare,
@@ -165,16 +166,8 @@ export class ReadStorage extends FileBackedStorage {
   #openDescriptor(): number {
     const descriptor = this.#descriptor;
     if (descriptor.fd !== -1) return descriptor.fd;
-    const { fd } = runSync(openRegularFile(descriptor.path, this.path));
-    const { identity } = descriptor;
-    if (identity !== undefined && isSameFile(statsOf({ fd, path: this.path }), identity)) {
-      descriptor.fd = fd;
-      return fd;
-    }
-    closeQuietly(fd);
-    throw new FileChangedError(
-      'another file has replaced this one, whose descriptor was closed for reuse: open it again',
-      { path: this.path },
-    );
+    const { path, identity } = descriptor;
+    descriptor.fd = runSync(openAgain(path, this.path, identity as FileIdentity));
+    return descriptor.fd;
   }
 }

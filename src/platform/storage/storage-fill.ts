@@ -3,6 +3,7 @@
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { isLending, type Storage } from '../../tensor/storage/storage.js';
 import { runAsync } from '../../work/work.js';
+import { fillSlots } from '../io/acquirable-file.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
 
 /**
@@ -12,15 +13,16 @@ import { readBytesOf, readFully } from '../io/opened-file.js';
 export function storageFill(storage: Storage, begin: number): AsyncFill {
   if (isLending(storage)) {
     const { path } = storage;
-    return async (target, position) => {
-      const lent = storage.lend();
-      try {
-        const read = readBytesOf({ fd: lent.fd, path });
-        await runAsync(readFully(read, target, begin + position, path), undefined);
-      } finally {
-        lent.giveBack();
-      }
-    };
+    return (target, position) =>
+      fillSlots.run(async () => {
+        const lent = storage.lend();
+        try {
+          const read = readBytesOf({ fd: lent.fd, path });
+          await runAsync(readFully(read, target, begin + position, path), undefined);
+        } finally {
+          lent.giveBack();
+        }
+      });
   }
   return (target, position) => {
     const at = begin + position;

@@ -4,7 +4,7 @@ import { statsOf } from '../../platform/io/file-calls.js';
 import { Slots } from '../../work/slots.js';
 import { untilAborted } from '../../work/until-aborted.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
-import { BorrowedFiles } from '../../write/save/source-files.js';
+import { LeasedFiles } from '../../write/save/leased-files.js';
 import { type WritableLayout, writeLayout } from '../../write/save/tensor-writes.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 import { OrderedBytes } from './ordered-bytes.js';
@@ -69,7 +69,7 @@ export async function receiveLayout(
     try {
       await OrderedBytes.use(ranges, signal, async (bytes) => {
         takeFrom(bytes);
-        await writeLayout(target, layout, new BorrowedFiles([]), transfer, {
+        await writeLayout(target, layout, new LeasedFiles([]), transfer, {
           slots: new Slots(PIECES_AT_ONCE),
           onBytes: hash && ((written) => hash.add(written)),
         });

@@ -12,9 +12,9 @@ import {
 import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { LOCK_OPTIONS, type LockOptions } from '../replacement/locks.js';
 import type { ReplacedFile } from '../replacement/replaced-files.js';
+import { LeasedFiles } from '../save/leased-files.js';
 import type { ReplaceOptions } from '../save/replace-file.js';
 import type { SaveSyncOptions } from '../save/save.js';
-import { BorrowedFiles } from '../save/source-files.js';
 import { writeLayout } from '../save/tensor-writes.js';
 import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replacement.js';
 import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
@@ -154,7 +154,7 @@ export async function writeFolders(
     if (failures.length > 0) throw failures[0];
   });
   const layouts = contents.map(({ checkpoint }) => checkpoint);
-  const sources = new BorrowedFiles(samplesOf(layouts));
+  const sources = new LeasedFiles(samplesOf(layouts));
   const replacements: FolderReplacement[] = [];
   try {
     const writes: (() => Promise<void>)[] = [];
@@ -216,7 +216,7 @@ function* samplesOf(layouts: readonly CheckpointLayout[]): Generator<Sample, voi
 async function writeFile(
   { name, layout }: LaidOutFile,
   replacement: FolderReplacement,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
   transfer: Transfer,
   verify: boolean,
 ): Promise<void> {

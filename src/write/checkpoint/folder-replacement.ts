@@ -14,14 +14,17 @@
  * replace a file: the old checkpoint keeps its files until then.
  */
 
-import { readdir, rm, unlink } from 'node:fs/promises';
+import { rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { shardNamesOf } from '../../file/checkpoint/find-files.js';
 import { SHARD_NUMBER } from '../../file/shards/file-choice.js';
 import { FilenamePattern } from '../../file/shards/file-names.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { retryWithoutDropped } from '../../platform/io/dropped-files.js';
+import { listFolder } from '../../platform/io/file-calls.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { type TemporaryName, TemporaryNames } from '../../platform/io/temporary-names.js';
+import { runAsync } from '../../work/work.js';
 import { syncFolders } from '../replacement/folder-sync.js';
 import { innerPath } from '../replacement/inner-paths.js';
 import type { LikeFile } from '../replacement/permissions.js';
@@ -219,7 +222,7 @@ export class FolderReplacement {
 
   /** Switches to the new files; returns the names of the deleted old indexes. */
   async #switch(newIndexes: NewIndexes): Promise<string[]> {
-    const names = await readdir(this.#folder);
+    const names = await this.#list();
     const present = new Set(names.filter((name) => this.#pattern.owns(name)));
     const indexes = [...present].filter((name) => this.#pattern.isIndex(name));
     const isNeeded = this.#isInterimNeeded(present, indexes);
@@ -322,7 +325,7 @@ export class FolderReplacement {
   async #findStale(isSharded: boolean): Promise<readonly string[]> {
     const kept = new Set([...this.#kept, ...this.#files.map(({ name }) => name)]);
     if (isSharded) kept.add(this.#pattern.indexFilename);
-    const contents = this.#contents(await readdir(this.#folder));
+    const contents = this.#contents(await this.#list());
     return staleAmong(contents, kept).stale;
   }
 
@@ -331,9 +334,15 @@ export class FolderReplacement {
     return { folder, names, pattern, temporary };
   }
 
+  async #list(): Promise<string[]> {
+    const list = () => listFolder(this.#folder);
+    const entries = await runAsync(retryWithoutDropped(list), undefined);
+    return entries.map(({ name }) => name);
+  }
+
   /** Deletes those of the stale files that are there. */
   async #clear(stale: readonly string[], { deleted, failedDeletions }: StaleFiles): Promise<void> {
-    const present = new Set(await readdir(this.#folder));
+    const present = new Set(await this.#list());
     for (const name of stale.filter((name) => present.has(name))) {
       if (await this.#remove(name)) deleted.push(name);
       else failedDeletions.push(name);
@@ -342,7 +351,7 @@ export class FolderReplacement {
 
   /** Refuses files that must not be replaced, and deletes abandoned temporary files. */
   async #lookAt(newNames: Iterable<string>): Promise<void> {
-    const names = await readdir(this.#folder);
+    const names = await this.#list();
     this.#like = requireReplaceable(this.#contents(names), newNames);
     this.#isRecorded = names.includes(this.#names.record);
     for (const name of names) {

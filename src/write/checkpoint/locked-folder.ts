@@ -5,6 +5,7 @@ import { basename, join, resolve } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { hasWeightsExtension, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { closeQuietly, systemRealpath } from '../../platform/io/file-calls.js';
 import { pathText } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
@@ -204,7 +205,8 @@ async function lockFolder(
 /** Undefined when the folder cannot be locked: missing, without read permission, or on Windows. */
 function openFolder(folder: string): number | undefined {
   try {
-    return openSync(folder, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0));
+    const flags = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0);
+    return retryHere(() => openSync(folder, flags));
   } catch (error) {
     if (hasCode(error, ['ENOENT', 'EACCES', 'EPERM', 'EISDIR'])) return undefined;
     throw error;

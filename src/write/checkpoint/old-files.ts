@@ -6,6 +6,7 @@ import { SafetensorsError } from '../../errors/errors.js';
 import { readIndex } from '../../file/read-index.js';
 import type { FilenamePattern } from '../../file/shards/file-names.js';
 import { chooseModel } from '../../file/shards/model-choice.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { TemporaryNames } from '../../platform/io/temporary-names.js';
 import { runSync } from '../../work/work.js';
@@ -170,7 +171,7 @@ export function oldFilesOf(
 /** Empty for a folder that does not exist yet. */
 function oldNames(folder: string): string[] {
   try {
-    return readdirSync(folder);
+    return retryHere(() => readdirSync(folder));
   } catch (error) {
     if (hasCode(error, ['ENOENT'])) return [];
     throw error;

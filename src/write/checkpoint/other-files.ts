@@ -7,6 +7,8 @@ import { readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
+import { alwaysOpen } from '../../platform/io/acquirable-file.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { closeQuietly } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { type Write, writePieces } from '../../platform/io/write-pieces.js';
@@ -87,7 +89,7 @@ export function findOtherFiles(source: string, target: string, except?: string):
   const skipped: string[] = [];
   if (isSameFolder(source, target)) return NO_OTHER_FILES;
   const isInside = runSync(insideOf(source));
-  for (const name of readdirSync(source).sort()) {
+  for (const name of retryHere(() => readdirSync(source)).sort()) {
     if (name === except || !isOtherName(name)) continue;
     const path = join(source, name);
     const stats = statSync(path);
@@ -138,7 +140,7 @@ export async function copyOtherFile(
     verifyOpen(storage);
     const lent = storage.lend();
     try {
-      await write(byteLength, { file: { fd: lent.fd, path }, position: begin });
+      await write(byteLength, { file: alwaysOpen({ fd: lent.fd, path }), position: begin });
       verifyOpen(storage);
     } finally {
       lent.giveBack();
@@ -148,7 +150,7 @@ export async function copyOtherFile(
   const source = runSync(openRegularFile(path, path));
   try {
     const requireSame = changeCheck(source);
-    await write(source.byteLength, { file: source, position: 0 });
+    await write(source.byteLength, { file: alwaysOpen(source), position: 0 });
     requireSame();
   } finally {
     closeQuietly(source.fd);

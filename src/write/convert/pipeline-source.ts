@@ -29,6 +29,7 @@ import {
 } from '../../foreign/dduf/models.js';
 import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { systemRealpath } from '../../platform/io/file-calls.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import { totalByteLength } from '../../work/transfer.js';
@@ -198,7 +199,7 @@ function requireNoTorch(folder: string, models: readonly string[]): void {
  * without a model are skipped.
  */
 function filesIn(folder: string, target: string, models: readonly string[]): OtherFiles {
-  const entries = readdirSync(folder).filter((name) => !name.startsWith('.'));
+  const entries = retryHere(() => readdirSync(folder)).filter((name) => !name.startsWith('.'));
   const folders = entries.filter((name) => isFolder(join(folder, name))).sort();
   const isInside = runSync(insideOf(folder));
   const own = findOtherFiles(folder, target);

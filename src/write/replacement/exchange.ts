@@ -3,6 +3,7 @@
 import { type BigIntStats, openSync, renameSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../../platform/addon/addon.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { closeQuietly, removeFile, removeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { tryToLock } from './locks.js';
 
@@ -51,7 +52,7 @@ export function replaceCheckedFile(
 function lockNew(temporary: Buffer): number | undefined {
   let fd: number | undefined;
   try {
-    fd = openSync(temporary, 'r');
+    fd = retryHere(() => openSync(temporary, 'r'));
     tryToLock(fd);
   } catch {
     // Without a lock, as on file systems that lack locks.

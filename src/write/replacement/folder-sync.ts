@@ -3,6 +3,7 @@
 import { openSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 import process from 'node:process';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { closeQuietly, syncDescriptor } from '../../platform/io/file-calls.js';
 import { aboutFile, CANNOT_SYNC, hasCode } from '../../platform/io/system-errors.js';
 import { runAsync, type Work } from '../../work/work.js';
@@ -15,7 +16,7 @@ const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', ...CANNOT_SYNC
 function openToSync(folder: Buffer, label: string): number | undefined {
   if (process.platform === 'win32') return undefined;
   try {
-    return openSync(folder, 'r');
+    return retryHere(() => openSync(folder, 'r'));
   } catch (error) {
     if (hasCode(error, CANNOT_SYNC_FOLDER)) return undefined;
     throw aboutFile(error, label);

@@ -5,6 +5,7 @@
 
 import { closeSync, linkSync, lstatSync, openSync, renameSync } from 'node:fs';
 import { SafetensorsError } from '../../errors/errors.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import { removeFile, removeQuietly } from '../../platform/io/file-calls.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { fsyncAsync } from '../../platform/io/pool-calls.js';
@@ -73,7 +74,7 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
   let isPublished = false;
   try {
     // Metadata may be as private as the file.
-    const fd = openSync(temporary, 'wx', 0o600);
+    const fd = retryHere(() => openSync(temporary, 'wx', 0o600));
     try {
       await writeViews({ fd, path: file.path }, [before], 0);
       if (durable) await fsyncAsync(fd);

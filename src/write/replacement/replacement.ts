@@ -8,6 +8,7 @@
 
 import { constants, ftruncateSync, lstatSync, openSync } from 'node:fs';
 import { addon } from '../../platform/addon/addon.js';
+import { retryHere } from '../../platform/io/dropped-files.js';
 import {
   closeQuietly,
   closeWritten,
@@ -60,7 +61,7 @@ function keptFlags(): number {
 function openKept(path: Buffer, mode: number): number {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats !== undefined && !(stats.isFile() && stats.nlink === 1)) removeFile(path);
-  return openSync(path, keptFlags(), mode);
+  return retryHere(() => openSync(path, keptFlags(), mode));
 }
 
 /** Errors of systems that cannot reserve space, as opposed to a full disk. */
@@ -109,7 +110,9 @@ export class Replacement implements WrittenFile {
     const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
       const temporary = this.#temporary;
-      this.fd = isKept ? openKept(temporary, mode) : openSync(temporary, 'wx+', mode);
+      this.fd = isKept
+        ? openKept(temporary, mode)
+        : retryHere(() => openSync(temporary, 'wx+', mode));
     } catch (error) {
       throw aboutFile(error, label);
     }

@@ -2,6 +2,8 @@
 
 import { constants } from 'node:fs';
 import { link, rename, rm } from 'node:fs/promises';
+import { alwaysOpen } from '../../platform/io/acquirable-file.js';
+import { retryWithoutDropped } from '../../platform/io/dropped-files.js';
 import { closeQuietly, openPath, statOpened } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { writePieces } from '../../platform/io/write-pieces.js';
@@ -49,13 +51,16 @@ export async function giveSecondName(source: string, name: SecondName): Promise<
 }
 
 async function copyTo(source: string, { path, openCopy, copied }: SecondName): Promise<void> {
-  const fd = await runAsync(openPath(source, constants.O_RDONLY), undefined);
+  const fd = await runAsync(
+    retryWithoutDropped(() => openPath(source, constants.O_RDONLY)),
+    undefined,
+  );
   try {
     const file = { fd, path: source };
     const byteLength = Number((await runAsync(statOpened(file), undefined)).size);
     const copy = await openCopy(byteLength);
     try {
-      const from = { file, position: 0 };
+      const from = { file: alwaysOpen(file), position: 0 };
       const whole = { position: 0, byteLength, source: from };
       await writePieces(copy, [whole], new Transfer(byteLength, {}));
       await copy.finish();

@@ -18,6 +18,7 @@ import {
   withMetadata,
 } from '../../header/metadata-changes.js';
 import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { alwaysOpen } from '../../platform/io/acquirable-file.js';
 import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
@@ -341,7 +342,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
     const inFile = {
       position: start.byteLength,
       byteLength: header.dataByteLength,
-      source: { file, position: header.dataStart },
+      source: { file: alwaysOpen(file), position: header.dataStart },
     };
     await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
     const isUnchanged = (old: Buffer): void => {

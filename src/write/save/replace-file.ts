@@ -7,7 +7,7 @@ import type { Payload } from '../input/tensor-input.js';
 import type { OldFileCheck } from '../replacement/exchange.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
-import { BorrowedFiles } from './source-files.js';
+import { LeasedFiles } from './leased-files.js';
 import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
 /** Options of a replacement. */
@@ -50,7 +50,7 @@ export async function replaceFile(
   const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
-  const sources = new BorrowedFiles(samples);
+  const sources = new LeasedFiles(samples);
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {

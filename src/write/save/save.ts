@@ -21,8 +21,8 @@ import {
 } from '../input/tensor-input.js';
 import { requireNotInUse } from '../replacement/in-use.js';
 import { Replacement } from '../replacement/replacement.js';
+import { LeasedFiles } from './leased-files.js';
 import { replaceFile } from './replace-file.js';
-import { BorrowedFiles } from './source-files.js';
 import { writeLayoutSync } from './tensor-writes.js';
 
 /** Options of {@link saveFileSync}. */
@@ -136,7 +136,7 @@ export function saveFileSync<
   const layout = layOut(entries, { ...options, metadata }, digests);
   const { byteLength, placed } = layout;
   requireNotInUse(location, label);
-  const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
+  const sources = new LeasedFiles(placed.map(({ spec }) => spec));
   try {
     const replacement = Replacement.openSync(location, label, { byteLength, durable });
     try {

@@ -12,7 +12,8 @@ import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { type SumsPlace, sumMismatch } from '../../header/tensor-sums.js';
-import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { readAcquired } from '../../platform/io/acquirable-file.js';
+import { readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { runSync } from '../../work/work.js';
@@ -35,7 +36,7 @@ import {
   readTensorsAndStreams,
   type WriteEntry,
 } from '../input/tensor-input.js';
-import { BorrowedFiles } from './source-files.js';
+import { LeasedFiles } from './leased-files.js';
 import { compareSync, fillOf } from './tensor-writes.js';
 
 /**
@@ -69,7 +70,7 @@ export function serialize<
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
   const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
   return serializeEntries(entries, header, constants.MAX_LENGTH, (lending) => {
-    const sources = new BorrowedFiles(lending);
+    const sources = new LeasedFiles(lending);
     const fill =
       (payload: FilePayload | MemoryPayload, byteLength: number) =>
       (target: Uint8Array): void => {
@@ -79,7 +80,7 @@ export function serialize<
           return;
         }
         const file = sources.fileOf(payload);
-        runSync(readFully(readBytesOf(file), target, payload.position, file.path));
+        runSync(readFully(readAcquired(file), target, payload.position, file.path));
       };
     return { fill, verify: () => sources.verify(), end: () => sources.end() };
   });
@@ -184,7 +185,7 @@ async function* summedPieces(
 
 /** The files of these tensors, for a stream. */
 export function lendersOf(tensors: Iterable<{ readonly payload: Payload }>): Lenders<AsyncFill> {
-  const sources = new BorrowedFiles(tensors);
+  const sources = new LeasedFiles(tensors);
   return {
     fill: (payload, byteLength) => fillOf(payload, byteLength, sources),
     verify: () => sources.verify(),

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Layout, Placed } from '../../header/header-writer.js';
 import { sumMismatch } from '../../header/tensor-sums.js';
+import { fillFrom, readAcquired } from '../../platform/io/acquirable-file.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
@@ -18,10 +19,10 @@ import type { AsyncFill } from '../../tensor/storage/made.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import type { Slots } from '../../work/slots.js';
 import type { Transfer } from '../../work/transfer.js';
-import { runAsync, runSync } from '../../work/work.js';
+import { runSync } from '../../work/work.js';
 import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
-import type { BorrowedFiles } from './source-files.js';
+import type { LeasedFiles } from './leased-files.js';
 import { summedFill } from './summed-fill.js';
 
 /**
@@ -53,7 +54,7 @@ function writeOf(
   payload: ReadyPayload,
   position: number,
   byteLength: number,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): Write {
   const source =
     payload.kind === 'memory'
@@ -76,7 +77,7 @@ interface Step<Bytes = Payload> {
 export function fillOf(
   payload: FillingPayload,
   byteLength: number,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): AsyncFill {
   if (payload.kind === 'made') return payload.fill;
   const { digest } = payload;
@@ -86,14 +87,11 @@ export function fillOf(
   return summedFill(fill, { ...digest, byteLength, isChanged });
 }
 
-function plainFillOf(payload: ReadyPayload, sources: BorrowedFiles): AsyncFill {
+function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
   if (payload.kind === 'memory') {
     return (target, begin) => target.set(payload.window(begin, begin + target.length));
   }
-  const file = sources.fileOf(payload);
-  const read = readBytesOf(file);
-  return (target, begin) =>
-    runAsync(readFully(read, target, payload.position + begin, file.path), undefined);
+  return fillFrom(sources.fileOf(payload), payload.position);
 }
 
 /** Options of writing a file. */
@@ -112,14 +110,14 @@ export interface LayoutWriting {
 /** Writes tensors into one file. */
 class TensorWriter {
   readonly #target: WrittenFile;
-  readonly #sources: BorrowedFiles;
+  readonly #sources: LeasedFiles;
   readonly #transfer: Transfer;
   readonly #how: LayoutWriting;
   readonly #buffers = new PieceBuffers();
 
   constructor(
     target: WrittenFile,
-    sources: BorrowedFiles,
+    sources: LeasedFiles,
     transfer: Transfer,
     how: LayoutWriting = {},
   ) {
@@ -222,7 +220,7 @@ class TensorWriter {
 export async function writeLayout(
   target: WrittenFile,
   { header, placed, sums }: WritableLayout,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
   transfer: Transfer,
   how: LayoutWriting = {},
 ): Promise<void> {
@@ -249,7 +247,7 @@ export async function writeTensors(
   target: WrittenFile,
   dataStart: number,
   placed: Iterable<PlacedEntry<Payload>>,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
   transfer: Transfer,
   how: LayoutWriting = {},
 ): Promise<void> {
@@ -261,7 +259,7 @@ async function writeAll(
   writer: TensorWriter,
   dataStart: number,
   placed: Iterable<PlacedEntry<Payload>>,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): Promise<void> {
   function* steps(): Generator<Step, void, void> {
     for (const { spec, begin } of placed) yield { spec, position: dataStart + begin };
@@ -302,7 +300,7 @@ async function* joinedPieces(
 export function writeLayoutSync(
   target: WrittenFile,
   { header, placed, sums }: Layout<WriteEntry>,
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): void {
   const writes = placed.map(({ spec, begin }) =>
     writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),
@@ -322,7 +320,7 @@ export function writeLayoutSync(
 /** The sums of the tensors as text, read through one buffer. */
 function sumsTextSync(
   placed: readonly Placed<WriteEntry>[],
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): Uint8Array<ArrayBuffer> {
   const hashes = new RangeHashes(
     placed.map(({ spec: { name }, ...range }) => ({ name, ...range })),
@@ -338,7 +336,7 @@ function sumsTextSync(
 
 /** Returns a function that returns bytes of a tensor, valid until its next call. */
 function syncReader(
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): (payload: ReadyPayload, begin: number, end: number) => Uint8Array {
   let buffer: Uint8Array | undefined;
   return (payload, begin, end) => {
@@ -346,7 +344,7 @@ function syncReader(
     buffer ??= new Uint8Array(CACHED_BYTE_LENGTH);
     const bytes = buffer.subarray(0, end - begin);
     const file = sources.fileOf(payload);
-    runSync(readFully(readBytesOf(file), bytes, payload.position + begin, file.path));
+    runSync(readFully(readAcquired(file), bytes, payload.position + begin, file.path));
     return bytes;
   };
 }
@@ -358,7 +356,7 @@ function syncReader(
  */
 export function compareSync(
   entries: readonly Pick<WriteEntry, 'byteLength' | 'payload'>[],
-  sources: BorrowedFiles,
+  sources: LeasedFiles,
 ): void {
   const bytesOf = syncReader(sources);
   for (const { byteLength, payload } of entries) {

@@ -35,7 +35,7 @@ import { payloadOf, payloadOfTensor } from '../input/tensor-input.js';
 import type { TensorPieces, TensorStream } from '../input/tensor-stream.js';
 import { requireNotInUse } from '../replacement/in-use.js';
 import { Replacement } from '../replacement/replacement.js';
-import { BorrowedFiles } from './source-files.js';
+import { LeasedFiles } from './leased-files.js';
 import { writeTensors } from './tensor-writes.js';
 
 /** Number of missing tensors that an error names; it counts the rest. */
@@ -254,7 +254,7 @@ export class SafetensorsWriter {
           ? payloadOfTensor(spec, data as Tensor)
           : payloadOf(spec, dataOrStream(data));
       const tensor = { byteLength, payload };
-      const sources = new BorrowedFiles([tensor]);
+      const sources = new LeasedFiles([tensor]);
       try {
         const placed = [{ spec: tensor, begin }];
         const hash = createHash('sha256');

@@ -4,31 +4,11 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it } from 'vitest';
 import { reclaimDescriptors } from '../../../src/platform/io/spare-descriptors.js';
-import { safeOpen, serialize } from '../../support/api.js';
-import { writeBelow } from '../../support/make-checkpoint.js';
+import { safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { shardOf, writeShards } from '../../support/many-shards.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { runChild } from '../../support/run-child.js';
-
-/** Writes shards of one tensor each, whose value is its number. */
-function writeShards(count: number): string {
-  const folder = temporaryPath('shards');
-  const weightMap: Record<string, string> = {};
-  const pad = (number: number): string => `${number}`.padStart(5, '0');
-  for (let i = 0; i < count; i++) {
-    const name = `model-${pad(i + 1)}-of-${pad(count)}.safetensors`;
-    weightMap[`t${i}`] = name;
-    writeBelow(folder, name, shardOf(i, i));
-  }
-  const index = JSON.stringify({ metadata: {}, weight_map: weightMap });
-  writeBelow(folder, 'model.safetensors.index.json', index);
-  return folder;
-}
-
-function shardOf(number: number, value: number): Uint8Array {
-  const data = new Float32Array([value]);
-  return serialize({ [`t${number}`]: { dtype: 'F32', shape: [1], data } });
-}
 
 const STORAGES = ['mmap', 'read'] as const;
 

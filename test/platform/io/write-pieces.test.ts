@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { ReadFile } from '../../../src/platform/io/pool-calls.js';
+import { type AcquirableFile, alwaysOpen } from '../../../src/platform/io/acquirable-file.js';
 import { type Write, writePieces, writePiecesSync } from '../../../src/platform/io/write-pieces.js';
 import { Transfer, type TransferOptions } from '../../../src/work/transfer.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -41,19 +41,21 @@ function byteLengthOf(parts: readonly { readonly byteLength: number }[]): number
 }
 
 const content = randomBytes(10 * MIB);
-let source: ReadFile;
+let source: AcquirableFile;
+let sourceFd: number;
 let targetPath: string;
 let target: { fd: number; path: string };
 
 beforeEach(() => {
   writeFileSync(temporaryPath('source'), content);
-  source = { fd: openSync(temporaryPath('source'), 'r'), path: 'source' };
+  sourceFd = openSync(temporaryPath('source'), 'r');
+  source = alwaysOpen({ fd: sourceFd, path: 'source' });
   targetPath = temporaryPath('target');
   target = { fd: openSync(targetPath, 'w'), path: 'target' };
 });
 
 afterEach(() => {
-  closeSync(source.fd);
+  closeSync(sourceFd);
   closeSync(target.fd);
   calls.length = 0;
 });
@@ -195,7 +197,8 @@ test('a long copy is cut: an abort need not wait for all of it', async () => {
   truncateSync(path, 100 * MIB);
   const file = { fd: openSync(path, 'r'), path };
   try {
-    const write = { position: MIB, byteLength: 99 * MIB, source: { file, position: 0 } };
+    const source = { file: alwaysOpen(file), position: 0 };
+    const write = { position: MIB, byteLength: 99 * MIB, source };
     await writePieces(target, [write], transferOf([write]));
   } finally {
     closeSync(file.fd);

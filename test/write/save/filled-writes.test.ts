@@ -4,8 +4,8 @@ import { layOut } from '../../../src/header/header-writer.js';
 import * as fileWrites from '../../../src/platform/io/file-writes.js';
 import { Transfer } from '../../../src/work/transfer.js';
 import { type MadePayload, readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
+import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { serialize } from '../../../src/write/save/serialize.js';
-import { BorrowedFiles } from '../../../src/write/save/source-files.js';
 import { writeLayout } from '../../../src/write/save/tensor-writes.js';
 import { safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -35,7 +35,7 @@ afterEach(() => {
 });
 
 const write = (verify: boolean): Promise<void> =>
-  writeLayout({ fd, path }, layout, new BorrowedFiles([]), new Transfer(3_000_000, {}), { verify });
+  writeLayout({ fd, path }, layout, new LeasedFiles([]), new Transfer(3_000_000, {}), { verify });
 
 /** Changes a byte of the file as soon as it is written. */
 function breakByte(position: number): void {
@@ -92,7 +92,7 @@ test('what is verified may come from a file', async () => {
   writeFileSync(source, serialize({ a: tensors.a, b: tensors.b }));
   using file = safeOpen(source);
   const copied = layOut(readTensorsAndStreams(file), {});
-  const sources = new BorrowedFiles(copied.placed.map(({ spec }) => spec));
+  const sources = new LeasedFiles(copied.placed.map(({ spec }) => spec));
   const transfer = new Transfer(copied.byteLength, {});
   await writeLayout({ fd, path }, copied, sources, transfer, { verify: true });
   sources.end();
@@ -116,7 +116,7 @@ test.each([false, true])('pieces are made in their order, once, verified: %s', a
   const byteLength = 12 * 2 ** 20;
   const made = layOut([{ name: 'm', dtype: 'U8', shape: [byteLength], byteLength, payload }], {});
   const transfer = new Transfer(byteLength, {});
-  await writeLayout({ fd, path }, made, new BorrowedFiles([{ payload }]), transfer, { verify });
+  await writeLayout({ fd, path }, made, new LeasedFiles([{ payload }]), transfer, { verify });
   expect(asked).toEqual(Array.from({ length: 12 }, (_, i) => i * 2 ** 20));
   // Four pieces are under way at once; a buffer for reading again comes to each.
   expect(memory.size).toBeLessThanOrEqual(verify ? 8 : 4);
@@ -144,7 +144,7 @@ test('all bytes are heard in their order, whichever way they go and whichever ar
   await writeLayout(
     { fd, path },
     all,
-    new BorrowedFiles([]),
+    new LeasedFiles([]),
     new Transfer(all.byteLength, {}),
     // Its memory is used again.
     { onBytes: (bytes) => heard.push(Uint8Array.from(bytes)) },
@@ -165,7 +165,7 @@ test('every tensor is asked for its own bytes and no others, one without bytes f
     return { name, dtype: 'U8', shape: [byteLength], byteLength, payload } as const;
   });
   const made = layOut(entries, {});
-  await writeLayout({ fd, path }, made, new BorrowedFiles([]), new Transfer(3_000_008, {}));
+  await writeLayout({ fd, path }, made, new LeasedFiles([]), new Transfer(3_000_008, {}));
   expect(asked).toEqual([
     ['a', 0, 2 ** 20],
     ['a', 2 ** 20, 2 ** 20],
@@ -184,7 +184,7 @@ test('who only hears what is written need not be able to read it', async () => {
     heard += bytes.length;
   };
   const transfer = new Transfer(layout.byteLength, {});
-  await writeLayout({ fd: target, path }, layout, new BorrowedFiles([]), transfer, { onBytes });
+  await writeLayout({ fd: target, path }, layout, new LeasedFiles([]), transfer, { onBytes });
   closeSync(target);
   expect(heard).toBe(layout.byteLength);
 });
@@ -205,7 +205,7 @@ test('an error of the making ends what waits to be heard', async () => {
     heard += bytes.length;
   };
   const transfer = new Transfer(byteLength, {});
-  const written = writeLayout({ fd, path }, made, new BorrowedFiles([]), transfer, { onBytes });
+  const written = writeLayout({ fd, path }, made, new LeasedFiles([]), transfer, { onBytes });
   await expect(written).rejects.toThrow('no more');
   expect(heard).toBe(made.header.length + 2 ** 20);
 });

@@ -10,7 +10,7 @@ import { Transfer } from '../../../src/work/transfer.js';
 import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
-import { BorrowedFiles } from '../../../src/write/save/source-files.js';
+import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { writeLayout } from '../../../src/write/save/tensor-writes.js';
 import {
   type Dtype,
@@ -294,7 +294,7 @@ test('several files can be one transfer', async () => {
     () => {},
   );
   for (const [i, layout] of layouts.entries()) {
-    const sources = new BorrowedFiles(layout.placed.map(({ spec }) => spec));
+    const sources = new LeasedFiles(layout.placed.map(({ spec }) => spec));
     const file = temporaryPath(`shard-${i}`);
     const fd = openSync(file, 'w');
     await writeLayout({ fd, path: file }, layout, sources, transfer);

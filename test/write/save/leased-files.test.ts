@@ -13,7 +13,7 @@ import process from 'node:process';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { memoryEntries } from '../../../src/write/input/tensor-input.js';
-import { BorrowedFiles } from '../../../src/write/save/source-files.js';
+import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import {
   type Checkpoint,
   type Dtype,
@@ -262,8 +262,8 @@ describe('an error of writing', () => {
     });
   }
 
-  function borrowed(tensors: [string, Tensor | NewTensor<Dtype, never>][]): BorrowedFiles {
-    const sources = new BorrowedFiles(memoryEntries(tensors));
+  function borrowed(tensors: [string, Tensor | NewTensor<Dtype, never>][]): LeasedFiles {
+    const sources = new LeasedFiles(memoryEntries(tensors));
     onTestFinished(() => sources.end());
     return sources;
   }
@@ -308,7 +308,7 @@ test('a descriptor whose file cannot be asked is given back', () => {
   const lent = { fd: 2 ** 20, giveBack: () => given++ };
   const storage = { path: source, canLend: true, verify: () => {}, lend: () => lent };
   const payload = { kind: 'file', position: 0, storage: storage as never } as const;
-  expect(() => new BorrowedFiles([{ payload }])).toThrow(
+  expect(() => new LeasedFiles([{ payload }])).toThrow(
     expect.objectContaining({ code: 'EBADF', path: source }),
   );
   expect(given).toBe(1);
@@ -326,7 +326,7 @@ test.runIf(process.platform === 'linux')(
     appendFileSync(other, 'x');
     const before = openDescriptors();
     expect(before).toHaveLength(2);
-    expect(() => new BorrowedFiles(memoryEntries({ x, y }))).toThrow(
+    expect(() => new LeasedFiles(memoryEntries({ x, y }))).toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED', path: other }),
     );
     expect(openDescriptors()).toEqual(before);
@@ -338,7 +338,7 @@ test.runIf(process.platform === 'linux')(
   () => {
     using file = safeOpen(source);
     expect(openDescriptors()).toHaveLength(1);
-    const sources = new BorrowedFiles(memoryEntries(file));
+    const sources = new LeasedFiles(memoryEntries(file));
     expect(openDescriptors()).toHaveLength(2);
     sources.verify();
     sources.end();

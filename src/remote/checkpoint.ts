@@ -14,7 +14,7 @@ import { uncloneable } from '../errors/uncloneable.js';
 import type { CheckpointSummary } from '../file/hub/parameter-count.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
-import { Catalog, type LocatedTensor } from '../file/source/catalog.js';
+import { Catalog, type LocatedTensor, summarize } from '../file/source/catalog.js';
 import type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from '../file/source/facts.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../file/source/stream.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
@@ -356,7 +356,9 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, CALL_OPTIONS);
-    return await this.#run(options, ({ signal }) => runAsync(this.#catalog.summary(), signal));
+    return await this.#run(options, ({ signal }) =>
+      runAsync(summarize(this.#tensors.files), signal),
+    );
   }
 
   /**

@@ -5,7 +5,7 @@ import type {
   UnverifiedReason,
   VerificationReport,
 } from '../file/shards/verification-report.js';
-import type { CatalogFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
 import type { SiblingFile } from '../file/source/facts.js';
 import type { Header } from '../header/header.js';
 import type { SliceIndices } from '../tensor/slice.js';
@@ -34,7 +34,7 @@ export class RemoteFiles implements RemoteTensors {
     this.#fetches = new FetchQueue(limits.concurrency);
   }
 
-  get files(): CatalogFiles {
+  get files(): CountedFiles {
     return this.#shards;
   }
 

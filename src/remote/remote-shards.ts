@@ -16,7 +16,7 @@ import {
   type VerificationReport,
 } from '../file/shards/verification-report.js';
 import { verifyHeaders } from '../file/shards/verify-headers.js';
-import type { CatalogFiles } from '../file/source/catalog.js';
+import type { CountedFiles } from '../file/source/catalog.js';
 import type { SiblingFile } from '../file/source/facts.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
@@ -45,7 +45,7 @@ export interface RemoteShardsOptions {
 }
 
 /** Files by their position in the index. */
-export class RemoteShards implements CatalogFiles {
+export class RemoteShards implements CountedFiles {
   readonly source: RemoteSource;
   /** Null when the source is the only file. Of shards without an index it is made of their headers. */
   readonly index: CheckpointIndex | null;

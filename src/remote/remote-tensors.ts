@@ -5,7 +5,7 @@ import type {
   UnverifiedReason,
   VerificationReport,
 } from '../file/shards/verification-report.js';
-import type { CatalogFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
 import type { SiblingFile } from '../file/source/facts.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -23,7 +23,7 @@ export interface RemoteTensors {
   /** Names of the shards; of a view those of its base. */
   readonly shards: readonly string[];
   /** Where the tensors are listed. */
-  readonly files: CatalogFiles;
+  readonly files: CountedFiles;
   readonly checks: readonly CheckpointCheck[];
   readonly ignoredFiles: readonly string[];
   /** Requests at a time. */

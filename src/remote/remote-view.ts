@@ -5,7 +5,7 @@ import type {
   UnverifiedReason,
   VerificationReport,
 } from '../file/shards/verification-report.js';
-import type { CatalogFiles, LocatedTensor } from '../file/source/catalog.js';
+import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
 import type { SiblingFile } from '../file/source/facts.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../file/source/view.js';
 import type { SliceIndices } from '../tensor/slice.js';
@@ -51,7 +51,7 @@ export class RemoteView implements RemoteTensors {
     return this.#tensors.shards;
   }
 
-  get files(): CatalogFiles {
+  get files(): CountedFiles {
     const [base, contents] = [this.#tensors.files, this.#contents];
     const requireOpen = this.#requireOpenBase;
     const all = (): Work<ViewContents[]> =>

@@ -26,7 +26,7 @@ import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } fro
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
-import { Catalog, type LocatedTensor } from '../source/catalog.js';
+import { Catalog, type LocatedTensor, summarize } from '../source/catalog.js';
 import {
   type ShardHeader,
   type SiblingFile,
@@ -625,7 +625,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
     this.#requireOpen();
-    return await this.#whileOpen(runAsync(this.#catalog.summary(), options.signal), options.signal);
+    return await this.#whileOpen(runAsync(summarize(this.#shards), options.signal), options.signal);
   }
 
   /**

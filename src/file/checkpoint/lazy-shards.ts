@@ -13,7 +13,7 @@ import { untilAborted } from '../../work/until-aborted.js';
 import { call, immediate, runAsync, runSync, type Work } from '../../work/work.js';
 import type { CloseOptions, SafetensorsFile } from '../file.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
-import type { CatalogFiles } from '../source/catalog.js';
+import type { CountedFiles } from '../source/catalog.js';
 import type { ListedContents } from '../source/facts.js';
 import { type CheckpointFiles, labelOf, type ShardFile } from './find-files.js';
 import { contentsOf, type Shard } from './shard.js';
@@ -94,7 +94,7 @@ class SharedFiles<Opened extends Shard> implements DescriptorHolder {
 }
 
 /** Shards by their position in `CheckpointFiles.shards`. */
-export class LazyShards<Opened extends Shard = SafetensorsFile> implements CatalogFiles {
+export class LazyShards<Opened extends Shard = SafetensorsFile> implements CountedFiles {
   /** The files that were found. */
   readonly files: CheckpointFiles;
   readonly #openFile: (path: string) => Work<Opened>;

@@ -39,7 +39,11 @@ export interface CatalogFiles {
   contentsOf(shards: readonly number[]): Work<ListedContents[]>;
   /** The contents of all shards; closes the files that it opened. */
   allContents(): Work<ListedContents[]>;
-  /** The same together with the parsed `config.json`, for counts only: undefined when it cannot be read. */
+}
+
+/** Files whose tensors are counted. */
+export interface CountedFiles extends CatalogFiles {
+  /** The contents of all shards and the parsed `config.json`, for counts only: undefined when it cannot be read. */
   contentsAndConfig(): Work<{ contents: readonly ListedContents[]; config: unknown }>;
 }
 
@@ -93,8 +97,18 @@ export class Catalog {
    */
   place(name: string): TensorPlace {
     const found = this.find(name);
-    if (found === null) throw this.#contents.notFound(name);
+    if (found === null) throw this.notFound(name);
     return found;
+  }
+
+  /** The error for a name that is neither a tensor nor an alias. */
+  notFound(name: string): SafetensorsError {
+    return this.#contents.notFound(name);
+  }
+
+  /** The entries of a shard's tensors, in the order of their bytes; its contents must be given. */
+  entriesIn(shard: number, contents: ListedContents): Iterable<number> {
+    return this.#contents.entriesIn(shard, contents);
   }
 
   /**
@@ -140,7 +154,7 @@ export class Catalog {
   *#locateEach(): Work<[name: string, tensor: LocatedTensor][]> {
     const found: [name: string, tensor: LocatedTensor][] = [];
     for (const [shard, contents] of (yield* this.#openContents()).entries()) {
-      yield* forEachYielding(this.#contents.entriesIn(shard, contents), (entry) => {
+      yield* forEachYielding(this.entriesIn(shard, contents), (entry) => {
         const name = contents.name(entry);
         found.push([name, { shard, name, contents, entry }]);
       });
@@ -182,7 +196,7 @@ export class Catalog {
     const lists: TensorEntry[][] = [];
     for (const [shard, contents] of (yield* this.#openContents()).entries()) {
       const file = this.#files.names[shard] as string;
-      const entries = this.#contents.entriesIn(shard, contents);
+      const entries = this.entriesIn(shard, contents);
       lists.push(yield* tensorEntries(contents, file, entries));
     }
     return lists.flat();
@@ -203,17 +217,17 @@ export class Catalog {
     return Array.from(yield* this.#openContents(), ({ metadata }) => metadata);
   }
 
-  /** Tensors, parameters and bytes per dtype and by shard. */
-  *summary(): Work<CheckpointSummary> {
-    const { names, index } = this.#files;
-    const { contents, config } = yield* this.#files.contentsAndConfig();
-    const counted = contents.flatMap((one, i) => countedFiles(names[i] as string, one));
-    // A configuration describes codes, not the weights that a view computes from them.
-    return countParameters(counted, index, contents.some(isDequantized) ? undefined : config);
-  }
-
   #openContents(): Work<ListedContents[]> {
     this.#files.requireOpen();
     return this.#files.contentsOf([...this.#files.names.keys()]);
   }
+}
+
+/** Tensors, parameters and bytes per dtype and by shard. */
+export function* summarize(files: CountedFiles): Work<CheckpointSummary> {
+  const { names, index } = files;
+  const { contents, config } = yield* files.contentsAndConfig();
+  const counted = contents.flatMap((one, i) => countedFiles(names[i] as string, one));
+  // A configuration describes codes, not the weights that a view computes from them.
+  return countParameters(counted, index, contents.some(isDequantized) ? undefined : config);
 }

@@ -1,10 +1,10 @@
 /** The tensors of a remote checkpoint, from as few headers as possible. */
 
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
-import { CheckpointContents } from '../../file/shards/contents.js';
-import { impliedIndex, type ShardNames } from '../../file/shards/implied-index.js';
+import { impliedIndex } from '../../file/shards/implied-index.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { takenEntries } from '../../file/shards/taken-entries.js';
+import { Catalog, type CatalogFiles } from '../../file/source/catalog.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Header } from '../../header/header.js';
 import { claimedSum } from '../../header/tensor-sums.js';
@@ -13,7 +13,7 @@ import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
 import { ofEach } from '../../work/scope.js';
-import { runAsync, type Work } from '../../work/work.js';
+import { call, runAsync, type Work } from '../../work/work.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
 import { summedFill } from '../../write/save/summed-fill.js';
@@ -106,34 +106,28 @@ export async function readRemoteTensors(
 ): Promise<RemoteTensors> {
   const { path } = file.file;
   const listed: CheckpointIndex | null = index?.parsed ?? null;
-  const inOrder = listed?.shards ?? [...places.keys()];
-  const files = inOrder.map((name) => places.get(name) ?? name);
-  let shards = new ShardHeaders(source, files, listed !== null);
-  if (listed === null) await shards.read(shards.numbers, signal);
-  let parsed = listed;
-  if (listed === null && files.length > 1) {
-    parsed = await runAsync(impliedIndex(shards.named(), path), signal);
-    shards = shards.only(parsed.shards);
-  }
-  const contents = new CheckpointContents(parsed, path, () => shards.at(0).header);
-  const names: SelectionSource = {
+  const names = listed?.shards ?? [...places.keys()];
+  const files = names.map((name) => places.get(name) ?? name);
+  const found = new SourceShards(source, { path, index: listed, names: files });
+  const shards = listed === null ? await opened(found, signal) : found;
+  const catalog = new Catalog(shards, []);
+  const selectable: SelectionSource = {
     path,
-    names: () => contents.keys(),
-    tensorOf: (name) => contents.find(name)?.name,
-    notFound: (name) => contents.notFound(name),
+    names: () => catalog.keys(),
+    tensorOf: (name) => catalog.find(name)?.name,
+    notFound: (name) => catalog.notFound(name),
   };
-  const selection = new Selection(options, names);
-  const model = { shards, index: parsed, path, contents };
-  const { tensors, duplicates } = await chosenTensorsIn(model, selection, signal);
+  const selection = new Selection(options, selectable);
+  const { tensors, duplicates } = await chosenTensorsIn({ shards, catalog }, selection, signal);
   return {
     path,
     files: [],
     duplicates,
     table: null,
     *list() {
-      const found = new Set(contents.keys());
+      const found = new Set(catalog.keys());
       yield* forEachYielding(tensors, ({ name }) => void found.add(name));
-      return { ...selectionSource(found, contents.metadata, path), tensors, unselectable: [] };
+      return { ...selectionSource(found, catalog.metadata, path), tensors, unselectable: [] };
     },
     metadataOf: (some = tensors) => {
       const used = new Set((some as readonly RemoteTensor[]).map(({ shard }) => shard.header));
@@ -144,22 +138,66 @@ export async function readRemoteTensors(
   };
 }
 
-/** The headers of the shards, each requested on first use. */
-class ShardHeaders {
+/** Requests the header of the only file, or those of shards without an index, whose index it makes. */
+async function opened(shards: SourceShards, signal: AbortSignal): Promise<SourceShards> {
+  const headers = await runAsync(shards.allContents(), signal);
+  if (headers.length === 1) return shards;
+  const named = headers.map((header, i) => ({ name: shards.names[i] as string, header }));
+  return shards.withIndex(await runAsync(impliedIndex(named, shards.path), signal));
+}
+
+/** The shards of a source of downloads; requests each header on first use. */
+class SourceShards implements CatalogFiles {
+  readonly path: string;
+  readonly index: CheckpointIndex | null;
+  /** Paths of the shards below the folder of the source. */
+  readonly names: readonly string[];
   readonly #source: SourceFiles;
-  readonly #names: readonly string[];
-  readonly #isIndexed: boolean;
   readonly #shards = new Map<number, ChosenShard>();
 
-  constructor(source: SourceFiles, names: readonly string[], isIndexed: boolean) {
+  constructor(
+    source: SourceFiles,
+    { path, index, names }: Pick<SourceShards, 'path' | 'index' | 'names'>,
+  ) {
     this.#source = source;
-    this.#names = names;
-    this.#isIndexed = isIndexed;
+    this.path = path;
+    this.index = index;
+    this.names = names;
   }
 
-  /** Numbers of all shards. */
-  get numbers(): number[] {
-    return [...this.#names.keys()];
+  /** The shards of an index that was made of their headers, in its order. */
+  withIndex(index: CheckpointIndex): SourceShards {
+    const shards = new SourceShards(this.#source, { path: this.path, index, names: index.shards });
+    for (const [number, name] of index.shards.entries()) {
+      shards.#shards.set(number, this.at(this.names.indexOf(name)));
+    }
+    return shards;
+  }
+
+  /** A download ends with its signal. */
+  requireOpen(): void {}
+
+  onlyContents(): Header {
+    return this.at(0).header;
+  }
+
+  contentsOf(numbers: readonly number[]): Work<Header[]> {
+    return call({
+      async: async (signal) => {
+        const missing = numbers.filter((number) => !this.#shards.has(number));
+        await ofEach(
+          missing,
+          QUESTIONS_AT_ONCE,
+          (number, ends) => this.#read(number, ends),
+          signal,
+        );
+        return numbers.map((number) => this.at(number).header);
+      },
+    });
+  }
+
+  allContents(): Work<Header[]> {
+    return this.contentsOf([...this.names.keys()]);
   }
 
   /** A shard whose header was read. */
@@ -169,36 +207,17 @@ class ShardHeaders {
 
   /** Numbers of the shards whose headers were read, in order. */
   get readNumbers(): number[] {
-    return this.numbers.filter((number) => this.#shards.has(number));
+    return [...this.names.keys()].filter((number) => this.#shards.has(number));
   }
 
-  /** All shards with their headers, which were read. */
-  named(): ShardNames[] {
-    return this.#names.map((name, number) => ({ name, header: this.at(number).header }));
-  }
-
-  /** The shards of these names, which were read, numbered in this order. */
-  only(names: readonly string[]): ShardHeaders {
-    const shards = new ShardHeaders(this.#source, names, this.#isIndexed);
-    for (const [number, name] of names.entries()) {
-      shards.#shards.set(number, this.at(this.#names.indexOf(name)));
-    }
-    return shards;
-  }
-
-  /** Reads the headers of shards by their numbers. */
-  async read(numbers: Iterable<number>, signal: AbortSignal): Promise<void> {
-    const missing = [...new Set(numbers)].filter((number) => !this.#shards.has(number));
-    const read = async (number: number, ends: AbortSignal): Promise<void> => {
-      const name = this.#names[number] as string;
-      const file = await this.#source.find(name, ends);
-      const header = await readRemoteHeader(file.file, undefined, ends);
-      const last = splitPath(name)[1];
-      const found = { header, file: file.file, name: last, isIndexed: this.#isIndexed };
-      await requireRemoteModel(found, siblingsOf(this.#source), ends);
-      this.#shards.set(number, { file, header });
-    };
-    await ofEach(missing, QUESTIONS_AT_ONCE, read, signal);
+  async #read(number: number, signal: AbortSignal): Promise<void> {
+    const path = this.names[number] as string;
+    const file = await this.#source.find(path, signal);
+    const header = await readRemoteHeader(file.file, undefined, signal);
+    const [, name] = splitPath(path);
+    const found = { header, file: file.file, name, isIndexed: this.index !== null };
+    await requireRemoteModel(found, siblingsOf(this.#source), signal);
+    this.#shards.set(number, { file, header });
   }
 }
 
@@ -211,12 +230,10 @@ function siblingsOf(source: SourceFiles): RemoteSiblings {
   return { file, names: async () => entries.map(({ path }) => splitPath(path)[1]) };
 }
 
-/** A model and its headers that were read so far. */
+/** A model, and its headers that were read so far. */
 interface RemoteModel {
-  readonly shards: ShardHeaders;
-  readonly index: CheckpointIndex | null;
-  readonly path: string;
-  readonly contents: CheckpointContents;
+  readonly shards: SourceShards;
+  readonly catalog: Catalog;
 }
 
 /** Tensors to select from. */
@@ -231,27 +248,26 @@ interface FoundTensors {
  * shard, in the order of their bytes.
  */
 async function chosenTensorsIn(
-  { shards, index, path, contents }: RemoteModel,
+  { shards, catalog }: RemoteModel,
   { names: listed, castsAll }: Pick<Selection<TensorInfo>, 'names' | 'castsAll'>,
   signal: AbortSignal,
 ): Promise<FoundTensors> {
-  const numbers = listed === null ? shards.numbers : [...listed].map((n) => contents.shardOf(n));
-  await shards.read(numbers, signal);
-  if (listed === null) return await runAsync(allTensors(shards, index, path), signal);
-  const tellsPacked = castsAll || contents.metadata?.has(TOTAL_PARAMETERS);
-  if (tellsPacked) await readPackedWeights(shards, contents, listed, signal);
-  const tensors = await runAsync(indexedTensors(shards, contents), signal);
-  return { tensors, duplicates: [] };
+  if (listed === null) {
+    await runAsync(shards.allContents(), signal);
+    return await runAsync(allTensors(shards), signal);
+  }
+  const numbers = new Set(Array.from(listed, (name) => catalog.place(name).shard));
+  await runAsync(shards.contentsOf([...numbers]), signal);
+  const tellsPacked = castsAll || catalog.metadata?.has(TOTAL_PARAMETERS);
+  if (tellsPacked) await readPackedWeights(shards, catalog, listed, signal);
+  return { tensors: await runAsync(indexedTensors(shards, catalog), signal), duplicates: [] };
 }
 
 /** The tensors of all shards, each name once; all headers were read. */
-function* allTensors(
-  shards: ShardHeaders,
-  index: CheckpointIndex | null,
-  path: string,
-): Work<FoundTensors> {
-  const headers = shards.numbers.map((number) => shards.at(number).header);
-  const { taken, duplicates } = takenEntries(headers, index, path);
+function* allTensors(shards: SourceShards): Work<FoundTensors> {
+  const numbers = shards.readNumbers;
+  const headers = numbers.map((number) => shards.at(number).header);
+  const { taken, duplicates } = takenEntries(headers, shards.index, shards.path);
   const found: RemoteTensor[][] = [];
   for (const [number, own] of taken.entries()) {
     const shard = shards.at(number);
@@ -262,11 +278,11 @@ function* allTensors(
 }
 
 /** The tensors that the index names in the shards whose headers were read. */
-function* indexedTensors(shards: ShardHeaders, contents: CheckpointContents): Work<RemoteTensor[]> {
+function* indexedTensors(shards: SourceShards, catalog: Catalog): Work<RemoteTensor[]> {
   const found: RemoteTensor[][] = [];
   for (const number of shards.readNumbers) {
     const shard = shards.at(number);
-    const entries = [...contents.entriesIn(number, shard.header)];
+    const entries = catalog.entriesIn(number, shard.header);
     found.push(yield* mapYielding(entries, (entry) => new RemoteTensor(shard, entry)));
   }
   return found.flat();
@@ -274,8 +290,8 @@ function* indexedTensors(shards: ShardHeaders, contents: CheckpointContents): Wo
 
 /** Reads the headers of the shards that may hold the quantized weights of these tensors. */
 async function readPackedWeights(
-  shards: ShardHeaders,
-  contents: CheckpointContents,
+  shards: SourceShards,
+  catalog: Catalog,
   names: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -283,18 +299,18 @@ async function readPackedWeights(
     const unread = new Set<number>();
     const read = new Set(shards.readNumbers);
     const dtypeOf = (name: string): string | undefined => {
-      const number = contents.shardOf(name);
-      if (number === -1) return undefined;
-      if (read.has(number)) {
-        const { header } = shards.at(number);
+      const place = catalog.find(name);
+      if (place?.name !== name) return undefined;
+      if (read.has(place.shard)) {
+        const { header } = shards.at(place.shard);
         const entry = header.find(name);
         return entry === -1 ? undefined : header.dtype(entry);
       }
-      unread.add(number);
+      unread.add(place.shard);
       return undefined;
     };
     for (const name of names) packedWeightOf(name, dtypeOf);
     if (unread.size === 0) return;
-    await shards.read(unread, signal);
+    await runAsync(shards.contentsOf([...unread]), signal);
   }
 }

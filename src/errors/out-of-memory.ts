@@ -2,7 +2,8 @@
 
 import { type ErrorContext, SafetensorsError } from './errors.js';
 
-const OUT_OF_MEMORY = 'SAFETENSORS_OUT_OF_MEMORY';
+/** The errors of this file. */
+const found = new WeakSet<SafetensorsError>();
 
 /** The constructor of an array. */
 interface ArrayConstructor<Items> {
@@ -32,15 +33,15 @@ export function allocate<Items>(
  * as it is.
  */
 export function withTensor(error: unknown, byteLength: number, context: ErrorContext): unknown {
-  const isAboutMemory = error instanceof SafetensorsError && error.code === OUT_OF_MEMORY;
-  return isAboutMemory ? outOfMemory(byteLength, { ...context, cause: error.cause }) : error;
+  return error instanceof SafetensorsError && found.has(error)
+    ? outOfMemory(byteLength, { ...context, cause: error.cause })
+    : error;
 }
 
 /** Returns the error for a copy that does not fit into memory. */
 export function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
-  return new SafetensorsError(
-    OUT_OF_MEMORY,
-    `not enough memory for a copy of ${byteLength} bytes`,
-    context,
-  );
+  const message = `not enough memory for a copy of ${byteLength} bytes`;
+  const error = new SafetensorsError('SAFETENSORS_OUT_OF_MEMORY', message, context);
+  found.add(error);
+  return error;
 }

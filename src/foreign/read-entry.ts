@@ -1,9 +1,10 @@
 /** Reads an entry of an archive, inflates it if deflated, and checks its CRC-32. */
 
 import { constants, crc32, inflateRawSync } from 'node:zlib';
-import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
+import { type ErrorContext, quoteName } from '../errors/errors.js';
 import { outOfMemory } from '../errors/out-of-memory.js';
 import type { ArchiveEntry, ByteReader } from './zip/archive.js';
+import { EntryError } from './zip/entry-error.js';
 import { type ArchiveLimits, DEFAULT_LIMITS, MAX_DEFLATE_RATIO } from './zip/limits.js';
 
 /** The least that zlib accepts, and the most: it counts the bytes of a chunk in 32 bits. */
@@ -33,7 +34,7 @@ export function readEntry(
 export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorContext): void {
   if (entry.crc32 === null || found === entry.crc32) return;
   const message = `entry ${quoteName(entry.name)}: expected the CRC-32 ${entry.crc32}, found ${found}`;
-  throw new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
+  throw new EntryError('checksum', message, context);
 }
 
 /**
@@ -53,7 +54,7 @@ export function requireInflatable(
   const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
   if (byteLength <= maxInflatedByteLength) return;
   const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (limits.maxInflatedByteLength), found ${byteLength}`;
-  throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+  throw new EntryError('limit', message, context);
 }
 
 /** Returns the error for a deflated entry that disagrees with the directory. */
@@ -62,10 +63,10 @@ export function brokenEntry(
   found: string,
   context: ErrorContext,
   cause?: unknown,
-): FormatError {
+): EntryError {
   const expected = `expected ${end - begin} bytes that inflate to ${byteLength}`;
   const message = `entry ${quoteName(name)}: ${expected}, found ${found}`;
-  return new FormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+  return new EntryError('damage', message, { ...context, cause });
 }
 
 function inflate(
@@ -123,11 +124,10 @@ export function inflateStart(
     return inflateRawSync(stored, options);
   } catch (cause) {
     const isLong = (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    const code = isLong ? 'SAFETENSORS_FOREIGN_LIMIT' : 'SAFETENSORS_INVALID_ARCHIVE';
     const expected = isLong
       ? `expected ${stored.length} bytes that inflate to at most ${most}, found more`
       : 'expected deflated bytes, found broken ones';
     const message = `entry ${quoteName(entry.name)}: ${expected}`;
-    throw new FormatError(code, message, { ...context, cause });
+    throw new EntryError(isLong ? 'limit' : 'damage', message, { ...context, cause });
   }
 }

@@ -15,24 +15,25 @@ export interface ValueChanges {
 }
 
 /**
- * Returns the function that makes these changes; undefined without changes.
- *
- * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a dtype that has no sign or no conjugate
+ * Returns the function that makes these changes; undefined without changes, and a FormatError
+ * `SAFETENSORS_UNSUPPORTED_TENSOR` for a dtype that has no sign or no conjugate.
  */
 export function changeOf(
   dtype: Dtype,
   { isBigEndian = false, isConjugate = false, isNegative = false }: ValueChanges,
   context: ErrorContext,
-): Change | undefined {
+): Change | FormatError | undefined {
   if (!isBigEndian && !isConjugate && !isNegative) return undefined;
   const changes: Change[] = [];
   const unit = dtype === 'C64' ? 4 : DTYPES[dtype].bits / 8;
   if (isBigEndian && unit > 1) changes.push((items) => swapBytes(items, unit));
   if (isConjugate) {
-    if (dtype !== 'C64') throw refusedChange(`a conjugate of ${dtype}`, context);
+    if (dtype !== 'C64') return refusedChange(`a conjugate of ${dtype}`, context);
     changes.push((items) => flipSigns(items, Uint32Array, 1, 2));
   }
-  if (isNegative) changes.push(negation(dtype, context));
+  const negated = isNegative ? negation(dtype, context) : undefined;
+  if (negated instanceof FormatError) return negated;
+  if (negated !== undefined) changes.push(negated);
   if (changes.length === 0) return undefined;
   return (items) => {
     for (const change of changes) change(items);
@@ -65,7 +66,7 @@ function flipSigns(
 }
 
 /** Integers wrap around, as in torch. */
-function negation(dtype: Dtype, context: ErrorContext): Change {
+function negation(dtype: Dtype, context: ErrorContext): Change | FormatError {
   switch (dtype) {
     case 'F16':
     case 'BF16':
@@ -91,7 +92,7 @@ function negation(dtype: Dtype, context: ErrorContext): Change {
         for (let i = 0; i < words.length; i++) words[i] = -(words[i] as bigint);
       };
     default:
-      throw refusedChange(`a negative of ${dtype}`, context);
+      return refusedChange(`a negative of ${dtype}`, context);
   }
 }
 

@@ -63,6 +63,7 @@ export function describeNpy(
   const end = Math.min(npyHeaderEnd(start) ?? 0, MAX_NPY_START_BYTE_LENGTH, file.byteLength);
   const whole = end > start.length ? file.read(0, end) : start;
   const array = checkArray('', whole, file.byteLength, options, { ...context, tensor: '' });
+  if (array instanceof FormatError) throw array;
   return {
     entries: [],
     problems: [],
@@ -88,7 +89,7 @@ export function describeNpz(
   const { entries } = readArchive(file, context, { ...options, maxEntries });
   const starts = new ArrayStarts(windowReader(file), maxEntries);
   const arrays: { readonly array: CheckedArray; readonly entry: ArchiveEntry }[] = [];
-  const readArray = (entry: ArchiveEntry): void => {
+  const readArray = (entry: ArchiveEntry): FormatError | undefined => {
     const name = entry.name.replace(/\.npy$/, '');
     // NumPy looks for an entry of the name first, then for one with .npy.
     if (name !== entry.name && entries.has(name)) {
@@ -98,7 +99,9 @@ export function describeNpz(
     const arrayContext = { ...context, tensor: name };
     const start = starts.of(entry, arrayContext);
     const array = checkArray(name, start, entry.byteLength, options, arrayContext);
+    if (array instanceof FormatError) return array;
     arrays.push({ array, entry });
+    return undefined;
   };
   let problems: FormatError[];
   try {
@@ -192,14 +195,16 @@ function tooMuch(what: string, average: number, { path }: ErrorContext): FormatE
   return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
 }
 
+/** Returns a FormatError for an array that safetensors cannot hold; throws others. */
 function checkArray(
   name: string,
   start: Uint8Array,
   byteLength: number,
   options: ArrayOptions,
   context: ErrorContext,
-): CheckedArray {
+): CheckedArray | FormatError {
   const header = parseNpyHeader(start, options.voidDtype, context);
+  if (header instanceof FormatError) return header;
   const held = byteLength - header.dataBegin;
   const given = { ...header, offset: 0 };
   const layout = checkLayout(given, held, options, 'SAFETENSORS_INVALID_NUMPY', context);
@@ -207,7 +212,8 @@ function checkArray(
     const message = `expected ${layout.byteLength} bytes after the header, found ${held}`;
     throw new FormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   }
-  return { name, header, layout, change: changeOf(header.dtype, header, context) };
+  const change = changeOf(header.dtype, header, context);
+  return change instanceof FormatError ? change : { name, header, layout, change };
 }
 
 /** The array in the bytes of its file or entry, header included. */

@@ -44,6 +44,16 @@ export function npyHeaderEnd(start: Uint8Array): number | undefined {
   return begin + length;
 }
 
+function versionOf(start: Uint8Array): [major: number, minor: number] {
+  return [start[VERSION_AT] ?? 0, start[VERSION_AT + 1] ?? 0];
+}
+
+/** Whether the start of an array has a version of the format that is read. */
+export function isKnownVersion(start: Uint8Array): boolean {
+  const [major, minor] = versionOf(start);
+  return major >= 1 && major <= 3 && minor === 0;
+}
+
 /** The facts of a header, before its items get a dtype. */
 export interface NpyFacts {
   readonly descr: PythonLiteral;
@@ -68,11 +78,8 @@ export function parseNpyFacts(
     throw new FormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
   if (!isNpy(start)) refuse('expected a NumPy array, which begins with \\x93NUMPY');
-  const major = start[VERSION_AT] ?? 0;
-  const minor = start[VERSION_AT + 1] ?? 0;
-  if (major < 1 || major > 3 || minor !== 0) {
-    refuse(`expected version 1.0, 2.0 or 3.0, found ${major}.${minor}`);
-  }
+  const [major, minor] = versionOf(start);
+  if (!isKnownVersion(start)) refuse(`expected version 1.0, 2.0 or 3.0, found ${major}.${minor}`);
   const dataBegin = npyHeaderEnd(start) ?? start.length + 1;
   if (dataBegin > maxByteLength) {
     const most = maxByteLength - MAX_NPY_START_BYTE_LENGTH + MAX_HEADER_BYTE_LENGTH;
@@ -112,26 +119,26 @@ function shapeOf(value: PythonLiteral | undefined): readonly Integer[] | undefin
 }
 
 /**
- * Parses a header of numeric items.
+ * Parses a header of numeric items. Returns a FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
+ * cannot hold.
  *
- * @throws FormatError as `parseNpyFacts`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
- *   cannot hold
+ * @throws FormatError as `parseNpyFacts`
  */
 export function parseNpyHeader(
   start: Uint8Array,
   voidDtype: VoidDtype | undefined,
   context: ErrorContext,
-): NpyHeader {
+): NpyHeader | FormatError {
   const { descr, isFortran, shape, dataBegin } = parseNpyFacts(start, context);
   if (typeof descr !== 'string') {
     const message =
       'expected numbers, found records (a structured array); save their fields one by one';
-    throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
   const type = itemTypeOf(descr, voidDtype);
   if ('problem' in type) {
     const message = `expected numbers that safetensors can hold, found ${type.problem}`;
-    throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
   const { dtype, isBigEndian } = type;
   const itemByteLength = DTYPES[dtype].bits / 8;

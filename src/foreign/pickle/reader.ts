@@ -35,6 +35,8 @@ export class PickleReader {
   readonly #end: number;
   /** End of the file that begins with these bytes. */
   readonly #fileEnd: number;
+  /** Whether an error was found other than a limit. */
+  isMalformed = false;
   readonly #limits: AllPickleLimits;
   readonly #context: PickleContext;
 
@@ -218,11 +220,13 @@ export class PickleReader {
 
   /** An error about the byte at a position. */
   error(message: string, at: number): Error {
+    this.isMalformed = true;
     return pickleError(message, at, this.#context);
   }
 
   /** An error about a pickle that continues beyond the bytes. */
   endError(message: string, at: number): Error {
+    this.isMalformed = true;
     return pickleEndError(message, at, this.#context);
   }
 

@@ -3,7 +3,6 @@
  * writes. Knows the opcodes of all protocols, also those that the machine refuses. Continues wherever Python would.
  */
 
-import type { SafetensorsError } from '../../errors/errors.js';
 import type { KnownValue, NamedGlobal } from './known-values.js';
 import { type AllPickleLimits, DEFAULT_PICKLE_LIMITS } from './limits.js';
 import { PickleReader } from './reader.js';
@@ -40,11 +39,11 @@ export function scanOpcodes(
 ): ScannedPickle {
   const reader = new PickleReader(bytes, begin, limits, context, context.fileEnd);
   const walk = new Walk(reader, context);
-  let failure: SafetensorsError | undefined;
+  let failure: Error | undefined;
   try {
     walk.run(limits.maxOpcodes);
   } catch (error) {
-    failure = error as SafetensorsError;
+    failure = error as Error;
   }
   const found = {
     globals: [...walk.globals.values()],
@@ -57,8 +56,7 @@ export function scanOpcodes(
     isCutInGlobal: walk.isCutInGlobal,
   };
   if (failure === undefined) return found;
-  const isLimit = failure.code !== 'SAFETENSORS_INVALID_PICKLE';
-  return { ...found, problem: failure.message, isLimit };
+  return { ...found, problem: failure.message, isLimit: !reader.isMalformed };
 }
 
 /**

@@ -2,7 +2,13 @@
 
 import { FormatError } from '../../errors/errors.js';
 import { itemLengthOf, OBJECTS } from '../numpy/item-lengths.js';
-import { isNpy, type NpyFacts, npyHeaderEnd, parseNpyFacts } from '../numpy/npy-header.js';
+import {
+  isKnownVersion,
+  isNpy,
+  type NpyFacts,
+  npyHeaderEnd,
+  parseNpyFacts,
+} from '../numpy/npy-header.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ByteReader } from '../zip/archive.js';
 import type { ScanNotes } from './scan-notes.js';
@@ -68,7 +74,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
     facts = parseNpyFacts(start, {}, MAX_SCANNED_START_BYTE_LENGTH);
   } catch (error) {
     if (!(error instanceof FormatError)) throw error;
-    const isLimit = error.code === 'SAFETENSORS_FOREIGN_LIMIT';
+    const isLimit = isKnownVersion(start) && end > MAX_SCANNED_START_BYTE_LENGTH;
     notes.add(isLimit ? 'limit' : 'header', error.message, 0, entry);
     notePickle(source, end, notes, false);
     return undefined;

@@ -1,11 +1,12 @@
 /** Notes of a scan, and its remaining budgets. */
 
-import { FormatError, quoteName } from '../../errors/errors.js';
+import { type FormatError, quoteName } from '../../errors/errors.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { type ScannedPickle, scanOpcodes } from '../pickle/scan.js';
 import type { ScanContext } from '../pickle/walk.js';
 import { allowedGlobal } from '../torch/state-dict/globals.js';
 import { adviceFor, isHostileGlobal } from '../torch/state-dict/judged-globals.js';
+import { EntryError } from '../zip/entry-error.js';
 import { MAX_DEFLATE_RATIO } from '../zip/limits.js';
 import type {
   ScanFinding,
@@ -150,11 +151,10 @@ export class ScanNotes {
   }
 
   /** Notes a reader's error: a limit, a wrong checksum, or damage. */
-  addError({ code, message }: FormatError, position: number, entry?: string): void {
-    if (code === 'SAFETENSORS_FOREIGN_LIMIT') this.add('limit', message, position, entry);
-    else if (code === 'SAFETENSORS_CHECKSUM_MISMATCH') {
-      this.add('checksum', message, position, entry);
-    } else this.addProblem(message);
+  addError(error: FormatError, position: number, entry?: string): void {
+    const fault = EntryError.faultOf(error);
+    if (fault === 'damage') this.addProblem(error.message);
+    else this.add(fault, error.message, position, entry);
   }
 
   /** Spends bytes of an entry from the budget for pickles. */
@@ -266,8 +266,7 @@ export function tooLong(what: string, entry: string): FormatError {
 }
 
 function limitError(entry: string, message: string): FormatError {
-  const text = `entry ${quoteName(entry)}: ${message}`;
-  return new FormatError('SAFETENSORS_FOREIGN_LIMIT', text);
+  return new EntryError('limit', `entry ${quoteName(entry)}: ${message}`);
 }
 
 function kindOfGlobal(module: string, name: string): ScannedGlobal['kind'] {

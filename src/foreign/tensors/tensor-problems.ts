@@ -15,7 +15,7 @@ const MAX_PROBLEMS = 100;
 const PROBLEM_BYTE_LENGTH = 1536;
 
 /**
- * Reads `count` tensors one by one. Leaves out those that safetensors cannot hold, each with its reason.
+ * Reads `count` tensors one by one. Leaves out those that safetensors cannot hold, for which `read` returns the reason.
  *
  * @param spend counts memory before it is used
  * @throws FormatError for all other problems, or the first hundred, with the code of the first; for a problem without
@@ -24,7 +24,7 @@ const PROBLEM_BYTE_LENGTH = 1536;
 export function readEach<Item>(
   items: Iterable<Item>,
   count: number,
-  read: (item: Item) => void,
+  read: (item: Item) => FormatError | undefined,
   spend: (byteLength: number) => void = () => {},
 ): FormatError[] {
   const unsupported: FormatError[] = [];
@@ -33,12 +33,14 @@ export function readEach<Item>(
   for (const item of items) {
     done++;
     try {
-      read(item);
+      const problem = read(item);
+      if (problem === undefined) continue;
+      spend(PROBLEM_BYTE_LENGTH);
+      unsupported.push(problem);
     } catch (error) {
       if (!(error instanceof FormatError) || error.tensor === undefined) throw error;
       spend(PROBLEM_BYTE_LENGTH);
-      if (error.code === 'SAFETENSORS_UNSUPPORTED_TENSOR') unsupported.push(error);
-      else if (problems.push(error) === MAX_PROBLEMS) break;
+      if (problems.push(error) === MAX_PROBLEMS) break;
     }
   }
   const [first, ...others] = problems;

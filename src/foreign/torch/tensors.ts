@@ -72,11 +72,13 @@ export function checkTorchTensors(
   const checked: CheckedTensor[] = [];
   const search = new TensorSearch(memory);
   const spend = (byteLength: number): void => memory.spend(byteLength);
-  const check = ([name, tensor]: [string, AnyTensor]): void => {
+  const check = ([name, tensor]: [string, AnyTensor]): FormatError | undefined => {
     const tensorContext = { ...context, tensor: name };
     const one = checkTensor(name, tensor, described, limits, search, tensorContext);
+    if (one instanceof FormatError) return one;
     spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
     checked.push(one);
+    return undefined;
   };
   const problems = readEach(tensors, tensors.size, check, spend);
   const tensorsIn = (file: Storage): ForeignTensor[] => {
@@ -86,6 +88,7 @@ export function checkTorchTensors(
   return { problems, tensorsIn };
 }
 
+/** Returns a FormatError for a tensor that safetensors cannot hold; throws others. */
 function checkTensor(
   name: string,
   tensor: AnyTensor,
@@ -93,12 +96,11 @@ function checkTensor(
   limits: LayoutLimits,
   search: TensorSearch,
   context: ErrorContext,
-): CheckedTensor {
+): CheckedTensor | FormatError {
   // NumPy arrays have a byte order of their own: only little-endian ones are read.
   const isBigEndian = described.isBigEndian && !isPickled(tensor);
-  const unsupported = (message: string): never => {
-    throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
-  };
+  const unsupported = (message: string): FormatError =>
+    new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   if (tensor instanceof RefusedTensor) {
     for (const part of tensor.parts) torchLayout(part, limits, context);
     return unsupported(`expected a dense tensor, found ${tensor.kind}`);
@@ -109,21 +111,21 @@ function checkTensor(
     return unsupported(`expected a dtype that safetensors has, found torch.${torchName}`);
   }
   if (dtype === 'F4' && layout.shape.length === 0) {
-    unsupported('expected a dimension of packed values, found a scalar');
+    return unsupported('expected a dimension of packed values, found a scalar');
   }
   if (isBigEndian && !isSwappedAlike(tensor)) {
-    unsupported(
+    return unsupported(
       `expected the dtype of its storage, by which torch swaps bytes, found torch.${torchName}`,
     );
   }
   if (search.finds(tensor.attributes)) {
-    unsupported(
+    return unsupported(
       'expected attributes without tensors, found some, which would be lost; save them under keys of their own',
     );
   }
   const { isConjugate, isNegative } = tensor;
   const change = changeOf(dtype, { isBigEndian, isConjugate, isNegative }, context);
-  return { name, tensor, dtype, layout, change };
+  return change instanceof FormatError ? change : { name, tensor, dtype, layout, change };
 }
 
 function isPickled(tensor: AnyTensor): boolean {

@@ -229,6 +229,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'numpy'), () => {
         if (!(error instanceof FormatError)) throw error;
         continue;
       }
+      if (header instanceof FormatError) continue;
       read++;
       const { shape, isBigEndian, strides, dataBegin } = header;
       expect({ shape: shape.map(String), at: dataBegin, text: headers[index] }).toEqual({

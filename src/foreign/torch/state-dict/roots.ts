@@ -357,6 +357,7 @@ export function named(
     const { name } = place ?? { name: '' };
     if (byName.has(name)) throw nameTwice(name, place, context);
     byName.set(name, tensor);
+    return undefined;
   });
   return byName;
 }

@@ -240,9 +240,8 @@ describe('of a server', () => {
   });
 
   it.each([
-    ['split', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
-    ['join', ['-o', 'folder'], 'safetensors-mmap download SOURCE TARGET'],
-    ['convert', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
+    ['join', ['x', '-o', 'folder'], '`convert SOURCE TARGET` does'],
+    ['convert', ['-', '--dry-run'], '`convert SOURCE TARGET` does'],
     ['scan', [], 'download it first'],
   ])('%s needs local files, and says what to do', async (name, args, advice) => {
     const { code, stderr } = await call([name, server.url('one.safetensors'), ...args]);

@@ -1,6 +1,7 @@
 /** `convert`: torch checkpoints and NumPy arrays to safetensors, also on the standard output. */
 
 import { chosenAt } from '../sources/chosen-source.js';
+import { placeOf } from '../sources/open-source.js';
 import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
@@ -82,7 +83,7 @@ export const convertCommand: Command = {
   usage:
     'convert SOURCE TARGET [--dtype DTYPE] [--dequantize DTYPE] [--root KEYS] [--unknown-globals placeholder]',
   description:
-    'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
+    'Converts a torch checkpoint, a NumPy array or archive, or safetensors, also from an address. TARGET is a path that ends in ' +
     '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
     'output. A Diffusers pipeline, a folder or a DDUF archive, becomes a folder with all of its files. ' +
     'Never runs code from the source, and compares its bytes with their checksums. ' +
@@ -98,9 +99,9 @@ export const convertCommand: Command = {
   },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
-    const source = requireHere(from);
+    const source = placeOf(from);
     if (target === STANDARD_OUTPUT) {
-      await convertToOutput(context, options, source);
+      await convertToOutput(context, options, requireHere(from, '`convert SOURCE -`'));
       return 'done';
     }
     const maxShardSize = shardSizeOf(options);

@@ -6,6 +6,7 @@ import { writeViews } from '../../platform/io/file-writes.js';
 import { Replacement } from '../../write/replacement/replacement.js';
 import { visible } from '../output/visible.js';
 import { readPage } from '../serve/page.js';
+import { isRemote } from '../sources/open-source.js';
 import { type Command, printResult, UsageError } from './command.js';
 
 /** The written file, for `--json`. */
@@ -23,6 +24,7 @@ export const pageCommand: Command = {
   options: { force: { type: 'boolean', help: 'replaces an existing file' } },
   positionals: [1, 1],
   async run(context, [path = ''], options) {
+    if (isRemote(path)) throw new UsageError('expected the path of the new file, found an address');
     const bytes = readPage();
     if (options['force'] !== true && existsSync(path)) {
       throw new UsageError(`${path} exists; --force replaces it`);

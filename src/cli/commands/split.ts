@@ -1,7 +1,7 @@
 /** `split` and `join`: write a checkpoint with another size of files. */
 
 import { chosenAt } from '../sources/chosen-source.js';
-import { isRemote, localPath } from '../sources/open-source.js';
+import { isRemote, localPath, placeOf } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
 import { DUPLICATES, joinSeveral } from './join-several.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
@@ -21,12 +21,11 @@ export const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'also copies config, tokenizer and other files' },
 };
 
-/** The path of a local source. Throws a UsageError for a remote one. */
-export function requireHere(source: string): string {
+/** The path of a local source. Throws a UsageError for a remote one; `what` names the form that cannot take it. */
+export function requireHere(source: string, what: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError(
-    'expected a local source; `safetensors-mmap download SOURCE TARGET` fetches safetensors, also with ' +
-      '--filter, --exclude, --rename, --dtype, --dequantize and --max-shard-size',
+    `expected a local source: ${what} reads no addresses; \`convert SOURCE TARGET\` does`,
   );
 }
 
@@ -40,10 +39,10 @@ export const splitCommand: Command = {
   options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
-    const source = requireHere(from);
+    const source = placeOf(from);
     requirePath(target);
     const maxShardSize = shardSizeOf(options);
-    const copyOtherFiles = options['copy-other-files'] === true;
+    const copyOtherFiles = options['copy-other-files'] === true || undefined;
     const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       convertLocal(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
@@ -76,14 +75,15 @@ export const joinCommand: Command = {
       throw new UsageError('-o TARGET is missing: the new file, or its folder');
     }
     requirePath(target);
-    const sources = arguments_.map(requireHere);
-    const [source = ''] = sources;
-    if (sources.length > 1) {
+    const [first = ''] = arguments_;
+    if (arguments_.length > 1) {
+      const sources = arguments_.map((one) => requireHere(one, 'join of several sources'));
       await joinSeveral(context, sources, target, options);
       return 'done';
     }
+    const source = placeOf(first);
     const isFile = target.endsWith('.safetensors');
-    const copyOtherFiles = options['copy-other-files'] === true;
+    const copyOtherFiles = options['copy-other-files'] === true || undefined;
     const maxShardSize = Number.POSITIVE_INFINITY;
     const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     await write(context, options, { source, target, label: 'writing' }, (selected) =>

@@ -1,10 +1,11 @@
 /** What `--variant` and `--revision` choose at a local source, as a path that the library's writers take. */
 
 import { basename } from 'node:path';
+import { argumentRangeError } from '../../errors/arguments.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import type { SourceChoice } from '../../index.js';
-import { isPipeline, openSource } from './open-source.js';
+import { isPipeline, isRemote, openSource } from './open-source.js';
 
 /** A local source to be written again. */
 export interface ChosenSource {
@@ -33,6 +34,12 @@ export async function chosenAt(
 ): Promise<ChosenSource> {
   const { variant, revision } = choice;
   if (variant === undefined && revision === undefined) return { path: source, naming: {} };
+  if (isRemote(source)) {
+    const name = variant === undefined ? 'revision' : 'variant';
+    const expected =
+      'left out for an address: `download` takes it, and hf://org/name@REVISION has it';
+    throw argumentRangeError(name, expected, variant ?? revision);
+  }
   if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
   const opened = await openSource(source, { signal, storage: 'read', choice });
   opened.close();

@@ -64,6 +64,11 @@ export function localPath(source: string): string {
   return URL_TEXT.test(source) ? fileURLToPath(source) : source;
 }
 
+/** The path of a local source, or the address of a remote one, as the library takes it. */
+export function placeOf(source: string): string {
+  return isRemote(source) ? source : localPath(source);
+}
+
 /** The path of a local source, or the id of a cached one; null for a remote source. */
 export function pathOf(source: string): string | null {
   if (!isRemote(source)) return localPath(source);
@@ -78,7 +83,7 @@ export function pathOf(source: string): string | null {
 export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
   const { signal, storage, verify, foreign = {}, skipFailed, choice } = options;
   const place = isRemote(source) ? { verify } : { storage };
-  const path = isRemote(source) ? source : localPath(source);
+  const path = placeOf(source);
   const opening = { signal, ...place, ...choice };
   if (isDdufName(path)) requireUsed(foreign, 'safetensors');
   else {
@@ -117,11 +122,20 @@ export function requireModel(opened: OpenedSource): AnyCheckpoint {
   throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
+const OTHER_FORMATS: ReadonlyMap<string | null, string> = new Map([
+  ['torch', 'a torch file'],
+  ['numpy', 'a NumPy file'],
+  ['gguf', 'a GGUF file'],
+  ['dduf', 'a DDUF archive'],
+]);
+
 /** Throws a FormatError `SAFETENSORS_FOREIGN_FORMAT` for a path of another format, by its first bytes. */
 export async function requireSafetensorsAt(source: string): Promise<void> {
   const { format, foundFormat, path } = await detectFormat(source);
-  if (format === 'safetensors' || (format === null && foundFormat !== 'gguf')) return;
-  const message = `expected a safetensors file or checkpoint, found one of ${format ?? foundFormat}`;
+  const found = isDdufName(path) ? 'dduf' : (format ?? foundFormat);
+  const label = OTHER_FORMATS.get(found);
+  if (label === undefined) return;
+  const message = `expected a safetensors file or checkpoint, found ${label}`;
   throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 

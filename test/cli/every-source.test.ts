@@ -207,7 +207,8 @@ async function valuesIn(target: string, key: string): Promise<readonly number[]>
   ];
   const checkpoint = await open(pipeFolder === undefined ? target : join(target, pipeFolder));
   try {
-    return [...checkpoint.getTensor(name ?? '').toFloat32()];
+    const tensor = await checkpoint.getTensor(name ?? '');
+    return [...tensor.toFloat32()];
   } finally {
     checkpoint.close();
   }

@@ -1,21 +1,13 @@
 /** `convert`: torch checkpoints and NumPy arrays to safetensors, also on the standard output. */
 
+import { convert } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { placeOf } from '../sources/open-source.js';
 import { type Command, type CommandContext, type OptionValues, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { OTHER_FILES, requireHere } from './split.js';
-import {
-  convertLocal,
-  DRY_RUN,
-  FORCE,
-  isDryRun,
-  SELECTION,
-  SHARD_SIZE,
-  shardSizeOf,
-  write,
-} from './written.js';
+import { DRY_RUN, FORCE, isDryRun, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 /** The target that stands for the standard output. */
 const STANDARD_OUTPUT = '-';
@@ -112,7 +104,7 @@ export const convertCommand: Command = {
     const named = target.endsWith('.safetensors') ? {} : naming;
     const layout = { maxShardSize, copyOtherFiles, ...named };
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
-      convertLocal(path, target, { ...foreign, ...layout, ...selected }),
+      convert(path, target, { ...foreign, ...layout, ...selected }),
     );
     return 'done';
   },

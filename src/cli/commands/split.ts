@@ -1,12 +1,12 @@
 /** `split` and `join`: write a checkpoint with another size of files. */
 
+import { convert } from '../../index.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { isRemote, localPath, placeOf } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
 import { DUPLICATES, joinSeveral } from './join-several.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import {
-  convertLocal,
   DRY_RUN,
   FORCE,
   requirePath,
@@ -45,7 +45,7 @@ export const splitCommand: Command = {
     const copyOtherFiles = options['copy-other-files'] === true || undefined;
     const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
-      convertLocal(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
+      convert(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
     return 'done';
   },
@@ -88,8 +88,8 @@ export const joinCommand: Command = {
     const { path, naming } = await chosenAt(source, repositoryChoice(options), context.signal);
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
-        ? convertLocal(path, target, { copyOtherFiles, ...selected })
-        : convertLocal(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
+        ? convert(path, target, { copyOtherFiles, ...selected })
+        : convert(path, target, { maxShardSize, copyOtherFiles, ...naming, ...selected }),
     );
     return 'done';
   },

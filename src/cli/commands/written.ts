@@ -2,11 +2,6 @@
 
 import {
   type ConfigMismatch,
-  type ConversionOptions,
-  type ConversionPlan,
-  type ConvertedCheckpoint,
-  convert,
-  type DryRun,
   type PlannedFile,
   type ReplacedFile,
   splitStateDictIntoShards,
@@ -126,15 +121,6 @@ export function requirePath(target: string): void {
 /** Whether a command only plans. */
 export function isDryRun(options: OptionValues): boolean {
   return options['dry-run'] === true;
-}
-
-/** Loads and calls the library's `convert`. */
-export async function convertLocal(
-  source: string,
-  target: string,
-  choices: ConversionOptions & DryRun,
-): Promise<ConvertedCheckpoint | ConversionPlan> {
-  return await convert(source, target, choices);
 }
 
 /** Names in one line; only the first of many. */

@@ -25,8 +25,8 @@ import { isAddress } from './sources/requested.js';
  * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
  * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
  * new files are complete, every model has its old ones; `model_index.json` is the last. `variant` takes the files of a
- * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `select`, `filenamePattern` and
- * `copyOtherFiles: false` are refused. In the result names of files and tensors begin with the folder.
+ * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `filenamePattern` and
+ * `copyOtherFiles: false` are rejected. In the result names of files and tensors begin with the folder.
  *
  * The kernel copies the bytes of safetensors from file to file, neighbours together; short tensors from many places go
  * through buffers of 4 MiB. All other bytes go through memory in pieces of 1 MiB, on the thread pool: they are read,
@@ -42,10 +42,10 @@ import { isAddress } from './sources/requested.js';
  * `conflicts` lists it. In a single file, shards win over the index. Aliases stay aliases. The target may be the folder
  * of the source: it is locked, and the new files replace the old ones.
  *
- * `names` and `select` see a tensor that safetensors cannot hold with the dtype null; leaving it out avoids the
- * error. All problems with names, dtypes and shapes are found before the first write, and the new files get their
- * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. Casts run on the thread pool and round as torch
- * does. An alias goes with its tensor.
+ * If `names` is a function, it receives the dtype null for a tensor that safetensors cannot hold; return false to avoid
+ * the error. All problems with names, dtypes and shapes are found before the first write. As with `saveFile` and
+ * `saveCheckpoint`, the new files get their names only when they are complete. Casts run on the thread pool and round as
+ * PyTorch does. An alias goes with its tensor.
  *
  * `dequantize` writes dequantized weights in place of quantized tensors of safetensors, and `config.json` without
  * quantization, also without `copyOtherFiles`. Files that only describe the quantization, such as

@@ -118,17 +118,16 @@ export async function checkedDownload(
   );
 }
 
-/** Throws for patterns that are no texts, and for options that choose something else. */
+/** Throws for patterns that are not strings, and for options that cannot be combined with patterns. */
 function requirePatterns(options: DownloadOptions): void {
-  const { files, ignore, names, select, rename, dtype, dequantize, maxShardSize, variant } =
-    options;
+  const { files, ignore, names, rename, dtype, dequantize, maxShardSize, variant } = options;
   const patterns = Object.entries({ files, ignore }).filter(([, given]) => given !== undefined);
   for (const [name, given] of patterns) {
     if ([given].flat().some((pattern) => typeof pattern !== 'string')) {
       throw argumentTypeError(name, 'a pattern of paths, or an array of them', given);
     }
   }
-  const others = { names, select, rename, dtype, dequantize, maxShardSize, variant };
+  const others = { names, rename, dtype, dequantize, maxShardSize, variant };
   for (const [name, given] of Object.entries(others)) {
     if (given === undefined || patterns.length === 0) continue;
     const expected = `left out beside ${patterns.map(([each]) => each).join(' and ')}`;

@@ -30,13 +30,13 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * folder or the cache, also data sets and Spaces (`hf://datasets/org/name`, `hf://spaces/org/name`). Deletes nothing
  * then. An index whose shards are all among the files takes its place with them in one step.
  *
- * With `names` or `select` fetches only these tensors and writes them with new headers, as `saveFile` and
- * `saveCheckpoint` do: to a path if the source is one file, else into a folder. `rename`, `dtype` and `select` rename
- * tensors, or cast them as they arrive. Files beside the weights come along unchanged if no tensor is left out.
- * `dequantize` writes plain weights and configuration, as `convert` does, of which it fetches the codes as they are
- * needed: up to 16 MiB at a time for each of three files. `overflowed` counts the values received now. After an error only whole files are used again: a broken one begins
- * anew. Buffers are of 48 MiB at most, and of as much more as the tensors had before a cast: 24 MiB from F32 to F16,
- * 96 MiB from F64 to F8.
+ * With `names` fetches only these tensors and writes them with new headers, as `saveFile` and `saveCheckpoint` do: to a
+ * path if the source is one file, else into a folder. `rename` renames tensors; `dtype` casts them as they arrive. If no
+ * tensor is left out, files next to the weights are copied unchanged. `dequantize` writes dequantized weights and
+ * configuration, as `convert` does. It fetches the codes when they are needed: up to 16 MiB at a time for each of three
+ * files. `overflowed` counts only values received by this call. After an error only complete files are used again;
+ * others start from scratch. Buffers take up to 48 MiB, plus the difference in size that a cast makes: 24 MiB from F32
+ * to F16, 96 MiB from F64 to F8.
  *
  * With `dryRun: true` it returns the plan and writes nothing. Requests only lists, indexes and headers.
  *

@@ -180,7 +180,7 @@ export function requireFileTarget(
 }
 
 /** Options about the names of one model. */
-const ONE_MODEL_OPTIONS = ['names', 'rename', 'select', 'filenamePattern'] as const;
+const ONE_MODEL_OPTIONS = ['names', 'rename', 'filenamePattern'] as const;
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for options that a pipeline has no use for, and for a file as its target. */
 function requirePipelineOptions(options: ConversionOptions, target: string): void {

@@ -10,7 +10,7 @@ import { CAST_TARGETS, type CastTarget, isCastTarget } from '../../tensor/float3
 /** Dtypes of dequantized weights. */
 const PLAIN_DTYPES: readonly Dtype[] = ['BF16', 'F16', 'F32'];
 
-/** The facts of a tensor that callbacks receive. */
+/** The info of a tensor that callbacks receive. */
 export interface SelectableInfo {
   /** Dtype in the source; null for a tensor that cannot be taken. */
   readonly dtype: Dtype | null;
@@ -18,22 +18,12 @@ export interface SelectableInfo {
   readonly shape: readonly number[];
 }
 
-/** False leaves a tensor out; an object gives it a name and a dtype, each unchanged by default. */
-export type SelectedAs =
-  | false
-  | {
-      /** Its new name. */
-      readonly name?: string;
-      /** Its new dtype. */
-      readonly dtype?: Dtype;
-    };
-
 /** Names or aliases of tensors to take, or a predicate. */
 export type TensorChoice<Info extends SelectableInfo = TensorInfo> =
   | Iterable<string>
   | ((name: string, info: Info) => boolean);
 
-/** Chooses the dtype of one tensor; undefined for its own. */
+/** Returns the new dtype of a tensor; undefined to keep its dtype. */
 export type DtypeChoice<Info extends SelectableInfo = TensorInfo> = (
   name: string,
   info: Info,
@@ -51,22 +41,19 @@ export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
    */
   readonly rename?: ((name: string) => string) | NamedValues<string> | undefined;
   /**
-   * Casts all tensors of F32, F64, F16 and BF16 to this dtype, as torch does it. Other dtypes stay: integers, BOOL,
-   * and quantized ones such as F8. The companions of quantized weights stay, too: scales, zero points, code books,
-   * recognized by the names and dtypes of all tensors of the source. Or a function that is called with name and info of
-   * every tensor, and returns its new dtype: undefined leaves it as it is.
+   * Casts all tensors of F32, F64, F16 and BF16 to this dtype, with the rounding of PyTorch. Other dtypes stay:
+   * integers, BOOL, and quantized ones such as F8. The companions of quantized weights stay, too: scales, zero points,
+   * code books, recognized by the names and dtypes of all tensors of the source.
+   *
+   * Or a function that is called with name and info of every tensor in `names`. It returns the new dtype, or undefined
+   * to keep the dtype. It can cast companions of quantized weights, too.
    */
   readonly dtype?: CastTarget | DtypeChoice<Info> | undefined;
   /**
-   * Writes the weights that quantized tensors stand for, as this dtype, in place of codes, scales and zero points. All
-   * other options see the model so. The source is safetensors; `docs/quantized.md` has the schemes.
+   * Writes dequantized weights of this dtype in place of codes, scales and zero points. All other options apply to the
+   * dequantized model. The source is safetensors; `docs/quantized.md` lists the schemes.
    */
   readonly dequantize?: 'BF16' | 'F16' | 'F32' | undefined;
-  /**
-   * Replaces `names`, `rename` and `dtype`: a function that is called with name and info of every tensor. It returns false
-   * to leave the tensor out, else an object with a new `name`, a `dtype` to cast to, both, or neither.
-   */
-  readonly select?: ((name: string, info: Info) => SelectedAs) | undefined;
 }
 
 /** Names of the options. */
@@ -75,7 +62,6 @@ export const SELECTION_OPTIONS: OptionNames<SelectionOptions<SelectableInfo>> = 
   rename: true,
   dtype: true,
   dequantize: true,
-  select: true,
 };
 
 /** Whether all tensors are taken unchanged. */
@@ -93,18 +79,9 @@ export function readSelection<Info extends SelectableInfo>({
   rename,
   dtype,
   dequantize,
-  select,
 }: SelectionOptions<Info>): SelectionOptions<Info> {
   if (dequantize !== undefined && !PLAIN_DTYPES.includes(dequantize)) {
     throw notADtype('dequantize', dequantize, PLAIN_DTYPES);
-  }
-  if (select !== undefined) {
-    if (typeof select !== 'function') throw argumentTypeError('select', 'a function', select);
-    for (const [name, value] of Object.entries({ names, rename, dtype })) {
-      const expected = 'left out beside select, which does the same';
-      if (value !== undefined) throw argumentTypeError(name, expected, value);
-    }
-    return { select, dequantize };
   }
   if (names !== undefined && typeof names !== 'function') requireNames(names);
   const isOne = dtype !== undefined && typeof dtype !== 'function';

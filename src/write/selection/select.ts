@@ -1,13 +1,6 @@
 /** Selects tensors of a source: one implementation for views, converting and downloading. */
 
-import {
-  argumentRangeError,
-  argumentTypeError,
-  requireBoolean,
-  requireOptions,
-  requireString,
-} from '../../errors/arguments.js';
-import { tagOf } from '../../errors/brand-checks.js';
+import { argumentRangeError, requireBoolean, requireString } from '../../errors/arguments.js';
 import {
   InvalidTensorError,
   quoteName,
@@ -28,17 +21,11 @@ import {
 } from '../../tensor/float32/cast.js';
 import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
-import {
-  type DtypeChoice,
-  notADtype,
-  type SelectableInfo,
-  type SelectedAs,
-  type SelectionOptions,
-} from './options.js';
+import { notADtype, type SelectableInfo, type SelectionOptions } from './options.js';
 import { SelectionError } from './selection-error.js';
 import { remainingParameters, TOTAL_PARAMETERS } from './total-parameters.js';
 
-/** The facts of a source that a selection needs. */
+/** The names of a source's tensors, for a selection. */
 export interface SelectionSource {
   /** The source, for errors. */
   readonly path: string | undefined;
@@ -81,7 +68,7 @@ export interface Unselectable<Info> extends Selectable<Info> {
   readonly problem: SafetensorsError;
 }
 
-/** The facts of a tensor with a dtype. */
+/** The info of a tensor that can be taken. */
 type WithDtype<Info> = Info & { readonly dtype: Dtype };
 
 /** A selected tensor. */
@@ -93,7 +80,7 @@ export interface Selected<Tensor> {
   readonly dtype: Dtype;
   /** From the dtype of its values to that; null when they are the same. */
   readonly cast: Cast | null;
-  /** Whether the option `dtype` spares it because it belongs to a quantized weight. */
+  /** Whether the option `dtype` skips it because it belongs to a quantized weight. */
   readonly isNotCast: boolean;
   /** Whether it stands in for a quantized weight. */
   readonly isDequantized: boolean;
@@ -106,14 +93,14 @@ const MAX_EXPLAINED = 20;
 export class Selection<Info extends SelectableInfo> {
   /** The caller's list of names; null without a list. */
   readonly names: ReadonlySet<string> | null;
-  /** Whether one dtype is for all tensors, which spares quantized weights and their companions. */
+  /** Whether one dtype is for all tensors, except quantized weights and their companions. */
   readonly castsAll: boolean;
   readonly #source: SelectionSource;
   readonly #isChosen: (name: string, info: Info) => boolean;
-  readonly #selectedAs: (name: string, info: Info) => SelectedAs;
   readonly #rename: (name: string) => string;
-  /** The selecting function, and the name of its option. */
-  readonly #choice: readonly [string, unknown];
+  readonly #dtypeOf: (name: string, info: WithDtype<Info>) => Dtype;
+  /** The option `names`, for errors. */
+  readonly #given: SelectionOptions<Info>['names'];
   readonly #problems: SafetensorsError[] = [];
   /** The tensors asked about, and whether some were left out. */
   #asked: readonly Selectable<WithDtype<Info>>[] = [];
@@ -121,22 +108,14 @@ export class Selection<Info extends SelectableInfo> {
 
   /** Looks up the listed names. Takes the options as `readSelection` returns them. */
   constructor(options: SelectionOptions<Info>, source: SelectionSource) {
-    const { names, rename, dtype, select } = options;
+    const { names, rename, dtype } = options;
     this.#source = source;
     this.castsAll = dtype !== undefined && typeof dtype !== 'function';
-    this.#choice = select === undefined ? ['names', names] : ['select', select];
+    this.#given = names;
     this.names = names === undefined || typeof names === 'function' ? null : this.#listed(names);
     this.#isChosen = typeof names === 'function' ? checkedChoice(names) : () => true;
     this.#rename = this.#renameOf(rename);
-    this.#selectedAs =
-      select === undefined
-        ? (name, info) => {
-            const to = typeof dtype === 'function' ? chosenDtype(dtype, name, info) : dtype;
-            const isCast =
-              to !== undefined && info.dtype !== null && (to !== dtype || isCastSource(info.dtype));
-            return { name: this.#rename(name), ...(isCast ? { dtype: to } : {}) };
-          }
-        : (name, info) => requireSelectedAs(name, select(name, info));
+    this.#dtypeOf = dtypeChooser(dtype);
   }
 
   /**
@@ -155,7 +134,7 @@ export class Selection<Info extends SelectableInfo> {
   ): Work<Selected<Tensor>[]> {
     const problems = [...this.#problems];
     for (const { name, info, problem } of unselectable) {
-      if (this.#askFor(name, info) !== false) problems.push(problem);
+      if (this.#isTaken(name, info)) problems.push(problem);
     }
     const selected: Selected<Tensor>[] = [];
     const givenTo = new Map<string, string>();
@@ -167,9 +146,9 @@ export class Selection<Info extends SelectableInfo> {
       packedWeightOf(name, (other) => dtypes.get(other)) !== null;
     yield* forEachYielding(tensors, (tensor) => {
       const { name, info, valueDtype = info.dtype } = tensor;
-      const as = this.#askFor(name, info);
-      if (as === false) return;
-      const { name: newName = name, dtype = info.dtype } = as;
+      if (!this.#isTaken(name, info)) return;
+      const newName = this.#rename(name);
+      const dtype = this.#dtypeOf(name, info);
       const cast = castOf(valueDtype, dtype);
       if (cast === undefined) problems.push(this.#impossibleCast(name, info.dtype, dtype));
       const other = givenTo.get(newName);
@@ -190,15 +169,14 @@ export class Selection<Info extends SelectableInfo> {
     return selected;
   }
 
-  #askFor(name: string, info: Info): SelectedAs {
-    const isTaken = this.names?.has(name) !== false && this.#isChosen(name, info);
-    return isTaken && this.#selectedAs(name, info);
+  #isTaken(name: string, info: Info): boolean {
+    return this.names?.has(name) !== false && this.#isChosen(name, info);
   }
 
   /**
    * Adapts the source's metadata to the tensors that `of` selected. An alias goes with its tensor, renamed by
-   * `rename`; `total_parameters` is counted anew for a part of the tensors, or left out when it cannot be known; the
-   * rest stays.
+   * `rename`. For a part of the tensors `total_parameters` is counted again, or removed when the count is unknown. All
+   * other keys stay.
    */
   *metadataOf(
     selected: readonly Selected<Selectable<WithDtype<Info>>>[],
@@ -233,11 +211,10 @@ export class Selection<Info extends SelectableInfo> {
 
   /** Returns the error for a choice that leaves out all tensors. */
   nothingLeft(): RangeError {
-    const [what, choice] = this.#choice;
-    if (typeof choice !== 'function') {
-      return argumentRangeError(what, 'a choice of at least one tensor', choice);
+    if (typeof this.#given !== 'function') {
+      return argumentRangeError('names', 'a choice of at least one tensor', this.#given);
     }
-    return Object.assign(new RangeError(`${what} left out every tensor`), {
+    return Object.assign(new RangeError('names left out every tensor'), {
       code: 'ERR_OUT_OF_RANGE',
     });
   }
@@ -307,34 +284,23 @@ function checkedChoice<Info>(
   };
 }
 
-/** Asks the caller's function for the dtype of a tensor; throws a TypeError for anything but a dtype or undefined. */
-function chosenDtype<Info extends SelectableInfo>(
-  choose: DtypeChoice<Info>,
-  name: string,
-  info: Info,
-): Dtype | undefined {
-  const dtype = choose(name, info);
-  if (dtype === undefined || DTYPE_NAMES.includes(dtype)) return dtype;
-  throw notADtype(`the result of dtype for ${quoteName(name)}`, dtype, DTYPE_NAMES);
-}
-
-/** Throws a TypeError unless the value is a valid result of `select`. */
-function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
-  if (as === false) return as;
-  if (tagOf(as) !== 'Object') {
-    throw argumentTypeError(
-      `the result of select for ${quoteName(name)}`,
-      'false or an object',
-      as,
-    );
+/**
+ * Returns the function that maps a tensor to its new dtype. One dtype is for floating-point tensors only; the caller's
+ * function decides for every tensor, and its results are checked.
+ */
+function dtypeChooser<Info extends SelectableInfo>(
+  dtype: SelectionOptions<Info>['dtype'],
+): (name: string, info: WithDtype<Info>) => Dtype {
+  if (dtype === undefined) return (_, info) => info.dtype;
+  if (typeof dtype !== 'function') {
+    return (_, info) => (isCastSource(info.dtype) ? dtype : info.dtype);
   }
-  requireOptions(as, { name: true, dtype: true });
-  if (as.name !== undefined)
-    requireString(`the name that select gives ${quoteName(name)}`, as.name);
-  if (as.dtype !== undefined && !DTYPE_NAMES.includes(as.dtype)) {
-    throw notADtype(`the dtype that select gives ${quoteName(name)}`, as.dtype, DTYPE_NAMES);
-  }
-  return as;
+  return (name, info) => {
+    const chosen = dtype(name, info);
+    if (chosen === undefined) return info.dtype;
+    if (DTYPE_NAMES.includes(chosen)) return chosen;
+    throw notADtype(`the result of dtype for ${quoteName(name)}`, chosen, DTYPE_NAMES);
+  };
 }
 
 /** Throws all problems together, and a single one as it is. */

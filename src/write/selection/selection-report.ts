@@ -1,4 +1,4 @@
-/** The report of a selection: tensors left out, cast, dequantized or spared, and overflow. */
+/** The report of a selection: tensors left out, cast, not cast or dequantized, and overflow. */
 
 import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
@@ -6,7 +6,7 @@ import type { Selected } from './select.js';
 
 /** The tensors left out, those cast, and the elements that overflowed. */
 export interface SelectionReport {
-  /** Names in the source of the tensors that `names` or `select` left out; without aliases. */
+  /** Names in the source of the tensors that `names` left out; without aliases. */
   readonly excluded: readonly string[];
   /**
    * Names that several shards have, or several sources that are joined: one tensor of each was taken, the one in the
@@ -18,9 +18,9 @@ export interface SelectionReport {
   /** New names of the tensors written in place of quantized ones. */
   readonly dequantized: readonly string[];
   /**
-   * New names of the tensors that `dtype` spared because they belong to quantized weights: scales, zero points, code
-   * books. They are recognized by the names and dtypes of the tensors beside them in the source. `select` casts every
-   * tensor that it names.
+   * New names of the tensors that `dtype` did not cast because they belong to quantized weights: scales, zero points,
+   * code books. They are recognized by the names and dtypes of all tensors of the source. If `dtype` is a function, it
+   * can cast them, and `notCast` is empty.
    */
   readonly notCast: readonly string[];
   /**

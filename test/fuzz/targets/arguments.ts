@@ -21,7 +21,7 @@ const WORDS: readonly string[] = [
   '--include', '--exclude', '*', '[a-', '**.weight', '--rename', 'a=b', 'a:b', '--slice', ':', '::-1', '...', '--sort',
   'size', '--limit', '--depth', '--summary', '--shards', '--stats', '--histogram', '--headers-only', '--dry-run', '--overwrite',
   '--algorithm', 'sha256', '--root', 'state_dict', '--revision', 'main', '--token', '--no-', '--json=1', '--json=', '\0',
-  '\ud800', '\u001b[31m', 'é', 'x'.repeat(300), 'hf://org/model', 'https://127.0.0.1:1/m', '--variant', '--select', '--set',
+  '\ud800', '\u001b[31m', 'é', 'x'.repeat(300), 'hf://org/model', 'https://127.0.0.1:1/m', '--variant', '--filter', '--set',
 ]; // biome-ignore format: a table
 
 /** The look of an internal error: Node's own words, without a code. */

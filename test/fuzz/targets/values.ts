@@ -17,7 +17,7 @@ import { inputOf, TREE, type Tree, treeOf } from '../tree.js';
 const MAX_ITEMS = 3;
 
 const OPTIONS: readonly string[] = [
-  'metadata', 'dtype', 'shape', 'data', 'signal', 'onProgress', 'storage', 'guard', 'names', 'select', 'cast', 'path',
+  'metadata', 'dtype', 'shape', 'data', 'signal', 'onProgress', 'storage', 'guard', 'names', 'rename', 'cast', 'path',
   'alignment', 'maxShardSize', 'maxHeaderByteLength', 'voidDtype', 'root', 'digests', 'fetch', 'token', 'headers',
   'concurrency', 'byteLength', 'stream', 'into', 'bits', 'detach', 'durable', 'overwrite', 'verify', 'format', 'size',
   'access', 'limits', 'variant', 'revision', 'dryRun', 'copyOtherFiles', 'headersOnly', 'repo', 'computeParametersCount',

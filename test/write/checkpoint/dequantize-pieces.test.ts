@@ -118,12 +118,16 @@ describe('choices', () => {
 
   it('see logical names and the new dtype', async () => {
     const seen: unknown[] = [];
-    const select = (name: string, { dtype, shape }: { dtype: Dtype; shape: readonly number[] }) => {
-      seen.push([name, dtype, shape]);
-      return name === 'a.bias' ? false : { name: `m.${name}` };
-    };
     const target = temporaryPath('plain');
-    const done = await convert(source, target, { ...fast, dequantize: 'F16', select } as never);
+    const done = await convert(source, target, {
+      ...fast,
+      dequantize: 'F16',
+      names: (name, { dtype, shape }) => {
+        seen.push([name, dtype, shape]);
+        return name !== 'a.bias';
+      },
+      rename: (name) => `m.${name}`,
+    });
     expect(seen.sort()).toEqual([
       ['a.bias', 'BF16', [4]],
       ['a.weight', 'F16', [4, 8]],
@@ -165,8 +169,7 @@ describe('choices', () => {
       const done = await convert(source, target, options);
       expect(done.dequantized).toEqual(['a.weight', 'b.weight']);
       const selected = temporaryPath('selected');
-      const select = (name: string) => name === 'a.weight' && { dtype };
-      await convert(source, selected, { ...fast, dequantize: dtypes[1 - i], select } as never);
+      await convert(source, selected, { ...options, names: ['a.weight'], dtype: () => dtype });
       for (const folder of [target, selected]) {
         const { dtype: found, data } = loadFile(folder).get('a.weight') as Tensor;
         expect(found).toBe(dtype);

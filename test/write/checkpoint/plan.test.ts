@@ -107,7 +107,7 @@ describe('a dry run', () => {
     expect(plan.dropped).toEqual(new Map([['lm_head.weight', 'embed.weight']]));
   });
 
-  it('names what is left out, by whichever option, without its aliases', async () => {
+  it('lists the tensors that are left out, by a list or a function, without their aliases', async () => {
     const source = temporaryPath('source');
     const tensors = { a: filled(1, 1), b: filled(2, 2), c: filled(3, 3) };
     await saveCheckpoint(source, tensors, { ...saving, metadata: { alias: 'c' } });
@@ -115,7 +115,7 @@ describe('a dry run', () => {
       [{}, []],
       [{ dtype: 'F16' }, []],
       [{ names: ['alias'] }, ['a', 'b']],
-      [{ select: (name: string) => name !== 'b' && { name: `new.${name}` } }, ['b']],
+      [{ names: (name: string) => name !== 'b', rename: (name: string) => `new.${name}` }, ['b']],
     ] as const) {
       const plan = await convert(source, temporaryPath('planned'), { ...selection, ...dry });
       expect(plan.excluded).toEqual(excluded);

@@ -72,12 +72,12 @@ it('tells a scale by a weight that is not chosen, or is in another file; other s
   expect(notCast).toEqual(['new.m.weight_scale_inv']);
 });
 
-it('casts what select names', async () => {
+it('casts a scale for which a dtype function returns a dtype', async () => {
   const [source, target] = [temporaryPath('source'), temporaryPath('target')];
   await saveCheckpoint(source, MODEL, saving);
-  const select = (name: string): { dtype?: 'BF16' } =>
-    name.includes('scale_inv') ? { dtype: 'BF16' } : {};
-  const { cast, notCast } = await convert(source, target, { ...fast, select });
+  const dtype = (name: string): 'BF16' | undefined =>
+    name.includes('scale_inv') ? 'BF16' : undefined;
+  const { cast, notCast } = await convert(source, target, { ...fast, dtype });
   expect([cast, notCast]).toEqual([['m.weight_scale_inv'], []]);
   using checkpoint = safeOpen(target);
   expect(checkpoint.info('m.weight_scale_inv').dtype).toBe('BF16');

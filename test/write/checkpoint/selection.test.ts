@@ -91,10 +91,11 @@ it.each(['BF16', 'F16', 'F8_E4M3', 'F8_E5M2', 'F32'] as const)(
 it('selects, renames and casts by tensor, and takes aliases along', async () => {
   const { cast, files } = await convert(source, target, {
     ...fast,
-    select: (name, { dtype, shape }) => {
-      if (name.startsWith('b.')) return false;
-      if (shape.length === 2) return { name: 'matrix', dtype: 'BF16' };
-      return dtype === 'F64' ? { dtype: 'F32' } : {};
+    names: (name) => !name.startsWith('b.'),
+    rename: (name) => (name === 'a.float' ? 'matrix' : name),
+    dtype: (_, { dtype, shape }) => {
+      if (shape.length === 2) return 'BF16';
+      return dtype === 'F64' ? 'F32' : undefined;
     },
   });
   expect([cast, files]).toEqual([['a.double', 'matrix'], ['model.safetensors']]);
@@ -138,9 +139,11 @@ it('leaves the tensors as they are without any of the options', async () => {
 });
 
 it('reports all problems before anything is written', async () => {
-  const select = (name: string): { name?: string; dtype?: 'BF16' } =>
-    name === 'b.ids' ? { dtype: 'BF16' } : { name: 'same' };
-  const error = await convert(source, target, { ...fast, select }).catch((reason) => reason);
+  const error = await convert(source, target, {
+    ...fast,
+    rename: (name) => (name === 'b.ids' ? name : 'same'),
+    dtype: (name) => (name === 'b.ids' ? 'BF16' : undefined),
+  }).catch((reason) => reason);
   expect(error).toBeInstanceOf(SelectionError);
   expect((error as SelectionError).errors).toHaveLength(8);
   expect(existsSync(target) ? readdirSync(target) : []).toEqual([]);
@@ -149,7 +152,7 @@ it('reports all problems before anything is written', async () => {
     [{ names: ['a.flaot'] }, /model.safetensors.index.json: tensor "a.flaot": .*"a.float"/],
     [{ names: [] }, /names must be a choice of at least one tensor/],
     [{ dtype: 'I8' }, /dtype must be one of/],
-    [{ select: () => true }, /the result of select/],
+    [{ dtype: () => true }, /the result of dtype for "[^"]+" must be one of BOOL, /],
   ] as const;
   for (const [options, message] of calls) {
     const call = convert(source, target, { ...fast, ...options } as never);

@@ -90,7 +90,7 @@ it.each(models.map((model, number) => ({ ...model, number })))(
         convert(source, to, { durable: false, dequantize: 'F32' }),
       'a dry run of convert': (to: string) => convert(source, to, { dryRun: true }),
       download: (to: string) =>
-        downloadFrom(hub(), `hf://org/m${number}`, to, { select: () => ({ dtype: 'F16' }) }),
+        downloadFrom(hub(), `hf://org/m${number}`, to, { dtype: () => 'F16' }),
     };
     for (const [door, write] of Object.entries(doors)) {
       const about = `seed ${SEED}, model ${number}, ${door}`;

@@ -14,8 +14,8 @@ async function convertTied(
     { 0: 2 },
   );
   const target = temporaryPath('model.safetensors');
-  const select = (name: string): { dtype: Dtype } => ({ dtype: dtypes[name] ?? 'F32' });
-  const report = await convert(source, target, { durable: false, select });
+  const dtype = (name: string): Dtype | undefined => dtypes[name];
+  const report = await convert(source, target, { durable: false, dtype });
   using file = safeOpen(target);
   const written = Object.fromEntries(
     file.keys().map((name) => {

@@ -152,13 +152,12 @@ describe.each([
     expect(loadFile(join(target, 'unet')).get('up.weight')?.dtype).toBe('F16');
   });
 
-  it('refuses options about the names of one model, and a file as its target', async () => {
+  it('rejects options about the names of one model, and a file as its target', async () => {
     const source = made(FILES);
     const target = temporaryPath('target');
     const given = {
       names: ['a'],
       rename: { a: 'b' },
-      select: () => ({}),
       filenamePattern: 'x{suffix}.safetensors',
     };
     for (const [name, value] of Object.entries(given)) {

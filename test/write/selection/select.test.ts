@@ -49,7 +49,7 @@ function errorOf(call: () => unknown): unknown {
   throw new Error('nothing was thrown');
 }
 
-describe('the short forms', () => {
+describe('the options', () => {
   it('take all as it is by default', () => {
     expect(select({})).toEqual(tensors.map(({ name }) => `${name} ${name}`));
     expect([
@@ -96,34 +96,34 @@ describe('the short forms', () => {
   });
 });
 
-describe('select', () => {
-  it('drops, renames and casts', () => {
-    const given = vi.fn((name: string, { dtype, shape }: SelectableInfo) => {
+describe('functions', () => {
+  it('leave out, rename and cast in one call', () => {
+    const dtypeOf = vi.fn((_name: string, { dtype, shape }: SelectableInfo) => {
       expect(shape).toEqual([2]);
-      if (name === 'model.mask' || name === 'model.packed') return false;
-      if (dtype === 'F32') return { name: 'embed', dtype: 'F8_E4M3' as const };
-      return dtype === 'BF16' ? { dtype } : {};
+      if (dtype === 'F32') return 'F8_E4M3';
+      return dtype === 'BF16' ? dtype : undefined;
     });
-    expect(select({ select: given })).toEqual([
+    const options: Options = {
+      names: (name) => name !== 'model.mask' && name !== 'model.packed',
+      rename: (name) => (name === 'model.embed' ? 'embed' : name),
+      dtype: dtypeOf,
+    };
+    expect(select(options)).toEqual([
       'model.embed embed F32-F8_E4M3',
       'model.ids model.ids',
       'model.norm model.norm',
     ]);
-    expect(given).toHaveBeenCalledTimes(5);
+    expect(dtypeOf).toHaveBeenCalledTimes(3);
   });
 
   it.each([
-    [undefined, /the result of select for "model.embed" must be false or an object, but is undef/],
-    [true, /must be false or an object, but is true/],
-    [null, /must be false or an object, but is null/],
-    [Promise.resolve({}), /must be false or an object, but is an instance of Promise/],
-    [[{}], /must be false or an object, but is an array of 1 items/],
-    [{ nmae: 'a' }, /unknown option "nmae"; the options are name, dtype/],
-    [{ name: 1 }, /the name that select gives "model.embed" must be a string/],
-    [{ dtype: 'bfloat16' }, /the dtype that select gives "model.embed" must be 'BF16', but is/],
-    [{ dtype: 'F17' }, /must be one of BOOL, /],
-  ])('returns nothing else: %o', (result, message) => {
-    const call = (): unknown => select({ select: () => result as never });
+    ['bfloat16', /the result of dtype for "model.embed" must be 'BF16', but is "bfloat16"/],
+    ['F17', /must be one of BOOL, /],
+    [null, /must be one of .*, but is null/],
+    [false, /must be one of .*, but is false/],
+    [Promise.resolve('F16'), /must be one of .*, but is an instance of Promise/],
+  ])('dtype does not return %o', (result, message) => {
+    const call = (): unknown => select({ dtype: () => result as never });
     expect(call).toThrow(TypeError);
     expect(call).toThrow(message);
   });
@@ -138,13 +138,8 @@ describe('problems', () => {
     const renamed = errorOf(() => select({ rename: { 'model.id': 'a' } }));
     expect(renamed).toMatchObject({ code: 'SAFETENSORS_TENSOR_NOT_FOUND', tensor: 'model.id' });
 
-    const impossible = errorOf(() =>
-      select({ select: () => ({ dtype: 'F16' }), names: undefined }),
-    );
-    expect(impossible).toBeInstanceOf(SelectionError);
-
     const cast = errorOf(() =>
-      select({ select: (name) => (name === 'model.ids' ? { dtype: 'F16' } : {}) }),
+      select({ dtype: (name) => (name === 'model.ids' ? 'F16' : undefined) }),
     );
     expect(cast).toMatchObject({
       code: 'SAFETENSORS_DTYPE_MISMATCH',
@@ -167,6 +162,14 @@ describe('problems', () => {
   });
 
   it('are thrown together', () => {
+    const impossible = errorOf(() => select({ dtype: () => 'F16' })) as SelectionError;
+    expect(impossible).toBeInstanceOf(SelectionError);
+    expect(impossible.errors.map(({ tensor }) => tensor)).toEqual([
+      'model.ids',
+      'model.packed',
+      'model.mask',
+    ]);
+
     const error = errorOf(() =>
       select({
         names: (name) => name !== 'model.mask',
@@ -194,15 +197,13 @@ describe('problems', () => {
   });
 });
 
-it('nothing at all is refused', () => {
-  for (const options of [{ names: [] }, { names: () => false }, { select: () => false as const }]) {
-    const error = errorOf(() => select(options));
-    expect(error).toBeInstanceOf(RangeError);
-    const [[name = '', choice] = []] = Object.entries(options);
-    const isList = typeof choice !== 'function';
-    const said = isList ? 'must be a choice of at least one tensor, but is a' : 'left out every';
-    expect(String(error)).toMatch(`${name} ${said}`);
-  }
+it.each([
+  [{ names: [] }, 'names must be a choice of at least one tensor, but is an array of 0 items'],
+  [{ names: () => false }, 'names left out every tensor'],
+])('rejects a selection of no tensors: %o', (options, message) => {
+  const error = errorOf(() => select(options));
+  expect(error).toBeInstanceOf(RangeError);
+  expect(error).toMatchObject({ code: 'ERR_OUT_OF_RANGE', message });
 });
 
 it('of a source without tensors nothing is selected, whatever is asked of all', () => {
@@ -227,14 +228,19 @@ it('tensors that cannot be taken are a problem when they are not left out', () =
   expect(() => chosen({})).toThrow(problem);
   expect(() => chosen({ names: ['a', 'odd'] })).toThrow(problem);
   expect(() => chosen({ names: ['odd', 'none'] })).toThrow(SelectionError);
-  const nothing = new Selection({ select: () => false }, source).of([], odd);
+  const nothing = new Selection({ names: () => false }, source).of([], odd);
   expect(() => runSync(nothing)).toThrow(RangeError);
   expect(chosen({ names: ['a'] })).toEqual(['a']);
   expect(chosen({ names: (_, { dtype }) => dtype !== null })).toEqual(['a']);
-  expect(chosen({ select: (name) => (name === 'odd' ? false : { name: 'b' }) })).toEqual(['b']);
+  const others: Options = {
+    names: (name) => name !== 'odd',
+    rename: () => 'b',
+    dtype: () => 'F16',
+  };
+  expect(chosen(others)).toEqual(['b']);
 });
 
-describe('the options', () => {
+describe('unusable options', () => {
   it.each([
     [{ names: 'a' }, /names must be an iterable of strings, such as \["a"\]/],
     [{ names: 5 }, /names/],
@@ -242,9 +248,7 @@ describe('the options', () => {
     [{ rename: { a: 1 } }, /a new name of rename must be a string/],
     [{ dtype: 'bfloat16' }, /dtype must be 'BF16', but is "bfloat16"/],
     [{ dtype: 'I8' }, /dtype must be one of F32, F16, BF16, F8_E4M3, F8_E5M2/],
-    [{ select: {} }, /select must be a function/],
-    [{ select: () => ({}), names: ['a'] }, /names must be left out beside select/],
-  ])('are refused: %o', (options, message) => {
+  ])('are rejected: %o', (options, message) => {
     expect(() => readSelection(options as never)).toThrow(TypeError);
     expect(() => readSelection(options as never)).toThrow(message);
   });

@@ -68,7 +68,16 @@ export type OpenedPipeline<Given> = Given extends Address
  * console.log(archive.models.get('unet')?.getTensor('norm.weight').data); // → Float32Array(4) [ 0, 0, 0, 0 ]
  * ```
  */
+export async function openPipeline(
+  source: string | URL,
+  options: OpenPipelineSourceOptions & { readonly remote: false },
+): Promise<Pipeline<Checkpoint>>;
+/** As above, with the pipeline that the type of the source shows. */
 export async function openPipeline<const Given extends string | URL>(
+  source: Given,
+  options?: OpenPipelineSourceOptions,
+): Promise<OpenedPipeline<Given>>;
+export async function openPipeline<Given extends string | URL>(
   source: Given,
   options: OpenPipelineSourceOptions = {},
 ): Promise<OpenedPipeline<Given>> {

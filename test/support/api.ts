@@ -31,10 +31,10 @@ export async function openTorch(
   return await open(path, { ...options, remote: false, formats: ['torch'] });
 }
 
-/** Opens a local pipeline, in a folder or an archive, whatever the type of its path shows. */
+/** Opens a local pipeline, in a folder or an archive. */
 export async function openLocalPipeline(
   path: string,
-  options?: OpenPipelineSourceOptions,
+  options?: Omit<OpenPipelineSourceOptions, 'remote'>,
 ): Promise<Pipeline<Checkpoint>> {
-  return (await openPipeline(path, options)) as Pipeline<Checkpoint>;
+  return await openPipeline(path, { ...options, remote: false });
 }

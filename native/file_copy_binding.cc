@@ -10,7 +10,7 @@
 
 namespace {
 
-// allocate(fd, byteLength): 0, and allocateAsync
+// allocateAsync(fd, byteLength): 0
 struct AllocateCall {
   static constexpr char kName[] = "safetensors-mmap.allocate";
 
@@ -97,7 +97,6 @@ struct GatherRangesCall {
 void ExportFileCopy(Napi::Env env, Napi::Object exports) {
   Define(env, exports,
          {
-             Export<RunHere<AllocateCall>>("allocate"),
              Export<RunOnPool<AllocateCall>>("allocateAsync"),
              Export<RunOnPool<CopyFileRangeCall>>("copyFileRangeAsync"),
              Export<RunOnPool<GatherRangesCall>>("gatherRangesAsync"),

@@ -4,7 +4,7 @@
 
 #include <napi.h>
 
-// Adds `allocate`, `allocateAsync`, `copyFileRangeAsync` and `gatherRangesAsync` to what JavaScript
+// Adds `allocateAsync`, `copyFileRangeAsync` and `gatherRangesAsync` to what JavaScript
 // sees. The descriptors are JavaScript's, which keeps them open until the promise settles.
 void ExportFileCopy(Napi::Env env, Napi::Object exports);
 

@@ -18,7 +18,6 @@ export {
   safeOpenAsync,
   saveCheckpoint,
   saveFile,
-  saveFileSync,
   scanPickle,
   serialize,
   serializeStream,

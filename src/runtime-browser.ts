@@ -65,7 +65,6 @@ export const safeOpen: typeof node.safeOpen = () => unavailable('safeOpen');
 export const safeOpenAsync: typeof node.safeOpenAsync = async () => unavailable('safeOpenAsync');
 export const saveCheckpoint: typeof node.saveCheckpoint = async () => unavailable('saveCheckpoint');
 export const saveFile: typeof node.saveFile = async () => unavailable('saveFile');
-export const saveFileSync: typeof node.saveFileSync = () => unavailable('saveFileSync');
 export const scanPickle: typeof node.scanPickle = async () => unavailable('scanPickle');
 export const serialize: typeof node.serialize = serializeInMemory;
 export const serializeStream: typeof node.serializeStream = streamFromMemory;

@@ -12,5 +12,5 @@ export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metada
 export { saveCheckpoint } from './write/checkpoint/save-checkpoint.js';
 export { createWriter } from './write/save/create-writer.js';
 export { editMetadata } from './write/save/edit-metadata.js';
-export { saveFile, saveFileSync } from './write/save/save.js';
+export { saveFile } from './write/save/save.js';
 export { serialize, serializeStream } from './write/save/serialize.js';

@@ -1,7 +1,7 @@
 /** Quantized weights as float32, beside each scheme's rule in torch. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { saveFileSync } from 'safetensors-mmap';
+import { serialize } from 'safetensors-mmap';
 import { pick } from '../contenders.mjs';
 
 const WAYS = pick('dequantize dequantizeTorch');
@@ -84,7 +84,7 @@ export const quantized = {
         { dtype, shape, data },
       ]);
       mkdirSync(join(path, scheme), { recursive: true });
-      saveFileSync(join(path, scheme, 'model.safetensors'), new Map(entries));
+      writeFileSync(join(path, scheme, 'model.safetensors'), serialize(new Map(entries)));
       writeFileSync(join(path, scheme, 'config.json'), JSON.stringify({ quantization_config }));
     }
     return { path };

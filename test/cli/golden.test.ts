@@ -14,11 +14,12 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
 import { FileServer } from '../remote/download/file-server.js';
-import { safeOpen, saveFileSync } from '../support/api.js';
+import { safeOpen } from '../support/api.js';
 import { useHub } from '../support/hub-environment.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';
 import { root } from '../support/source-tree.js';
+import { writeTensors } from '../support/write-tensors.js';
 import { call, type Terminal } from './call.js';
 import { LAYERED } from './models.js';
 
@@ -106,7 +107,7 @@ function writeSources(): void {
   const bytes = fileBytes(entries, { metadata: METADATA });
   writeFileSync('model.safetensors', bytes);
   server.files.set('model.safetensors', { bytes, tag: '"model"' });
-  saveFileSync('other.safetensors', {
+  writeTensors('other.safetensors', {
     'model.norm': { dtype: 'F32', shape: [2, 4], data: Float32Array.from(values, (x) => x + 1) },
     'model.scale': { dtype: 'F32', shape: [], data: Float32Array.of(513) },
     'lm_head.weight': { dtype: 'F32', shape: [2], data: Float32Array.of(1, 2) },
@@ -129,7 +130,7 @@ function writeSources(): void {
   // As the quantized one, but for one weight, which is one everywhere.
   const { shape } = safeOpen('quantized').info(QUANTIZED_WEIGHT);
   const ones = new Float32Array(shape.reduce((product, length) => product * length, 1)).fill(1);
-  saveFileSync('plain.safetensors', { [QUANTIZED_WEIGHT]: { dtype: 'F32', shape, data: ones } });
+  writeTensors('plain.safetensors', { [QUANTIZED_WEIGHT]: { dtype: 'F32', shape, data: ones } });
   writeFileSync('new.json', '{"format":"np","title":"Cats"}');
   for (const name of COPIED) copyFileSync(join(root, 'test/fixtures/torch', name), name);
 }

@@ -17,12 +17,12 @@ import {
   safeOpen,
   saveCheckpoint,
   saveFile,
-  saveFileSync,
   scanPickle,
   serialize,
   splitStateDictIntoShards,
   type Tensor,
 } from '../support/api.js';
+import { writeTensors } from '../support/write-tensors.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
 const path = join(folder, 'model.safetensors');
@@ -34,7 +34,7 @@ let checkpoint: Checkpoint;
 let tensor: Tensor;
 
 beforeAll(() => {
-  saveFileSync(path, tensors);
+  writeTensors(path, tensors);
   file = safeOpen(path);
   checkpoint = safeOpen(folder);
   tensor = file.getTensor('t');
@@ -56,7 +56,7 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['loadFile', (o) => loadFile(folder, o), 'revison', 'revision'],
   ['serialize', (o) => serialize(tensors, o), 'meta_data', 'metadata'],
   ['saveFile', (o) => saveFile(target, tensors, o), 'onprogress', 'onProgress'],
-  ['saveFileSync', (o) => saveFileSync(target, tensors, o), 'durabel', 'durable'],
+  ['saveFile', (o) => saveFile(target, tensors, o), 'durabel', 'durable'],
   ['createWriter', (o) => createWriter(target, tensors, o), 'alignement', 'alignment'],
   ['editMetadata', (o) => editMetadata(path, { a: 'b' }, o), 'inplace', 'inPlace'],
   ['saveCheckpoint', (o) => saveCheckpoint(folder, tensors, o), 'maxShardsize', 'maxShardSize'],
@@ -147,7 +147,6 @@ test('names of the prototype are no options', () => {
 
 test.each<[name: string, call: () => unknown]>([
   ['saveFile(path, tensors)', () => saveFile(tensors as never, target as never)],
-  ['saveFileSync(path, tensors)', () => saveFileSync(tensors as never, target as never)],
   ['saveCheckpoint(folder, tensors)', () => saveCheckpoint(tensors as never, folder as never)],
   ['createWriter(path, specs)', () => createWriter(tensors as never, target as never)],
 ])('%s: the path comes first', async (call, swapped) => {

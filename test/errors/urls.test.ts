@@ -45,7 +45,6 @@ it.each<[string, () => unknown]>([
   ['loadFile', () => main.loadFile(ADDRESS)],
   ['verify', () => main.verify(ADDRESS)],
   ['saveFile', () => main.saveFile(ADDRESS, tensors)],
-  ['saveFileSync', () => main.saveFileSync(ADDRESS, tensors)],
   ['saveCheckpoint', () => main.saveCheckpoint(ADDRESS, tensors)],
   ['editMetadata', () => main.editMetadata(ADDRESS, { a: 'b' })],
   ['createWriter', () => main.createWriter(ADDRESS, [])],

@@ -11,7 +11,6 @@ import {
   safeOpen,
   saveCheckpoint,
   saveFile,
-  saveFileSync,
   serialize,
 } from '../../lib/index.js';
 import {
@@ -47,7 +46,6 @@ export const saving = [
   ['saveFile, new', empty, (root) => saveFile(pathIn(root), NEW)],
   ['saveFile', file, (root) => saveFile(pathIn(root), NEW)],
   ['saveFile, not durable', file, (root) => saveFile(pathIn(root), NEW, { durable: false })],
-  ['saveFileSync', file, async (root) => saveFileSync(pathIn(root), NEW)],
   ['saveFile with digests', file, (root) => saveFile(pathIn(root), NEW, { digests: true })],
   [
     'saveFile of a file',

@@ -19,7 +19,7 @@ import {
   safeOpen,
   safeOpenAsync,
   saveCheckpoint,
-  saveFileSync,
+  saveFile,
 } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { openDescriptors } from '../support/open-descriptors.js';
@@ -35,9 +35,9 @@ const TENSORS = {
   short: { dtype: 'U8', shape: [3], data: Uint8Array.of(1, 2, 3) },
 } as const satisfies NamedTensorsInMemory;
 
-function saved(options = { digests: true }): string {
+async function saved(options = { digests: true }): Promise<string> {
   const path = temporaryPath('model.safetensors');
-  saveFileSync(path, TENSORS, options);
+  await saveFile(path, TENSORS, options);
   return path;
 }
 
@@ -57,7 +57,7 @@ describe.each([
   ['safeOpenAsync', safeOpenAsync],
 ])('%s', (_, open: (path: string, options: OpenOptions) => Promise<Checkpoint>) => {
   it('opens a file with the hash and the sums that are expected', async () => {
-    const path = saved();
+    const path = await saved();
     const expectedHash = hashOf(path).toUpperCase();
     for (const storage of ['mmap', 'read'] as const) {
       using file = await open(path, { storage, verify: true, expectedHash });
@@ -66,7 +66,7 @@ describe.each([
   });
 
   it('rejects other bytes, with the tensor or both hashes, and leaves nothing open', async () => {
-    const path = saved();
+    const path = await saved();
     const expectedHash = hashOf(path);
     damage(path);
     await expect(open(path, { verify: true })).rejects.toMatchObject({
@@ -82,7 +82,7 @@ describe.each([
   });
 
   it('rejects a file without sums, and sums that cannot be', async () => {
-    const path = saved({ digests: false });
+    const path = await saved({ digests: false });
     await expect(open(path, { verify: true })).rejects.toThrow('found none');
     for (const text of ['', 'x', '0'.repeat(63 * 3), 'Z'.repeat(64 * 3), '0'.repeat(64 * 4)]) {
       await editMetadata(path, { [KEY]: text });
@@ -93,7 +93,7 @@ describe.each([
   });
 
   it('refuses options of other kinds', async () => {
-    const path = saved();
+    const path = await saved();
     const wrong = (options: object, code: string): Promise<void> =>
       expect(open(path, options)).rejects.toMatchObject({ code });
     await wrong({ verify: 1 }, 'ERR_INVALID_ARG_TYPE');
@@ -104,8 +104,8 @@ describe.each([
 });
 
 describe('loadFile and descriptors', () => {
-  it('compare, too', () => {
-    const path = saved();
+  it('compare, too', async () => {
+    const path = await saved();
     expect(loadFile(path, { verify: true }).size).toBe(3);
     damage(path);
     expect(() => loadFile(path, { verify: true })).toThrow('claims');
@@ -120,7 +120,7 @@ describe('a file that changes while it is compared', () => {
     ['is cut short', (path: string) => truncateSync(path, 5 * MIB)],
     ['is written', (path: string, time: number) => utimesSync(path, 1, time)],
   ])('is an error when it %s', async (_, change) => {
-    const path = saved();
+    const path = await saved();
     const opening = safeOpenAsync(path, { verify: true });
     // The header was read when the first turn of the event loop ends, and some pieces at most.
     let time = 1;
@@ -136,7 +136,7 @@ describe('a file that changes while it is compared', () => {
 
   it('ends with the signal', async () => {
     const ending = new AbortController();
-    const opening = safeOpenAsync(saved(), { verify: true, signal: ending.signal });
+    const opening = safeOpenAsync(await saved(), { verify: true, signal: ending.signal });
     setImmediate(() => ending.abort(new Error('enough')));
     await expect(opening).rejects.toThrow('enough');
   });

@@ -15,7 +15,7 @@ import {
   type RemoteCheckpoint,
   safeOpen,
   saveCheckpoint,
-  saveFileSync,
+  saveFile,
 } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { root } from '../support/source-tree.js';
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   file = temporaryPath('model.safetensors');
-  saveFileSync(file, TENSORS);
+  await saveFile(file, TENSORS);
   folder = temporaryPath('folder');
   await saveCheckpoint(folder, TENSORS, { maxShardSize: 8, durable: false });
   server.files.set('model.safetensors', { bytes: readFileSync(file), tag: '"1"' });
@@ -87,7 +87,7 @@ describe('local sources', () => {
       };
       writeFileSync('config.json', JSON.stringify(declared));
       writeFileSync('bytes', 'another file');
-      saveFileSync('summed.safetensors', TENSORS, { digests: true });
+      await saveFile('summed.safetensors', TENSORS, { digests: true });
       const handle = await openFile('summed.safetensors');
       const sources = [readFileSync('summed.safetensors'), handle, handle.fd] as const;
       for (const source of sources) {
@@ -282,7 +282,7 @@ describe('options', () => {
 
   it('verify compares digests', async () => {
     const path = temporaryPath('summed.safetensors');
-    saveFileSync(path, TENSORS, { digests: true });
+    await saveFile(path, TENSORS, { digests: true });
     expect(await valuesOf(await open(path, { verify: true }))).toEqual([1, 2]);
     await expect(open(file, { verify: true })).rejects.toMatchObject({
       code: 'SAFETENSORS_CHECKSUM_MISMATCH',

@@ -4,7 +4,7 @@ import { RemoteError } from '../../src/errors/errors.js';
 import { openRemote } from '../../src/remote/browser.js';
 import { FETCHED_PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
-import { DTYPES, type Dtype, parse, safeOpen, saveFileSync, serialize } from '../support/api.js';
+import { DTYPES, type Dtype, parse, safeOpen, saveFile, serialize } from '../support/api.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';
@@ -119,7 +119,7 @@ describe('tensors are those of the local file', () => {
   it('which can be saved', async () => {
     const { checkpoint, local } = await opened([{ name: 't', dtype: 'F32', shape: [3] }]);
     const path = temporaryPath('saved.safetensors');
-    saveFileSync(path, { t: await checkpoint.getTensor('t') });
+    await saveFile(path, { t: await checkpoint.getTensor('t') });
     expect(safeOpen(path).getTensor('t').bytes).toEqual(local.getTensor('t').bytes);
   });
 

@@ -158,10 +158,8 @@ export interface Addon {
   /**
    * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is shorter; new bytes
    * read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` mean that room is lacking, `ENOTSUP` and others that the system or
-   * the file system cannot reserve it.
+   * the file system cannot reserve it. Works on a thread of the pool; keep `fd` open until the promise settles.
    */
-  allocate(fd: number, byteLength: number): void;
-  /** As above, on a thread of the pool; keep `fd` open until the promise settles. */
   allocateAsync(fd: number, byteLength: number): Promise<void>;
   /**
    * Copies up to `byteLength` > 0 bytes from one file to another within the kernel, on a thread of
@@ -258,7 +256,6 @@ export interface AddonExports {
     output: Uint8Array,
     level: number,
   ): Promise<number> | Failure;
-  allocate(fd: number, byteLength: number): NativeOutcome;
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
   copyFileRangeAsync(
     sourceFd: number,
@@ -366,9 +363,6 @@ export function bind(exports: AddonExports): Addon {
       const best = LEVELS.indexOf('best');
       const result = await exports.castAsync(fromCode, toCode, bytes, output, best);
       return countOf(result, 'cast', { from, to, bytes, output });
-    },
-    allocate(fd, byteLength) {
-      countOf(exports.allocate(fd, byteLength), 'fallocate', { fd, byteLength });
     },
     async allocateAsync(fd, byteLength) {
       countOf(await exports.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });

@@ -7,7 +7,6 @@ import {
   existsSync,
   fstat,
   fstatSync,
-  fsyncSync,
   lstat,
   lstatSync,
   open,
@@ -18,7 +17,6 @@ import {
   readlinkSync,
   realpath,
   realpathSync,
-  renameSync,
   type Stats,
   stat,
   statSync,
@@ -29,14 +27,7 @@ import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { call, type Work } from '../../work/work.js';
 import { provideYield } from '../../work/yielding.js';
-import {
-  closeAsync,
-  fsyncAsync,
-  type ReadFile,
-  readAsync,
-  readHere,
-  renameAsync,
-} from './pool-calls.js';
+import { closeAsync, type ReadFile, readAsync, readHere } from './pool-calls.js';
 import { hasCode, namingFile } from './system-errors.js';
 
 // Loaded on first use: importing the package must load no module of Node.
@@ -68,25 +59,6 @@ export function closeFile(fd: number): Work<void> {
   return call({
     sync: () => closeQuietly(fd),
     async: () => closeAsync(fd).catch(() => {}),
-    isKept: true,
-  });
-}
-
-/** Closes a descriptor after writing. The system frees the number even when this fails. */
-export function closeWritten(fd: number): Work<void> {
-  return call({ sync: () => closeSync(fd), async: () => closeAsync(fd), isKept: true });
-}
-
-/** Waits until the bytes of a file, or the names of a folder, are on the disk. */
-export function syncDescriptor(fd: number): Work<void> {
-  return call({ sync: () => fsyncSync(fd), async: () => fsyncAsync(fd) });
-}
-
-/** Renames a file, replacing an existing file of that name. */
-export function renamePath(from: string | Buffer, to: string | Buffer): Work<void> {
-  return call({
-    sync: () => renameSync(from, to),
-    async: () => renameAsync(from, to),
     isKept: true,
   });
 }

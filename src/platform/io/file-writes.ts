@@ -4,7 +4,6 @@
  * and keeps them open until the work is done. Errors of writing name the target.
  */
 
-import { writeSync } from 'node:fs';
 import type { FileRange } from '../../work/byte-ranges.js';
 import { addon } from '../addon/addon.js';
 import { withoutFirst } from './byte-views.js';
@@ -58,20 +57,6 @@ export async function writeViews(
     if (bytesWritten === 0) throw systemError('EIO', 'write', target.path);
     left = withoutFirst(left, bytesWritten);
     at += bytesWritten;
-  }
-}
-
-/** Writes one view on this thread, with the same errors. */
-export function writeViewSync(target: WrittenFile, view: Uint8Array, position: number): void {
-  for (let done = 0; done < view.byteLength; ) {
-    let bytesWritten: number;
-    try {
-      bytesWritten = writeSync(target.fd, view, done, view.byteLength - done, position + done);
-    } catch (error) {
-      throw aboutFile(error, target.path);
-    }
-    if (bytesWritten === 0) throw systemError('EIO', 'write', target.path);
-    done += bytesWritten;
   }
 }
 

@@ -4,11 +4,9 @@ import { argumentRangeError } from '../../errors/arguments.js';
 import { cut, type FileRange, merge, type Part, type Piece } from '../../work/byte-ranges.js';
 import { Slots } from '../../work/slots.js';
 import type { PieceMover } from '../../work/transfer.js';
-import { runSync } from '../../work/work.js';
-import { type AcquirableFile, readAcquired } from './acquirable-file.js';
+import type { AcquirableFile } from './acquirable-file.js';
 import { MAX_VIEWS } from './byte-views.js';
-import { copyRanges, type WrittenFile, writeViewSync, writeViews } from './file-writes.js';
-import { readFully } from './opened-file.js';
+import { copyRanges, type WrittenFile, writeViews } from './file-writes.js';
 import type { ReadFile } from './pool-calls.js';
 import { maxRetainedDescriptors } from './spare-descriptors.js';
 
@@ -196,28 +194,4 @@ function* groupsOf(
     files.add(range.file);
   }
   yield group;
-}
-
-/**
- * Writes the ranges on this thread, one after the other, those of files through a buffer.
- *
- * @throws As {@link writePieces}
- */
-export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): void {
-  for (const { position, byteLength, source } of writes) {
-    const memory = typeof source === 'function' ? source : throughBuffer(source, byteLength);
-    for (const { begin, end } of cut(0, byteLength, WRITE_BYTE_LENGTH)) {
-      writeViewSync(target, take(memory, begin, end), position + begin);
-    }
-  }
-}
-
-/** Reads a file as if it were memory. Every call overwrites the bytes of the last one. */
-function throughBuffer({ file, position }: FileSource, byteLength: number): MemorySource {
-  const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
-  return (begin, end) => {
-    const view = buffer.subarray(0, end - begin);
-    runSync(readFully(readAcquired(file), view, position + begin, file.path));
-    return view;
-  };
 }

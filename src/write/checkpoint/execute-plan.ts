@@ -14,7 +14,7 @@ import { LOCK_OPTIONS, type LockOptions } from '../replacement/locks.js';
 import type { ReplacedFile } from '../replacement/replaced-files.js';
 import { LeasedFiles } from '../save/leased-files.js';
 import type { ReplaceOptions } from '../save/replace-file.js';
-import type { SaveSyncOptions } from '../save/save.js';
+import type { FileWriteOptions } from '../save/save.js';
 import { writeLayout } from '../save/tensor-writes.js';
 import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replacement.js';
 import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
@@ -23,10 +23,7 @@ import { copyOtherFile, type OtherFile } from './other-files.js';
 import { type DryRun, oldFilesBefore } from './plan.js';
 
 /** Options of writing a checkpoint. */
-export interface WriteCheckpointOptions
-  extends TransferOptions,
-    LockOptions,
-    Pick<SaveSyncOptions, 'durable' | 'digests'> {}
+export interface WriteCheckpointOptions extends TransferOptions, LockOptions, FileWriteOptions {}
 
 /** As above, for a call that may be a dry run. */
 export type WriteOrPlanOptions = WriteCheckpointOptions & DryRun;

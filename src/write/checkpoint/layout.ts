@@ -21,7 +21,7 @@ import { layOut, type MetadataInput } from '../../header/header-writer.js';
 import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import type { Payload, WriteEntry } from '../input/tensor-input.js';
-import type { SaveSyncOptions } from '../save/save.js';
+import type { FileWriteOptions } from '../save/save.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 
 /** A tensor to write, from any source. */
@@ -127,7 +127,7 @@ function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): F
  */
 export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   tensors: TensorTable<Layout>,
-  options: CheckpointLayoutOptions & Pick<SaveSyncOptions, 'digests'>,
+  options: CheckpointLayoutOptions & Pick<FileWriteOptions, 'digests'>,
   metadataOf: (split: SplitSummary) => Metadata,
 ): Work<CheckpointLayout<Metadata, Layout>> {
   const pattern = layoutPattern(options);

@@ -4,9 +4,9 @@ import { openSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 import process from 'node:process';
 import { retryHere } from '../../platform/io/dropped-files.js';
-import { closeQuietly, syncDescriptor } from '../../platform/io/file-calls.js';
+import { closeQuietly } from '../../platform/io/file-calls.js';
+import { fsyncAsync } from '../../platform/io/pool-calls.js';
 import { aboutFile, CANNOT_SYNC, hasCode } from '../../platform/io/system-errors.js';
-import { runAsync, type Work } from '../../work/work.js';
 import { foldersOf } from './inner-paths.js';
 
 /** Errors of folders without read permission, and of file systems that do not sync folders. */
@@ -24,11 +24,11 @@ function openToSync(folder: Buffer, label: string): number | undefined {
 }
 
 /** Syncs a folder where the system can. `label` names the file in messages. */
-export function* syncFolder(folder: Buffer, label: string): Work<void> {
+export async function syncFolder(folder: Buffer, label: string): Promise<void> {
   const fd = openToSync(folder, label);
   if (fd === undefined) return;
   try {
-    yield* syncDescriptor(fd);
+    await fsyncAsync(fd);
   } catch (error) {
     if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
   } finally {
@@ -55,5 +55,5 @@ export async function syncMade(folder: string, made: string = folder): Promise<v
 }
 
 async function syncNamed(folder: string): Promise<void> {
-  await runAsync(syncFolder(Buffer.from(folder + sep), folder), undefined);
+  await syncFolder(Buffer.from(folder + sep), folder);
 }

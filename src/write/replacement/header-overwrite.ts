@@ -13,7 +13,6 @@ import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { headerBackupOf, makeTemporaryName } from '../../platform/io/temporary-names.js';
 import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import type { Transfer } from '../../work/transfer.js';
-import { runAsync } from '../../work/work.js';
 import { syncFolder } from './folder-sync.js';
 import type { ReplacementTarget } from './target.js';
 
@@ -120,7 +119,7 @@ export async function overwriteHeader(
   const { target, file, after, check, durable } = overwrite;
   await writeBackup(overwrite);
   try {
-    if (durable) await runAsync(syncFolder(target.folder, file.path), undefined);
+    if (durable) await syncFolder(target.folder, file.path);
     check();
   } catch (error) {
     removeBackup(overwrite);
@@ -134,7 +133,7 @@ export async function overwriteHeader(
     throw error;
   }
   removeBackup(overwrite);
-  if (durable) await runAsync(syncFolder(target.folder, file.path), undefined);
+  if (durable) await syncFolder(target.folder, file.path);
 }
 
 async function syncFile({ fd, path }: WrittenFile): Promise<void> {

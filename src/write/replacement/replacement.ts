@@ -9,18 +9,11 @@
 import { constants, ftruncateSync, lstatSync, openSync } from 'node:fs';
 import { addon } from '../../platform/addon/addon.js';
 import { retryHere } from '../../platform/io/dropped-files.js';
-import {
-  closeQuietly,
-  closeWritten,
-  removeFile,
-  removeQuietly,
-  renamePath,
-  syncDescriptor,
-} from '../../platform/io/file-calls.js';
+import { closeQuietly, removeFile, removeQuietly } from '../../platform/io/file-calls.js';
 import type { WrittenFile } from '../../platform/io/file-writes.js';
+import { closeAsync, fsyncAsync, renameAsync } from '../../platform/io/pool-calls.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { makeTemporaryName } from '../../platform/io/temporary-names.js';
-import { call, runAsync, runSync, type Work } from '../../work/work.js';
 import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
 import { syncFolder } from './folder-sync.js';
 import { inUseError } from './in-use.js';
@@ -68,11 +61,8 @@ function openKept(path: Buffer, mode: number): number {
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
 
 /** Reserves disk space for a file, where the addon is there to do so. */
-function reserve(fd: number, byteLength: number): Work<void> {
-  return call({
-    sync: () => addon()?.allocate(fd, byteLength),
-    async: async () => addon()?.allocateAsync(fd, byteLength),
-  });
+async function reserve(fd: number, byteLength: number): Promise<void> {
+  await addon()?.allocateAsync(fd, byteLength);
 }
 
 /** Explains an error to a caller who wanted to write `label`. */
@@ -135,22 +125,9 @@ export class Replacement implements WrittenFile {
     label: string,
     options: ReplacementOptions,
   ): Promise<Replacement> {
-    return await runAsync(Replacement.#opened(path, label, options), undefined);
-  }
-
-  /** As `open`, on this thread. */
-  static openSync(path: string | Buffer, label: string, options: ReplacementOptions): Replacement {
-    return runSync(Replacement.#opened(path, label, options));
-  }
-
-  static *#opened(
-    path: string | Buffer,
-    label: string,
-    options: ReplacementOptions,
-  ): Work<Replacement> {
     const replacement = new Replacement(path, label, options);
     try {
-      if (options.byteLength > 0) yield* reserve(replacement.fd, options.byteLength);
+      if (options.byteLength > 0) await reserve(replacement.fd, options.byteLength);
     } catch (error) {
       if (!hasCode(error, CANNOT_ALLOCATE)) throw replacement.#failed(error);
     }
@@ -178,18 +155,14 @@ export class Replacement implements WrittenFile {
    */
   async finish(signal?: AbortSignal): Promise<void> {
     if (!this.#isOpen) return;
-    await runAsync(this.#finished(), undefined);
-    this.#require(() => signal?.throwIfAborted());
-  }
-
-  *#finished(): Work<void> {
     try {
-      if (this.#options.durable) yield* syncDescriptor(this.fd);
+      if (this.#options.durable) await fsyncAsync(this.fd);
       this.#isOpen = false;
-      yield* closeWritten(this.fd);
+      await closeAsync(this.fd);
     } catch (error) {
       throw this.#failed(error);
     }
+    this.#require(() => signal?.throwIfAborted());
   }
 
   /**
@@ -213,7 +186,7 @@ export class Replacement implements WrittenFile {
       this.#require(() => check(this.realPath));
       this.#replaceChecked(check, letGo);
     }
-    await runAsync(this.#folderSynced(), undefined);
+    if (this.#options.durable) await syncFolder(this.#folder, this.path);
   }
 
   /**
@@ -223,27 +196,12 @@ export class Replacement implements WrittenFile {
    * @throws as `commit`
    */
   async moveTo(path: string | Buffer): Promise<void> {
-    await runAsync(this.#moved(path), undefined);
-  }
-
-  *#moved(path: string | Buffer): Work<void> {
     try {
-      yield* renamePath(this.#temporary, path);
+      await renameAsync(this.#temporary, path);
     } catch (error) {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-  }
-
-  *#folderSynced(): Work<void> {
-    if (this.#options.durable) yield* syncFolder(this.#folder, this.path);
-  }
-
-  /** As `commit`, on this thread. */
-  commitSync(): void {
-    runSync(this.#finished());
-    runSync(this.#moved(this.realPath));
-    runSync(this.#folderSynced());
   }
 
   /**

@@ -13,20 +13,12 @@ import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
 import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
-import {
-  memoryEntries,
-  type NamedTensors,
-  type NamedTensorsInMemory,
-  readTensorsAndStreams,
-} from '../input/tensor-input.js';
+import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import { requireNotInUse } from '../replacement/in-use.js';
-import { Replacement } from '../replacement/replacement.js';
-import { LeasedFiles } from './leased-files.js';
 import { replaceFile } from './replace-file.js';
-import { writeLayoutSync } from './tensor-writes.js';
 
-/** Options of {@link saveFileSync}. */
-export interface SaveSyncOptions extends HeaderOptions {
+/** What every writer of files takes. */
+export interface FileWriteOptions {
   /**
    * True syncs file and folder, so the new file survives a loss of power. False returns earlier, and a
    * loss of power may leave a file without its content. True by default.
@@ -41,14 +33,14 @@ export interface SaveSyncOptions extends HeaderOptions {
 }
 
 /** Options of {@link saveFile}. */
-export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
+export interface SaveOptions extends HeaderOptions, FileWriteOptions, TransferOptions {}
 
-const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = {
+const SAVE_OPTIONS: OptionNames<SaveOptions> = {
   ...HEADER_OPTIONS,
   durable: true,
   digests: true,
+  ...TRANSFER_OPTIONS,
 };
-const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSFER_OPTIONS };
 
 /**
  * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
@@ -109,52 +101,10 @@ export async function saveFile<
   await replaceFile(path, layout, samples, { ...options, durable, verify: false });
 }
 
-/**
- * As {@link saveFile}, on this thread, which waits for the disk. Writes one tensor after the other, and
- * reads those of open files through a buffer, with `digests` twice. Streams are a TypeError.
- *
- * @throws As {@link saveFile}
- *
- * @example
- * ```ts
- * const step = { dtype: 'I64', shape: [], data: BigInt64Array.of(7n) } as const;
- * saveFileSync('new.safetensors', { step }, { metadata: { format: 'pt' } });
- * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
- * ```
- */
-export function saveFileSync<
-  const D extends Dtype,
-  const ByName extends Readonly<Record<string, Dtype>>,
->(path: PathLike, tensors: NamedTensorsInMemory<D, ByName>, options: SaveSyncOptions = {}): void {
-  requireLittleEndianHost();
-  requirePathFirst(path, tensors, 'saveFileSync(path, tensors)');
-  requireOptions(options, SAVE_SYNC_OPTIONS);
-  const { location, label } = locate(path);
-  const { durable, digests } = flagsOf(options);
-  const metadata = metadataFor(tensors, options.metadata);
-  const entries = memoryEntries(tensors as NamedTensorsInMemory);
-  const layout = layOut(entries, { ...options, metadata }, digests);
-  const { byteLength, placed } = layout;
-  requireNotInUse(location, label);
-  const sources = new LeasedFiles(placed.map(({ spec }) => spec));
-  try {
-    const replacement = Replacement.openSync(location, label, { byteLength, durable });
-    try {
-      writeLayoutSync(replacement, layout, sources);
-      sources.verify();
-      replacement.commitSync();
-    } finally {
-      replacement.discard();
-    }
-  } finally {
-    sources.end();
-  }
-}
-
 function flagsOf({
   durable = true,
   digests = false,
-}: SaveSyncOptions): Readonly<Record<'durable' | 'digests', boolean>> {
+}: FileWriteOptions): Readonly<Record<'durable' | 'digests', boolean>> {
   requireBoolean('durable', durable);
   requireBoolean('digests', digests);
   return { durable, digests };

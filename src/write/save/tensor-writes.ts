@@ -9,12 +9,7 @@ import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import {
-  type Write,
-  writeFrom,
-  writePieces,
-  writePiecesSync,
-} from '../../platform/io/write-pieces.js';
+import { type Write, writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import type { Slots } from '../../work/slots.js';
@@ -294,44 +289,6 @@ async function* joinedPieces(
     }
   }
   yield buffer.subarray(0, filled);
-}
-
-/** As `writeLayout`, on this thread. The sums come first, from a pass of its own. */
-export function writeLayoutSync(
-  target: WrittenFile,
-  { header, placed, sums }: Layout<WriteEntry>,
-  sources: LeasedFiles,
-): void {
-  const writes = placed.map(({ spec, begin }) =>
-    writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),
-  );
-  try {
-    compareSync(
-      placed.map(({ spec }) => spec),
-      sources,
-    );
-    if (sums !== undefined) header.set(sumsTextSync(placed, sources), sums.position);
-    writePiecesSync(target, [writeFrom(header, 0), ...writes]);
-  } catch (error) {
-    throw sources.explain(error);
-  }
-}
-
-/** The sums of the tensors as text, read through one buffer. */
-function sumsTextSync(
-  placed: readonly Placed<WriteEntry>[],
-  sources: LeasedFiles,
-): Uint8Array<ArrayBuffer> {
-  const hashes = new RangeHashes(
-    placed.map(({ spec: { name }, ...range }) => ({ name, ...range })),
-  );
-  const bytesOf = syncReader(sources);
-  for (const { spec } of placed) {
-    for (const { begin, end } of cut(0, spec.byteLength, CACHED_BYTE_LENGTH)) {
-      hashes.add(bytesOf(spec.payload, begin, end));
-    }
-  }
-  return hashes.text();
 }
 
 /** Returns a function that returns bytes of a tensor, valid until its next call. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { fromFloat32, saveFileSync, type TensorInput } from '../../support/api.js';
+import { fromFloat32, type TensorInput } from '../../support/api.js';
 import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { writeTensors } from '../../support/write-tensors.js';
 import { call, golden } from '../call.js';
 import { HOSTILE_ENTRIES, UNSAFE_OUTPUT } from '../hostile.js';
 
@@ -9,7 +10,7 @@ type Tensors = Readonly<Record<string, TensorInput>>;
 
 function write(name: string, tensors: Tensors): string {
   const path = temporaryPath(name);
-  saveFileSync(path, tensors as Parameters<typeof saveFileSync>[1]);
+  writeTensors(path, tensors as Parameters<typeof writeTensors>[1]);
   return path;
 }
 

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { loadFile, safeOpen, saveFileSync } from '../../support/api.js';
+import { loadFile, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
+import { writeTensors } from '../../support/write-tensors.js';
 import { call, printed } from '../call.js';
 
 function write(name: string, tensors: Record<string, number>, metadata = {}): string {
@@ -14,7 +15,7 @@ function write(name: string, tensors: Record<string, number>, metadata = {}): st
   const entries = Object.entries(tensors).map(
     ([key, value]) => [key, { dtype: 'U8', shape: [1], data: Uint8Array.of(value) }] as const,
   );
-  saveFileSync(path, new Map(entries), { metadata });
+  writeTensors(path, new Map(entries), { metadata });
   return path;
 }
 

@@ -2,9 +2,10 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { dequantized, safeOpen, saveFileSync } from '../../support/api.js';
+import { dequantized, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
+import { writeTensors } from '../../support/write-tensors.js';
 import { call } from '../call.js';
 
 const FIXTURES = join(root, 'test/fixtures/quantized');
@@ -36,7 +37,7 @@ async function plainFile(id: string, factor: number): Promise<string> {
       { dtype: 'F32' as const, shape, data: data.map((value) => value * factor) },
     ] as const;
   });
-  saveFileSync(path, new Map(tensors));
+  writeTensors(path, new Map(tensors));
   return path;
 }
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { type Dtype, fromFloat32, saveFileSync } from '../../support/api.js';
+import { type Dtype, fromFloat32 } from '../../support/api.js';
 import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
+import { writeTensors } from '../../support/write-tensors.js';
 import { call, golden, printed } from '../call.js';
 import { UNSAFE_OUTPUT } from '../hostile.js';
 
@@ -84,7 +85,7 @@ describe('show', () => {
   it('shows the edges of a large tensor, and reads no more', async () => {
     const path = temporaryPath('large.safetensors');
     const data = Uint32Array.from({ length: 60 * 70 }, (_, i) => i);
-    saveFileSync(path, { t: { dtype: 'U32', shape: [60, 70], data } });
+    writeTensors(path, { t: { dtype: 'U32', shape: [60, 70], data } });
     const text = await printed(['show', path, 't'], { columns: 80 });
     await expect(text).toMatchFileSnapshot(golden('show-large'));
     const { stats } = JSON.parse(await printed(['show', path, 't', '--stats', '--json']));
@@ -119,7 +120,7 @@ describe('show', () => {
   it('shows small floats as the float32 that they become', async () => {
     const path = temporaryPath('bf16.safetensors');
     const data = fromFloat32(Float32Array.of(0.1, 1, 100), 'BF16');
-    saveFileSync(path, { t: { dtype: 'BF16', shape: [3], data } });
+    writeTensors(path, { t: { dtype: 'BF16', shape: [3], data } });
     expect(await printed(['show', path, 't'])).toContain(
       '\n[  0.10009766   1.         100.        ]\n',
     );
@@ -179,7 +180,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'show, beside numpy'), () =
         const data = Uint8Array.from(Buffer.from(bytes, 'base64'));
         return [String(i), { dtype, shape, data }] as const;
       });
-      saveFileSync(path, new Map(tensors));
+      writeTensors(path, new Map(tensors));
       for (const [i, { text, dtype }] of some.entries()) {
         const result = JSON.parse(await printed(['show', path, String(i), '--json']));
         expect(result.text, `case ${begin + i}, ${dtype}`).toBe(text);

@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor as torchTensor } from '../../foreign/torch/legacy-file.js';
-import { saveFileSync } from '../../support/api.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
+import { writeTensors } from '../../support/write-tensors.js';
 import { type Called, call, printed, toTarget } from '../call.js';
 import { LAYERED } from '../models.js';
 
@@ -23,7 +23,7 @@ it.each(['convert', 'split', 'join', 'join several'])(
   async (kind) => {
     const path = writeTemporary(LAYERED);
     const more = temporaryPath('more.safetensors');
-    saveFileSync(more, { more: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } });
+    writeTensors(more, { more: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } });
     const [command = ''] = kind.split(' ');
     const sources = kind === 'join several' ? [path, more] : [path];
     const args = [command, ...sources, ...toTarget(command, temporaryPath('target'))];
@@ -475,7 +475,7 @@ describe('--dequantize', () => {
   it('names integers that are no codes, and the option that leaves them out', async () => {
     const path = temporaryPath('tokens.safetensors');
     const data = { dtype: 'F32', shape: [1], data: Float32Array.of(2) } as const;
-    saveFileSync(path, {
+    writeTensors(path, {
       'm.weight': { dtype: 'F8_E4M3', shape: [2, 2], data: new Uint8Array(4) },
       'm.weight_scale': data,
       tokens: { dtype: 'I32', shape: [4], data: new Int32Array(4) },
@@ -514,7 +514,7 @@ describe('--dtype of floats of 8 bits without scales', () => {
     const source = temporaryPath('f8.safetensors');
     const data = new Uint8Array(4);
     const small = { dtype: 'F8_E4M3', shape: [4], data } as const;
-    saveFileSync(source, { a: small, b: small });
+    writeTensors(source, { a: small, b: small });
     const target = temporaryPath('cast');
     const args = [command, source, ...toTarget(command, target), '--dtype'];
     const { code, stderr } = await call([...args, 'BF16']);

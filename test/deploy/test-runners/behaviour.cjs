@@ -6,7 +6,7 @@ const { join } = require('node:path');
 const { pathToFileURL } = require('node:url');
 
 exports.testLibrary = (library) => {
-  const { safeOpen, saveFile, saveFileSync } = library;
+  const { safeOpen, saveFile } = library;
   const tensors = {
     a: { dtype: 'F32', shape: [2], data: Float32Array.of(1, 2) },
     b: { dtype: 'BF16', shape: [2], data: library.fromFloat32(Float32Array.of(3, 4), 'BF16') },
@@ -24,7 +24,7 @@ exports.testLibrary = (library) => {
   test('saves to a new file and over it, and opens it', async () => {
     await saveFile(path, tensors);
     await saveFile(path, new Map(Object.entries(tensors)), { signal: AbortSignal.timeout(60_000) });
-    saveFileSync(pathToFileURL(path), tensors);
+    await saveFile(pathToFileURL(path), tensors);
     const file = safeOpen(path, { storage: 'mmap' });
     expect(file.keys()).toStrictEqual(['a', 'b']);
     const { data, bytes, buffer } = file.getTensor('a');
@@ -37,7 +37,7 @@ exports.testLibrary = (library) => {
   });
 
   test('converts, on the pool too', async () => {
-    saveFileSync(path, tensors);
+    await saveFile(path, tensors);
     const file = safeOpen(path);
     const tensor = file.getTensor('b');
     expect(tensor.toFloat32()).toStrictEqual(Float32Array.of(3, 4));
@@ -49,7 +49,7 @@ exports.testLibrary = (library) => {
   });
 
   test('edits metadata', async () => {
-    saveFileSync(path, tensors);
+    await saveFile(path, tensors);
     const { metadata } = await library.editMetadata(path, { license: 'mit' });
     expect(metadata).toStrictEqual(new Map([['license', 'mit']]));
   });

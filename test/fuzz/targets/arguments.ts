@@ -2,10 +2,10 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { saveFileSync } from 'safetensors-mmap';
 import { call } from '../../cli/call.js';
 import { bytesOf, FIXTURES } from '../../foreign/torch-fixtures.js';
 import type { Random } from '../../support/random.js';
+import { writeTensors } from '../../support/write-tensors.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { inputOf, TREE, treeOf } from '../tree.js';
 
@@ -47,9 +47,9 @@ function writeFiles(): void {
     'modelspec.title': 'x\u001b[2J',
     ss_tag_frequency: '{"a":{"b":1}}',
   };
-  saveFileSync('model.safetensors', tensors, { metadata });
+  writeTensors('model.safetensors', tensors, { metadata });
   mkdirSync('sharded');
-  saveFileSync('sharded/model.safetensors', tensors);
+  writeTensors('sharded/model.safetensors', tensors);
   writeFileSync('broken.safetensors', Buffer.alloc(30, 7));
   const fixture = FIXTURES.find(({ family, expect }) => family === 'zip' && expect === 'tensors');
   const arrays = FIXTURES.find(({ file, expect }) => file.endsWith('.npz') && expect === 'tensors');

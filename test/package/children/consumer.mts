@@ -9,7 +9,7 @@ import {
   SafetensorsError,
   safeOpen,
   saveFile,
-  saveFileSync,
+  serialize,
   type Tensor,
   type TensorInput,
   type TensorOf,
@@ -139,9 +139,9 @@ export async function save(path: string, file: Checkpoint): Promise<void> {
   };
   await saveFile(path, tensors);
   // @ts-expect-error a stream cannot be waited for
-  saveFileSync(path, tensors);
+  serialize(tensors);
   const inMemory: Record<string, TensorInput<Dtype, never>> = {};
-  saveFileSync(path, inMemory);
+  writeFileSync(path, serialize(inMemory));
 }
 
 export async function remote(source: string | URL | Blob): Promise<number> {

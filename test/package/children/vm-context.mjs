@@ -126,7 +126,7 @@ const checks = {
     const tensors = (value) => ({ t: { dtype: 'U8', shape: [1], data: Uint8Array.of(value) } });
     await library.saveFile(inFolder('a'), tensors(1));
     await library.saveFile(inFolder('a'), tensors(2));
-    library.saveFileSync(inFolder('a'), tensors(3));
+    await library.saveFile(inFolder('a'), tensors(3));
     const reason = new Error('enough');
     const signal = AbortSignal.abort(reason);
     assert.equal(
@@ -138,7 +138,7 @@ const checks = {
   },
 
   async 'metadata is edited, in place too'() {
-    library.saveFileSync(inFolder('a'), {}, { metadata: { format: 'pt' }, reserve: 100 });
+    await library.saveFile(inFolder('a'), {}, { metadata: { format: 'pt' }, reserve: 100 });
     await library.editMetadata(inFolder('a'), new Map([['license', 'mit']]));
     await library.editMetadata(inFolder('a'), inContext("new Map([['by', 'me']])"), {
       inPlace: true,
@@ -164,7 +164,7 @@ const checks = {
   },
 
   async 'the file of a dropped handle is closed'() {
-    library.saveFileSync(inFolder('a'), {});
+    await library.saveFile(inFolder('a'), {});
     for (const storage of ['read', undefined]) {
       const file = library.safeOpen(inFolder('a'), { storage });
       file.close({ detach: true });
@@ -185,11 +185,9 @@ for (const [realm, make] of Object.entries(realms)) {
 
   Object.assign(checks, {
     async [`tensors of ${realm} are saved and opened`]() {
-      await library.saveFile(inFolder('async'), tensors);
-      library.saveFileSync(inFolder('sync'), tensors);
+      await library.saveFile(inFolder('saved'), tensors);
       const parsed = library.parse(library.serialize(tensors));
-      const files = ['async', 'sync'].map((name) => library.safeOpen(inFolder(name)));
-      for (const file of [...files, parsed]) {
+      for (const file of [library.safeOpen(inFolder('saved')), parsed]) {
         assert.deepEqual([...file.getTensors().values()].map(values), expected);
       }
     },
@@ -237,7 +235,7 @@ for (const [realm, make] of Object.entries(realms)) {
     },
 
     async [`arrays of ${realm} to convert`]() {
-      library.saveFileSync(inFolder('a'), tensors);
+      await library.saveFile(inFolder('a'), tensors);
       const tensor = library.safeOpen(inFolder('a')).getTensor('b');
       const into = make('new Float32Array(1)');
       assert.equal(tensor.toFloat32({ into }), into);
@@ -253,7 +251,7 @@ for (const [realm, make] of Object.entries(realms)) {
     },
 
     async [`names of ${realm}`]() {
-      library.saveFileSync(inFolder('a'), tensors);
+      await library.saveFile(inFolder('a'), tensors);
       const file = library.safeOpen(inFolder('a'));
       await file.prefetch(make("new Set(['a', 'b'])"));
       const loaded = await file.readTensors(make("['a']"));

@@ -25,26 +25,25 @@ describe.runIf('addon' in load && process.platform === 'linux')('the addon', () 
     closeSync(target);
   });
 
-  const allocate = [
-    ['allocate', async (fd: number, byteLength: number) => addon.allocate(fd, byteLength)],
-    ['allocateAsync', (fd: number, byteLength: number) => addon.allocateAsync(fd, byteLength)],
-  ] as const;
+  const allocate: Addon['allocateAsync'] = (...args) => addon.allocateAsync(...args);
   const copy: Addon['copyFileRangeAsync'] = (...args) => addon.copyFileRangeAsync(...args);
   const gather: Addon['gatherRangesAsync'] = (...args) => addon.gatherRangesAsync(...args);
 
-  test.each(allocate)('%s gives space and length', async (_, call) => {
-    await call(target, 1_234_567);
+  test('allocateAsync gives space and length', async () => {
+    await allocate(target, 1_234_567);
     const { size, blocks } = fstatSync(target);
     expect(size).toBe(1_234_567);
     expect(blocks * 512).toBeGreaterThanOrEqual(size);
-    await call(target, 5);
+    await allocate(target, 5);
     expect(fstatSync(target).size).toBe(1_234_567);
   });
 
-  test.each(allocate)('%s throws what the system refuses', async (_, call) => {
+  test('allocateAsync throws what the system refuses', async () => {
     const refused = { code: 'EBADF', syscall: 'fallocate' };
-    await expect(call(source, 5)).rejects.toMatchObject(refused);
-    await expect(call(target, Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({ code: 'EFBIG' });
+    await expect(allocate(source, 5)).rejects.toMatchObject(refused);
+    await expect(allocate(target, Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({
+      code: 'EFBIG',
+    });
   });
 
   test('gatherRangesAsync copies ranges, up to one that lies partly behind the end', async () => {
@@ -111,10 +110,8 @@ describe.runIf('addon' in load && process.platform === 'linux')('the addon', () 
 
   test('a wrong argument in any place is a TypeError or a RangeError', async () => {
     for (const value of wrong as readonly never[]) {
-      for (const [, call] of allocate) {
-        await expect(call(value, 1)).rejects.toMatchObject(invalid);
-        await expect(call(target, value)).rejects.toMatchObject(invalid);
-      }
+      await expect(allocate(value, 1)).rejects.toMatchObject(invalid);
+      await expect(allocate(target, value)).rejects.toMatchObject(invalid);
       const args = [source, 0, target, 0, 1] as const;
       for (let i = 0; i < args.length; i++) {
         const changed = args.with(i, value) as Parameters<typeof copy>;

@@ -3,12 +3,7 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Addon, AddonLoad } from '../../../src/platform/addon/load.js';
-import {
-  type CopiedRange,
-  copyRanges,
-  writeViewSync,
-  writeViews,
-} from '../../../src/platform/io/file-writes.js';
+import { type CopiedRange, copyRanges, writeViews } from '../../../src/platform/io/file-writes.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const { limits, addon } = vi.hoisted(() => ({
@@ -32,9 +27,7 @@ vi.mock(import('node:fs'), async (importOriginal) => {
   const limited = (fd: number, views: readonly Uint8Array[], position: number): Promise<unknown> =>
     original(fd, shortened(views), position);
   const writev = Object.assign(() => {}, { [promisify.custom]: limited });
-  const writeSync = (fd: number, view: Uint8Array, offset: number, length: number, at: number) =>
-    fs.writeSync(fd, view, offset, Math.min(length, limits.bytesPerWrite), at);
-  return { ...fs, writev, writeSync } as unknown as typeof fs;
+  return { ...fs, writev } as unknown as typeof fs;
 });
 
 vi.mock(import('../../../src/platform/addon/load.js'), async (importOriginal) => {
@@ -61,21 +54,7 @@ afterEach(() => {
   for (const fd of open.splice(0)) closeSync(fd);
 });
 
-const writers = [
-  ['writeViews', writeViews],
-  [
-    'writeViewSync',
-    async (...[target, views, position]: Parameters<typeof writeViews>) => {
-      let at = position;
-      for (const view of views) {
-        writeViewSync(target, view, at);
-        at += view.byteLength;
-      }
-    },
-  ],
-] as const;
-
-describe.each(writers)('%s', (_, write) => {
+describe('writeViews', () => {
   test('writes the views at the position, empty ones among them, and continues short writes', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -86,7 +65,7 @@ describe.each(writers)('%s', (_, write) => {
           limits.bytesPerWrite = bytesPerWrite;
           const path = temporaryPath('target');
           writeFileSync(path, new Uint8Array(position));
-          await write(openFile(path, 'r+'), views, position);
+          await writeViews(openFile(path, 'r+'), views, position);
           expect(readFileSync(path)).toEqual(Buffer.concat([Buffer.alloc(position), ...views]));
         },
       ),
@@ -97,7 +76,7 @@ describe.each(writers)('%s', (_, write) => {
   test('a system that writes nothing is an error, not an endless loop', async () => {
     limits.bytesPerWrite = 0;
     const target = openFile(temporaryPath('target'), 'w');
-    await expect(write(target, [new Uint8Array(1)], 0)).rejects.toMatchObject({
+    await expect(writeViews(target, [new Uint8Array(1)], 0)).rejects.toMatchObject({
       code: 'EIO',
       message: "EIO: i/o error, write 'target'",
     });
@@ -106,7 +85,7 @@ describe.each(writers)('%s', (_, write) => {
   test('errors of the system name the target', async () => {
     const path = temporaryPath('target');
     writeFileSync(path, 'x');
-    await expect(write(openFile(path, 'r'), [new Uint8Array(1)], 0)).rejects.toMatchObject({
+    await expect(writeViews(openFile(path, 'r'), [new Uint8Array(1)], 0)).rejects.toMatchObject({
       code: 'EBADF',
       syscall: 'write',
       path: 'target',

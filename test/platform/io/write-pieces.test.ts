@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync, statSync, truncateSync, writeFileSyn
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type AcquirableFile, alwaysOpen } from '../../../src/platform/io/acquirable-file.js';
-import { type Write, writePieces, writePiecesSync } from '../../../src/platform/io/write-pieces.js';
+import { type Write, writePieces } from '../../../src/platform/io/write-pieces.js';
 import { Transfer, type TransferOptions } from '../../../src/work/transfer.js';
 import { temporaryPath } from '../../support/make-file.js';
 
@@ -29,11 +29,7 @@ vi.mock(import('../../../src/platform/io/file-writes.js'), async (importOriginal
     calls.push({ position, byteLength: byteLengthOf(ranges), ranges: ranges.length });
     return original.copyRanges(ranges, target, position);
   };
-  const writeViewSync: typeof original.writeViewSync = (target, view, position) => {
-    calls.push({ position, byteLength: view.byteLength, views: 1 });
-    original.writeViewSync(target, view, position);
-  };
-  return { ...original, writeViews, copyRanges, writeViewSync };
+  return { ...original, writeViews, copyRanges };
 });
 
 function byteLengthOf(parts: readonly { readonly byteLength: number }[]): number {
@@ -68,16 +64,6 @@ async function write(writes: readonly Write[]): Promise<void> {
   await writePieces(target, writes, transferOf(writes));
 }
 
-// One cuts at multiples of 8 MiB in the new file, the other in the range.
-const forms = [
-  { form: 'writePieces', write, cut: 8 * MIB - 7 },
-  {
-    form: 'writePiecesSync',
-    write: async (writes: readonly Write[]) => writePiecesSync(target, writes),
-    cut: 8 * MIB,
-  },
-];
-
 /** Bytes of `content` from `from` on, from memory. */
 function inMemory(position: number, from: number, byteLength: number): Write {
   const memory = (begin: number, end: number) => content.subarray(from + begin, from + end);
@@ -98,7 +84,7 @@ function neighbours(lengths: readonly number[], make: typeof inMemory, start = 0
   });
 }
 
-describe.each(forms)('$form', ({ write, cut }) => {
+describe('writePieces', () => {
   test('writes every range to its place', async () => {
     const range = fc.record({
       byteLength: fc.integer({ min: 0, max: 5000 }),
@@ -160,8 +146,10 @@ describe.each(forms)('$form', ({ write, cut }) => {
     }));
     await write(writes);
     expect(Buffer.compare(readFileSync(targetPath).subarray(7), content.subarray(7))).toBe(0);
-    // The first two of 'writePieces' run side by side.
+    // Cut at multiples of 8 MiB in the new file.
+    const cut = 8 * MIB - 7;
     expect(asked.map((text) => text.split(' ')[0])).toEqual([`0-${cut}`, `${cut}-${10 * MIB - 7}`]);
+    // The first two run side by side.
     expect(asked.at(-1)).toMatch(/after 1$/);
   });
 
@@ -188,27 +176,25 @@ describe.each(forms)('$form', ({ write, cut }) => {
     await expect(write([inMemory(0, 0, 10)])).rejects.toMatchObject(refused);
     await expect(write([inFile(0, 0, 10)])).rejects.toMatchObject(refused);
   });
-});
 
-test('a long copy is cut: an abort need not wait for all of it', async () => {
-  // Sparse: there is nothing to copy but the length.
-  const path = temporaryPath('long');
-  writeFileSync(path, '');
-  truncateSync(path, 100 * MIB);
-  const file = { fd: openSync(path, 'r'), path };
-  try {
-    const source = { file: alwaysOpen(file), position: 0 };
-    const write = { position: MIB, byteLength: 99 * MIB, source };
-    await writePieces(target, [write], transferOf([write]));
-  } finally {
-    closeSync(file.fd);
-  }
-  expect(calls.map(({ position }) => position / MIB)).toEqual([1, 64]);
-  expect(calls.map(({ byteLength }) => byteLength / MIB)).toEqual([63, 36]);
-  expect(statSync(targetPath).size).toBe(100 * MIB);
-});
+  test('a long copy is cut: an abort need not wait for all of it', async () => {
+    // Sparse: there is nothing to copy but the length.
+    const path = temporaryPath('long');
+    writeFileSync(path, '');
+    truncateSync(path, 100 * MIB);
+    const file = { fd: openSync(path, 'r'), path };
+    try {
+      const source = { file: alwaysOpen(file), position: 0 };
+      const write = { position: MIB, byteLength: 99 * MIB, source };
+      await writePieces(target, [write], transferOf([write]));
+    } finally {
+      closeSync(file.fd);
+    }
+    expect(calls.map(({ position }) => position / MIB)).toEqual([1, 64]);
+    expect(calls.map(({ byteLength }) => byteLength / MIB)).toEqual([63, 36]);
+    expect(statSync(targetPath).size).toBe(100 * MIB);
+  });
 
-describe('writePieces', () => {
   test('a thousand small neighbours are one call', async () => {
     const writes = neighbours(
       Array.from({ length: 2500 }, (_, i) => i % 7),

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type ExpectedTensor, fixturePath, fixtures } from '../../foreign/torch/fixtures.js';
-import { convert, safeOpen, saveCheckpoint, saveFileSync } from '../../support/api.js';
+import { convert, safeOpen, saveCheckpoint, saveFile } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { equalTensors } from '../../support/saved-tensors.js';
@@ -102,7 +102,7 @@ describe('convert', () => {
   it('says how many elements are too large for a cast, once, verified or not', async () => {
     const source = temporaryPath('source.safetensors');
     const data = Float32Array.of(1, 1e30, -1e30, Number.POSITIVE_INFINITY);
-    saveFileSync(source, { w: { dtype: 'F32', shape: [4], data } }, saving);
+    await saveFile(source, { w: { dtype: 'F32', shape: [4], data } }, saving);
     for (const verify of [true, false]) {
       const target = temporaryPath('model.safetensors');
       const { overflowed } = await convert(source, target, { ...fast, verify, dtype: 'F16' });

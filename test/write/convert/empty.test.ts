@@ -3,8 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { dict, legacyFile } from '../../foreign/torch/legacy-file.js';
-import { convert, safeOpen, saveFileSync } from '../../support/api.js';
+import { convert, safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { writeTensors } from '../../support/write-tensors.js';
 
 const saving = { durable: false };
 const fast = { ...saving, overwrite: true };
@@ -15,7 +16,7 @@ function emptyTorch(): string {
 
 function emptySafetensors(): string {
   const path = temporaryPath('source.safetensors');
-  saveFileSync(path, {}, { ...saving, metadata: { format: 'pt' } });
+  writeTensors(path, {}, { metadata: { format: 'pt' } });
   return path;
 }
 

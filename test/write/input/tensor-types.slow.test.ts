@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { root } from '../../support/source-tree.js';
 
 const START = `
-import { safeOpen, saveCheckpoint, saveFile, saveFileSync, serialize, splitStateDictIntoShards } from './lib/index.js';
+import { safeOpen, saveCheckpoint, saveFile, serialize, splitStateDictIntoShards } from './lib/index.js';
 import type { Dtype, NewTensor, NewTensorOf, Tensor, TensorBytes, TensorInput } from './lib/index.js';
 const file = safeOpen('model.safetensors');
 const [floats, doubles] = [new Float32Array(2), new Float64Array(2)];
@@ -22,7 +22,7 @@ await saveFile('x', file);
 await saveFile('x', new Map([['a', { dtype: F32, shape, data: floats }]]));
 await saveFile('x', new Map<string, TensorInput>([['a', { dtype: 'F32', shape, data: floats }], ['b', file.getTensor('b')]]));
 await saveCheckpoint('x', [['a', { dtype: 'F32', shape, data: floats }], ['b', { dtype: 'I8', shape, data: new Int8Array(2) }]], { dryRun: true });
-saveFileSync('x', {} as Record<string, NewTensor<Dtype, never>>);
+serialize({} as Record<string, NewTensor<Dtype, never>>);
 export const copied = (dtype: Dtype, data: TensorBytes): Uint8Array => serialize({ a: { dtype, shape, data } });
 export const again = ({ name, dtype, data }: Tensor): Uint8Array => serialize({ [name]: { dtype, shape, data } });
 export function* pairs(): Generator<[string, TensorInput]> { for (const pair of file) yield pair; }
@@ -34,7 +34,7 @@ export function sum(tensor: Tensor<'F32' | 'I64'>): number | bigint { return ten
 
 /** Lines that do not compile, and the messages. */
 const WRONG: readonly (readonly [line: string, message: RegExp])[] = [
-  ...['saveFile', 'saveFileSync', 'serialize', 'saveCheckpoint'].map((name) => {
+  ...['saveFile', 'serialize', 'saveCheckpoint'].map((name) => {
     const path = name === 'serialize' ? '' : "'x', ";
     const line = `${name}(${path}{ a: { dtype: 'F32', shape, data: doubles } });`;
     const message =

@@ -2,7 +2,6 @@ import { mkdirSync, realpathSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import { runAsync, runSync, type Work } from '../../../src/work/work.js';
 import { syncFolder } from '../../../src/write/replacement/folder-sync.js';
 import { temporaryPath } from '../../support/make-file.js';
 
@@ -29,10 +28,6 @@ vi.mock(import('node:fs'), async (importOriginal) => {
     opened.set(fd, String(path));
     return fd;
   };
-  const fsyncSync: typeof fs.fsyncSync = (fd) => {
-    note('fsync', opened.get(fd), failing.fsync);
-    fs.fsyncSync(fd);
-  };
   const fsync = (fd: number, callback: (error: Error | null) => void): void => {
     try {
       note('fsync', opened.get(fd), failing.fsync);
@@ -47,7 +42,7 @@ vi.mock(import('node:fs'), async (importOriginal) => {
     opened.delete(fd);
     fs.closeSync(fd);
   };
-  return { ...fs, openSync, fsync: fsync as typeof fs.fsync, fsyncSync, closeSync };
+  return { ...fs, openSync, fsync: fsync as typeof fs.fsync, closeSync };
 });
 
 beforeEach(() => {
@@ -55,13 +50,7 @@ beforeEach(() => {
   calls.length = 0;
 });
 
-const forms = [
-  ['on the pool', (work: Work<void>) => runAsync(work, undefined)],
-  ['on this thread', async (work: Work<void>) => runSync(work)],
-] as const;
-
-describe.each(forms)('%s', (_, run) => {
-  const sync = (...args: Parameters<typeof syncFolder>) => run(syncFolder(...args));
+describe('syncFolder', () => {
   /** A folder, and the calls for it when all succeed. */
   const folder = (): { path: string; all: string[] } => {
     const path = join(realpathSync(dirname(temporaryPath('x'))), 'folder');
@@ -73,7 +62,7 @@ describe.each(forms)('%s', (_, run) => {
 
   test('syncs a folder', async () => {
     const { path, all } = folder();
-    await sync(Buffer.from(path), 'label');
+    await syncFolder(Buffer.from(path), 'label');
     expectCalls(all);
   });
 
@@ -82,7 +71,7 @@ describe.each(forms)('%s', (_, run) => {
     async (code) => {
       const { path, all } = folder();
       failing.openSync = code;
-      await sync(Buffer.from(path), 'label');
+      await syncFolder(Buffer.from(path), 'label');
       expectCalls(all.slice(0, 1));
     },
   );
@@ -92,7 +81,7 @@ describe.each(forms)('%s', (_, run) => {
     async (code) => {
       const { path, all } = folder();
       failing.fsync = code;
-      await sync(Buffer.from(path), 'label');
+      await syncFolder(Buffer.from(path), 'label');
       expectCalls(all);
     },
   );
@@ -103,7 +92,10 @@ describe.each(forms)('%s', (_, run) => {
   ] as const)('throws %s of %s, and names the file', async (code, name) => {
     const { path, all } = folder();
     failing[name] = code;
-    await expect(sync(Buffer.from(path), 'label')).rejects.toMatchObject({ code, path: 'label' });
+    await expect(syncFolder(Buffer.from(path), 'label')).rejects.toMatchObject({
+      code,
+      path: 'label',
+    });
     const [open] = all as [string];
     // Without a free descriptor, it is tried again after those of dropped files are closed.
     expectCalls(name === 'fsync' ? all : [open, open]);

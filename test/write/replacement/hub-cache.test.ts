@@ -18,7 +18,6 @@ import {
   editMetadata,
   saveCheckpoint,
   saveFile,
-  saveFileSync,
 } from '../../support/api.js';
 import { HubCache, sha256 } from '../../support/hub-cache.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
@@ -70,7 +69,6 @@ function contents(): unknown {
 
 const ways: Record<string, (path: string) => Promise<unknown>> = {
   saveFile: (path) => saveFile(path, TENSORS),
-  saveFileSync: async (path) => saveFileSync(path, TENSORS),
   createWriter: (path) => createWriter(path, { t: { dtype: 'U8', shape: [1] } }),
   editMetadata: (path) => editMetadata(path, { a: 'b' }),
   'editMetadata in place': (path) => editMetadata(path, { a: 'b' }, { inPlace: true }),

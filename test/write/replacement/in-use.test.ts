@@ -6,13 +6,7 @@ import process from 'node:process';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { call } from '../../cli/call.js';
 import { downloadFrom, useHub } from '../../remote/download/downloads.js';
-import {
-  convert,
-  createWriter,
-  saveCheckpoint,
-  saveFile,
-  saveFileSync,
-} from '../../support/api.js';
+import { convert, createWriter, saveCheckpoint, saveFile } from '../../support/api.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
 
 /** Windows' flag for a file that is open nowhere else. */
@@ -59,7 +53,6 @@ afterEach(() => {
 const overwrite = { overwrite: true, durable: false };
 const ways: Record<string, () => Promise<unknown>> = {
   saveFile: () => saveFile(path, TENSORS),
-  saveFileSync: async () => saveFileSync(path, TENSORS),
   createWriter: () => createWriter(path, SPECS).then((writer) => writer.abort()),
   saveCheckpoint: () => saveCheckpoint(folder, TENSORS, { durable: false }),
   'convert to a file': () => convert(source, path, overwrite),

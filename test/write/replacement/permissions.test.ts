@@ -53,20 +53,12 @@ const OPTIONS = { byteLength: 3, durable: false };
 
 const modeOf = (at: string): number => statSync(at).mode & 0o7777;
 
-const forms = [
-  {
-    form: 'commit',
-    replace: async (options = {}) =>
-      (await Replacement.open(path, path, { ...OPTIONS, ...options })).commit(),
-  },
-  {
-    form: 'commitSync',
-    replace: async (options = {}) =>
-      Replacement.openSync(path, path, { ...OPTIONS, ...options }).commitSync(),
-  },
-];
+async function replace(options = {}): Promise<void> {
+  const replacement = await Replacement.open(path, path, { ...OPTIONS, ...options });
+  await replacement.commit();
+}
 
-describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', ({ replace }) => {
+describe.runIf(process.platform !== 'win32')('permissions', () => {
   test.each([0o022, 0o077, 0o002, 0])('of a new file follow the umask %o', async (mask) => {
     process.umask(mask);
     await replace();
@@ -157,9 +149,9 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
 });
 
 const python = findPython();
-describe.skipIf(process.platform !== 'linux' || isSkipped(python)).each(forms)(
-  titleWith(python, '$form: access control lists'),
-  ({ replace }) => {
+describe.skipIf(process.platform !== 'linux' || isSkipped(python))(
+  titleWith(python, 'access control lists'),
+  () => {
     const NAME = 'system.posix_acl_access';
     const ALL = 0xffff_ffff;
 

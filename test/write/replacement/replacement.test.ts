@@ -89,30 +89,18 @@ afterEach(() => {
 const QUICK = { byteLength: 3, durable: false };
 const DURABLE = { byteLength: 3, durable: true };
 
-const forms = [
-  {
-    form: 'open and commit',
-    open: Replacement.open,
-    commit: (replacement: Replacement) => replacement.commit(),
-  },
-  {
-    form: 'openSync and commitSync',
-    open: async (...args: Parameters<typeof Replacement.openSync>) => Replacement.openSync(...args),
-    commit: async (replacement: Replacement) => replacement.commitSync(),
-  },
-];
-
 function temporaryFiles(): string[] {
   return readdirSync(dirname(path)).filter((name) => name.startsWith('.'));
 }
 
-describe.each(forms)('$form', ({ open, commit }) => {
-  const openHere = (options = QUICK): Promise<Replacement> => open(path, 'label', options);
+describe('a replacement', () => {
+  const openHere = (options = QUICK): Promise<Replacement> =>
+    Replacement.open(path, 'label', options);
 
   async function replaceBy(text: string, options = QUICK): Promise<void> {
     const replacement = await openHere(options);
     writeSync(replacement.fd, text, 0);
-    await commit(replacement);
+    await replacement.commit();
   }
 
   test('the old file stays until the new one is in its place', async () => {
@@ -125,7 +113,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
     expect(temporaryFiles()).toEqual([
       expect.stringMatching(/^\.safetensors-mmap-[0-9a-f]{16}\.tmp$/),
     ]);
-    await commit(replacement);
+    await replacement.commit();
     expect(readFileSync(path, 'utf8')).toBe('new');
     expect(readSync(reader, Buffer.alloc(20))).toBe(11);
     closeSync(reader);
@@ -145,7 +133,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
   test.each([0, 1, 4097, 1_000_000])('%d bytes are the length of the file', async (byteLength) => {
     const replacement = await openHere({ byteLength, durable: false });
     if (byteLength > 0) writeSync(replacement.fd, new Uint8Array(byteLength).fill(7), 0);
-    await commit(replacement);
+    await replacement.commit();
     expect(readFileSync(path).equals(Buffer.alloc(byteLength, 7))).toBe(true);
   });
 
@@ -163,7 +151,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
     symlinkSync('folder/target', path);
     const replacement = await openHere();
     expect(replacement.realPath.toString()).toMatch(/\/folder\/target$/);
-    await commit(replacement);
+    await replacement.commit();
     expect(statSync(temporaryPath('folder/target')).size).toBe(3);
     expect(readdirSync(temporaryPath('folder'))).toEqual(['target']);
     await replaceBy('two');
@@ -192,7 +180,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
       writeFileSync(path, 'old');
       const replacement = await openHere(DURABLE);
       failing.set(call, code);
-      await expect(commit(replacement)).rejects.toMatchObject({
+      await expect(replacement.commit()).rejects.toMatchObject({
         code,
         syscall: call,
         path: 'label',
@@ -206,7 +194,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
     test('and cannot remove its file either, the first error is thrown', async () => {
       const replacement = await openHere(DURABLE);
       failing.set('fsync', 'ENOSPC').set('unlink', 'EIO').set('close', 'EIO');
-      await expect(commit(replacement)).rejects.toMatchObject({ code: 'ENOSPC' });
+      await expect(replacement.commit()).rejects.toMatchObject({ code: 'ENOSPC' });
       failing.clear();
       expect(temporaryFiles()).toHaveLength(1);
     });
@@ -225,18 +213,18 @@ describe.each(forms)('$form', ({ open, commit }) => {
       mkdirSync(dirname(path));
       const replacement = await openHere();
       rmSync(dirname(path), { recursive: true });
-      await expect(commit(replacement)).rejects.toMatchObject({ code: 'ENOENT', path: 'label' });
+      await expect(replacement.commit()).rejects.toMatchObject({ code: 'ENOENT', path: 'label' });
     });
   });
 
   describe('space', () => {
     function allocating(code: string): AddonLoad {
       const real = addon.real as Extract<AddonLoad, { addon: Addon }>;
-      const allocate = (): never => {
+      const allocateAsync = async (): Promise<never> => {
         const errno = { ENOSPC: -28, EDQUOT: -122, EFBIG: -27 }[code] ?? -95;
         throw Object.assign(new Error(code), { code, errno, syscall: 'fallocate' });
       };
-      return { ...real, addon: { ...real.addon, allocate, allocateAsync: async () => allocate() } };
+      return { ...real, addon: { ...real.addon, allocateAsync } };
     }
 
     test.each(['ENOSPC', 'EDQUOT', 'EFBIG'])(
@@ -278,7 +266,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
         const replacement = await openHere({ byteLength: 3, durable: false });
         expect(fstatSync(replacement.fd).size).toBe(0);
         writeSync(replacement.fd, 'new', 0);
-        await commit(replacement);
+        await replacement.commit();
         expect(readFileSync(path, 'utf8')).toBe('new');
       },
     );

@@ -2,18 +2,11 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import {
-  createWriter,
-  editMetadata,
-  saveFile,
-  saveFileSync,
-  serialize,
-} from '../../support/api.js';
+import { createWriter, editMetadata, saveFile, serialize } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 test.each<[string, (path: string) => unknown]>([
   ['saveFile', (path) => saveFile(path, {})],
-  ['saveFileSync', (path) => saveFileSync(path, {})],
   ['createWriter', (path) => createWriter(path, {})],
   ['editMetadata', (path) => editMetadata(path, { k: '1' })],
 ])('%s refuses a big-endian machine', async (_, write) => {

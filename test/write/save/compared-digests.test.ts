@@ -15,7 +15,6 @@ import {
   safeOpen,
   saveCheckpoint,
   saveFile,
-  saveFileSync,
   serialize,
   serializeStream,
   verify,
@@ -60,9 +59,6 @@ const WAYS: Readonly<Record<string, Way>> = {
   },
   'saveFile under other names': (source, target) =>
     saveFile(target, new Map([...loadFile(source)].map(([name, one]) => [`x.${name}`, one]))),
-  saveFileSync: async (source, target) => saveFileSync(target, open(source)),
-  'saveFileSync with digests': async (source, target) =>
-    saveFileSync(target, open(source), { digests: true }),
   saveCheckpoint: (source, target) => saveCheckpoint(`${target}.d`, open(source)),
   'saveCheckpoint with digests': (source, target) =>
     saveCheckpoint(`${target}.d`, open(source), { digests: true, maxShardSize: 500 }),
@@ -200,7 +196,7 @@ it('is not asked of tensors that the caller has changed', async () => {
   await saveFile(target, checkpoint, { digests: true });
   expect((await verify(target)).ok).toBe(true);
   expect(loadFile(target).get('t0')?.data[0]).toBe(1);
-  saveFileSync(target, checkpoint);
+  await saveFile(target, checkpoint);
   await damage(source, random);
   await expect(saveFile(target, loadFile(source))).rejects.toMatchObject({ code: MISMATCH });
 });

@@ -36,9 +36,7 @@ function ends(code: string, description: string): unknown {
   });
   return {
     known: end('fallocate'),
-    knownSync: end('fallocate'),
     unknown: end('write'),
-    unknownSync: end('write'),
   };
 }
 
@@ -61,7 +59,7 @@ describe.runIf(process.platform === 'linux')('the old file stays, nothing else d
   // A stream that was never asked shows that nothing had been written.
   const endsOfSave = (code: string): unknown => {
     const end = { code, isTarget: true, files: ['model'], old: 'old', wasAsked: false };
-    return { stream: end, sync: end };
+    return { stream: end, memory: end };
   };
 
   test.runIf(mayMount)('when saveFile finds a full disk', () => {

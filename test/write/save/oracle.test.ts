@@ -12,14 +12,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { anyText } from '../../support/any-text.js';
-import {
-  DTYPES,
-  type Dtype,
-  safeOpen,
-  saveFile,
-  saveFileSync,
-  serialize,
-} from '../../support/api.js';
+import { DTYPES, type Dtype, safeOpen, saveFile, serialize } from '../../support/api.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
@@ -183,7 +176,7 @@ print(json.dumps(report))
     }),
   );
   const metadata = { format: 'pt' };
-  const ways = ['memory', 'sync', 'stream', 'mapped', 'copied', 'read'];
+  const ways = ['memory', 'stream', 'mapped', 'copied', 'read'];
   let report: Record<string, Report>;
   let path: (way: string) => string;
 
@@ -192,7 +185,6 @@ print(json.dumps(report))
     const options = { metadata, durable: false };
     path = (way) => join(folder, `${way}.safetensors`);
     await saveFile(path('memory'), tensors, options);
-    saveFileSync(path('sync'), tensors, options);
     const streamed = tensors.map(([name, tensor]) => {
       const pieces = [tensor.data.subarray(0, 5), tensor.data.subarray(5)];
       return [name, { ...tensor, data: () => pieces }] as const;

@@ -11,7 +11,6 @@ import {
   type parse,
   safeOpen,
   saveFile,
-  saveFileSync,
   serialize,
   type TensorInput,
   type TensorSpec,
@@ -47,8 +46,8 @@ describe.each([
     const url = foreignUrl(pathToFileURL(path));
     const { signal } = foreignAbort();
     for (const save of [
-      (): unknown => saveFileSync(url, tensors),
-      () => saveFile(url, tensors, { signal, metadata: foreign("new Map([['by', 'me']])") }),
+      (): unknown =>
+        saveFile(url, tensors, { signal, metadata: foreign("new Map([['by', 'me']])") }),
       () => writeFileSync(path, serialize(tensors)),
     ]) {
       await save();
@@ -88,7 +87,7 @@ test.each([
 
 test.each([true, false])('metadata by values of another realm, in place: %s', async (inPlace) => {
   const path = temporaryPath('new.safetensors');
-  saveFileSync(path, {}, { reserve: 100 });
+  writeFileSync(path, serialize({}, { reserve: 100 }));
   const { signal, abort } = foreignAbort();
   const url = foreignUrl(pathToFileURL(path));
   const changes = foreign<Map<string, string>>("new Map([['license', 'mit']])");

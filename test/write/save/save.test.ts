@@ -9,7 +9,6 @@ import {
   type SaveOptions,
   safeOpen,
   saveFile,
-  saveFileSync,
   serialize,
   type TensorInput,
 } from '../../support/api.js';
@@ -17,14 +16,6 @@ import { temporaryPath } from '../../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
 type Tensors = Record<string, TensorInput<Dtype, never>>;
-
-const forms = [
-  { form: 'saveFile', save: saveFile },
-  {
-    form: 'saveFileSync',
-    save: async (...args: Parameters<typeof saveFileSync>) => saveFileSync(...args),
-  },
-];
 
 const QUICK = { durable: false } as const;
 
@@ -43,7 +34,7 @@ function filesBeside(): string[] {
   return readdirSync(dirname(path)).sort();
 }
 
-describe.each(forms)('$form', ({ save }) => {
+describe('saveFile', () => {
   test('writes what serialize gives, from memory and from a file', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -53,7 +44,7 @@ describe.each(forms)('$form', ({ save }) => {
         fc.nat(99),
         async (pairs, metadata, alignment, reserve) => {
           const options = { metadata, alignment, reserve };
-          await save(path, pairs, { ...options, ...QUICK });
+          await saveFile(path, pairs, { ...options, ...QUICK });
           const expected = Buffer.from(serialize(pairs, options));
           expect(readFileSync(path).equals(expected)).toBe(true);
           for (const storage of ['mmap', 'read'] as const) {
@@ -61,7 +52,7 @@ describe.each(forms)('$form', ({ save }) => {
             const copy = temporaryPath('copy.safetensors');
             // Some from the file, others from memory.
             for (const name of file.keys().slice(3)) file.getTensor(name).data;
-            await save(copy, file, { ...options, ...QUICK });
+            await saveFile(copy, file, { ...options, ...QUICK });
             expect(readFileSync(copy).equals(expected)).toBe(true);
             file.close();
           }
@@ -76,7 +67,7 @@ describe.each(forms)('$form', ({ save }) => {
     ['a Buffer', (name: string) => Buffer.from(name)],
     ['a URL', (name: string) => pathToFileURL(name)],
   ])('the path can be %s', async (_, form) => {
-    await save(form(path), SMALL);
+    await saveFile(form(path), SMALL);
     expect(readFileSync(path)).toEqual(Buffer.from(serialize(SMALL)));
     expect(filesBeside()).toEqual(['model.safetensors']);
   });
@@ -85,7 +76,7 @@ describe.each(forms)('$form', ({ save }) => {
     const data = new SharedArrayBuffer(5000);
     new Uint8Array(data).fill(7);
     const shared = { x: { dtype: 'U8', shape: [5000], data } } as const;
-    await save(path, shared, QUICK);
+    await saveFile(path, shared, QUICK);
     expect(readFileSync(path)).toEqual(Buffer.from(serialize(shared)));
   });
 
@@ -133,41 +124,41 @@ describe.each(forms)('$form', ({ save }) => {
 
   test.each(bad)('%s is refused before anything is written', async (_, given, options, error) => {
     writeFileSync(path, 'old');
-    await expect(save(path, given as Tensors, options)).rejects.toMatchObject(error);
+    await expect(saveFile(path, given as Tensors, options)).rejects.toMatchObject(error);
     // Errors of the arguments come first, even where no temporary file can be made.
     const nowhere = temporaryPath('missing/model');
-    await expect(save(nowhere, given as Tensors, options)).rejects.toMatchObject(error);
+    await expect(saveFile(nowhere, given as Tensors, options)).rejects.toMatchObject(error);
     expect(readFileSync(path, 'utf8')).toBe('old');
     expect(filesBeside()).toEqual(['model.safetensors']);
   });
 
   test('a number is refused as a path', async () => {
-    await expect(save(3 as never, SMALL)).rejects.toThrow(/^path must be a string/);
+    await expect(saveFile(3 as never, SMALL)).rejects.toThrow(/^path must be a string/);
   });
 
   test('a detached buffer is refused', async () => {
     const data = new Float32Array(2);
     structuredClone(data.buffer, { transfer: [data.buffer] });
-    const saving = save(path, { x: { dtype: 'F32', shape: [2], data } });
+    const saving = saveFile(path, { x: { dtype: 'F32', shape: [2], data } });
     await expect(saving).rejects.toBeInstanceOf(InvalidTensorError);
     expect(filesBeside()).toEqual([]);
   });
 
   test('of a closed file are written, unless it was detached', async () => {
-    saveFileSync(path, SMALL);
+    await saveFile(path, SMALL);
     const file = safeOpen(path);
     const used = file.getTensor('a');
     const unused = file.getTensor('b');
     used.data;
     file.close();
     const copy = temporaryPath('copy');
-    await save(copy, { used, unused });
+    await saveFile(copy, { used, unused });
     expect(safeOpen(copy).getTensor('used').data).toEqual(new Float32Array([0.5, -2]));
     expect(safeOpen(copy).getTensor('unused').bytes).toEqual(unused.bytes);
     const detached = safeOpen(path);
     const gone = detached.getTensor('b');
     detached.close({ detach: true });
-    await expect(save(copy, { used, gone })).rejects.toMatchObject({
+    await expect(saveFile(copy, { used, gone })).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CLOSED',
       tensor: 'gone',
     });
@@ -177,7 +168,7 @@ describe.each(forms)('$form', ({ save }) => {
   test('a link is followed, a blob of the Hub cache refused', async () => {
     mkdirSync(temporaryPath('folder'));
     symlinkSync('folder/target', path);
-    await save(path, SMALL);
+    await saveFile(path, SMALL);
     expect(readFileSync(temporaryPath('folder/target'))).toEqual(Buffer.from(serialize(SMALL)));
     mkdirSync(temporaryPath('models--a--b/blobs'), { recursive: true });
     const blob = temporaryPath('models--a--b/blobs/0123');
@@ -185,7 +176,7 @@ describe.each(forms)('$form', ({ save }) => {
     const link = temporaryPath('link');
     symlinkSync(blob, link);
     const refused = { code: 'SAFETENSORS_HUB_CACHE_BLOB', path: link };
-    await expect(save(link, SMALL)).rejects.toMatchObject(refused);
+    await expect(saveFile(link, SMALL)).rejects.toMatchObject(refused);
     expect(readdirSync(dirname(blob))).toEqual(['0123']);
     expect(readFileSync(blob, 'utf8')).toBe('old');
   });
@@ -193,11 +184,11 @@ describe.each(forms)('$form', ({ save }) => {
   describe.each(['mmap', 'read'] as const)('over the file that it comes from (%s)', (storage) => {
     test.each([false, true])('whose bytes are in memory: %s', async (areUsed) => {
       const data = Uint8Array.from({ length: 100_000 }, (_, i) => i % 251);
-      saveFileSync(path, { x: { dtype: 'U8', shape: [100_000], data }, ...SMALL });
+      await saveFile(path, { x: { dtype: 'U8', shape: [100_000], data }, ...SMALL });
       const file = safeOpen(path, { storage });
       const x = file.getTensor('x');
       const old = areUsed ? x.bytes : undefined;
-      await save(path, { y: x, z: x, ...SMALL });
+      await saveFile(path, { y: x, z: x, ...SMALL });
       const saved = safeOpen(path);
       expect(saved.keys()).toEqual(['a', 'b', 'y', 'z']);
       for (const name of ['y', 'z']) {
@@ -216,19 +207,17 @@ describe.each(forms)('$form', ({ save }) => {
       x: { dtype: 'U8', shape: [300_000], data: new Uint8Array(300_000).fill(i) } as const,
     }));
     const saved = contents.map((content) => Buffer.from(serialize(content)));
-    await Promise.all(contents.map((content) => save(path, content, QUICK)));
+    await Promise.all(contents.map((content) => saveFile(path, content, QUICK)));
     expect(saved.some((bytes) => bytes.equals(readFileSync(path)))).toBe(true);
     await Promise.all(
-      contents.map((content, i) => save(temporaryPath(`model-${i}`), content, QUICK)),
+      contents.map((content, i) => saveFile(temporaryPath(`model-${i}`), content, QUICK)),
     );
     for (const [i, bytes] of saved.entries()) {
       expect(readFileSync(temporaryPath(`model-${i}`)).equals(bytes)).toBe(true);
     }
     expect(filesBeside()).toHaveLength(9);
   });
-});
 
-describe('saveFile', () => {
   const large = { x: { dtype: 'U8', shape: [3e7], data: new Uint8Array(3e7) } } as const;
 
   async function ends(options: SaveOptions, reason: unknown): Promise<void> {

@@ -3,10 +3,10 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, it } from 'vitest';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
-import { saveFileSync } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { nightly } from '../../support/nightly.js';
 import { measureInChild } from '../../support/run-child.js';
+import { writeTensors } from '../../support/write-tensors.js';
 
 /** A square of F32: 324 or 100 MB. */
 const SIZE = nightly(9000, 5000);
@@ -28,7 +28,7 @@ function sourceOf(way: string): string {
     truncateSync(path, header.length + BYTE_LENGTH);
   } else if (!way.startsWith('streamed')) {
     const x = { dtype: 'U8', shape: [BYTE_LENGTH], data: new Uint8Array(BYTE_LENGTH) } as const;
-    saveFileSync(path, { x }, { durable: false });
+    writeTensors(path, { x });
   }
   return path;
 }

@@ -12,14 +12,7 @@ import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js'
 import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
 import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { writeLayout } from '../../../src/write/save/tensor-writes.js';
-import {
-  type Dtype,
-  type NewTensor,
-  parse,
-  saveFile,
-  saveFileSync,
-  serialize,
-} from '../../support/api.js';
+import { type Dtype, type NewTensor, parse, saveFile, serialize } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const QUICK = { durable: false } as const;
@@ -262,14 +255,6 @@ describe('streams', () => {
     await expect(saving).rejects.toMatchObject({ name: 'AbortError' });
     expect(log).toEqual(['return']);
     expectOld();
-  });
-
-  test('are a TypeError for saveFileSync', () => {
-    const x = streamed(1, () => new Uint8Array(1)) as never;
-    expect(() => saveFileSync(path, { x })).toThrow(
-      expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
-    );
-    expect(readdirSync(dirname(path))).toEqual([]);
   });
 });
 

@@ -1,12 +1,12 @@
 // For a library whose clock stands still, a millisecond never passes. Prints which calls notice that a file was cut
 // short.
-import { mkdtempSync, truncateSync } from 'node:fs';
+import { mkdtempSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 
 process.hrtime.bigint = () => 0n;
-const { safeOpen, saveFileSync } = await import('../../../../lib/index.js');
+const { safeOpen, serialize } = await import('../../../../lib/index.js');
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
 let files = 0;
@@ -14,7 +14,8 @@ let files = 0;
 /** A file that was asked about. */
 function wholeFile() {
   const path = join(folder, `${files++}.safetensors`);
-  saveFileSync(path, { a: { dtype: 'F32', shape: [65_536], data: new Float32Array(65_536) } });
+  const a = { dtype: 'F32', shape: [65_536], data: new Float32Array(65_536) };
+  writeFileSync(path, serialize({ a }));
   const file = safeOpen(path);
   return { path, file, tensor: file.getTensor('a') };
 }

@@ -15,7 +15,6 @@ import {
   safeOpen,
   saveCheckpoint,
   saveFile,
-  saveFileSync,
   select,
   serialize,
   serializeStream,
@@ -66,10 +65,6 @@ await run('saveFile of a closed checkpoint', async (one, path) => {
 });
 await run('saveFile of a cast view', async (one, path) => {
   await saveFile(file(path), select(one, { dtype: 'F16' }));
-  return loadFile(file(path));
-});
-await run('saveFileSync', (one, path) => {
-  saveFileSync(file(path), one.getTensors());
   return loadFile(file(path));
 });
 await run('saveCheckpoint', (one, path) => saveCheckpoint(path, one).then(() => {}));

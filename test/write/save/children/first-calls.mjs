@@ -1,10 +1,10 @@
 // The first calls of a process. Prints names and metadata of what was saved though the caller changed its arguments and
 // closed the source, and the error of an edit of a file that changed after the call.
 
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { editMetadata, safeOpen, saveFile, saveFileSync } from '../../../../lib/index.js';
+import { editMetadata, safeOpen, saveFile, serialize } from '../../../../lib/index.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'first-calls-'));
 try {
@@ -12,7 +12,7 @@ try {
   const target = join(folder, 'target.safetensors');
   const edited = join(folder, 'edited.safetensors');
   const tensor = { dtype: 'U8', shape: [1], data: Uint8Array.of(1) };
-  for (const path of [source, edited]) saveFileSync(path, { a: tensor, b: tensor });
+  for (const path of [source, edited]) writeFileSync(path, serialize({ a: tensor, b: tensor }));
   const file = safeOpen(source);
   const tensors = new Map(file);
   const options = { metadata: { license: 'mit' } };

@@ -2,7 +2,7 @@
 // afterwards. The parent has made the disk, or the limit on the size of files, small.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writePieces, writePiecesSync } from '../../../../build/platform/io/write-pieces.js';
+import { writePieces } from '../../../../build/platform/io/write-pieces.js';
 import { Transfer } from '../../../../build/work/transfer.js';
 import { Replacement } from '../../../../build/write/replacement/replacement.js';
 
@@ -19,10 +19,6 @@ async function known() {
   await Replacement.open(path, 'label', { byteLength, durable: true });
 }
 
-async function knownSync() {
-  Replacement.openSync(path, 'label', { byteLength, durable: true });
-}
-
 async function unknown() {
   const replacement = await Replacement.open(path, 'label', { byteLength: 1, durable: true });
   try {
@@ -32,17 +28,8 @@ async function unknown() {
   }
 }
 
-async function unknownSync() {
-  const replacement = Replacement.openSync(path, 'label', { byteLength: 1, durable: true });
-  try {
-    writePiecesSync(replacement, writes);
-  } finally {
-    replacement.discard();
-  }
-}
-
 const ends = {};
-for (const attempt of [known, knownSync, unknown, unknownSync]) {
+for (const attempt of [known, unknown]) {
   try {
     await attempt();
     ends[attempt.name] = 'succeeded';

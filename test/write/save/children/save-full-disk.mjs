@@ -2,7 +2,7 @@
 // the folder's contents afterwards.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { saveFile, saveFileSync } from '../../../../lib/index.js';
+import { saveFile } from '../../../../lib/index.js';
 
 const [folder, size] = process.argv.slice(2);
 const path = join(folder, 'model');
@@ -19,7 +19,7 @@ const shape = [length];
 const ends = {};
 for (const [name, save] of Object.entries({
   stream: () => saveFile(path, { x: { dtype: 'U8', shape, data } }),
-  sync: async () => saveFileSync(path, { x: { dtype: 'U8', shape, data: new Uint8Array(length) } }),
+  memory: () => saveFile(path, { x: { dtype: 'U8', shape, data: new Uint8Array(length) } }),
 })) {
   const { code, path: label } = await save().catch((error) => error);
   const old = readFileSync(path, 'utf8');

@@ -1,7 +1,7 @@
 // Saves a large file in one way and prints by how much the memory of the process grew meanwhile, in
 // bytes: private memory, looked at again and again, and the most that was resident.
 import { statSync } from 'node:fs';
-import { safeOpen, saveFile, saveFileSync } from '../../../../lib/index.js';
+import { safeOpen, saveFile } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';
 
 const [way, source, target, size] = process.argv.slice(2);
@@ -18,7 +18,7 @@ function tensorsOf() {
   const shape = [count];
   if (way === 'stream') return { x: { dtype: 'U8', shape, data: produce } };
   // Not touched again, as large results mostly are.
-  if (way.startsWith('memory')) {
+  if (way === 'memory') {
     return { x: { dtype: 'U8', shape, data: new Uint8Array(count).fill(1) } };
   }
   const file = safeOpen(source, { storage: way === 'read' ? 'read' : 'mmap' });
@@ -34,8 +34,7 @@ const look = () => {
   anonymous = Math.max(anonymous, processStatus('RssAnon') - before.anonymous);
 };
 const timer = setInterval(look, 5);
-if (way === 'memory, sync') saveFileSync(target, tensors, { durable: false });
-else await saveFile(target, tensors, { durable: false, onProgress: look });
+await saveFile(target, tensors, { durable: false, onProgress: look });
 clearInterval(timer);
 look();
 const resident = processStatus('VmHWM') - before.resident;

@@ -1,8 +1,8 @@
-// Saves tensors of a file that is cut short meanwhile, in every way they can come from it. Prints the result of each
+// Saves tensors of a file that is cut short before or meanwhile, in every way they can come from it. Prints the result of each
 // save, and the contents of its folder.
 import { mkdtempSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadFile, safeOpen, saveFile, saveFileSync } from '../../../../lib/index.js';
+import { loadFile, safeOpen, saveFile, serialize } from '../../../../lib/index.js';
 
 const BYTE_LENGTH = 3_000_000;
 const [parent] = process.argv.slice(2);
@@ -21,20 +21,20 @@ const ways = {
   closed: (source) => loadFile(source).get('x'),
 };
 
-async function endOf(isSync, take) {
+async function endOf(isBefore, take) {
   const folder = mkdtempSync(join(parent, 'save-'));
   const source = join(folder, 'source');
   const data = new Uint8Array(BYTE_LENGTH).fill(7);
-  saveFileSync(source, { x: { dtype: 'U8', shape: [BYTE_LENGTH], data } });
+  writeFileSync(source, serialize({ x: { dtype: 'U8', shape: [BYTE_LENGTH], data } }));
   const target = join(folder, 'target');
   writeFileSync(target, 'old');
   const x = take(source);
   const cut = () => truncateSync(source, 4096 * 5);
   let error = {};
   try {
-    if (isSync) {
+    if (isBefore) {
       cut();
-      saveFileSync(target, { x });
+      await saveFile(target, { x });
     } else {
       // Sorted before the tensor, so that its turn is when the save is under way.
       const data = () => {
@@ -59,6 +59,6 @@ async function endOf(isSync, take) {
 const ends = {};
 for (const [name, take] of Object.entries(ways)) {
   ends[name] = await endOf(false, take);
-  ends[`${name}, sync`] = await endOf(true, take);
+  ends[`${name}, before`] = await endOf(true, take);
 }
 console.log(JSON.stringify(ends));

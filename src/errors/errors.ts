@@ -11,7 +11,7 @@ import { shardNumbersOf } from './shard-numbers.js';
 
 /**
  * Codes of a file that is not valid. Those of safetensors follow the reference's error variants; those from
- * `SAFETENSORS_FOREIGN_FORMAT` on belong to files of torch and NumPy.
+ * `SAFETENSORS_FOREIGN_FORMAT` on belong to files of torch, NumPy and GGUF.
  */
 export type FormatErrorCode =
   | 'SAFETENSORS_HEADER_TOO_SMALL'
@@ -42,6 +42,7 @@ export type FormatErrorCode =
   | 'SAFETENSORS_FOREIGN_LIMIT'
   | 'SAFETENSORS_INVALID_TORCH_CHECKPOINT'
   | 'SAFETENSORS_INVALID_NUMPY'
+  | 'SAFETENSORS_INVALID_GGUF'
   | 'SAFETENSORS_UNSUPPORTED_TENSOR'
   | 'SAFETENSORS_AMBIGUOUS_ROOT'
   | 'SAFETENSORS_DUPLICATE_NAME';

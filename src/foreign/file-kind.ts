@@ -5,7 +5,7 @@ import type { FoundFormat } from '../errors/found-format.js';
 import { foreignFormatOf } from '../header/foreign-formats.js';
 
 /** The kinds of files that are read. */
-export type FileKind = 'zip' | 'pickle' | 'npy' | 'safetensors';
+export type FileKind = 'zip' | 'pickle' | 'npy' | 'gguf' | 'safetensors';
 
 const PROTO_OPCODE = 0x80;
 const FIRST_PROTOCOL = 2;
@@ -27,6 +27,7 @@ export function fileKindOf(head: Uint8Array): FileKind | undefined {
   const text = String.fromCharCode(...head.subarray(0, 9));
   if (text.startsWith('PK\x03\x04')) return 'zip';
   if (text.startsWith('\x93NUMPY')) return 'npy';
+  if (text.startsWith('GGUF')) return 'gguf';
   if (isSafetensorsStart(head)) return 'safetensors';
   const [first, protocol = 0] = head;
   const isPickle =

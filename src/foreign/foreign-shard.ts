@@ -35,9 +35,10 @@ export class ForeignShard implements OtherShard {
     storage: Storage,
     tensors: readonly ForeignTensor[],
     archive: ArchiveContent = { entries: [], limits: {} },
+    metadata: ReadonlyMap<string, string> | null = null,
   ) {
     this.#storage = storage;
-    this.#contents = new ForeignContents(tensors);
+    this.#contents = new ForeignContents(tensors, metadata);
     this.#archive = archive;
   }
 

@@ -1,7 +1,5 @@
 /** `convert`. Its code loads on the first call. */
 
-import { argumentTypeError } from '../errors/arguments.js';
-import { isUrl } from '../errors/brand-checks.js';
 import type { DryRun, DryRunResult } from '../write/checkpoint/plan.js';
 import type {
   ConversionOptions,
@@ -46,8 +44,8 @@ import { isAddress } from './sources/requested.js';
  *
  * If `names` is a function, it receives the dtype null for a tensor that safetensors cannot hold; return false to avoid
  * the error. All problems with names, dtypes and shapes are found before the first write. As with `saveFile` and
- * `saveCheckpoint`, the new files get their names only when they are complete. Casts run on the thread pool and round
- * as PyTorch does. An alias goes with its tensor.
+ * `saveCheckpoint`, the new files get their names only when they are complete. Casts run on the thread pool and round as
+ * PyTorch does. An alias goes with its tensor.
  *
  * `dequantize` writes dequantized weights in place of quantized tensors of safetensors, and `config.json` without
  * quantization, also without `copyOtherFiles`. Files that only describe the quantization, such as
@@ -86,9 +84,6 @@ export async function convert<const Dry extends boolean | undefined = false>(
   target: string | URL,
   options?: ConversionOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>> {
-  if (typeof source !== 'string' && !isUrl(source)) {
-    throw argumentTypeError('source', 'a path, a URL or hf://org/name', source);
-  }
   const { convert: rewrite } = isAddress(source)
     ? await import('./convert-remote.js')
     : await import('../write/convert/convert.js');

@@ -3,6 +3,7 @@
 import { FormatError } from '../errors/errors.js';
 import type { Checkpoint, CheckpointFormat } from '../file/checkpoint/checkpoint.js';
 import { safeOpenAsync } from '../file/checkpoint/open.js';
+import { openGguf } from '../foreign/gguf/open-gguf.js';
 import { openNumpy } from '../foreign/numpy/open-numpy.js';
 import { openTorchCheckpoint } from '../foreign/torch/open.js';
 import { detectFormat } from '../write/convert/detect-format.js';
@@ -28,6 +29,7 @@ export async function openPath(
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
   }
   if (read === 'torch') return openTorchCheckpoint(path, usedOptions(options, 'torch'));
+  if (read === 'gguf') return openGguf(path, usedOptions(options, 'gguf'));
   if (read === 'numpy') return openNumpy(path, usedOptions(options, 'numpy'));
   const opening = usedOptions(options, 'safetensors');
   return await safeOpenAsync(path, { ...opening, signal: options.signal });

@@ -1,7 +1,7 @@
 /** Verifies local checkpoints of any format, and open handles. */
 
 import { basename, join } from 'node:path';
-import { FormatError, SafetensorsError } from '../errors/errors.js';
+import { SafetensorsError } from '../errors/errors.js';
 import type { CheckpointFiles, ShardFile } from '../file/checkpoint/find-files.js';
 import { type FoundSource, findSource } from '../file/checkpoint/find-source.js';
 import { findComponent, findModels } from '../file/checkpoint/open-pipeline.js';
@@ -81,15 +81,15 @@ async function placeOf(
     const opening: OpenDdufOptions = { storage: 'read', skipFailed: true, ...named };
     return () => openDduf(source, opening);
   }
-  const { format, path, foundFormat } = await formatAt(source, choice);
-  if (foundFormat === 'gguf') {
-    const message = 'expected a file that can be verified, found a GGUF file';
-    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
-  }
+  const { format, path } = await formatAt(source, choice);
   requireUsed(choice, format ?? 'safetensors');
   if (format === 'torch') {
     const { openTorchCheckpoint } = await import('../foreign/torch/open.js');
     return () => openTorchCheckpoint(path, { ...ofTorch, skipFailed: true });
+  }
+  if (format === 'gguf') {
+    const { openGguf } = await import('../foreign/gguf/open-gguf.js');
+    return () => openGguf(path);
   }
   if (format === 'numpy') {
     const { openNumpy } = await import('../foreign/numpy/open-numpy.js');

@@ -12,6 +12,7 @@ import type { Quantization } from '../file/source/facts.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { runAsync } from '../work/work.js';
 import { LogicalTensor } from './logical-tensor.js';
+import { blockTypesIn, planBlocks } from './plan/blocks.js';
 import { CheckpointTensors, namesToRead } from './plan/checkpoint-tensors.js';
 import {
   type Configuration,
@@ -79,6 +80,13 @@ export class LogicalModel {
     const stored = new StoredTensors(source);
     const call = signal === undefined ? {} : { signal };
     const entries = await source.tensors(call);
+    const blockTypes = blockTypesIn(entries);
+    if (blockTypes.size > 0) {
+      const { blockKernels } = await import('./blocks/kernels.js');
+      const kernels = await blockKernels(blockTypes);
+      const plan = await runAsync(planBlocks(entries, kernels), signal);
+      return new LogicalModel(stored, new CheckpointTensors(entries, new Map()), plan, 'gguf');
+    }
     const names = namesToRead(entries);
     const read = names.length === 0 ? new Map() : await source.readTensors(names, call);
     const bytes = new Map(

@@ -46,7 +46,6 @@ export async function dequantizedParts(
   return {
     tensors,
     metadata: withoutLabels(checkpoint.metadata),
-    adaptMetadata: withoutLabels,
     problems: [...ofBase, ...model.problems],
     quantMethod: model.method,
   };

@@ -1,5 +1,5 @@
 /** Every reading command prints the same of a model, wherever it is. */
-import { cpSync, writeFileSync } from 'node:fs';
+import { cpSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -14,6 +14,7 @@ import {
   writeCheckpoint,
 } from '../support/make-checkpoint.js';
 import { temporaryPath } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
 import { call, printed, toTarget } from './call.js';
 
 const INDEX = 'model.safetensors.index.json';
@@ -148,36 +149,37 @@ describe('what is in the cache of the Hub', () => {
 });
 
 describe('a GGUF file', () => {
-  it.each([
-    ['inspect'],
-    ['show', 'a.weight'],
-    ['diff', 'itself'],
-    ['header'],
-    ['hash'],
-    ['metadata', 'get'],
-  ])('is rejected in the same words, by its first bytes: %s %s', async (command, ...args) => {
-    const path = temporaryPath('model.gguf');
-    writeFileSync(path, Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)]));
-    const [first, ...rest] = args.map((arg) => (arg === 'itself' ? path : arg));
-    const all = first === 'get' ? [command, first, path] : [command, path, first, ...rest];
-    const { code, stdout, stderr } = await call(all.filter((arg) => arg !== undefined));
-    expect(stderr).toBe(
-      `safetensors-mmap: SAFETENSORS_HEADER_TOO_LARGE: ${path}: looks like a GGUF file (llama.cpp); expected a safetensors file\n`,
+  const path = join(root, 'test/fixtures/gguf/q4_0/model.gguf');
+  const target = (): string => temporaryPath('out.safetensors');
+
+  it('is listed, shown, verified and compared', async () => {
+    const listed = JSON.parse(await printed(['inspect', path, '--json']));
+    expect(listed).toMatchObject({
+      format: 'gguf',
+      metadata: { 'general.architecture': 'llama' },
+      logical: { quantized: [{ scheme: 'gguf-q4_0', bits: 4, block: [1, 32], weights: 2 }] },
+    });
+    expect(await printed(['inspect', path])).toContain('2 of 3 weights Q4_0 in groups of 32');
+    expect(await printed(['show', path, 'random.weight', '--slice', '0, :2'])).toContain(
+      '[0.         0.06170654]',
     );
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect((await call(['verify', path])).stderr).toContain('found a GGUF file');
+    expect(await printed(['show', path, 'random.weight', '--raw'])).toContain('U8');
+    expect(await printed(['diff', path, path])).toBe('no difference; 3 tensors\n');
+    expect(await printed(['verify', path])).toContain('checked: headers');
+    expect(await printed(['metadata', 'get', path])).toContain('general.architecture');
   });
 
-  it.each([['split'], ['convert'], ['split', '--dry-run'], ['convert', '--dry-run']])(
-    'cannot be written as safetensors: %s %s',
-    async (command, ...options) => {
-      const path = temporaryPath('model.gguf');
-      writeFileSync(path, Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)]));
-      const { code, stderr } = await call([command, path, `${path}.target`, ...options]);
-      expect(stderr).toMatch(/^safetensors-mmap: SAFETENSORS_\w+: .*a GGUF file \(llama\.cpp\)/);
-      expect(code).toBe(1);
-    },
-  );
+  it('has no JSON header', async () => {
+    expect((await call(['header', path])).stderr).toContain('found a GGUF file without a JSON');
+  });
+
+  it('converts with --dequantize only', async () => {
+    const { code, stderr } = await call(['convert', path, target()]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('cannot hold blocks of Q4_0')]);
+    const written = target();
+    await printed(['convert', path, written, '--dequantize', 'bf16']);
+    expect(await printed(['show', written, 'random.weight', '--slice', '0, :2'])).toContain('BF16');
+  });
 });
 
 describe('torch and NumPy are known by their first bytes, as `convert` knows them', () => {

@@ -125,10 +125,6 @@ const MAKERS: Readonly<Record<string, (random: Random) => Made>> = {
     const head = [8, random.from(3, 12), 0x12, 7];
     return { name: 'model.onnx', bytes: Buffer.concat([Buffer.from(head), latin1('pytorch1')]) };
   },
-  gguf: (random) => ({
-    name: 'model.gguf',
-    bytes: Buffer.concat([latin1('GGUF'), random.bytes(20)]),
-  }),
   hdf5: (random) => {
     const bytes = Buffer.concat([latin1('\x89HDF\r\n\x1a\n'), random.bytes(30)]);
     return { name: random.pick(['tf_model.h5', 'model.safetensors']), bytes };
@@ -237,7 +233,7 @@ describe('a folder', () => {
     ['keras', ['model.keras'], /Keras model/],
     ['hdf5', ['tf_model.h5', 'config.json'], /HDF5/],
     ['onnx', ['model.onnx', 'model.onnx_data'], /ONNX/],
-    ['gguf', ['model-Q4_K_M.gguf', 'README.md'], /GGUF/],
+    ['gguf', ['model-Q4_K_M.gguf', 'model-Q8_0.gguf'], /GGUF/],
     ['openvino', ['openvino_model.xml', 'openvino_model.bin.txt'], /OpenVINO/],
     ['coreml', ['Model.mlpackage'], /Core ML/],
     ['orbax', ['_CHECKPOINT_METADATA', 'manifest.ocdbt', 'd'], /Orbax/],

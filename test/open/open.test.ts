@@ -268,7 +268,7 @@ describe('options', () => {
   it('are checked', async () => {
     const wrong = [
       { formats: [] },
-      { formats: ['gguf'] },
+      { formats: ['onnx'] },
       { remote: 1 },
       { verify: 1 },
       { nope: 1 },

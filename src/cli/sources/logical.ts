@@ -8,6 +8,7 @@ import {
   type Quantization,
   type TensorEntry,
 } from '../../index.js';
+import { blockTypeOf } from '../../quantized/blocks/types.js';
 import { isMarker, MARKERS_KEY } from '../../quantized/plan/markers.js';
 import { mayBeQuantized } from '../../quantized/plan/plan.js';
 
@@ -113,7 +114,7 @@ const SCHEMES: Readonly<Record<string, string>> = {
 
 /** The name of a scheme, such as `FP8`. */
 export function schemeName(scheme: string): string {
-  return SCHEMES[scheme] ?? scheme;
+  return SCHEMES[scheme] ?? blockTypeOf(scheme) ?? scheme;
 }
 
 /** A kind in words, such as `FP8 in 128 × 128 blocks`. */

@@ -24,7 +24,6 @@ import {
 import { runAsync, runSync } from '../../work/work.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
-import type { SourceMetadata } from '../shards/metadata.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
 import { Catalog, type LocatedTensor, summarize } from '../source/catalog.js';
@@ -43,7 +42,7 @@ import {
   type TensorSource,
 } from '../source/tensor-source.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
-import { VIEW_OF, type ViewParts, viewMetadata } from '../source/view.js';
+import { VIEW_OF, type ViewParts } from '../source/view.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
 import { LazyShards } from './lazy-shards.js';
 import { LocalStream } from './local-stream.js';
@@ -70,7 +69,7 @@ export interface CheckpointFacts {
 }
 
 /** Formats of checkpoints. */
-export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy';
+export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy' | 'gguf';
 
 /** What a checkpoint is, besides its tensors. */
 export interface CheckpointInfo {
@@ -80,12 +79,12 @@ export interface CheckpointInfo {
   readonly format?: CheckpointFormat;
   /** As `Checkpoint.root`. */
   readonly root?: RootKeys | undefined;
-  /** As `Checkpoint.extra`. */
-  readonly extra?: PlainValue | null;
+  /** Returns `Checkpoint.extra`, which is decoded on first use. */
+  readonly extra?: () => PlainValue | null;
   /** Of a view the checkpoint that it reads through. */
   readonly base?: Checkpoint;
-  /** Of a view what it is made of. */
-  readonly parts?: ViewParts;
+  /** As `Checkpoint.quantMethod`. */
+  readonly quantMethod?: string | null;
 }
 
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
@@ -125,20 +124,20 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   readonly #checks: readonly CheckpointCheck[];
   readonly #format: CheckpointFormat;
   readonly #root: RootKeys | undefined;
-  readonly #extra: PlainValue | null;
+  readonly #extra: () => PlainValue | null;
   /** Of a view the checkpoint that it reads through. */
   readonly #base: Checkpoint | undefined;
-  readonly #parts: ViewParts | undefined;
+  readonly #quantMethod: string | null;
   /** The only file, of safetensors, whose tensors are found without the catalog; undefined once closed. */
   #only: SafetensorsFile | undefined;
 
   /** Only functions that open checkpoints create them. */
   private constructor(shards: LazyShards<Shard>, info: CheckpointInfo) {
-    const { problems = [], format = 'safetensors', root, extra = null } = info;
-    const { base, parts } = info;
+    const { problems = [], format = 'safetensors', root, extra = () => null } = info;
+    const { base, quantMethod = null } = info;
     this.#shards = shards;
     this.#base = base;
-    this.#parts = parts;
+    this.#quantMethod = quantMethod;
     this.#problems = Object.freeze([...problems]);
     this.#checks = base?.checks ?? Object.freeze(checksOf(shards));
     this.#format = format;
@@ -162,9 +161,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     const only = { ...files, shards: [{ name: basename(path), path }] };
     const shown = LazyShards.ofOpen(only, [[0, shard]]);
     const { format, root } = this;
-    const { problems } = parts;
+    const { problems, quantMethod } = parts;
     const extra = this.#extra;
-    return new Checkpoint(shown, { problems, format, root, extra, base: this, parts });
+    return new Checkpoint(shown, { problems, format, root, extra, base: this, quantMethod });
   }
 
   /** Throws FileClosedError after `close`, also of what a view reads through. */
@@ -181,7 +180,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** @internal Of a dequantized view the method that the configuration names; else null. */
   get quantMethod(): string | null {
-    return this.#parts?.quantMethod ?? null;
+    return this.#quantMethod;
   }
 
   /** @internal The shards. */
@@ -209,8 +208,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /**
    * Everything in a torch checkpoint but its tensors, whatever the root: the epoch, hyperparameters, an optimizer's
-   * state without its tensors. For several files a Map by shard name. The same object on every call, also after
-   * `close()`. Null for other formats.
+   * state without its tensors. For several files a Map by shard name. In a GGUF file, the metadata as typed values by
+   * key, arrays included. The same object on every call, also after `close()`. Null for other formats.
    *
    * @example
    * ```ts
@@ -219,7 +218,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * ```
    */
   async extra(): Promise<PlainValue | null> {
-    return this.#extra;
+    return this.#extra();
   }
 
   /**
@@ -657,16 +656,6 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   placeOf(name: string): FilePlace | undefined {
     const file = this.#shards.opened.get(this.shards.indexOf(name));
     return file instanceof SafetensorsFile ? SafetensorsFile.placeOf(file) : undefined;
-  }
-
-  /** @internal The metadata of files and index, on this thread; opens all shards. */
-  sourceMetadata(): SourceMetadata {
-    this.#requireOpen();
-    const [base, parts] = [this.#base, this.#parts];
-    if (base !== undefined && parts !== undefined) {
-      return viewMetadata(parts, () => base.sourceMetadata());
-    }
-    return { files: runSync(this.#catalog.metadataOfFiles()), index: this.#shards.index };
   }
 
   /** @internal The metadata of every file. */

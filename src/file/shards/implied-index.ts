@@ -4,7 +4,11 @@ import { FormatError, quoteName } from '../../errors/errors.js';
 import type { FileContents } from '../../header/file-contents.js';
 import type { Work } from '../../work/work.js';
 import { ITEMS_PER_YIELD } from '../../work/yielding.js';
-import { type CheckpointIndex, parseIndexYielding } from './checkpoint-index.js';
+import {
+  type CheckpointIndex,
+  type ParseIndexOptions,
+  parseIndexYielding,
+} from './checkpoint-index.js';
 import { encodeIndex } from './checkpoint-index-writer.js';
 
 /** The names in a shard. */
@@ -14,14 +18,20 @@ export interface ShardNames {
   readonly header: Pick<FileContents, 'size' | 'name'>;
 }
 
+/** What a format adds to its implied index. */
+interface ImpliedOptions extends Pick<ParseIndexOptions, 'shardExtension'> {
+  readonly metadata?: ReadonlyMap<string, string>;
+}
+
 /**
- * Makes the index that shards without one would have, without metadata. `path` names it in errors.
+ * Returns the index that shards without one would have. `path` names it in errors.
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a tensor in two shards: no index decides between them
  */
 export function* impliedIndex(
   shards: readonly ShardNames[],
   path: string | undefined,
+  { metadata = new Map(), shardExtension }: ImpliedOptions = {},
 ): Work<CheckpointIndex> {
   const weightMap = new Map<string, string>();
   for (const { name: shard, header } of shards) {
@@ -36,6 +46,6 @@ export function* impliedIndex(
       weightMap.set(tensor, shard);
     }
   }
-  const json = encodeIndex(new Map(), weightMap);
-  return yield* parseIndexYielding(json, { path, maxIndexByteLength: json.length });
+  const json = encodeIndex(metadata, weightMap);
+  return yield* parseIndexYielding(json, { path, maxIndexByteLength: json.length, shardExtension });
 }

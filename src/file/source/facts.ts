@@ -20,7 +20,10 @@ export interface TensorInfo {
    * compressed, strided or shared with other tensors.
    */
   readonly dataOffsets: readonly [begin: number, end: number];
-  /** Of a weight that `dequantize` shows: how it is stored. Else undefined. */
+  /**
+   * Of a weight that `dequantize` shows, and of a stored tensor of GGUF blocks, whose dtype is U8: how it is stored.
+   * Else undefined.
+   */
   readonly quantization?: Quantization | undefined;
 }
 
@@ -28,7 +31,8 @@ export interface TensorInfo {
 export interface Quantization {
   /**
    * The scheme: `fp8`, `mxfp8`, `int8`, `pack-quantized`, `nvfp4`, `mxfp4`, `bitsandbytes-nf4`, `bitsandbytes-fp4`,
-   * `bitsandbytes-int8`, `gptq`, `awq`, `mlx-affine`, `mlx-mxfp4`, `mlx-nvfp4` or `mlx-mxfp8`.
+   * `bitsandbytes-int8`, `gptq`, `awq`, `mlx-affine`, `mlx-mxfp4`, `mlx-nvfp4`, `mlx-mxfp8`, or `gguf-` with the block
+   * type, such as `gguf-q4_k`.
    */
   readonly scheme: string;
   /** Bits of a code. */

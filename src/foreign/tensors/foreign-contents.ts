@@ -1,5 +1,6 @@
 /** The facts of the tensors of a file of another format, in the place of a safetensors header. */
 
+import type { Quantization } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { FileContents } from '../../header/file-contents.js';
 import { compareCodePoints } from '../../header/json/code-point-order.js';
@@ -7,12 +8,16 @@ import { type ForeignTensor, heldRange } from './foreign-tensor.js';
 
 /** Tensors in the order of their bytes in the file; offsets are positions in the file. */
 export class ForeignContents implements FileContents {
-  readonly metadata = null;
+  readonly metadata: ReadonlyMap<string, string> | null;
   readonly #tensors: readonly ForeignTensor[];
   readonly #entries: ReadonlyMap<string, number>;
 
   /** Names must be unique. */
-  constructor(tensors: readonly ForeignTensor[]) {
+  constructor(
+    tensors: readonly ForeignTensor[],
+    metadata: ReadonlyMap<string, string> | null = null,
+  ) {
+    this.metadata = metadata;
     const placed = tensors.map((tensor) => ({ tensor, at: heldRange(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
     this.#tensors = placed.map(({ tensor }) => tensor);
@@ -68,5 +73,10 @@ export class ForeignContents implements FileContents {
   end(entry: number): number {
     const { position, byteLength } = heldRange(this.tensor(entry));
     return position + byteLength;
+  }
+
+  /** How a tensor of blocks is stored. */
+  quantizationOf(entry: number): Quantization | undefined {
+    return this.tensor(entry).quantization;
   }
 }

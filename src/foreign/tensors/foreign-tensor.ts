@@ -1,6 +1,7 @@
 /** A tensor in a file of another format. */
 
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
+import type { Quantization } from '../../file/source/facts.js';
 import { MadeStorage, type StorageBytes } from '../../tensor/storage/made.js';
 import type { FileRange } from '../../work/byte-ranges.js';
 
@@ -11,6 +12,8 @@ import type { FileRange } from '../../work/byte-ranges.js';
 export interface ForeignTensor extends TensorMemory {
   /** All its bytes, little endian in C order: in the file itself, or computed from the file's bytes. */
   readonly data: StorageBytes;
+  /** Of a tensor of blocks how they are stored: its bytes are no numbers. */
+  readonly quantization?: Quantization;
 }
 
 /** Returns the bytes of the file that are, or give, a tensor's bytes. */

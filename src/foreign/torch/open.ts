@@ -195,7 +195,7 @@ function openOne(
       context,
     );
     const { archive } = described;
-    const info = { format: 'torch', root: keys, extra, problems } as const;
+    const info = { format: 'torch', root: keys, extra: () => extra, problems } as const;
     return (storage) => ({ shard: new ForeignShard(storage, tensorsOf(storage), archive), info });
   });
 }

@@ -36,10 +36,13 @@ export function openSharded(
   const opened: TorchFile[] = [];
   try {
     for (const shard of files.shards) opened.push(open(shard.path));
+    const extra = new Map(
+      files.shards.map(({ name }, i) => [name, opened[i]?.info.extra() ?? null]),
+    );
     const info = {
       format: 'torch',
       root: opened[0]?.info.root ?? [],
-      extra: new Map(files.shards.map(({ name }, i) => [name, opened[i]?.info.extra ?? null])),
+      extra: () => extra,
       problems: shardProblems(files.index as CheckpointIndex, opened, path),
     } as const;
     const shards = opened.map(({ shard }) => shard);

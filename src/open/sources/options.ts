@@ -7,7 +7,7 @@ import type { VoidDtype } from '../../foreign/numpy/item-types.js';
 import type { OpenTorchOptions, TorchLimits } from '../../foreign/torch/open.js';
 import type { RemoteOptions } from '../../remote/open.js';
 
-const FORMATS: readonly CheckpointFormat[] = ['safetensors', 'torch', 'numpy'];
+const FORMATS: readonly CheckpointFormat[] = ['safetensors', 'torch', 'numpy', 'gguf'];
 
 /** Options of `open`. One that the source cannot use is an error. */
 export interface OpenSourceOptions
@@ -49,6 +49,7 @@ const USED: Readonly<Record<SourceKind, readonly OptionName[]>> = {
   archive: [...OF_STORAGE, 'maxHeaderByteLength', 'variant'],
   torch: [...OF_STORAGE, 'root', 'unknownGlobals', 'limits'],
   numpy: [...OF_STORAGE, 'voidDtype', 'limits'],
+  gguf: [...OF_STORAGE, 'maxHeaderByteLength'],
   remote: [...OF_REQUESTS, ...OF_FILES, ...OF_FOLDERS],
 };
 
@@ -60,6 +61,7 @@ const LABELS: Readonly<Record<SourceKind, string>> = {
   archive: 'a DDUF archive',
   torch: 'a torch file',
   numpy: 'a NumPy file',
+  gguf: 'a GGUF file',
   remote: 'a source that is read by requests',
 };
 

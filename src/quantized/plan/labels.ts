@@ -8,6 +8,9 @@ const LABELS: readonly string[] = [
   'quantization_config',
   'compression_config',
   'quantization',
+  // GGUF.
+  'general.file_type',
+  'general.quantization_version',
 ];
 
 /** Some tools count codes as parameters: the number is not that of the dequantized model. */

@@ -106,8 +106,17 @@ export interface ExchangedLayout {
   readonly scales: StoredTensor;
 }
 
+/** GGUF: rows of blocks that interleave codes with their scales. */
+export interface BlockLayout {
+  readonly kind: 'blocks';
+  /** Its last dimension counts the bytes of a row. */
+  readonly codes: StoredTensor;
+  /** Decodes whole blocks, one after the other, into exactly their values. */
+  readonly decode: (blocks: Uint8Array, into: Float32Array) => void;
+}
+
 /** How the values of a logical tensor come from stored ones. */
-export type Layout = RowLayout | FlatLayout | ColumnLayout | ExchangedLayout;
+export type Layout = RowLayout | FlatLayout | ColumnLayout | ExchangedLayout | BlockLayout;
 
 /** A logical tensor that is stored quantized. */
 export interface LogicalPlan {

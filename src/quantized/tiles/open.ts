@@ -2,6 +2,7 @@
 
 import type { Work } from '../../work/work.js';
 import type { LogicalPlan } from '../plan/logical-plan.js';
+import { openBlocks } from './blocks.js';
 import { openColumns } from './columns.js';
 import { openExchanged } from './exchanged.js';
 import { openFlat } from './flat.js';
@@ -18,6 +19,8 @@ export function* openDecoder(tensor: LogicalPlan, reader: TensorReader): Work<De
       return yield* openFlat(tensor, layout, reader);
     case 'columns':
       return yield* openColumns(tensor, layout, reader);
+    case 'blocks':
+      return openBlocks(tensor, layout, reader);
     case 'exchanged':
       return yield* openExchanged(tensor, layout, reader);
   }

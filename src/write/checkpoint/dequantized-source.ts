@@ -12,15 +12,21 @@ import { storedNamesOf } from '../../quantized/quantization.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { mapYielding } from '../../work/items.js';
 import type { MadePayload } from '../input/tensor-input.js';
+import type { SelectableInfo } from '../selection/options.js';
 import { selectionSource, type Unselectable } from '../selection/select.js';
 import type { CheckpointSource, SourceTensor } from './source.js';
 import { type StoredBytes, StoredReads } from './stored-reads.js';
 
 /** The tensors of a source, how to read them, and what they become. */
-export interface Dequantizing<Tensor extends SourceTensor<TensorInfo>> {
+export interface Dequantizing<
+  Info extends SelectableInfo,
+  Tensor extends SourceTensor<TensorInfo>,
+> {
   readonly stored: StoredBytes<Tensor>;
   readonly dtype: Dtype;
   readonly signal: AbortSignal | undefined;
+  /** Stored tensors that cannot be written. */
+  readonly unselectable?: readonly Unselectable<Info>[];
 }
 
 /**
@@ -28,10 +34,13 @@ export interface Dequantizing<Tensor extends SourceTensor<TensorInfo>> {
  *
  * @throws As `dequantized`
  */
-export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>(
-  source: CheckpointSource<TensorInfo>,
-  { stored, dtype, signal }: Dequantizing<Tensor>,
-): Promise<CheckpointSource<TensorInfo>> {
+export async function dequantizedSource<
+  Info extends SelectableInfo,
+  Tensor extends SourceTensor<TensorInfo>,
+>(
+  source: CheckpointSource<Info>,
+  { stored, dtype, signal, unselectable: unread = [] }: Dequantizing<Info, Tensor>,
+): Promise<CheckpointSource<Info | TensorInfo>> {
   const { files = [], index = null } = source.metadataOf() ?? {};
   const metadata = [index?.metadata ?? null, ...files];
   const reads = new StoredReads({ ...stored, metadata });
@@ -56,11 +65,12 @@ export async function dequantizedSource<Tensor extends SourceTensor<TensorInfo>>
     table: null,
     *list() {
       const tensors = (yield* mapYielding(stored.tensors, tensorOf)).flat();
-      const unselectable = model.problems.map((problem): Unselectable<TensorInfo> => {
+      const problems = model.problems.map((problem): Unselectable<TensorInfo> => {
         const name = problem.tensor as string;
         const info = byName.get(name)?.info ?? { dtype, shape: [], dataOffsets: [0, 0] };
         return { name, info, problem };
       });
+      const unselectable = [...unread, ...problems];
       const names = new Set([...tensors, ...unselectable].map(({ name }) => name));
       const { index, files } = source.metadataOf() ?? { index: null, files: [] };
       // As the source itself has them.

@@ -1,6 +1,5 @@
 /** A local safetensors checkpoint as the source of a new one. */
 
-import { allocate } from '../../errors/out-of-memory.js';
 import type { SiblingPlace } from '../../file/checkpoint/find-files.js';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { openShards } from '../../file/checkpoint/open.js';
@@ -9,22 +8,15 @@ import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
 import type { Dtype } from '../../header/dtype.js';
-import { storageFill } from '../../platform/storage/storage-fill.js';
 import { mapYielding } from '../../work/items.js';
-import { limit, Slots } from '../../work/slots.js';
 import { runAsync, type Work } from '../../work/work.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 import { dequantizedSource } from './dequantized-source.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
 import { SourceTensors } from './source-tensors.js';
+import { storedReader } from './stored-reader.js';
 import type { StoredBytes } from './stored-reads.js';
-
-/** Codes to read at once, and as many ahead: those of some pieces of the new file. */
-const WINDOW_BYTE_LENGTH = 2 ** 21;
-
-/** As many as the thread pool has threads. */
-const READS_AT_ONCE = 4;
 
 /** Options of opening a source. */
 interface SafetensorsSourceOptions {
@@ -87,28 +79,18 @@ export async function safetensorsSource(
   }
 }
 
-/** Reads tensors by position, on the thread pool. */
+/** The tensors of a checkpoint, as dequantizing reads them. */
 function storedBytes(
   place: SiblingPlace,
   tensors: readonly SourceTensor<TensorInfo>[],
 ): StoredBytes<SourceTensor<TensorInfo>> {
+  const payloadOf = (tensor: SourceTensor<TensorInfo>): FilePayload =>
+    (tensor as HeaderTensor).payload;
   return {
+    ...storedReader(payloadOf),
     path: place.path,
     tensors,
-    windowByteLength: WINDOW_BYTE_LENGTH,
-    read: async (parts) => {
-      const pieces = parts.map(({ tensor, begin, byteLength }) => {
-        const { name } = tensor;
-        const { storage, position } = (tensor as HeaderTensor).payload;
-        const bytes = allocate(Uint8Array, byteLength, { path: storage.path, tensor: name });
-        return { bytes, begin, fill: storageFill(storage, position) };
-      });
-      await limit(pieces, new Slots(READS_AT_ONCE), async ({ bytes, begin, fill }) => {
-        await fill(bytes, begin);
-      });
-      return pieces.map(({ bytes }) => bytes);
-    },
-    digestOf: (tensor) => (tensor as HeaderTensor).payload.digest,
+    digestOf: (tensor) => payloadOf(tensor).digest,
     readSibling: (name, signal) => runAsync(readSibling(place, name), signal),
   };
 }

@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { FoundFormat } from '../../errors/found-format.js';
+import type { CheckpointFormat } from '../../file/checkpoint/checkpoint.js';
 import { lastingNames } from '../../file/checkpoint/find-files.js';
 import { isCachedId } from '../../file/checkpoint/find-source.js';
 import { modelsOf } from '../../file/checkpoint/pipeline.js';
@@ -12,6 +13,7 @@ import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { hasModel } from '../../file/shards/model-choice.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
+import { splitNameOf } from '../../foreign/gguf/split-files.js';
 import { lookInto } from '../../foreign/open-file.js';
 import { firstEntryName } from '../../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../../header/foreign-formats.js';
@@ -22,13 +24,13 @@ import { runSync } from '../../work/work.js';
 
 /** The result of {@link detectFormat}. */
 export interface DetectedFormat {
-  /** The path to open: the given path, or that of a torch or NumPy file in the given folder. */
+  /** The path to open: the given path, or that of a torch, NumPy or GGUF file in the given folder. */
   readonly path: string;
   /**
    * The function that opens it: `safeOpen`, `open`. `safetensors` also for a file
    * without the signature of any format, for which `safeOpen` throws the reason. Null for other formats.
    */
-  readonly format: 'safetensors' | 'torch' | 'numpy' | null;
+  readonly format: CheckpointFormat | null;
   /**
    * The format of the file, as errors name it: `checkpoint-index` for any index. Null for folders and ids that
    * `safeOpen` opens, and for unknown formats.
@@ -53,7 +55,7 @@ const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]
  *   of torch or of NumPy, and for an index (`.json`) whose first shard is not named so early.
  * - In a folder the names decide: a safetensors checkpoint comes before a torch checkpoint of a usual name
  *   (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
- *   NumPy.
+ *   NumPy, and that before the only GGUF model.
  * - A repository in the Hub's cache is always `safetensors`: none of its files is read.
  * - For a path that does not exist the name decides which function's error says so.
  *
@@ -85,8 +87,15 @@ function otherIn(folder: string, names: readonly string[]): string | undefined {
   if (formatOfParts(names) !== null) return undefined;
   const usual = TORCH_NAMES.find((name) => names.includes(name));
   const others = names.filter(isConvertibleName);
-  const name = usual ?? (others.length === 1 ? others[0] : undefined);
+  const [only, ...more] = others.length > 0 ? others : ggufModelsIn(names);
+  const name = usual ?? (more.length === 0 ? only : undefined);
   return name === undefined ? undefined : join(folder, name);
+}
+
+/** The GGUF files among names; of a split model the first. */
+function ggufModelsIn(names: readonly string[]): string[] {
+  const firsts = names.map((name) => splitNameOf(name)?.nameOf(1) ?? name);
+  return [...new Set(firsts)].filter((name) => /\.gguf$/i.test(name));
 }
 
 /** Empty without permission to read the folder: files in it can still be opened by their usual names. */
@@ -132,6 +141,7 @@ function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'p
   const kind = fileKindOf(start);
   const foundFormat = foreignFormatOf(start, path)?.format ?? null;
   if (isUnreadKind(start, path)) return { format: null, foundFormat };
+  if (kind === 'gguf') return { format: 'gguf', foundFormat };
   if (kind === 'npy') return { format: 'numpy', foundFormat };
   if (kind === 'pickle') return { format: 'torch', foundFormat };
   if (kind === undefined) {

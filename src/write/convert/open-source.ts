@@ -2,13 +2,9 @@
 
 import type { NamesOfOptions } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
-import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
-import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { isDdufName } from '../../file/shards/file-names.js';
-import { takenEntries } from '../../file/shards/taken-entries.js';
-import type { RootKeys } from '../../file/source/plain-value.js';
 import { otherKind } from '../../foreign/file-kind.js';
-import type { ForeignShard } from '../../foreign/foreign-shard.js';
+import { openGguf } from '../../foreign/gguf/open-gguf.js';
 import { FOREIGN_LIMITS } from '../../foreign/limits.js';
 import {
   OPEN_NUMPY_OPTIONS,
@@ -25,7 +21,9 @@ import type { Dtype } from '../../header/dtype.js';
 import { pathText } from '../../platform/io/paths.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
-import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
+import { ggufSource } from './gguf-source.js';
+import { openFilesOf } from './open-files.js';
+import { type ConversionSource, conversionSource } from './source.js';
 import { requireUsed } from './used-options.js';
 
 /** Options of all formats together, because the source's format is not known beforehand. */
@@ -71,6 +69,9 @@ export async function openConversionSource(
     const opened = openTorchCheckpoint(path, chosen);
     return conversionSource(openFilesOf(opened, opened.root), verify);
   }
+  if (format === 'gguf') {
+    return await ggufSource(openGguf(path, COPIED), { verify, dequantize, signal });
+  }
   if (format === null) {
     throw lookInto(path, (start) => otherKind(start, 'a checkpoint or arrays', { path }));
   }
@@ -87,24 +88,4 @@ export async function openConversionSource(
 function among<Options extends object>(names: NamesOfOptions, options: Options): Options {
   const chosen = Object.entries(options).filter(([name]) => Object.hasOwn(names, name));
   return Object.fromEntries(chosen) as Options;
-}
-
-function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {
-  const shards = Checkpoint.shardsOf(checkpoint) as LazyShards<ForeignShard>;
-  const opened = [...shards];
-  const contents = opened.map((shard) => shard.contents);
-  const { problems } = checkpoint;
-  const path = checkpoint.path as string;
-  const unreadable = new Set(problems.map(({ tensor }) => tensor as string));
-  const { index, path: indexPath } = shards.files;
-  const { taken, duplicates } = takenEntries(contents, index, indexPath, unreadable);
-  return {
-    ...{ path, problems, root, duplicates },
-    files: [path, ...opened.flatMap((shard) => shard.path ?? [])],
-    tensors: contents.flatMap(({ tensors }, shard) =>
-      tensors.filter((_, entry) => taken[shard]?.[entry] === 1),
-    ),
-    archives: new Map(opened.map(({ archive }) => archive)),
-    close: () => checkpoint.close(),
-  };
 }

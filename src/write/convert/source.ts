@@ -1,9 +1,11 @@
 /** An open file of another format as the source of a checkpoint. */
 
 import type { SafetensorsError } from '../../errors/errors.js';
+import type { SourceMetadata } from '../../file/shards/metadata.js';
+import type { Quantization, TensorInfo } from '../../file/source/facts.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
 import type { ArchiveContent } from '../../foreign/checksums.js';
-import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
+import { type ForeignTensor, heldRange } from '../../foreign/tensors/foreign-tensor.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import { forEachYielding, mapYielding } from '../../work/items.js';
@@ -17,6 +19,8 @@ export interface SourceTensorInfo {
   readonly dtype: Dtype | null;
   /** Dimensions in elements, outermost first; empty for a scalar, and for a tensor that cannot be converted. */
   readonly shape: readonly number[];
+  /** Of a tensor of GGUF blocks how they are stored; else undefined. */
+  readonly quantization?: Quantization | undefined;
 }
 
 /** Anything that can be converted. */
@@ -38,6 +42,8 @@ export interface OpenSource {
   /** An error for every tensor that cannot be read, with its name. */
   readonly problems: readonly SafetensorsError[];
   readonly root: RootKeys | undefined;
+  /** Null for formats without metadata. */
+  readonly metadata: SourceMetadata | null;
   /** The files with checksums, and their entries. */
   readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;
   /** Closes all files. */
@@ -45,7 +51,7 @@ export interface OpenSource {
 }
 
 /** A tensor of another format. */
-interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
+export interface ConvertedTensor extends SourceTensor<TensorInfo> {
   readonly memory: ForeignTensor;
 }
 
@@ -54,9 +60,12 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
   const { path, files, duplicates, root } = source;
   const bytes = new SourceBytes(source.archives, verify);
   const tensorOf = (memory: ForeignTensor): ConvertedTensor => {
-    const { name, dtype, shape } = memory;
+    const { name, dtype, shape, quantization } = memory;
+    const { position, byteLength } = heldRange(memory);
+    const dataOffsets = [position, position + byteLength] as const;
+    const stored = quantization === undefined ? {} : { quantization };
     return {
-      ...{ name, info: { dtype, shape }, memory },
+      ...{ name, info: { dtype, shape, dataOffsets, ...stored }, memory },
       get payload() {
         return bytes.payloadOf(memory);
       },
@@ -82,7 +91,7 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
       }
       return { ...selectionSource(names, null, path), tensors, unselectable };
     },
-    metadataOf: () => null,
+    metadataOf: () => source.metadata,
     verify: async (tensors: readonly ConvertedTensor[], signal) => {
       const written = tensors.map(({ memory }) => memory);
       await bytes.verifyOthers(written, signal);

@@ -5,20 +5,21 @@ import type { DetectedFormat } from './detect-format.js';
 
 type SourceFormat = NonNullable<DetectedFormat['format']>;
 
-/** Options for one format alone. */
+/** Options for some formats only. */
 const ONLY_FOR: Readonly<
-  Record<'root' | 'unknownGlobals' | 'voidDtype' | 'dequantize', SourceFormat>
+  Record<'root' | 'unknownGlobals' | 'voidDtype' | 'dequantize', readonly SourceFormat[]>
 > = {
-  root: 'torch',
-  unknownGlobals: 'torch',
-  voidDtype: 'numpy',
-  dequantize: 'safetensors',
+  root: ['torch'],
+  unknownGlobals: ['torch'],
+  voidDtype: ['numpy'],
+  dequantize: ['safetensors', 'gguf'],
 };
 
 const KIND_TEXTS: Readonly<Record<SourceFormat, string>> = {
   safetensors: 'safetensors',
   torch: 'a torch file',
   numpy: 'a NumPy file',
+  gguf: 'a GGUF file',
 };
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for an option that the format has no use for. */
@@ -28,7 +29,7 @@ export function requireUsed(
 ): void {
   for (const [name, only] of Object.entries(ONLY_FOR)) {
     const value = options[name as keyof typeof ONLY_FOR];
-    if (value === undefined || only === format) continue;
+    if (value === undefined || only.includes(format)) continue;
     throw argumentRangeError(name, `left out for ${KIND_TEXTS[format]}`, value);
   }
 }

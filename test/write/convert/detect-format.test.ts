@@ -48,7 +48,7 @@ describe('of a file the first bytes say it, not the name', () => {
     [
       'GGUF called .safetensors',
       () => written('a.safetensors', 'GGUF\x03'.padEnd(100, '\0')),
-      null,
+      'gguf',
       'gguf',
     ],
     [

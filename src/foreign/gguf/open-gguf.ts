@@ -1,0 +1,127 @@
+/** Opens GGUF files. */
+
+import { basename, extname } from 'node:path';
+import { type OptionNames, requireInteger, requireOptions } from '../../errors/arguments.js';
+import { FormatError, type SafetensorsError } from '../../errors/errors.js';
+import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import { singleFile } from '../../file/checkpoint/find-files.js';
+import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import { impliedIndex } from '../../file/shards/implied-index.js';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
+import { immediate, runSync } from '../../work/work.js';
+import { fileKindOf, otherKind } from '../file-kind.js';
+import { ForeignShard } from '../foreign-shard.js';
+import { openForeign } from '../open-file.js';
+import { problemOf, tensorOf } from './gguf-tensors.js';
+import { type GgufHeader, readGgufHeader } from './header/read-header.js';
+import { splitPaths } from './split-files.js';
+
+/** Options of GGUF files. */
+export interface OpenGgufOptions extends StorageOptions {
+  /** Largest header in bytes; 100,000,000 by default. The vocabulary of a model is part of it. */
+  readonly maxHeaderByteLength?: number | undefined;
+}
+
+/** Names of the options. */
+export const OPEN_GGUF_OPTIONS: OptionNames<OpenGgufOptions> = {
+  ...STORAGE_OPTIONS,
+  maxHeaderByteLength: true,
+};
+
+/** An open file. */
+interface GgufFile {
+  readonly header: GgufHeader;
+  readonly shard: ForeignShard;
+  readonly problems: readonly SafetensorsError[];
+}
+
+/**
+ * Opens a GGUF file, or all files of a model that was split, given one of them: reads and checks the headers, maps the
+ * files, reads none of the data.
+ *
+ * Tensors of plain numbers are views of the mapped file; those of big-endian files are swapped on use. A tensor of
+ * blocks, such as Q4_K, is listed as its bytes: U8, with the bytes of a row as the last dimension, and `quantization`
+ * in its info. `dequantize` shows it as numbers. `metadata` has the scalar values as text, `extra()` all of them.
+ *
+ * @throws FormatError `SAFETENSORS_INVALID_GGUF`, `SAFETENSORS_INCOMPLETE_FILE`, `SAFETENSORS_FOREIGN_FORMAT`,
+ *   `SAFETENSORS_HEADER_TOO_LARGE`, `SAFETENSORS_FOREIGN_LIMIT`, `SAFETENSORS_UNSUPPORTED_TENSOR`
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_NOT_A_REGULAR_FILE`,
+ *   `SAFETENSORS_MAPPING_UNAVAILABLE`
+ * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ */
+export function openGguf(path: PathLike, options: OpenGgufOptions = {}): Checkpoint {
+  requireOptions(options, OPEN_GGUF_OPTIONS);
+  const { maxHeaderByteLength } = options;
+  if (maxHeaderByteLength !== undefined) {
+    requireInteger('maxHeaderByteLength', maxHeaderByteLength, 1, Number.MAX_SAFE_INTEGER);
+  }
+  const opened = [openFile(path, options)];
+  try {
+    const [first] = opened as [GgufFile];
+    const { label } = locate(path);
+    const paths = splitPaths(label, first.header.values);
+    const files = paths.map((one) => {
+      if (paths.length === 1 || basename(one) === basename(label)) return first;
+      const file = openFile(one, options);
+      opened.push(file);
+      return file;
+    });
+    return checkpointOf(files, paths);
+  } catch (error) {
+    for (const { shard } of opened) shard.close();
+    throw error;
+  }
+}
+
+function openFile(path: PathLike, options: OpenGgufOptions): GgufFile {
+  const { maxHeaderByteLength, ...storageOptions } = options;
+  return openForeign(path, storageOptions, (start, file, context) => {
+    if (fileKindOf(start) !== 'gguf') throw otherKind(start, 'a GGUF file', context);
+    const { byteLength } = file;
+    const read = (begin: number, end: number) => immediate(() => file.read(begin, end));
+    const header = runSync(readGgufHeader({ byteLength, read }, { maxHeaderByteLength }, context));
+    const problems = header.tensors.flatMap((tensor) => problemOf(tensor, header, context) ?? []);
+    const unread = new Set(problems.map(({ tensor }) => tensor));
+    return (storage) => {
+      const tensors = header.tensors
+        .filter(({ name }) => !unread.has(name))
+        .map((tensor) => tensorOf(tensor, header.isBigEndian, storage, context));
+      const shard = new ForeignShard(storage, tensors, undefined, header.values.texts());
+      return { header, shard, problems };
+    };
+  });
+}
+
+/** The checkpoint of all files, in order. Closes those without tensors, as the first one often is. */
+function checkpointOf(files: readonly GgufFile[], paths: readonly string[]): Checkpoint {
+  const [path] = paths as [string];
+  const [first] = files as [GgufFile];
+  const { values } = first.header;
+  const info = {
+    format: 'gguf',
+    extra: () => values.decode(),
+    problems: files.flatMap(({ problems }) => problems),
+  } as const;
+  if (files.length === 1) {
+    return Checkpoint.of(LazyShards.ofOpen(singleFile(path), [[0, first.shard]]), info);
+  }
+  const named = files.map(({ shard }, i) => {
+    const at = paths[i] as string;
+    return { shard, name: basename(at), path: at, header: shard.contents };
+  });
+  const metadata = first.shard.contents.metadata ?? new Map();
+  const shardExtension = extname(path);
+  const index = runSync(impliedIndex(named, path, { metadata, shardExtension }));
+  const count = index.size + info.problems.length;
+  const declared = values.number('split.tensors.count') ?? count;
+  if (declared !== count) {
+    const message = `the metadata declares ${declared} tensors in all files, but they have ${count}`;
+    throw new FormatError('SAFETENSORS_INVALID_GGUF', message, { path });
+  }
+  const listed = named.filter(({ name }) => index.shards.includes(name));
+  for (const { shard, name } of named) if (!index.shards.includes(name)) shard.close();
+  const shards = listed.map(({ name, path: at }) => ({ name, path: at }));
+  const opened = listed.map(({ shard }, i): [number, ForeignShard] => [i, shard]);
+  return Checkpoint.of(LazyShards.ofOpen({ path, index, shards, ignoredFiles: [] }, opened), info);
+}

@@ -44,8 +44,8 @@ import { isAddress } from './sources/requested.js';
  *
  * If `names` is a function, it receives the dtype null for a tensor that safetensors cannot hold; return false to avoid
  * the error. All problems with names, dtypes and shapes are found before the first write. As with `saveFile` and
- * `saveCheckpoint`, the new files get their names only when they are complete. Casts run on the thread pool and round as
- * PyTorch does. An alias goes with its tensor.
+ * `saveCheckpoint`, the new files get their names only when they are complete. Casts run on the thread pool and round
+ * as PyTorch does. An alias goes with its tensor.
  *
  * `dequantize` writes dequantized weights in place of quantized tensors of safetensors, and `config.json` without
  * quantization, also without `copyOtherFiles`. Files that only describe the quantization, such as

@@ -31,8 +31,8 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * then. An index whose shards are all among the files takes its place with them in one step.
  *
  * With `names` fetches only these tensors and writes them with new headers, as `saveFile` and `saveCheckpoint` do: to a
- * path if the source is one file, else into a folder. `rename` renames tensors; `dtype` casts them as they arrive. If no
- * tensor is left out, files next to the weights are copied unchanged. `dequantize` writes dequantized weights and
+ * path if the source is one file, else into a folder. `rename` renames tensors; `dtype` casts them as they arrive. If
+ * no tensor is left out, files next to the weights are copied unchanged. `dequantize` writes dequantized weights and
  * configuration, as `convert` does. It fetches the codes when they are needed: up to 16 MiB at a time for each of three
  * files. `overflowed` counts only values received by this call. After an error only complete files are used again;
  * others start from scratch. Buffers take up to 48 MiB, plus the difference in size that a cast makes: 24 MiB from F32

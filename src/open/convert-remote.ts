@@ -1,5 +1,6 @@
 /** `convert` of a remote checkpoint: the tensors that `download` writes. */
 
+import { basename } from 'node:path';
 import { argumentRangeError, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { parseByteSize } from '../file/shards/sizes.js';
@@ -14,17 +15,23 @@ import {
   type ConversionOptions,
   type ConversionPlan,
   type ConvertedCheckpoint,
+  convert as convertLocal,
   givenMetadata,
   requireFileTarget,
 } from '../write/convert/convert.js';
 import { requireLockTimeout } from '../write/replacement/locks.js';
 import { readSelection } from '../write/selection/options.js';
 
-/** Options for local sources, or for other formats than safetensors. */
-const LOCAL_OPTIONS = [
-  ...['root', 'unknownGlobals', 'voidDtype', 'limits', 'shared'],
-  ...['filenamePattern', 'variant', 'digests', 'verify'],
-] as const;
+/** Options for local sources, or for other formats than safetensors, and the values that change nothing. */
+const LOCAL_OPTIONS: ReadonlyMap<keyof ConversionOptions, unknown> = new Map([
+  ...(['root', 'unknownGlobals', 'voidDtype', 'limits', 'shared'] as const).map(
+    (name) => [name, undefined] as const,
+  ),
+  ...(['filenamePattern', 'variant'] as const).map((name) => [name, undefined] as const),
+  ['digests', false] as const,
+  // Digests that a file declares are compared in any case.
+  ['verify', true] as const,
+]);
 
 /** As the public `convert`, of an address. */
 export async function convert(
@@ -32,10 +39,12 @@ export async function convert(
   target: string | URL,
   options: ConversionOptions & DryRun = {},
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
+  const settings = remoteSettings();
+  if (settings.isOffline && isHubId(source)) return await convertLocal(source, target, options);
   requireOptions(options, CONVERT_OPTIONS);
-  for (const name of LOCAL_OPTIONS) {
-    const value = options[name as keyof ConversionOptions];
-    if (value === undefined) continue;
+  for (const [name, unchanged] of LOCAL_OPTIONS) {
+    const value = options[name];
+    if (value === undefined || value === unchanged) continue;
     throw argumentRangeError(name, 'left out for an address: download the model first', value);
   }
   const selection = readSelection(options);
@@ -60,9 +69,13 @@ export async function convert(
       ...(isFile ? {} : { maxShardSize }),
       isRewritten: true,
     },
-    remoteSettings(),
+    settings,
   );
-  const { files, index, totalSize, byteLength, commit, ...facts } = done;
+  const { index, totalSize, byteLength, commit, ...facts } = done;
+  // The only file has the name of the target.
+  const files = isFile
+    ? [...done.files].map((file) => ({ ...file, name: basename(path) }))
+    : done.files;
   const weights = files.filter(({ name }) => name.endsWith(SHARD_EXTENSION));
   const opened = files.find(({ name }) => name === index) ?? weights[0];
   const others = files.filter((file) => file !== opened && !weights.includes(file));
@@ -77,4 +90,9 @@ export async function convert(
   }
   const { downloadedBytes, reusedBytes, ...result } = facts;
   return { ...result, ...written, files: weights.map(({ name }) => name) };
+}
+
+/** Whether an address is an id of the Hub, whose cache may have the model. */
+function isHubId(source: string | URL): boolean {
+  return /^hf:/i.test(String(source));
 }

@@ -1,5 +1,7 @@
 /** `convert`. Its code loads on the first call. */
 
+import { argumentTypeError } from '../errors/arguments.js';
+import { isUrl } from '../errors/brand-checks.js';
 import type { DryRun, DryRunResult } from '../write/checkpoint/plan.js';
 import type {
   ConversionOptions,
@@ -84,6 +86,9 @@ export async function convert<const Dry extends boolean | undefined = false>(
   target: string | URL,
   options?: ConversionOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>> {
+  if (typeof source !== 'string' && !isUrl(source)) {
+    throw argumentTypeError('source', 'a path, a URL or hf://org/name', source);
+  }
   const { convert: rewrite } = isAddress(source)
     ? await import('./convert-remote.js')
     : await import('../write/convert/convert.js');

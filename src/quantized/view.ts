@@ -46,6 +46,7 @@ export async function dequantizedParts(
   return {
     tensors,
     metadata: withoutLabels(checkpoint.metadata),
+    adaptMetadata: withoutLabels,
     problems: [...ofBase, ...model.problems],
     quantMethod: model.method,
   };

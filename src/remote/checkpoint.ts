@@ -12,6 +12,7 @@ import { FileChangedError, FileClosedError, type SafetensorsError } from '../err
 import { hintPythonMethods } from '../errors/python-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { CheckpointSummary } from '../file/hub/parameter-count.js';
+import type { SourceMetadata } from '../file/shards/metadata.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import { Catalog, type LocatedTensor, summarize } from '../file/source/catalog.js';
@@ -22,7 +23,7 @@ import {
   requireVerifyBytesOptions,
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
-import { VIEW_OF, type ViewParts } from '../file/source/view.js';
+import { VIEW_OF, type ViewParts, viewMetadata } from '../file/source/view.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
@@ -125,7 +126,8 @@ export class RemoteCheckpoint implements TensorSource {
   readonly #problems: readonly SafetensorsError[];
   readonly #closing = new AbortController();
   #isChanged = false;
-  #quantMethod: string | null = null;
+  /** Of a view its base, and what it is made of. */
+  #view: { readonly base: RemoteCheckpoint; readonly parts: ViewParts } | undefined;
 
   private constructor(tensors: RemoteTensors, problems: readonly SafetensorsError[]) {
     this.#tensors = tensors;
@@ -142,7 +144,7 @@ export class RemoteCheckpoint implements TensorSource {
   [VIEW_OF](parts: ViewParts): RemoteCheckpoint {
     const tensors = new RemoteView(this, this.#tensors, () => this.#requireOpen(), parts);
     const view = new RemoteCheckpoint(tensors, parts.problems);
-    view.#quantMethod = parts.quantMethod;
+    view.#view = { base: this, parts };
     return view;
   }
 
@@ -158,7 +160,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** @internal Of a dequantized view the method that the configuration names; else null. */
   get quantMethod(): string | null {
-    return this.#quantMethod;
+    return this.#view?.parts.quantMethod ?? null;
   }
 
   #requireOpen(): void {
@@ -567,6 +569,18 @@ export class RemoteCheckpoint implements TensorSource {
       if (error instanceof FileChangedError) this.#isChanged = true;
       throw this.#tensors.withoutSecrets(error);
     }
+  }
+
+  /**
+   * @internal The metadata of files and index, without requests.
+   *
+   * @throws TypeError `ERR_INVALID_STATE` when headers have not been fetched
+   */
+  sourceMetadata(): SourceMetadata {
+    this.#requireOpen();
+    const view = this.#view;
+    if (view !== undefined) return viewMetadata(view.parts, () => view.base.sourceMetadata());
+    return { files: runSync(this.#catalog.metadataOfFiles()), index: this.#tensors.files.index };
   }
 
   /** @internal The metadata of every file. */

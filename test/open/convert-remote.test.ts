@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { noise, useHub } from '../remote/download/downloads.js';
-import { convert, safeOpen } from '../support/api.js';
+import { convert, download, safeOpen } from '../support/api.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
 const MODEL: Readonly<Record<string, string | Uint8Array>> = {
@@ -55,6 +55,8 @@ it.each([
   { dtype: 'F16', maxShardSize: 700 },
   { names: ['c', 'a'], rename: { a: 'x' } },
   { metadata: { note: 'y', more: 'z' } },
+  { metadata: null },
+  { verify: true, digests: false },
   { copyOtherFiles: true, dtype: 'BF16' },
 ] as const)('into a folder: %j', async (options) => {
   const [remote, expected] = [temporaryPath('remote'), temporaryPath('expected')];
@@ -74,7 +76,42 @@ it('into a file', async () => {
   const done = await convert(SOURCE, remote, options);
   const wanted = await convert(local, expected, options);
   expect(readFileSync(remote)).toEqual(readFileSync(expected));
+  expect(done.files).toEqual(['remote.safetensors']);
   expect({ ...done, path: expected, files: wanted.files }).toEqual(wanted);
+  const plan = await convert(SOURCE, remote, { ...options, dryRun: true, overwrite: true });
+  expect(plan.files.map(({ name }) => name)).toEqual(done.files);
+});
+
+it('rejects copyOtherFiles where the server lists no files', async () => {
+  const source = `${hub().url}/org/model/resolve/main/model.safetensors.index.json`;
+  const options = { ...fast, copyOtherFiles: true };
+  const listed = await convert(source, temporaryPath('listed'), options).then(
+    ({ copied }) => copied,
+    ({ code }) => code,
+  );
+  expect(['ERR_OUT_OF_RANGE', ['config.json']]).toContainEqual(listed);
+});
+
+it('rejects anything but a path and an address', async () => {
+  for (const source of [3, undefined, new Blob([])]) {
+    await expect(convert(source as never, temporaryPath('x'))).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringContaining('hf://'),
+    });
+  }
+});
+
+it('takes the Hub cache alone with HF_HUB_OFFLINE', async () => {
+  const cache = temporaryPath('cache');
+  vi.stubEnv('HF_HUB_CACHE', cache);
+  await download(SOURCE, 'cache');
+  vi.stubEnv('HF_HUB_OFFLINE', '1');
+  const target = temporaryPath('target');
+  await convert(SOURCE, target, fast);
+  expect(safeOpen(target).size).toBe(3);
+  await expect(convert('hf://org/other', temporaryPath('x'))).rejects.toMatchObject({
+    code: 'SAFETENSORS_NOT_IN_CACHE',
+  });
 });
 
 it('plans the same, and writes nothing', async () => {

@@ -24,6 +24,7 @@ import {
 import { runAsync, runSync } from '../../work/work.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
+import type { SourceMetadata } from '../shards/metadata.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
 import { Catalog, type LocatedTensor, summarize } from '../source/catalog.js';
@@ -42,7 +43,7 @@ import {
   type TensorSource,
 } from '../source/tensor-source.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
-import { VIEW_OF, type ViewParts } from '../source/view.js';
+import { VIEW_OF, type ViewParts, viewMetadata } from '../source/view.js';
 import type { ClaimingFile } from '../verification/verify-claims.js';
 import { LazyShards } from './lazy-shards.js';
 import { LocalStream } from './local-stream.js';
@@ -83,8 +84,8 @@ export interface CheckpointInfo {
   readonly extra?: () => PlainValue | null;
   /** Of a view the checkpoint that it reads through. */
   readonly base?: Checkpoint;
-  /** As `Checkpoint.quantMethod`. */
-  readonly quantMethod?: string | null;
+  /** Of a view what it is made of. */
+  readonly parts?: ViewParts;
 }
 
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
@@ -127,17 +128,17 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   readonly #extra: () => PlainValue | null;
   /** Of a view the checkpoint that it reads through. */
   readonly #base: Checkpoint | undefined;
-  readonly #quantMethod: string | null;
+  readonly #parts: ViewParts | undefined;
   /** The only file, of safetensors, whose tensors are found without the catalog; undefined once closed. */
   #only: SafetensorsFile | undefined;
 
   /** Only functions that open checkpoints create them. */
   private constructor(shards: LazyShards<Shard>, info: CheckpointInfo) {
     const { problems = [], format = 'safetensors', root, extra = () => null } = info;
-    const { base, quantMethod = null } = info;
+    const { base, parts } = info;
     this.#shards = shards;
     this.#base = base;
-    this.#quantMethod = quantMethod;
+    this.#parts = parts;
     this.#problems = Object.freeze([...problems]);
     this.#checks = base?.checks ?? Object.freeze(checksOf(shards));
     this.#format = format;
@@ -161,9 +162,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     const only = { ...files, shards: [{ name: basename(path), path }] };
     const shown = LazyShards.ofOpen(only, [[0, shard]]);
     const { format, root } = this;
-    const { problems, quantMethod } = parts;
+    const { problems } = parts;
     const extra = this.#extra;
-    return new Checkpoint(shown, { problems, format, root, extra, base: this, quantMethod });
+    return new Checkpoint(shown, { problems, format, root, extra, base: this, parts });
   }
 
   /** Throws FileClosedError after `close`, also of what a view reads through. */
@@ -180,7 +181,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /** @internal Of a dequantized view the method that the configuration names; else null. */
   get quantMethod(): string | null {
-    return this.#quantMethod;
+    return this.#parts?.quantMethod ?? null;
   }
 
   /** @internal The shards. */
@@ -656,6 +657,16 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   placeOf(name: string): FilePlace | undefined {
     const file = this.#shards.opened.get(this.shards.indexOf(name));
     return file instanceof SafetensorsFile ? SafetensorsFile.placeOf(file) : undefined;
+  }
+
+  /** @internal The metadata of files and index, on this thread; opens all shards. */
+  sourceMetadata(): SourceMetadata {
+    this.#requireOpen();
+    const [base, parts] = [this.#base, this.#parts];
+    if (base !== undefined && parts !== undefined) {
+      return viewMetadata(parts, () => base.sourceMetadata());
+    }
+    return { files: runSync(this.#catalog.metadataOfFiles()), index: this.#shards.index };
   }
 
   /** @internal The metadata of every file. */

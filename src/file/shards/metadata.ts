@@ -49,14 +49,23 @@ export function checkpointMetadata(
   return { file: new Map([PYTORCH]), index, unrecorded };
 }
 
+/** No metadata in any file: dropped names are not recorded. */
+export function noMetadata(
+  { isSharded, metadata: total }: SplitSummary,
+  dropped: ReadonlyMap<string, string>,
+): Omit<CheckpointMetadata, 'file'> & { readonly file: null } {
+  const index = isSharded ? new Map([[TOTAL_SIZE, total.total_size]]) : null;
+  return { file: null, index, unrecorded: [...dropped.keys()] };
+}
+
 /** Metadata of a file; null if the file gets no metadata. */
-type FileMetadata = ReadonlyMap<string, string> | null;
+export type FileMetadata = ReadonlyMap<string, string> | null;
 
 /** Metadata of an index as it was read. */
 export type IndexMetadata = Pick<CheckpointIndex, 'metadata' | 'jsonKeys'>;
 
 /** Metadata of the new files. */
-export interface ReshardedMetadata {
+export interface SplitMetadata {
   /** Of every file. */
   readonly file: FileMetadata;
   /** Of the index; null when there is only one file. */
@@ -73,7 +82,7 @@ export function splitMetadata(
   files: readonly FileMetadata[],
   index: IndexMetadata | null,
   { isSharded, metadata: total }: SplitSummary,
-): ReshardedMetadata {
+): SplitMetadata {
   const { common, conflicts } = intersect(files);
   const hasMetadata = files.some((file) => file !== null);
   const ofIndex = valuesOf(index);
@@ -100,18 +109,6 @@ export function splitMetadata(
   return { file, index: new Map([size, ...others]), conflicts: [...conflicts] };
 }
 
-/**
- * The metadata of a checkpoint for another file: without digests and hashes, since the bytes may differ, and without
- * `total_size` of an index.
- */
-export function copiedMetadata(
-  metadata: ReadonlyMap<string, string>,
-  isOfIndex: boolean,
-): Map<string, string> {
-  const dropped = [...DATA_HASHES, SUMS_KEY, ...(isOfIndex ? [TOTAL_SIZE] : [])];
-  return new Map([...metadata].filter(([key]) => !dropped.includes(key)));
-}
-
 /** Metadata of a checkpoint as its files and its index have it. */
 export interface SourceMetadata {
   /** Of every file. */
@@ -126,8 +123,8 @@ export interface SourceMetadata {
 export interface MetadataSources {
   /** Of the source, as far as its tensors were selected; null for formats without metadata. */
   readonly source: SourceMetadata | null;
-  /** Of the caller; wins over the source's. */
-  readonly given: ReadonlyMap<string, string>;
+  /** Of the caller; wins over the source's. Null for no metadata at all. */
+  readonly given: ReadonlyMap<string, string> | null;
   /** Names that were dropped, and the tensors that are written in their place. */
   readonly dropped: ReadonlyMap<string, string>;
   /** Whether all tensors in one file have the bytes of the source's only file, in the same order. */
@@ -135,7 +132,7 @@ export interface MetadataSources {
 }
 
 /** Metadata of the new files, and the keys that could not be kept. */
-export type RewrittenMetadata = ReshardedMetadata & Pick<CheckpointMetadata, 'unrecorded'>;
+export type RewrittenMetadata = SplitMetadata & Pick<CheckpointMetadata, 'unrecorded'>;
 
 function withoutDataHashes({ files, index }: SourceMetadata): SourceMetadata {
   const without = (metadata: FileMetadata): FileMetadata =>
@@ -151,6 +148,7 @@ export function rewrittenMetadata(
   { source, given, dropped, isSameData }: MetadataSources,
   split: SplitSummary,
 ): RewrittenMetadata {
+  if (given === null) return { ...noMetadata(split, dropped), conflicts: [] };
   if (source === null) return { ...checkpointMetadata(split, given, dropped), conflicts: [] };
   const hasHashes = [...source.files, source.index?.metadata ?? null].some((metadata) =>
     DATA_HASHES.some((key) => metadata?.has(key)),
@@ -175,7 +173,7 @@ export function rewrittenMetadata(
 export function fileMetadata(
   source: SourceMetadata | null,
   adapt: (metadata: FileMetadata) => FileMetadata,
-): Pick<ReshardedMetadata, 'file' | 'conflicts'> {
+): Pick<SplitMetadata, 'file' | 'conflicts'> {
   if (source === null) return { file: new Map([PYTORCH]), conflicts: [] };
   const { files, index } = withoutDataHashes(source);
   const ofIndex = index && { ...index, metadata: adapt(index.metadata) };

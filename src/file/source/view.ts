@@ -7,6 +7,7 @@ import { sortByName } from '../../header/json/code-point-order.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import type { TransferOptions } from '../../work/transfer.js';
+import type { FileMetadata, SourceMetadata } from '../shards/metadata.js';
 import type { Quantization, TensorEntry, ViewFacts } from './facts.js';
 
 /** A tensor of a view. */
@@ -31,7 +32,9 @@ export interface Computation {
 export interface ViewParts {
   /** In the order of `offsetKeys`. */
   readonly tensors: readonly ViewTensor[];
-  readonly metadata: ReadonlyMap<string, string> | null;
+  readonly metadata: FileMetadata;
+  /** Returns metadata of the base, of its index or of a file, as the view has it; absent where `metadata` is all. */
+  readonly adaptMetadata?: (metadata: FileMetadata) => FileMetadata;
   /** Errors of tensors that the view cannot show, each with its name. */
   readonly problems: readonly SafetensorsError[];
   /** Of a dequantized view the `quant_method` of the configuration, or what that implies; null without one. */
@@ -158,4 +161,17 @@ export function renamed(tensor: Tensor, name: string): Tensor {
   if (tensor.name === name) return tensor;
   const source = TensorOf.sourceOf(tensor);
   return TensorOf.of(name, tensor.dtype, tensor.shape, source, TensorOf.offsetOf(tensor));
+}
+
+/** The metadata of files and index of a view, from those of its base. */
+export function viewMetadata(
+  { metadata, adaptMetadata: adapt }: Pick<ViewParts, 'metadata' | 'adaptMetadata'>,
+  base: () => SourceMetadata,
+): SourceMetadata {
+  if (adapt === undefined) return { files: [metadata], index: null };
+  const { files, index } = base();
+  return {
+    files: files.map(adapt),
+    index: index && { metadata: adapt(index.metadata), jsonKeys: index.jsonKeys },
+  };
 }

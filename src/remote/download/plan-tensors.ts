@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
+import { argumentRangeError } from '../../errors/arguments.js';
 import { runAsync } from '../../work/work.js';
 import { CONFIG_FILE, isCast, mismatchesIn } from '../../write/checkpoint/cast-config.js';
 import type { DequantizedTensor } from '../../write/checkpoint/dequantized-source.js';
@@ -23,8 +24,8 @@ import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 /** The chosen tensors, their names and dtypes, and the size of files. */
 export interface TensorsOptions extends SelectionOptions {
   readonly maxShardSize?: number | string | undefined;
-  /** Strings by key; they win over the metadata of the source. */
-  readonly metadata?: ReadonlyMap<string, string> | undefined;
+  /** Strings by key; they win over the metadata of the source. Null for no metadata. */
+  readonly metadata?: ReadonlyMap<string, string> | null | undefined;
   /** Whether files without weights come along; by default if no tensor is left out. */
   readonly copyOtherFiles?: boolean | undefined;
   /** Whether tensors are written into new files although nothing else is chosen. */
@@ -78,6 +79,10 @@ export async function planTensors(
     plain === null
       ? remote.isAll(tensors as readonly RemoteTensor[])
       : report.excluded.length === 0;
+  if (copyOtherFiles === true && source.entries === null) {
+    const expected = 'left out for a server that lists no files';
+    throw argumentRangeError('copyOtherFiles', expected, copyOtherFiles);
+  }
   const beside =
     (copyOtherFiles ?? isAll)
       ? await otherFiles(source, placeOf, signal)

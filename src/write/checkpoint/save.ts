@@ -7,7 +7,7 @@ import {
   requirePathFirst,
 } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
-import { checkpointMetadata } from '../../file/shards/metadata.js';
+import { checkpointMetadata, noMetadata } from '../../file/shards/metadata.js';
 import { planSharing, recordable, type SharedMode } from '../../file/shards/shared-tensors.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
@@ -35,7 +35,8 @@ import { memoryOfEntry } from './tensor-memory.js';
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
   /**
    * Strings by key. In a single file they follow `format: pt`, which they may overwrite; with several files they go
-   * into the index, after `total_size`. The default is the metadata of a checkpoint that is written, as in `saveFile`.
+   * into the index, after `total_size`. The default is the metadata of a checkpoint that is written, as in `saveFile`. Null writes
+   * none, not even `format`, and records no shared tensors.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**
@@ -71,19 +72,19 @@ export async function saveCheckpoint(
   const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
   const given = [...pairsOf(named as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
-  const metadata = checkedMetadata(metadataFor(tensors, options.metadata));
+  const metadata = options.metadata === null ? null : givenOrOwn(tensors, options.metadata);
   const entries = readTensorsAndStreams(given);
   const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
   const { shared = 'copy' } = options;
   const { dropped, overlaps } = recordable(
     runSync(planSharing(memories, shared)),
     shared,
-    new Set(metadata.keys()),
+    new Set(metadata?.keys()),
   );
   const kept = entries.filter(({ name }) => !dropped.has(name));
   // Synchronous, in the turn of the call: the tensors' memory was inspected there.
   const layout = layOutCheckpoint(runSync(tableOf(kept)), options, (split) =>
-    checkpointMetadata(split, metadata, dropped),
+    metadata === null ? noMetadata(split, dropped) : checkpointMetadata(split, metadata, dropped),
   );
   const checkpoint = runSync(layout);
   const { unrecorded } = checkpoint.metadata;
@@ -94,10 +95,14 @@ export async function saveCheckpoint(
   });
 }
 
-/** Checked here, because an index accepts more types than a header. */
-function checkedMetadata(metadata: MetadataInput | null | undefined): ReadonlyMap<string, string> {
-  if (metadata === null || metadata === undefined) return new Map();
-  const pairs = [...pairsOf(metadata, 'metadata')];
+/**
+ * The given metadata, by default that of a checkpoint. Checked here, because an index accepts more types than a header.
+ */
+function givenOrOwn(tensors: unknown, given: MetadataInput | undefined): Map<string, string> {
+  const pairs = [...pairsOf(metadataFor(tensors, given) ?? [], 'metadata')];
   encodeMetadata(pairs);
-  return new Map(pairs);
+  const metadata = new Map(pairs);
+  // Every file has it by default; it is not repeated in an index.
+  if (given === undefined && metadata.get('format') === 'pt') metadata.delete('format');
+  return metadata;
 }

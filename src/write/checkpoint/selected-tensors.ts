@@ -37,8 +37,8 @@ const FLOAT = /^B?F\d/;
 export interface Choices<Info extends SelectableInfo> {
   readonly selection: SelectionOptions<Info>;
   readonly shared: SharedMode;
-  /** Wins over the metadata of the source. */
-  readonly metadata: ReadonlyMap<string, string>;
+  /** Wins over the metadata of the source; null for no metadata. */
+  readonly metadata: ReadonlyMap<string, string> | null;
 }
 
 /** The tensors to write. */
@@ -160,7 +160,10 @@ function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Work<TensorMe
 }
 
 /** All keys of the metadata of a source and of the caller. */
-function keysOf(source: SourceMetadata | null, given: ReadonlyMap<string, string>): Set<string> {
+function keysOf(
+  source: SourceMetadata | null,
+  given: ReadonlyMap<string, string> | null,
+): Set<string> {
   const all = [given, source?.index?.metadata, ...(source?.files ?? [])];
   return new Set(all.flatMap((metadata) => [...(metadata?.keys() ?? [])]));
 }

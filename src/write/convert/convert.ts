@@ -57,7 +57,8 @@ export interface ConversionOptions
   /** Limits of what the source may cost; those that do not concern its format count for nothing. */
   readonly limits?: TorchLimits | undefined;
   /**
-   * Strings by key: as in `saveCheckpoint`. They win over the metadata of a safetensors source.
+   * Strings by key: as in `saveCheckpoint`. They win over the metadata of a safetensors source, which stays. Null writes
+   * none.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**
@@ -202,9 +203,9 @@ function requirePipelineOptions(options: ConversionOptions, target: string): voi
 
 /** Checked here, because an index accepts more types than a header. */
 export function givenMetadata({
-  metadata,
-}: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> {
-  if (metadata === null || metadata === undefined) return new Map();
+  metadata = [],
+}: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> | null {
+  if (metadata === null) return null;
   const pairs = [...pairsOf(metadata, 'metadata')];
   encodeMetadata(pairs);
   return new Map(pairs);

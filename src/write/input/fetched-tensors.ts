@@ -1,5 +1,6 @@
 /** The tensors of remote checkpoints as writers take them: each is fetched when its turn comes. */
 
+import { argumentTypeError } from '../../errors/arguments.js';
 import type { TensorEntry } from '../../file/source/facts.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { NamedTensors, NewTensor } from './tensor-input.js';
@@ -23,6 +24,14 @@ export interface OwnTensors extends FetchableTensors {
 export function isFetchable(tensors: unknown): tensors is OwnTensors {
   const { local, getTensor } = Object(tensors) as Partial<FetchableTensors>;
   return local === false && typeof getTensor === 'function';
+}
+
+/** Throws a TypeError for a remote checkpoint, whose tensors a synchronous function cannot fetch. */
+export function requireInMemory(tensors: unknown): void {
+  if (!isFetchable(tensors)) return;
+  const expected =
+    'tensors in memory: await readTensors() of a remote checkpoint, or pass it to serializeStream';
+  throw argumentTypeError('tensors', expected, tensors);
 }
 
 /** Returns the tensors of a remote checkpoint, whose headers it fetches. */

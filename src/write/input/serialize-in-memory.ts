@@ -5,7 +5,7 @@ import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { metadataFor } from './checkpoint-metadata.js';
-import { type FetchableTensors, withFetchedNow } from './fetched-tensors.js';
+import { type FetchableTensors, requireInMemory, withFetchedNow } from './fetched-tensors.js';
 import {
   type Lenders,
   SerializedStream,
@@ -60,6 +60,7 @@ export function serialize<
 >(tensors: NamedTensorsInMemory<D, ByName>, options: HeaderOptions = {}): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
+  requireInMemory(tensors);
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
   const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
   return serializeEntries(entries, header, Number.MAX_SAFE_INTEGER, () => NO_FILES);

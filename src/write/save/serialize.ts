@@ -18,7 +18,11 @@ import { RangeHashes } from '../../platform/io/range-hashes.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { runSync } from '../../work/work.js';
 import { metadataFor } from '../input/checkpoint-metadata.js';
-import { type FetchableTensors, withFetchedNow } from '../input/fetched-tensors.js';
+import {
+  type FetchableTensors,
+  requireInMemory,
+  withFetchedNow,
+} from '../input/fetched-tensors.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
   type Lenders,
@@ -67,6 +71,7 @@ export function serialize<
 >(tensors: NamedTensorsInMemory<D, ByName>, options: HeaderOptions = {}): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
+  requireInMemory(tensors);
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
   const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
   return serializeEntries(entries, header, constants.MAX_LENGTH, (lending) => {

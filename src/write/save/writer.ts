@@ -30,6 +30,7 @@ import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { Transfer } from '../../work/transfer.js';
 import { metadataFor } from '../input/checkpoint-metadata.js';
+import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
 import { isTensorBytes, type TensorBytes } from '../input/tensor-bytes.js';
 import { payloadOf, payloadOfTensor } from '../input/tensor-input.js';
 import type { TensorPieces, TensorStream } from '../input/tensor-stream.js';
@@ -71,7 +72,7 @@ interface Slot extends Placed<TensorFacts> {
 /** As the public `createWriter`. */
 export async function createWriter(
   path: PathLike,
-  specs: NamedValues<TensorSpec>,
+  specs: NamedValues<TensorSpec> | FetchableTensors,
   options: WriterOptions = {},
 ): Promise<SafetensorsWriter> {
   requirePathFirst(path, specs, 'createWriter(path, specs)');
@@ -95,8 +96,13 @@ export async function createWriter(
   return SafetensorsWriter.of(replacement, layout);
 }
 
-function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, void, void> {
-  for (const [name, spec] of pairsOf(specs, 'specs')) {
+function* namedSpecs(
+  specs: NamedValues<TensorSpec> | FetchableTensors,
+): Generator<TensorFacts, void, void> {
+  const pairs = isFetchable(specs)
+    ? specs.entriesNow().map((entry) => [entry.name, entry] as const)
+    : pairsOf(specs as NamedValues<TensorSpec>, 'specs');
+  for (const [name, spec] of pairs) {
     if (typeof spec !== 'object' || spec === null) {
       throw argumentTypeError(`the spec of tensor ${quoteName(name)}`, '{ dtype, shape }', spec);
     }

@@ -68,6 +68,7 @@ export function select<Opened extends QuantizedSource>(
   return base[VIEW_OF]({
     tensors: selected.map((one) => viewTensor(base, one)),
     metadata: metadataOf(metadata),
+    adaptMetadata: metadataOf,
     problems,
     quantMethod: null,
   });

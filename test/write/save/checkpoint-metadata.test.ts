@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import {
+  convert,
   createWriter,
+  dequantized as dequantize,
   editMetadata,
   open,
   parse,
@@ -86,7 +88,25 @@ it.each(WAYS)('%s writes the metadata of a file, without hashes of its bytes', a
 it.each(WAYS)('%s writes the metadata of an index, without its total_size', async (_, write) => {
   const checkpoint = safeOpen(await savedFolder());
   expect(checkpoint.metadata?.get('total_size')).toBe('16');
-  expect(await write(checkpoint, {})).toEqual(new Map(Object.entries(NOTE)));
+  expect(await write(checkpoint, {})).toEqual(new Map(Object.entries({ format: 'pt', ...NOTE })));
+});
+
+it.each(WAYS)('%s writes what the shards agree on, also of views', async (_, write) => {
+  const folder = temporaryPath('plain');
+  await saveCheckpoint(folder, TENSORS, { maxShardSize: 8 });
+  const expected = new Map([['format', 'pt']]);
+  expect(await write(safeOpen(folder), {})).toEqual(expected);
+  expect(await write(select(safeOpen(folder), { dtype: 'F16' }), {})).toEqual(expected);
+  expect(await write(await dequantize(safeOpen(folder)), {})).toEqual(expected);
+  const target = temporaryPath('converted.safetensors');
+  await convert(folder, target);
+  expect(safeOpen(target).metadata).toEqual(expected);
+});
+
+it.each(WAYS)('%s writes no empty metadata', async (_, write) => {
+  const path = temporaryPath('digests.safetensors');
+  await saveFile(path, TENSORS, { digests: true });
+  expect(await write(safeOpen(path), {})).toBeNull();
 });
 
 it.each(WAYS)('%s writes the metadata of a view', async (_, write) => {
@@ -118,6 +138,16 @@ it('remote checkpoints bring theirs', async () => {
   expect(parse(await bytesOf(stream)).metadata?.get('note')).toBe('x');
 });
 
+it('createWriter takes a remote checkpoint as specs, serialize rejects one', async () => {
+  const remote = await open(new Blob([readFileSync(await savedFile())]));
+  const path = temporaryPath('target.safetensors');
+  const writer = await createWriter(path, remote);
+  for await (const [name, tensor] of remote.stream()) await writer.write(name, tensor);
+  await writer.close();
+  expect(safeOpen(path).metadata).toEqual(new Map(Object.entries(NOTE)));
+  expect(() => serialize(remote as never)).toThrow(/readTensors\(\).*serializeStream/);
+});
+
 it('saveCheckpoint puts it where a checkpoint has it', async () => {
   for (const path of [await savedFile(), await savedFolder()]) {
     const one = temporaryPath('one');
@@ -130,6 +160,12 @@ it('saveCheckpoint puts it where a checkpoint has it', async () => {
     expect(safeOpen(two).has('b.tied')).toBe(true);
     const none = temporaryPath('none');
     await saveCheckpoint(none, safeOpen(path), { metadata: null });
-    expect(safeOpen(none).metadata).toEqual(new Map([['format', 'pt']]));
+    expect(safeOpen(none).metadata).toBeNull();
+    const sharded = temporaryPath('sharded');
+    await saveCheckpoint(sharded, safeOpen(path), { metadata: null, maxShardSize: 8 });
+    expect(safeOpen(sharded).metadata).toEqual(new Map([['total_size', '16']]));
+    const converted = temporaryPath('none.safetensors');
+    await convert(path, converted, { metadata: null, overwrite: true });
+    expect(safeOpen(converted).metadata).toBeNull();
   }
 });

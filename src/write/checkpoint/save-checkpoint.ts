@@ -1,7 +1,10 @@
 /** `saveCheckpoint`. Its code loads on the first call. */
 
+import { requirePathFirst } from '../../errors/arguments.js';
+import { pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
-import type { FetchableTensors } from '../input/fetched-tensors.js';
+import { metadataFor } from '../input/checkpoint-metadata.js';
+import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
 import type { NamedTensors } from '../input/tensor-input.js';
 import type { DryRun, DryRunResult } from './plan.js';
 import type { SaveCheckpointOptions, SaveCheckpointPlan, SavedCheckpoint } from './save.js';
@@ -48,7 +51,11 @@ export async function saveCheckpoint<
   tensors: NamedTensors<D, ByName> | FetchableTensors,
   options?: SaveCheckpointOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>> {
+  requirePathFirst(folder, tensors, 'saveCheckpoint(folder, tensors)');
+  // Tensors and metadata are read at once: the caller may change them, or close the checkpoint, after the call.
+  const metadata = isFetchable(tensors) ? undefined : metadataFor(tensors, undefined);
+  const given = isFetchable(tensors) ? tensors : [...pairsOf(tensors as NamedTensors, 'tensors')];
   const { saveCheckpoint: save } = await import('./save.js');
-  const result = await save(folder, tensors as NamedTensors | FetchableTensors, options);
+  const result = await save(folder, given as NamedTensors | FetchableTensors, options, metadata);
   return result as DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>;
 }

@@ -1,11 +1,6 @@
 /** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
 
-import {
-  argumentRangeError,
-  type OptionNames,
-  requireOptions,
-  requirePathFirst,
-} from '../../errors/arguments.js';
+import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import { checkpointMetadata, noMetadata } from '../../file/shards/metadata.js';
 import { planSharing, recordable, type SharedMode } from '../../file/shards/shared-tensors.js';
@@ -60,19 +55,22 @@ export interface SavedCheckpoint extends WrittenCheckpoint, SharedTensors {}
 /** Result of `saveCheckpoint` with `dryRun: true`. */
 export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 
-/** As the public `saveCheckpoint`. */
+/** As the public `saveCheckpoint`. `own` is the metadata of a local checkpoint whose tensors these are. */
 export async function saveCheckpoint(
   folder: string | URL,
   tensors: NamedTensors | FetchableTensors,
   options: SaveCheckpointOptions & DryRun = {},
+  own?: MetadataInput | null,
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
-  requirePathFirst(folder, tensors, 'saveCheckpoint(folder, tensors)');
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
   const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
   const given = [...pairsOf(named as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
-  const metadata = options.metadata === null ? null : givenOrOwn(tensors, options.metadata);
+  const metadata =
+    options.metadata === null
+      ? null
+      : textsOf(options.metadata ?? own ?? metadataFor(tensors, undefined));
   const entries = readTensorsAndStreams(given);
   const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
   const { shared = 'copy' } = options;
@@ -95,14 +93,12 @@ export async function saveCheckpoint(
   });
 }
 
-/**
- * The given metadata, by default that of a checkpoint. Checked here, because an index accepts more types than a header.
- */
-function givenOrOwn(tensors: unknown, given: MetadataInput | undefined): Map<string, string> {
-  const pairs = [...pairsOf(metadataFor(tensors, given) ?? [], 'metadata')];
+/** Metadata of all files together. Checked here, because an index accepts more types than a header. */
+function textsOf(given: MetadataInput | null | undefined): Map<string, string> {
+  const pairs = [...pairsOf(given ?? [], 'metadata')];
   encodeMetadata(pairs);
   const metadata = new Map(pairs);
   // Every file has it by default; it is not repeated in an index.
-  if (given === undefined && metadata.get('format') === 'pt') metadata.delete('format');
+  if (metadata.get('format') === 'pt') metadata.delete('format');
   return metadata;
 }

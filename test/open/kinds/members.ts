@@ -270,6 +270,7 @@ export const INTERNAL: readonly string[] = [
   'placeOf',
   'claimingFiles',
   'metadataOfFiles',
+  'sourceMetadata',
   'viewOf',
   'entriesNow',
   'quantMethod',

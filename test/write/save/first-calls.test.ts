@@ -4,6 +4,7 @@ import { measureInChild } from '../../support/run-child.js';
 
 test('what changes right after the call changes no save, and ends an edit', async () => {
   expect(await measureInChild('write/save/children/first-calls.mjs')).toEqual({
+    sizes: [2, 2],
     names: ['a', 'b'],
     metadata: [['license', 'mit']],
     code: 'SAFETENSORS_FILE_CHANGED',

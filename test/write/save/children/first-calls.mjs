@@ -4,7 +4,13 @@
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { editMetadata, safeOpen, saveFile, serialize } from '../../../../lib/index.js';
+import {
+  editMetadata,
+  safeOpen,
+  saveCheckpoint,
+  saveFile,
+  serialize,
+} from '../../../../lib/index.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'first-calls-'));
 try {
@@ -17,15 +23,18 @@ try {
   const tensors = new Map(file);
   const options = { metadata: { license: 'mit' } };
   const saving = saveFile(target, tensors, options);
+  const folders = ['tensors', 'checkpoint'].map((name) => join(folder, name));
+  const checkpoints = [tensors, file].map((given, i) => saveCheckpoint(folders[i], given));
   const editing = editMetadata(edited, { license: 'mit' });
   tensors.clear();
   options.metadata.license = 'other';
   file.close();
   appendFileSync(edited, 'x');
   const { code } = await editing.catch((error) => error);
-  await saving;
+  await Promise.all([saving, ...checkpoints]);
   const saved = safeOpen(target);
-  console.log(JSON.stringify({ names: saved.keys(), metadata: [...saved.metadata], code }));
+  const sizes = folders.map((path) => safeOpen(path).size);
+  console.log(JSON.stringify({ names: saved.keys(), metadata: [...saved.metadata], sizes, code }));
   saved.close();
 } finally {
   rmSync(folder, { recursive: true });

@@ -241,9 +241,12 @@ class Planner {
 
   /** Rejects codes that no scheme claims and that have a scale or the like, and hides that. */
   *#rejectUnknownCodes(plain: readonly StoredTensor[]): Work<void> {
-    const codes = plain.filter(
-      ({ name, dtype, shape }) => CODES.has(dtype) && shape.length > 1 && !this.#hidden.has(name),
-    );
+    // Integers of one dimension are indices and the like; short floats are codes of any shape, and exponents as weights.
+    const isCodes = ({ name, dtype, shape }: StoredTensor): boolean =>
+      CODES.has(dtype)
+        ? shape.length > 1 || dtype.startsWith('F')
+        : dtype === 'F8_E8M0' && PACKED_WEIGHT.test(name);
+    const codes = plain.filter((tensor) => isCodes(tensor) && !this.#hidden.has(tensor.name));
     if (codes.length === 0) return;
     const companions = new UnknownCompanions(this.#tensors);
     yield* forEachYielding(codes, ({ name, dtype }) => {

@@ -67,10 +67,14 @@ export async function saveCheckpoint(
   const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
   const given = [...pairsOf(named as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
-  const metadata =
-    options.metadata === null
-      ? null
-      : textsOf(options.metadata ?? own ?? metadataFor(tensors, undefined));
+  const ownTexts = (): MetadataInput => {
+    const found = own ?? metadataFor(tensors, undefined) ?? [];
+    // Every file has `format: pt` in any case; it is not repeated in an index.
+    return [...pairsOf(found, 'metadata')].filter(
+      ([key, text]) => key !== 'format' || text !== 'pt',
+    );
+  };
+  const metadata = options.metadata === null ? null : textsOf(options.metadata ?? ownTexts());
   const entries = readTensorsAndStreams(given);
   const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
   const { shared = 'copy' } = options;
@@ -97,8 +101,5 @@ export async function saveCheckpoint(
 function textsOf(given: MetadataInput | null | undefined): Map<string, string> {
   const pairs = [...pairsOf(given ?? [], 'metadata')];
   encodeMetadata(pairs);
-  const metadata = new Map(pairs);
-  // Every file has it by default; it is not repeated in an index.
-  if (metadata.get('format') === 'pt') metadata.delete('format');
-  return metadata;
+  return new Map(pairs);
 }

@@ -1,6 +1,6 @@
 /** `select`: some tensors of a checkpoint, under other names, as other dtypes. */
 
-import { type OptionNames, requireOptions } from '../../errors/arguments.js';
+import { argumentTypeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
 import { VIEW_OF, type Viewable, type ViewTensor } from '../../file/source/view.js';
@@ -53,6 +53,9 @@ export function select<Opened extends QuantizedSource>(
   checkpoint: Opened,
   options: SelectOptions = {},
 ): Opened {
+  if (typeof checkpoint !== 'object' || checkpoint === null || !(VIEW_OF in checkpoint)) {
+    throw argumentTypeError('checkpoint', 'an open checkpoint', checkpoint);
+  }
   requireOptions(options, SELECT_OPTIONS);
   const base = checkpoint as unknown as OwnSource<Opened>;
   const entries = base.entriesNow();

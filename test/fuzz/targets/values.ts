@@ -121,6 +121,8 @@ async function addMethods(): Promise<void> {
     for (const key of new Set(prototypes.flatMap((prototype) => Reflect.ownKeys(prototype)))) {
       // Only Node calls how an object is shown, with arguments of its own.
       if (key === 'constructor' || key === inspect.custom) continue;
+      // No caller has the symbol of the method that makes views.
+      if (typeof key === 'symbol' && key.description === 'viewOf') continue;
       calls.set(`${name}.${String(key)}`, async (args) => {
         const own = (await make()) as Record<string | symbol, unknown>;
         const member = own[key];

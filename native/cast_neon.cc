@@ -4,6 +4,7 @@
 
 #include "cast.h"
 #include "cast_formats.h"
+#include "convert.h"
 
 namespace {
 

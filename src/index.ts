@@ -11,6 +11,7 @@ export {
   editMetadata,
   loadFile,
   mappingStatus,
+  mergeAdapters,
   open,
   openPipeline,
   parse,

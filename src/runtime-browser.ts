@@ -3,6 +3,9 @@
 import { isUint8Array } from './errors/brand-checks.js';
 import { SafetensorsError } from './errors/errors.js';
 import type { VerificationReport } from './file/shards/verification-report.js';
+import type { MergedFacts } from './merge/adapters/merge-adapters.js';
+import type { MergeAdaptersOptions } from './merge/adapters/options.js';
+import type { MergeSource } from './merge/base.js';
 import type { OpenSourceOptions } from './open/sources/options.js';
 import { isRequested, openRequested, requireOpenOptions } from './open/sources/requested.js';
 import type { Source } from './open/sources/sources.js';
@@ -42,6 +45,16 @@ async function openPipelineHere(source: string | URL, options?: object): Promise
   return (await openRemotePipeline(source, options)) as never;
 }
 
+/** Merges adapters that are opened by requests, or open. */
+async function mergeAdaptersHere<Opened extends MergeSource>(
+  base: Opened,
+  adapters: Iterable<unknown>,
+  options?: MergeAdaptersOptions,
+): Promise<Opened & MergedFacts> {
+  const { mergeAdaptersWith } = await import('./merge/adapters/merge-adapters.js');
+  return await mergeAdaptersWith(openHere, base, adapters, options);
+}
+
 /** Verifies open handles. */
 async function verifyHere(
   source: Parameters<typeof node.verify>[0],
@@ -57,6 +70,7 @@ export const download: typeof node.download = async () => unavailable('download'
 export const editMetadata: typeof node.editMetadata = async () => unavailable('editMetadata');
 export const loadFile: typeof node.loadFile = () => unavailable('loadFile');
 export const mappingStatus: typeof node.mappingStatus = () => unavailable('mappingStatus');
+export const mergeAdapters: typeof node.mergeAdapters = mergeAdaptersHere;
 export const open: typeof node.open = openHere;
 export const openPipeline: typeof node.openPipeline = openPipelineHere;
 export const parse: typeof node.parse = () => unavailable('parse');

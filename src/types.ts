@@ -63,6 +63,10 @@ export type {
 export type { TensorDifference } from './inspect/values/difference.js';
 export type { Histogram, Statistics, ValueWindows } from './inspect/values/statistics.js';
 export type { SliceableTensor } from './inspect/values/tensor-values.js';
+export type { AdapterChange, AdapterKind } from './merge/adapters/change.js';
+export type { MergedFacts } from './merge/adapters/merge-adapters.js';
+export type { AdapterInput, MergeAdaptersOptions } from './merge/adapters/options.js';
+export type { AdapterSource } from './open/merge-adapters.js';
 export type { OpenPipelineSourceOptions } from './open/open-pipeline.js';
 export type { OpenSourceOptions } from './open/sources/options.js';
 export type { AnyCheckpoint, Source } from './open/sources/sources.js';

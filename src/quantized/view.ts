@@ -4,13 +4,13 @@ import { SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import type { TensorEntry } from '../file/source/facts.js';
 import type { Computation, ViewParts, ViewTensor } from '../file/source/view.js';
+import { fillSlice } from '../tensor/fill-slice.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { Transfer, type TransferOptions } from '../work/transfer.js';
 import { computedWeight } from './held-tensors.js';
 import type { LogicalTensor } from './logical-tensor.js';
 import { type DequantizeOptions, LogicalModel } from './model.js';
-import { fillSlice } from './parts.js';
 import { withoutLabels } from './plan/labels.js';
 import type { LogicalPlan } from './plan/logical-plan.js';
 import { storedNamesOf } from './quantization.js';
@@ -114,16 +114,16 @@ class WeightReads {
       const message = `${slice.byteLength} bytes do not fit into one buffer of this runtime; use getSlice()`;
       throw new SafetensorsError('SAFETENSORS_TENSOR_TOO_LARGE', message, context);
     }
-    const output = allocate(Float32Array, count, context);
+    const bytes = allocate(Uint8Array, slice.byteLength, context);
     const transfer = new Transfer(slice.byteLength, options);
     if (count > 0) {
-      await fillSlice(slice, tensor.columns, output, (first, into) =>
-        tensor.fill(first, into, signal, into.buffer === output.buffer ? transfer : undefined),
-      );
+      await fillSlice(slice, tensor.columns * WIDTH, bytes, async (first, { buffer }) => {
+        const progress = buffer === bytes.buffer ? transfer : undefined;
+        await tensor.fill(first, new Float32Array(buffer), signal, progress);
+      });
     }
     transfer.finish();
     const limits = { maxBufferByteLength: Number.MAX_SAFE_INTEGER, path: context.path };
-    const bytes = new Uint8Array(output.buffer as ArrayBuffer);
     return TensorOf.ofBytes(plan.name, 'F32', slice.shape, bytes, limits);
   }
 }

@@ -9,7 +9,8 @@
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
  * `arrays.npz` has arrays of NumPy, `model.gguf` blocks of Q4_0; `quantized` has `up_proj.weight`, FP8 of shape
- * [4, 8] in blocks of 2 × 4, whose rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
+ * [4, 8] in blocks of 2 × 4, whose rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-adapter` is a LoRA of
+ * PEFT that adds 1 to the first row of `embed.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
  * diffusers: the same tensors in `text_encoder` and `unet`, also as the variant `fp16`; `pipeline.dduf` is its archive.
  */
 import { createHash } from 'node:crypto';
@@ -58,6 +59,23 @@ const BLOCKS: readonly Entry[] = [
   { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
 ];
 
+const ADAPTER: readonly Entry[] = [
+  {
+    name: 'base_model.model.embed.lora_A.weight',
+    dtype: 'F32',
+    shape: [1, 4],
+    bytes: new Uint8Array(Float32Array.of(1, 1, 1, 1).buffer),
+  },
+  {
+    name: 'base_model.model.embed.lora_B.weight',
+    dtype: 'F32',
+    shape: [8, 1],
+    bytes: new Uint8Array(Float32Array.of(0.5, 0, 0, 0, 0, 0, 0, 0).buffer),
+  },
+];
+
+const ADAPTER_CONFIG = { peft_type: 'LORA', r: 1, lora_alpha: 2, target_modules: ['embed'] };
+
 const BLOCKS_CONFIG = { quant_method: 'fp8', weight_block_size: [2, 4] };
 
 /** The files of a pipeline. */
@@ -92,6 +110,9 @@ export function writeModels(folder: string): void {
     join(folder, 'quantized/config.json'),
     JSON.stringify({ quantization_config: BLOCKS_CONFIG }),
   );
+  mkdirSync(join(folder, 'my-adapter'));
+  writeFileSync(join(folder, 'my-adapter/adapter_model.safetensors'), fileBytes(ADAPTER));
+  writeFileSync(join(folder, 'my-adapter/adapter_config.json'), JSON.stringify(ADAPTER_CONFIG));
   const torch = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
   cpSync(join(torch, 'zip-lightning.ckpt'), join(folder, 'model.ckpt'));
   cpSync(join(torch, 'evil-os-system.pt'), join(folder, 'stranger.pt'));

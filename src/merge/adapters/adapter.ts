@@ -1,0 +1,112 @@
+/** Opens adapters: their tensors, configuration and name. */
+
+import { quoteName } from '../../errors/errors.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import type { OwnMergeSource } from '../base.js';
+import { invalidAdapter } from './errors.js';
+import { type CheckedInput, isHandle } from './options.js';
+import { PeftConfig } from './peft-config.js';
+
+/** What all keys of a PEFT adapter begin with. */
+export const PEFT_PREFIX = 'base_model.model.';
+
+const CONFIG_NAME = 'adapter_config.json';
+
+/** `open` of this runtime. */
+export type OpenAdapterSource = (
+  source: never,
+  options: { readonly signal?: AbortSignal | undefined },
+) => Promise<unknown>;
+
+/** The contents of an adapter. */
+export interface Adapter {
+  /** Name of the file, the folder or the repository; never a path. Null for bytes. */
+  readonly name: string | null;
+  /** Path or address, for errors. */
+  readonly path: string | undefined;
+  readonly tensors: ReadonlyMap<string, Tensor>;
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** The configuration of a PEFT adapter, else null. */
+  readonly config: PeftConfig | null;
+}
+
+/**
+ * Opens an adapter. What it opened is closed again: local tensors keep their mapping, others are in memory.
+ *
+ * @throws As `open`; SafetensorsError `SAFETENSORS_INVALID_ADAPTER` for a PEFT adapter without a configuration
+ */
+export async function readAdapter(
+  { source, config }: Pick<CheckedInput, 'source' | 'config'>,
+  open: OpenAdapterSource,
+  signal: AbortSignal | undefined,
+): Promise<Adapter> {
+  const options = { signal };
+  const handle = isHandle(source) ? source : await open(source as never, options);
+  const adapter = handle as unknown as OwnMergeSource & { keys(): string[] };
+  try {
+    const { path, metadata, problems } = adapter;
+    if (problems[0] !== undefined) throw problems[0];
+    const tensors = adapter.local
+      ? new Map(
+          (await adapter.tensors(options)).map(({ name }) => [
+            name,
+            adapter.getTensor(name) as Tensor,
+          ]),
+        )
+      : await adapter.readTensors(undefined, options);
+    const isPeft =
+      config !== undefined ||
+      /(?:^|[\\/])adapter_model\.[^\\/]*$/.test(path ?? '') ||
+      [...tensors.keys()].some((key) => key.startsWith(PEFT_PREFIX));
+    const parsed = isPeft ? await readConfig(adapter, config, options) : null;
+    return { name: adapterName(path), path, tensors, metadata, config: parsed };
+  } finally {
+    if (handle !== source) adapter.close();
+  }
+}
+
+async function readConfig(
+  adapter: OwnMergeSource,
+  given: unknown,
+  options: { readonly signal: AbortSignal | undefined },
+): Promise<PeftConfig> {
+  if (given !== undefined) return new PeftConfig(given, adapter.path ?? 'config');
+  const file = await adapter.sibling(CONFIG_NAME, options);
+  if (file === undefined) {
+    const message = `a PEFT adapter needs its ${CONFIG_NAME}, which has the scale; keep it next to the adapter, or pass config`;
+    throw invalidAdapter(message, { path: adapter.path });
+  }
+  const { path, bytes, byteLength } = file;
+  if (bytes.length < byteLength) {
+    throw invalidAdapter(`the configuration is longer than ${bytes.length} bytes`, { path });
+  }
+  let config: unknown;
+  try {
+    config = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw invalidAdapter('the configuration is no JSON', { path, cause });
+  }
+  return new PeftConfig(config, path);
+}
+
+/** The name of an adapter in messages and metadata: the Hub id, or the last part of its path. */
+export function adapterName(path: string | undefined): string | null {
+  if (path === undefined || path === '') return null;
+  const hub =
+    /^hf:\/\/(?:models\/)?([^/]+\/[^/]+)/.exec(path) ??
+    /^https:\/\/huggingface\.co\/([^/]+\/[^/]+)\/resolve\//.exec(path);
+  if (hub !== null) return hub[1] as string;
+  const cached = /[\\/]models--([^\\/]+)[\\/]snapshots[\\/]/.exec(path);
+  if (cached !== null) return (cached[1] as string).replace('--', '/');
+  const parts = path
+    .replace(/[?#].*$/s, '')
+    .split(/[\\/]/)
+    .filter((part) => part !== '');
+  const isPeftFile = /^(?:adapter_model|pytorch_lora_weights)\./.test(parts.at(-1) ?? '');
+  return parts.at(isPeftFile && parts.length > 1 ? -2 : -1) ?? null;
+}
+
+/** Name an adapter for messages. */
+export function labelOf({ name }: Pick<Adapter, 'name'>): string {
+  return name === null ? 'the adapter' : `adapter ${quoteName(name)}`;
+}

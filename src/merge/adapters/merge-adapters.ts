@@ -1,0 +1,173 @@
+/** Merges adapters into a base: the parts of the view. */
+
+import { argumentTypeError } from '../../errors/arguments.js';
+import { quoteNames, SafetensorsError } from '../../errors/errors.js';
+import type { TensorEntry } from '../../file/source/facts.js';
+import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
+import { type MergeSource, type OwnMergeSource, requireDequantized } from '../base.js';
+import {
+  type Adapter,
+  adapterName,
+  labelOf,
+  type OpenAdapterSource,
+  readAdapter,
+} from './adapter.js';
+import { Assignment, type BaseWeights } from './assign.js';
+import type { AdapterChange, TargetWeight, WeightChange } from './change.js';
+import { unsupportedMerge } from './errors.js';
+import { matrixShape } from './factors.js';
+import { BaseNames } from './names.js';
+import {
+  checkedInputs,
+  isHandle,
+  type MergeAdaptersOptions,
+  requireMergeOptions,
+} from './options.js';
+import { ADAPTERS_KEY, adapterDigest, addMerged, mergedAdapters } from './record.js';
+import { MergedWeight, RecentSteps } from './weight.js';
+
+/** What `mergeAdapters` returns besides the checkpoint. */
+export interface MergedFacts {
+  /** Every change of a weight by an adapter, in the order of the adapters. */
+  readonly changes: readonly AdapterChange[];
+  /** What may be wrong though it can be merged, as texts: an adapter that was trained on another base. */
+  readonly warnings: readonly string[];
+}
+
+/** As the public `mergeAdapters`, with `open` of this runtime. */
+export async function mergeAdaptersWith<Opened extends MergeSource>(
+  open: OpenAdapterSource,
+  given: Opened,
+  adapters: Iterable<unknown>,
+  options: MergeAdaptersOptions = {},
+): Promise<Opened & MergedFacts> {
+  requireMergeOptions(options);
+  if (!isHandle(given)) throw argumentTypeError('base', 'an open checkpoint', given);
+  const inputs = checkedInputs(adapters);
+  const { signal, unmatched = 'error', nonFinite = 'error' } = options;
+  const base = given as unknown as OwnMergeSource<Opened>;
+  await requireDequantized(given, signal);
+  const entries = await base.tensors({ signal });
+  const weights = await baseWeights(base, entries, signal);
+  const merged = mergedAdapters(base.metadata);
+  const warnings: string[] = [];
+  const changes: AdapterChange[] = [];
+  const byWeight = new Map<string, WeightChange[]>();
+  for (const input of inputs) {
+    const adapter = await readAdapter(input, open, signal);
+    const sha256 = await adapterDigest(adapter.tensors, signal);
+    addMerged(merged, adapter, { sha256, scale: input.scale });
+    const assignment = new Assignment(adapter, input, weights);
+    requireMatched(assignment, adapter, unmatched);
+    requireUntied(assignment, weights);
+    warnings.push(...warningsOf(adapter, base.path));
+    for (const { name, change } of assignment.changes) {
+      const { kind, rank, scale } = change;
+      changes.push(Object.freeze({ name, kind, rank, scale }));
+      byWeight.set(name, [...(byWeight.get(name) ?? []), change]);
+    }
+  }
+  const context = { base, recent: new RecentSteps(), mustBeFinite: nonFinite === 'error' };
+  const tensors = entries.map((entry): ViewTensor => {
+    const { name } = entry;
+    const own = byWeight.get(name);
+    const sources = [name];
+    if (own === undefined) return { entry, sources, computation: null };
+    const target = targetOf(entry, own);
+    return { entry, sources, computation: new MergedWeight(target, own, context) };
+  });
+  const parts: ViewParts = {
+    tensors,
+    metadata: new Map([...(base.metadata ?? []), [ADAPTERS_KEY, JSON.stringify(merged)]]),
+    problems: base.problems,
+    quantMethod: null,
+  };
+  const facts = { changes: Object.freeze(changes), warnings: Object.freeze(warnings) };
+  return Object.assign(base[VIEW_OF](parts) as Opened & object, facts);
+}
+
+/** The weight as the matrix that its changes are made for. */
+function targetOf(entry: TensorEntry, changes: readonly WeightChange[]): TargetWeight {
+  const { shape } = entry;
+  const isOfExperts = changes.some(({ ofExperts }) => ofExperts === true);
+  const [rows, columns] = isOfExperts
+    ? [shape.slice(0, -1).reduce((product, size) => product * size, 1), shape.at(-1) as number]
+    : matrixShape(shape);
+  return { entry, rows, columns };
+}
+
+async function baseWeights(
+  base: OwnMergeSource,
+  entries: readonly TensorEntry[],
+  signal: AbortSignal | undefined,
+): Promise<BaseWeights> {
+  const config = await baseConfig(base, signal);
+  const text = Object(config['text_config']) as Readonly<Record<string, unknown>>;
+  return {
+    names: new BaseNames(entries.map(({ name }) => name)),
+    entries: new Map(entries.map((entry) => [entry.name, entry])),
+    path: base.path,
+    isTied: (config['tie_word_embeddings'] ?? text['tie_word_embeddings']) === true,
+    hasTransposedExperts: config['model_type'] === 'gpt_oss',
+  };
+}
+
+/** The base's `config.json`; without one, or with a malformed one, an empty object. */
+async function baseConfig(
+  base: OwnMergeSource,
+  signal: AbortSignal | undefined,
+): Promise<Readonly<Record<string, unknown>>> {
+  const file = await base.sibling('config.json', { signal });
+  if (file === undefined) return {};
+  try {
+    return Object(JSON.parse(new TextDecoder().decode(file.bytes)));
+  } catch {
+    return {};
+  }
+}
+
+function requireMatched(
+  { changes, unmatched: keys }: Assignment,
+  adapter: Adapter,
+  unmatched: 'error' | 'skip',
+): void {
+  if (changes.length > 0 && (keys.length === 0 || unmatched === 'skip')) return;
+  const advice =
+    changes.length > 0
+      ? "pass unmatched: 'skip' to leave them out"
+      : 'is it an adapter of another model?';
+  const message = `${labelOf(adapter)} does not match the base in ${quoteNames(keys)}; ${advice}`;
+  throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, { path: adapter.path });
+}
+
+/** Rejects changes that a program loses when it loads the model. */
+function requireUntied({ changes }: Assignment, { isTied, path }: BaseWeights): void {
+  if (!isTied) return;
+  const lost = changes.find(({ name, change: { kind } }) => {
+    return /(?:^|\.)lm_head\.weight$/.test(name) && kind !== 'tokens';
+  });
+  if (lost === undefined) return;
+  const message =
+    'config.json ties the weight to the input embeddings, so programs would ignore the change; set tie_word_embeddings to false there first';
+  throw unsupportedMerge(message, { path, tensor: lost.name });
+}
+
+function warningsOf(adapter: Adapter, basePath: string | undefined): string[] {
+  const { config } = adapter;
+  const warnings: string[] = [];
+  const trainedOn = adapterName(config?.baseModel ?? undefined);
+  const base = adapterName(basePath?.replace(/[\\/](?:model|pytorch_model)[^\\/]*$/, ''));
+  if (trainedOn !== null && base !== null && lastPart(trainedOn) !== lastPart(base)) {
+    warnings.push(`${labelOf(adapter)} was trained on ${trainedOn}, the base is ${base}`);
+  }
+  if (config?.changedBase != null) {
+    warnings.push(
+      `${labelOf(adapter)} was initialized by ${config.changedBase}, which changes the base: merge it into that base`,
+    );
+  }
+  return warnings;
+}
+
+function lastPart(name: string): string {
+  return name.slice(name.lastIndexOf('/') + 1).toLowerCase();
+}

@@ -1,0 +1,68 @@
+/** The record of merged adapters in the metadata of a checkpoint. */
+
+import { SafetensorsError } from '../../errors/errors.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { type Adapter, labelOf } from './adapter.js';
+
+/** The key. Its value is a JSON array of objects with the members of {@link MergedAdapter}. */
+export const ADAPTERS_KEY = 'safetensors-mmap.adapters';
+
+/** A merged adapter. */
+export interface MergedAdapter {
+  /** Hub id, or the name of its file or folder. */
+  readonly name: string | null;
+  /** Digest of its tensors: names, dtypes, shapes and bytes, wherever they are stored. */
+  readonly sha256: string;
+  readonly scale: number;
+}
+
+/** Bytes that are hashed at once. */
+const CHUNK_BYTE_LENGTH = 2 ** 23;
+
+/** The adapters that metadata lists as merged; none for a value of another form. */
+export function mergedAdapters(metadata: ReadonlyMap<string, string> | null): MergedAdapter[] {
+  try {
+    const list: unknown = JSON.parse(metadata?.get(ADAPTERS_KEY) ?? '[]');
+    return Array.isArray(list) ? list.filter((one) => typeof Object(one).sha256 === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Returns the digest of the tensors of an adapter. */
+export async function adapterDigest(
+  tensors: ReadonlyMap<string, Tensor>,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const lines: string[] = [];
+  for (const [name, { dtype, shape, bytes }] of [...tensors].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    lines.push(`${JSON.stringify(name)} ${dtype} [${shape}]`);
+    for (let begin = 0; begin < bytes.length; begin += CHUNK_BYTE_LENGTH) {
+      signal?.throwIfAborted();
+      lines.push(await sha256(bytes.subarray(begin, begin + CHUNK_BYTE_LENGTH)));
+    }
+  }
+  return await sha256(new TextEncoder().encode(lines.join('\n')));
+}
+
+async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/**
+ * Adds an adapter to the merged ones.
+ *
+ * @throws SafetensorsError `SAFETENSORS_ALREADY_MERGED`
+ */
+export function addMerged(
+  merged: MergedAdapter[],
+  adapter: Adapter,
+  { sha256, scale }: Pick<MergedAdapter, 'sha256' | 'scale'>,
+): void {
+  if (merged.some((one) => one.sha256 === sha256)) {
+    const message = `${labelOf(adapter)} is merged into the base already; start from the original base`;
+    throw new SafetensorsError('SAFETENSORS_ALREADY_MERGED', message, { path: adapter.path });
+  }
+  merged.push({ name: adapter.name, sha256, scale });
+}

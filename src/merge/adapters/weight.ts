@@ -1,0 +1,164 @@
+/** A merged weight: its rows pass through the steps of all adapters, one after the other. */
+
+import type { Computation } from '../../file/source/view.js';
+import type { SliceIndices } from '../../tensor/slice.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
+import { yieldIfDue } from '../../work/yielding.js';
+import type { OwnMergeSource } from '../base.js';
+import { type MergedTensor, mergedSlice, mergedTensor, rowsAtOnce } from '../rows.js';
+import { type MergeDtype, readValues } from '../values.js';
+import type { Step, TargetWeight, WeightChange } from './change.js';
+
+/** Weights whose factors are retained: writers compute a few at a time, each piece by piece. */
+const MAX_RECENT = 4;
+
+/** Retains the factors of the recent weights. */
+export class RecentSteps {
+  /** By weight, the one used last at the end. */
+  readonly #recent = new Map<MergedWeight, readonly Step[]>();
+
+  /** The steps of a weight. */
+  of(weight: MergedWeight): readonly Step[] {
+    const steps = this.#recent.get(weight) ?? weight.open();
+    this.#recent.delete(weight);
+    const [oldest] = this.#recent.keys();
+    if (oldest !== undefined && this.#recent.size >= MAX_RECENT) this.#recent.delete(oldest);
+    this.#recent.set(weight, steps);
+    return steps;
+  }
+}
+
+/** Rows to read for a survey. */
+interface RowRange {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** How weights are merged. */
+export interface WeightContext {
+  readonly base: OwnMergeSource;
+  readonly recent: RecentSteps;
+  readonly mustBeFinite: boolean;
+}
+
+/** The computation of a weight by all of its changes. */
+export class MergedWeight implements Computation {
+  readonly #target: TargetWeight;
+  readonly #changes: readonly WeightChange[];
+  readonly #context: WeightContext;
+  #surveyed: Promise<void> | undefined;
+
+  constructor(target: TargetWeight, changes: readonly WeightChange[], context: WeightContext) {
+    this.#target = target;
+    this.#changes = changes;
+    this.#context = context;
+  }
+
+  /** Loads the factors. */
+  open(): readonly Step[] {
+    return this.#changes.flatMap((change) => change.open());
+  }
+
+  compute(sources: ReadonlyMap<string, Tensor>): Tensor {
+    const { name } = this.#target.entry;
+    const source = sources.get(name) as Tensor;
+    const { columns } = this.#target;
+    return mergedTensor(source, this.#merged, (first, values) => {
+      const steps = this.#context.recent.of(this);
+      for (const { first: row, count } of this.#surveys(steps)) {
+        const rows = new Float64Array(count * columns);
+        readValues(source, row * columns, rows);
+        this.#survey(steps, row, rows);
+      }
+      readValues(source, first * columns, values);
+      for (const step of steps) step.apply(values, first);
+    });
+  }
+
+  async fetch(
+    index: SliceIndices,
+    options: { readonly signal?: AbortSignal | undefined },
+  ): Promise<Tensor> {
+    return await mergedSlice(this.#merged, index, options, async (first, values) => {
+      this.#surveyed ??= this.#surveyAll(options.signal);
+      await this.#surveyed;
+      const steps = this.#context.recent.of(this);
+      await this.#read(first, values, options.signal);
+      for (const step of steps) step.apply(values, first);
+    });
+  }
+
+  /** Counts the rows of a remote base: once for all calls, and again after a failure. */
+  async #surveyAll(signal: AbortSignal | undefined): Promise<void> {
+    const steps = this.#context.recent.of(this);
+    try {
+      for (const { first, count } of this.#surveys(steps)) {
+        await yieldIfDue();
+        const rows = new Float64Array(count * this.#target.columns);
+        await this.#read(first, rows, signal);
+        this.#survey(steps, first, rows);
+      }
+    } catch (error) {
+      this.#surveyed = undefined;
+      throw error;
+    }
+  }
+
+  get #merged(): MergedTensor {
+    const { entry, columns } = this.#target;
+    const { base, mustBeFinite } = this.#context;
+    const { name, shape } = entry;
+    const dtype = entry.dtype as MergeDtype;
+    return { name, dtype, shape, columns, path: base.path, mustBeFinite };
+  }
+
+  /** Fetches rows of the base. */
+  async #read(first: number, values: Float64Array, signal: AbortSignal | undefined): Promise<void> {
+    const { entry, rows, columns } = this.#target;
+    const { base } = this.#context;
+    const { name, shape } = entry;
+    const last = first + values.length / columns;
+    if (rows === shape[0]) {
+      readValues(await base.getSlice(name, [first, last], { signal }), 0, values);
+      return;
+    }
+    // Rows of all dimensions but the last, such as those of experts.
+    const rowsOfItem = rows / (shape[0] as number);
+    for (let row = first; row < last; ) {
+      const item = Math.floor(row / rowsOfItem);
+      const [begin, end] = [
+        row - item * rowsOfItem,
+        Math.min(rowsOfItem, last - item * rowsOfItem),
+      ];
+      const part = await base.getSlice(name, item, [begin, end], { signal });
+      const at = (row - first) * columns;
+      readValues(part, 0, values.subarray(at, at + (end - begin) * columns));
+      row += end - begin;
+    }
+  }
+
+  /** Yields all rows for every step that has yet to count them. */
+  *#surveys(steps: readonly Step[]): Generator<RowRange, void, void> {
+    const { rows, columns } = this.#target;
+    for (const { survey } of steps) {
+      if (survey === undefined || survey.isDone) continue;
+      survey.begin();
+      for (const { begin, end } of cut(0, rows, rowsAtOnce(columns))) {
+        yield { first: begin, count: end - begin };
+      }
+      survey.end();
+    }
+  }
+
+  /** Counts rows for the first step that has yet to count them. */
+  #survey(steps: readonly Step[], first: number, rows: Float64Array): void {
+    for (const step of steps) {
+      if (step.survey?.isDone === false) {
+        step.survey.count(rows);
+        return;
+      }
+      step.apply(rows, first);
+    }
+  }
+}

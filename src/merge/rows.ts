@@ -1,0 +1,99 @@
+/** Merged weights as tensors: rows are computed as float64 when they are used. */
+
+import { SafetensorsError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
+import { DTYPES } from '../header/dtype.js';
+import { fillSlice } from '../tensor/fill-slice.js';
+import { fillUnits } from '../tensor/fill-units.js';
+import { planSlice, type SliceIndices } from '../tensor/slice.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { cut } from '../work/byte-ranges.js';
+import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { yieldIfDue } from '../work/yielding.js';
+import { type EncodedTensor, writeValues } from './values.js';
+
+/** Values that are computed at once: rows of about 2 MiB. */
+const WINDOW_LENGTH = 2 ** 18;
+
+/** A merged weight: a matrix of `columns`, with as many rows as its shape gives. */
+export interface MergedTensor extends EncodedTensor {
+  readonly shape: readonly number[];
+  readonly columns: number;
+}
+
+/** Number of rows that are computed at once. */
+export function rowsAtOnce(columns: number): number {
+  return Math.max(1, Math.floor(WINDOW_LENGTH / Math.max(columns, 1)));
+}
+
+/**
+ * Returns a merged weight whose rows are computed on this thread when they are used.
+ *
+ * @param source the open tensor that it is a change of: its file stays open as long as the result is in use
+ * @param fill computes the rows from `first` on, as many as fit
+ */
+export function mergedTensor(
+  source: Tensor,
+  merged: MergedTensor,
+  fill: (first: number, values: Float64Array) => void,
+): Tensor {
+  const { name, dtype, shape, columns } = merged;
+  const width = DTYPES[dtype].bits / 8;
+  const units = { byteLength: columns * width, atOnce: rowsAtOnce(columns) };
+  const byteLength = shape.reduce((product, size) => product * size, width);
+  const range = TensorOf.sourceOf(source).computed(name, byteLength, (target, position) =>
+    fillUnits(target, position, units, (first, count, output) => {
+      const values = new Float64Array(count * columns);
+      fill(first, values);
+      writeValues(values, merged, output);
+    }),
+  );
+  return TensorOf.of(name, dtype, shape, range);
+}
+
+/**
+ * Computes a slice of a merged weight into new memory: all of it for `[]`.
+ *
+ * @param fill as for `mergedTensor`, after it has fetched what it needs
+ * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_NON_FINITE`; `signal.reason`
+ */
+export async function mergedSlice(
+  merged: MergedTensor,
+  index: SliceIndices,
+  options: TransferOptions,
+  fill: (first: number, values: Float64Array) => Promise<void>,
+): Promise<Tensor> {
+  const { name, dtype, shape, columns, path } = merged;
+  const context = { path, tensor: name };
+  const { bits } = DTYPES[dtype];
+  const slice = planSlice(shape, index, bits, context);
+  if (slice.byteLength > MAX_BYTE_LENGTH) {
+    const message = `${slice.byteLength} bytes do not fit into one buffer of this runtime; use getSlice()`;
+    throw new SafetensorsError('SAFETENSORS_TENSOR_TOO_LARGE', message, context);
+  }
+  const bytes = allocate(Uint8Array, slice.byteLength, context);
+  const transfer = new Transfer(slice.byteLength, options);
+  const rowByteLength = (columns * bits) / 8;
+  const fillRows = async (begin: number, output: Uint8Array<ArrayBuffer>): Promise<void> => {
+    const rows = cut(begin, begin + output.length / rowByteLength, rowsAtOnce(columns));
+    for (const { begin: first, end } of rows) {
+      await yieldIfDue();
+      options.signal?.throwIfAborted();
+      const values = new Float64Array((end - first) * columns);
+      await fill(first, values);
+      const [from, to] = [(first - begin) * rowByteLength, (end - begin) * rowByteLength];
+      const isAligned = (output.byteOffset + from) % 4 === 0;
+      const part = isAligned ? output.subarray(from, to) : new Uint8Array(to - from);
+      writeValues(values, merged, part);
+      if (!isAligned) output.set(part, from);
+      if (output.buffer === bytes.buffer) transfer.advance(to - from);
+    }
+  };
+  if (slice.byteLength > 0) await fillSlice(slice, rowByteLength, bytes, fillRows);
+  transfer.finish();
+  const limits = { maxBufferByteLength: Number.MAX_SAFE_INTEGER, path };
+  return TensorOf.ofBytes(name, dtype, slice.shape, bytes, limits);
+}
+
+/** What engines of today allow a buffer. */
+const MAX_BYTE_LENGTH = 2 ** 32 - 1;

@@ -18,6 +18,7 @@ const SHARED = [
   'remote-core.js',
   'download.js',
   'dequantizing.js',
+  'merging.js',
   'inspection.js',
 ];
 

@@ -155,7 +155,7 @@ function requireUntied({ changes }: Assignment, { isTied, path }: BaseWeights): 
 function warningsOf(adapter: Adapter, basePath: string | undefined): string[] {
   const { config } = adapter;
   const warnings: string[] = [];
-  const trainedOn = adapterName(config?.baseModel ?? undefined);
+  const trainedOn = baseName(config?.baseModel ?? null);
   const base = adapterName(basePath?.replace(/[\\/](?:model|pytorch_model)[^\\/]*$/, ''));
   if (trainedOn !== null && base !== null && lastPart(trainedOn) !== lastPart(base)) {
     warnings.push(`${labelOf(adapter)} was trained on ${trainedOn}, the base is ${base}`);
@@ -166,6 +166,11 @@ function warningsOf(adapter: Adapter, basePath: string | undefined): string[] {
     );
   }
   return warnings;
+}
+
+/** A Hub id as it is; of a path only the last part. */
+function baseName(name: string | null): string | null {
+  return name !== null && /^[\w.-]+\/[\w.-]+$/.test(name) ? name : adapterName(name ?? undefined);
 }
 
 function lastPart(name: string): string {

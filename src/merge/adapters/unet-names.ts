@@ -92,11 +92,12 @@ export function diffusersName(name: string): string | undefined {
   return `mid_block.resnets.${Number(index) / 2}.${swap(RESNET, rest, 0)}`;
 }
 
-/** Returns transformers's name of a module of OpenCLIP's text encoder; undefined for other modules. */
+/** Returns transformers's name of a layer of OpenCLIP's text encoder, or of a module in it; undefined for others. */
 export function transformersName(name: string): string | undefined {
-  const layer = /^(?:transformer\.)?resblocks\.(\d+)\.(.+)$/.exec(name);
+  const layer = /^(?:transformer\.)?resblocks\.(\d+)(?:\.(.+))?$/.exec(name);
   if (layer === null) return undefined;
-  return `text_model.encoder.layers.${layer[1]}.${swap(TEXT, layer[2] as string, 0)}`;
+  const module = layer[2] === undefined ? '' : `.${swap(TEXT, layer[2], 0)}`;
+  return `text_model.encoder.layers.${layer[1]}${module}`;
 }
 
 function swap(table: readonly (readonly [string, string])[], name: string, from: 0 | 1): string {

@@ -1,7 +1,7 @@
 /** Names of tensors as a table: a row for every role in a layer, a column for every layer. */
 
 /** Where a tensor is in the table. */
-export interface LayerPlace {
+interface LayerPlace {
   /** The name with its numbers left open: `model.layers.*.mlp.up_proj.weight`. */
   readonly role: string;
   /** The first number in the name; null for tensors outside of layers. */

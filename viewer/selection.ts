@@ -9,7 +9,7 @@ import { parseSlice, type SliceAxis } from 'safetensors-mmap';
 export type Axis = SliceAxis;
 
 /** An index of the library's `slice`: a number, or `[start, stop, step]`. */
-export type PartIndex = number | [start: number, stop: number | null, step: number];
+type PartIndex = number | [start: number, stop: number | null, step: number];
 
 /** All of an axis. */
 export function wholeAxis(size: number): Axis {

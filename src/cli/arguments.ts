@@ -19,7 +19,7 @@ export const COMMON_OPTIONS: CommandOptions = {
 };
 
 /** Arguments and options as the user gave them. */
-export interface ParsedArguments {
+interface ParsedArguments {
   readonly positionals: readonly string[];
   readonly options: OptionValues;
 }

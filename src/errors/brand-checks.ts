@@ -66,7 +66,7 @@ export function isAnyArrayBuffer(value: unknown): value is ArrayBufferLike {
 }
 
 /** A place of bytes in memory. */
-export interface ArrayMemory {
+interface ArrayMemory {
   readonly buffer: ArrayBufferLike;
   readonly byteOffset: number;
   readonly byteLength: number;

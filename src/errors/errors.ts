@@ -292,7 +292,7 @@ export class FileClosedError extends SafetensorsError {
 }
 
 /**
- * The file was cut short or rewritten after it was opened: open it again.
+ * The file was truncated or rewritten after it was opened: open it again.
  *
  * @example
  * ```ts
@@ -316,7 +316,7 @@ export class FileChangedError extends SafetensorsError {
 }
 
 /** The subject of a RemoteError. */
-export interface RemoteErrorContext extends ErrorContext {
+interface RemoteErrorContext extends ErrorContext {
   /** Status of the last answer. */
   status?: number | undefined;
   /** The URL that was asked last, without credentials, query and fragment. */

@@ -54,7 +54,7 @@ export const FILE_OPTIONS: OptionNames<FileOptions> = {
 };
 
 /** What is known of a file before it is opened. */
-export interface OpenedAs {
+interface OpenedAs {
   /** Whether an index lists it. */
   readonly isIndexed?: boolean | undefined;
   /** Whether to accept a file that is not a model, to inspect it. */

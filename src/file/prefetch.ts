@@ -67,12 +67,12 @@ async function fill(
     .sort((a, b) => a.position - b.position);
   const transfer = new Transfer(totalByteLength(missing), options, () => verifyOpen(storage));
   // The bytes are in memory already.
-  if (storage.lend === undefined) return transfer.finish();
-  const lent = storage.lend();
-  const file = { fd: lent.fd, path: storage.path };
+  if (storage.acquireDescriptor === undefined) return transfer.finish();
+  const lease = storage.acquireDescriptor();
+  const file = { fd: lease.fd, path: storage.path };
   try {
     await readRanges(file, missing, transfer, (source, buffer) => source.adopt(buffer));
   } finally {
-    lent.giveBack();
+    lease.release();
   }
 }

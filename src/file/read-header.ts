@@ -17,14 +17,14 @@ import type { ByteRange } from '../work/byte-ranges.js';
 import type { Work } from '../work/work.js';
 
 /** An open file with a header. */
-export interface HeaderFile extends ReadFile {
+interface HeaderFile extends ReadFile {
   /** For messages. */
   readonly path: string;
   readonly byteLength: number;
 }
 
 /** A checked header, and its bytes. */
-export interface ReadHeader {
+interface ReadHeader {
   readonly header: Header;
   /** All bytes before the tensor data. */
   readonly start: Uint8Array;

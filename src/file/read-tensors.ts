@@ -12,7 +12,7 @@ import { Transfer, type TransferOptions } from '../work/transfer.js';
 import { runAsync, type Work } from '../work/work.js';
 
 /** A tensor to read: its facts and the place of its bytes in the file. */
-export interface ReadEntry extends FileRange {
+interface ReadEntry extends FileRange {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
@@ -34,21 +34,21 @@ export async function readTensors(
   for (const { name, byteLength } of entries) requireBuffer(storage, name, byteLength);
   const totalBytes = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const bytes = new Map<ReadEntry, Uint8Array<ArrayBuffer>>();
-  if (storage.lend === undefined) {
+  if (storage.acquireDescriptor === undefined) {
     const transfer = new Transfer(totalBytes, options);
     await runAsync(copyFromStorage(storage, entries, transfer, bytes), transfer.signal);
     transfer.finish();
   } else {
-    const lent = storage.lend();
+    const lease = storage.acquireDescriptor();
     try {
-      const file = { fd: lent.fd, path: storage.path };
+      const file = { fd: lease.fd, path: storage.path };
       const transfer = new Transfer(totalBytes, options, changeCheck(file));
       const ranges = [...entries].sort((a, b) => a.position - b.position);
       await readRanges(file, ranges, transfer, (entry, buffer) => {
         bytes.set(entry, new Uint8Array(buffer));
       });
     } finally {
-      lent.giveBack();
+      lease.release();
     }
   }
   // An empty tensor was not read.

@@ -15,7 +15,7 @@ import { readIndex } from './read-index.js';
 import { checkModel, type Siblings } from './shards/model-check.js';
 
 /** A file whose header was read. */
-export interface FileWithHeader {
+interface FileWithHeader {
   readonly header: Header;
   readonly file: OpenedFile;
   /** Undefined for a descriptor of the caller's. */

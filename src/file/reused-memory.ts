@@ -35,14 +35,14 @@ const slots = new Slots(12);
 class OpenFile {
   readonly storage: LendingStorage;
   readonly passing: Promise<PassingFile>;
-  readonly #giveBack: () => void;
+  readonly #release: () => void;
   #users = 1;
 
   constructor(storage: LendingStorage) {
-    const { fd, giveBack } = storage.lend();
+    const { fd, release } = storage.acquireDescriptor();
     const { path, byteLength } = storage;
     this.storage = storage;
-    this.#giveBack = giveBack;
+    this.#release = release;
     this.passing = PassingFile.open({ fd, path, byteLength });
   }
 
@@ -56,7 +56,7 @@ class OpenFile {
     if (this.#users > 0) return;
     void this.passing.then((passing) => {
       passing.close();
-      this.#giveBack();
+      this.#release();
     });
   }
 }

@@ -61,8 +61,8 @@ export async function verifyEntries(
   for (const entry of entries) {
     if (entry.begin === entry.end) check(entry, () => requireCrc32(entry, 0, { path }));
   }
-  const lent = storage.lend();
-  const read = readBytesOf({ fd: lent.fd, path });
+  const lease = storage.acquireDescriptor();
+  const read = readBytesOf({ fd: lease.fd, path });
   const free: Uint8Array[] = [];
   let found = 0;
   // A checksum goes on where it stopped: pieces are added up in their order.
@@ -88,7 +88,7 @@ export async function verifyEntries(
     });
     verifyOpen(storage);
   } finally {
-    lent.giveBack();
+    lease.release();
   }
 }
 

@@ -27,7 +27,7 @@ const START_BYTE_LENGTH = 64 * 1024;
  * Parses a file: is called with the first 64 KiB and a reader, and returns a function that takes ownership of the
  * storage.
  */
-export type ParseFile<Result> = (
+type ParseFile<Result> = (
   start: Uint8Array,
   file: ByteReader,
   context: ErrorContext,

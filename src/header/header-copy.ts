@@ -26,7 +26,7 @@ export interface HeaderEntries {
 }
 
 /** A file without its data. */
-export interface CopiedLayout {
+interface CopiedLayout {
   /** The first bytes of the file. */
   readonly header: Uint8Array<ArrayBuffer>;
   /** The numbers of the tensors in the order of their bytes, without gaps. */

@@ -11,38 +11,38 @@ import type {
 import { isAddress } from './sources/requested.js';
 
 /**
- * Converts a checkpoint to safetensors, or writes safetensors into files of another size, off the event loop. Never
- * runs code of the source.
+ * Converts a checkpoint to safetensors, or splits and merges safetensors files, off the event loop. Never runs code
+ * from the source.
  *
- * `source` is a torch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`; its index if it has several files), arrays of NumPy
- * (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes decide its format. `target` is
- * the path of a `.safetensors` file, or of a folder, which gets shards and an index when the tensors are larger than
- * `maxShardSize`. Missing folders are made. Stops before the first byte when the target holds weight files of another
- * source that would be replaced or deleted, unless `overwrite` is true.
+ * `source` is a PyTorch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, or the index of its shards), NumPy arrays (`.npz`,
+ * `.npy`), a safetensors file, or a folder with one of these. Its first bytes decide its format. `target` is the path
+ * of a `.safetensors` file, or of a folder. A folder gets shards and an index when the tensors are larger than
+ * `maxShardSize`. Missing folders are created. If the target holds weight files of another source that would be
+ * replaced or deleted, the call is rejected before the first write, unless `overwrite` is true.
  *
- * Or `source` is the address of a safetensors checkpoint, `hf://org/name` or `https:`, whose tensors are written while
- * they arrive, as `download` does: a call that failed continues with the files that are complete. `download` copies the
- * files as they are, and takes `token` and `headers`.
+ * `source` may also be the address of a safetensors checkpoint, `hf://org/name` or `https:`. Its tensors are written as
+ * they arrive. Call it again to continue after an error: complete files are not fetched again. To copy files as they
+ * are, or to pass `token` and `headers`, call `download`.
  *
- * Or `source` is a pipeline of diffusers, as a folder or a DDUF archive (`.dduf`), and `target` a folder: each model
- * gets the folder that it has there, under the names of its files, and all files without weights are copied. Until the
- * new files are complete, every model has its old ones; `model_index.json` is the last. `variant` takes the files of a
- * variant in the folders that have it, as `openPipeline` does; `names`, `rename`, `filenamePattern` and
- * `copyOtherFiles: false` are rejected. In the result names of files and tensors begin with the folder.
+ * `source` may also be a Diffusers pipeline, a folder or a DDUF archive (`.dduf`), and `target` a folder. Each model
+ * gets the folder and the file names that it has in the pipeline, and all files without weights are copied. Until the
+ * new files are complete, every model keeps its old ones; `model_index.json` is replaced last. `variant` takes the
+ * files of a variant in the folders that have it, as `openPipeline` does. `names`, `rename`, `filenamePattern` and
+ * `copyOtherFiles: false` are rejected. In the result, names of files and tensors begin with the folder.
  *
- * The kernel copies the bytes of safetensors from file to file, neighbours together; short tensors from many places go
+ * The kernel copies safetensors bytes from file to file, adjacent tensors together. Short tensors from many places go
  * through buffers of 4 MiB. All other bytes go through memory in pieces of 1 MiB, on the thread pool: they are read,
- * gathered, swapped, inflated or cast, and written; with `verify` those of PyTorch and NumPy sources are read back and
- * compared. Memory stays small at any size, about 1.1 kB for a tensor with a name of 50 characters; only a compressed
- * storage is held whole, and only for a tensor that is a part of it or strided. Files are always read, never mapped.
+ * gathered, swapped, inflated or cast, and written. With `verify`, files from PyTorch and NumPy sources are read back
+ * and compared. Memory stays small at any size: about 1.1 kB for a tensor with a name of 50 characters. Only a
+ * compressed storage is held whole, for a tensor that is strided or only part of it. Files are read, never mapped.
  *
- * Of safetensors the tensors keep name, dtype, shape and bytes, shard by shard in the order of each file, also those
- * that the index does not list. The keys of an index stay in the new index, with values of any type, and `total_size`
- * is computed again. Merged into a single file, values become strings (other types as their JSON text), without
+ * Tensors of safetensors keep name, dtype, shape and bytes, shard by shard in the order of each file, also those that
+ * the index does not list. The keys of an index stay in the new index, with values of any type, and `total_size` is
+ * computed again. Merged into a single file, values become strings (other types as their JSON text), without
  * `total_size`. When a single file is split, its metadata goes into the index, and its `format` also into every shard.
- * A key of the shards goes into every new file if all shards with that key agree on its value, else it is dropped and
- * `conflicts` lists it. In a single file, shards win over the index. Aliases stay aliases. The target may be the folder
- * of the source: it is locked, and the new files replace the old ones.
+ * A key of the shards goes into every new file if all shards with that key agree on its value. Otherwise it is dropped,
+ * and `conflicts` lists it. In a single file, shards win over the index. Aliases stay aliases. The target may be the
+ * folder of the source: it is locked, and the new files replace the old ones.
  *
  * If `names` is a function, it receives the dtype null for a tensor that safetensors cannot hold; return false to avoid
  * the error. All problems with names, dtypes and shapes are found before the first write. As with `saveFile` and
@@ -54,11 +54,11 @@ import { isAddress } from './sources/requested.js';
  * `quantize_config.json`, are deleted in the target.
  *
  * `copyOtherFiles` makes the target a model that other programs load. It copies all files from the folder of the
- * index or single file, except weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …), their indexes, and
- * names that begin with a dot. Folders inside are left out. In a snapshot of the Hub's cache it follows the links to
- * the blobs. As with `cp`, a file of the same name in the target is replaced. Until the new checkpoint is in place,
- * the old one keeps its files. `config.json` lists the new dtype when all floating-point tensors have it; otherwise
- * `configMismatches` names the disagreement.
+ * index or single file, except weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …), their indexes, names
+ * that begin with a dot, and subfolders. In a snapshot of the Hub cache it follows the links to the blobs. As with
+ * `cp`, a file of the same name in the target is replaced. Until the new checkpoint is in place, the old one keeps its
+ * files. `config.json` lists the new dtype when all floating-point tensors have it; otherwise `configMismatches` names
+ * the disagreement.
  *
  * With `dryRun: true` it returns the plan, writes nothing and compares no checksums.
  *

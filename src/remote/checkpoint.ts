@@ -39,13 +39,13 @@ import type { RemoteTensors } from './remote-tensors.js';
 import { RemoteView } from './remote-view.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
-export interface RemoteCallOptions {
+interface RemoteCallOptions {
   /** Ends the requests of this call, which rejects with `signal.reason`. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Options of {@link RemoteCheckpoint.getTensor} and {@link RemoteCheckpoint.getPartition}. */
-export interface RemoteReadOptions extends RemoteCallOptions {
+interface RemoteReadOptions extends RemoteCallOptions {
   /**
    * Called at most ten times a second while bytes arrive, and once when all have. An error from it ends the call,
    * which rejects with that error.
@@ -54,7 +54,7 @@ export interface RemoteReadOptions extends RemoteCallOptions {
 }
 
 /** Options of {@link RemoteCheckpoint.readTensors}. */
-export interface RemoteTensorsOptions extends RemoteReadOptions {
+interface RemoteTensorsOptions extends RemoteReadOptions {
   /**
    * Tensors that are at most this many bytes apart are fetched by one request, with the bytes between
    * them; 65 536 by default.

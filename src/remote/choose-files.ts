@@ -12,7 +12,7 @@ import { readRemoteIndex } from './read-index.js';
 import type { RemoteFile, RemoteFolder, RemoteSource } from './remote-file.js';
 
 /** The chosen files of a model. */
-export interface ChosenFiles {
+interface ChosenFiles {
   readonly model: ChosenModel;
   /** The index, which the choice has read; null if there is none. */
   readonly index: CheckpointIndex | null;

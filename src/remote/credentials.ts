@@ -25,7 +25,7 @@ export interface CallerCredentials {
 }
 
 /** A token from the environment, such as `HF_TOKEN`, and its only origin. */
-export interface AmbientToken {
+interface AmbientToken {
   readonly origin: string;
   readonly token: string;
 }

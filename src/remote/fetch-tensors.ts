@@ -22,7 +22,7 @@ export interface FetchableTensor {
 }
 
 /** A tensor or slice to fetch. */
-export interface WantedTensor extends WantedCopy {
+interface WantedTensor extends WantedCopy {
   /** The sum that the file claims for a whole tensor; undefined if it has none, or is not to be compared. */
   readonly sum?: string | undefined;
   /** Makes the tensor over its memory, once all bytes are there. */

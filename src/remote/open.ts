@@ -112,22 +112,11 @@ export async function openRemoteIn(
   options: RemoteOptions,
   acceptsIncomplete = false,
 ): Promise<RemoteCheckpoint> {
-  return requireModel(await openModelIn(runtime, source, options, acceptsIncomplete));
-}
-
-/** As {@link openRemoteIn}; a folder without a model is a result. */
-export async function openModelIn(
-  runtime: RemoteRuntime,
-  source: string | URL | Blob | BlobFolder | ByteSource,
-  options: RemoteOptions,
-  acceptsIncomplete = false,
-): Promise<RemoteCheckpoint | NoRemoteModel> {
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
     const choice = { ...options, acceptsIncomplete };
-    const found = await findSource(source, choice, runtime.hubSettings, signal);
-    if ('error' in found) return found;
+    const found = requireModel(await findSource(source, choice, runtime.hubSettings, signal));
     try {
       const shards = await RemoteShards.open(
         found,

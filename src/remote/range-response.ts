@@ -22,7 +22,7 @@ export interface UnmeasuredFile {
 }
 
 /** The reason why an answer is useless. */
-export interface RangeObjection {
+interface RangeObjection {
   readonly code: 'SAFETENSORS_RANGES_UNSUPPORTED' | 'SAFETENSORS_BAD_RESPONSE';
   readonly expected: string;
   readonly found: string;

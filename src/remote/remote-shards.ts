@@ -38,7 +38,7 @@ const HEADERS_AT_ONCE = 16;
 const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
 /** Options for the files of a remote checkpoint. */
-export interface RemoteShardsOptions {
+interface RemoteShardsOptions {
   readonly maxHeaderByteLength?: number | undefined;
   /** Whether to accept files that are not a model, to inspect them. */
   readonly acceptsIncomplete?: boolean | undefined;

@@ -19,7 +19,7 @@ interface SizedTensor {
 }
 
 /** How the checkpoint fetches. */
-export interface RemoteStreamPlan {
+interface RemoteStreamPlan {
   /** Requests at a time. */
   readonly concurrency: number;
   readTensors(names: readonly string[], options: TransferOptions): Promise<Map<string, Tensor>>;

@@ -15,7 +15,7 @@ import { immediate, type Work } from '../work/work.js';
 import type { RemoteTensors, TensorFetchOptions } from './remote-tensors.js';
 
 /** The checkpoint that a view is of. */
-export interface RemoteViewBase {
+interface RemoteViewBase {
   readTensors(
     names: Iterable<string>,
     options: TensorFetchOptions & TransferOptions,

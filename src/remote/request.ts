@@ -171,7 +171,7 @@ async function send(
 }
 
 /** Turns a broken connection into a passing failure, or into the final error. */
-export function brokenConnection(
+function brokenConnection(
   session: Session,
   error: unknown,
   context: { readonly path: string; readonly url: URL; readonly note?: string },

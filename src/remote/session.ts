@@ -19,7 +19,7 @@ export type Fetch = typeof globalThis.fetch;
 const MAX_CAUSES = 10;
 
 /** Settings for sending requests. */
-export interface SessionOptions {
+interface SessionOptions {
   readonly fetch: Fetch;
   readonly credentials: Credentials;
   /** Name of the variable that names a proxy for a URL, where `fetch` is the runtime's own. */

@@ -105,7 +105,7 @@ export function asSource(session: SourceEnd, found: FoundFile): RemoteSource {
 }
 
 /** A repository and its session, which the caller closes. */
-export interface OpenedRepository {
+interface OpenedRepository {
   readonly repository: Repository;
   readonly session: SourceEnd;
 }
@@ -186,7 +186,7 @@ export function addressOf(
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`
  * @throws TypeError for a token or headers that cannot be sent
  */
-export function openSession(
+function openSession(
   { hub, url }: SourceAddress,
   options: SessionSettings,
   settings: RemoteSettings,

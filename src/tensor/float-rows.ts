@@ -29,7 +29,7 @@ const WINDOW_LENGTH = 2 ** 18;
 const DEFAULT_BLOCK_BYTE_LENGTH = 2 ** 24;
 
 /** The option that chooses rows. */
-export interface RowsOption {
+interface RowsOption {
   /**
    * The rows [first, last); all by default. A row runs along the last dimension: a tensor of [E, R, K] has E × R rows
    * of K elements, one of a single dimension has one.
@@ -86,7 +86,7 @@ export const ROW_BLOCKS_OPTIONS: OptionNames<RowBlocksOptions> = {
 };
 
 /** Returns the option `rows`, or all rows; throws a TypeError or a RangeError for others than there are. */
-export function requireRows(rows: unknown, rowCount: number): readonly [number, number] {
+function requireRows(rows: unknown, rowCount: number): readonly [number, number] {
   if (rows === undefined) return [0, rowCount];
   if (!Array.isArray(rows) || rows.length !== 2) {
     throw argumentTypeError('rows', '[first, last]', rows);

@@ -236,9 +236,9 @@ function indexOf(indices: SliceIndices): readonly SliceIndex[] {
 
 /**
  * Parses a slice in numpy notation, as `slice` and `getSlice` do, without a tensor: to check user input, or to compute
- * the shape of a slice before it is read. `''` takes everything.
+ * the shape of a slice before it is read.
  *
- * @param text the slice, such as `'0:10, ::2'`
+ * @param text the slice, such as `'0:10, ::2'`; `''` takes everything
  * @param shape the shape of the tensor
  * @returns the positions that the slice takes from each dimension of the shape
  *

@@ -189,7 +189,7 @@ export async function fillYielding(
   const windows = [...cut(0, plan.byteLength, windowLength(plan))];
   let coming = rowsInMemory(table, plan, windows[0]);
   for (const [i, { begin, end }] of windows.entries()) {
-    const { rows, giveBack } = await coming;
+    const { rows, release } = await coming;
     coming = rowsInMemory(table, plan, windows[i + 1]);
     // Attach a handler: after an error below nobody waits for it.
     coming.catch(() => {});
@@ -197,14 +197,14 @@ export async function fillYielding(
     signal?.throwIfAborted();
     fill(rows, begin, end);
     source.verify();
-    giveBack();
+    release();
   }
 }
 
 /** The rows of a window, and what to call when they are no longer needed. */
 interface WindowRows {
   readonly rows: RowBytes;
-  readonly giveBack: () => void;
+  readonly release: () => void;
 }
 
 /** Brings a window of the rows into memory, off the event loop. */
@@ -216,7 +216,7 @@ async function rowsInMemory(
   const { source } = table;
   if (window === undefined || !source.hasRangeReads) {
     if (window !== undefined) await source.populate(rowRanges(table, plan, window));
-    return { rows: storedRows(table, plan), giveBack: () => {} };
+    return { rows: storedRows(table, plan), release: () => {} };
   }
   const { begin, end } = window;
   const memory = takeSpare(end - begin) ?? source.allocate(end - begin);
@@ -225,7 +225,7 @@ async function rowsInMemory(
   const together = (from: number, to: number) => bytes.subarray(from - begin, to - begin);
   return {
     rows: { together, copy: (from, target) => target.set(together(from, from + target.length)) },
-    giveBack: () => keepSpare(memory),
+    release: () => keepSpare(memory),
   };
 }
 

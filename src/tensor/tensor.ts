@@ -90,7 +90,7 @@ const UNCLONEABLE = uncloneable(
  * that has to be gathered. These throw `SAFETENSORS_FILE_CHANGED` when the file changed,
  * and `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor goes on
  * working, used before or not; memory that was handed out stays valid for as long as it is referenced. Views of a
- * file that was cut short read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked
+ * file that was truncated read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked
  * and throw instead.
  *
  * Writing to the memory of a mapped tensor changes private copies of its pages, never the file. Every

@@ -87,7 +87,7 @@ async function writeToPages(lane) {
 }
 
 /** The missing part reads as zeros, and the next call throws. */
-async function cutShort(lane) {
+async function truncatedError(lane) {
   const { path, version, rows } = await ownModel(lane, 64 + lane.random.below(256));
   const file = await openAnyhow(lane, path);
   const name = lane.random.from(...NAMES);
@@ -230,7 +230,7 @@ export const READING = {
   open: openOne,
   lookAtKept,
   writeToPages,
-  cutShort,
+  truncatedError,
   cutShortWhileUsed,
   overwritten,
   stream,

@@ -5,7 +5,7 @@ import type { ArgsOf, ProgressOf, ResultOf } from '../protocol.js';
 import { type Signal, signal } from './signal.js';
 
 /** Calls whose progress has what is known so far. */
-export type LongCall = 'layers' | 'differ';
+type LongCall = 'layers' | 'differ';
 
 /** How far work is. */
 export interface Work<Name extends LongCall> {

@@ -4,7 +4,7 @@ import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 /** Draws into a box of this size in CSS pixels. */
-export type Draw = (context: CanvasRenderingContext2D, width: number, height: number) => void;
+type Draw = (context: CanvasRenderingContext2D, width: number, height: number) => void;
 
 const colours = new Map<string, string>();
 

@@ -1,7 +1,7 @@
 /** Metadata as people read them: groups of keys, and values of trainers' programs made readable. */
 
 /** A group of keys and values, without the prefix of the group. */
-export interface MetadataGroup {
+interface MetadataGroup {
   readonly title: string;
   readonly entries: readonly (readonly [key: string, value: string])[];
 }

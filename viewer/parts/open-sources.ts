@@ -32,7 +32,7 @@ export interface Opening {
 }
 
 /** The state of a place. */
-export interface SlotState {
+interface SlotState {
   readonly open: OpenSource | null;
   readonly opening: Opening | null;
 }

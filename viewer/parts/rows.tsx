@@ -22,7 +22,7 @@ export interface RowFacts {
 }
 
 /** What keys and clicks do. Each gets the position of the row. */
-export interface RowActions {
+interface RowActions {
   choose(at: number): void;
   open?(at: number): void;
   close?(at: number): void;

@@ -1,7 +1,7 @@
 /** Saving what a view shows: tables as CSV and JSON, pictures as PNG. */
 
 /** A cell of a table. */
-export type Cell = string | number | null;
+type Cell = string | number | null;
 
 /** Texts that a spreadsheet would take for a formula. */
 const FORMULA = /^[=+@\t\r]|^-(?![\d.]|Infinity$)/;
@@ -14,12 +14,12 @@ function csvCell(cell: Cell): string {
 }
 
 /** A table as CSV (RFC 4180), with the names of the columns first. */
-export function csvText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
+function csvText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
   return `${[columns, ...rows].map((row) => row.map(csvCell).join(',')).join('\r\n')}\r\n`;
 }
 
 /** A table as JSON: a list of objects. */
-export function jsonText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
+function jsonText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
   const numbers = (cell: Cell | undefined) =>
     typeof cell === 'number' && !Number.isFinite(cell) ? String(cell) : (cell ?? null);
   const objects = Array.from(rows, (row) =>

@@ -5,7 +5,7 @@ import { type CallError, call } from '../client.js';
 import type { ArgsOf, CallName, ProgressOf, ResultOf } from '../protocol.js';
 
 /** How far a call is. */
-export interface CallState<Name extends CallName> {
+interface CallState<Name extends CallName> {
   /** The latest result; while the next one comes, that of the arguments before. */
   readonly result: ResultOf<Name> | null;
   readonly progress: ProgressOf<Name> | null;

@@ -45,7 +45,7 @@ export const STATISTICS: readonly {
 ];
 
 /** The statistic that an address names. */
-export function statisticOf(by: string | undefined) {
+function statisticOf(by: string | undefined) {
   return STATISTICS.find(({ key }) => key === by) ?? (STATISTICS[0] as (typeof STATISTICS)[number]);
 }
 

@@ -32,7 +32,7 @@ export interface KindCounts {
 }
 
 /** A file of a source. */
-export interface FileFacts {
+interface FileFacts {
   readonly name: string;
   readonly byteLength: number;
   readonly tensors: number;

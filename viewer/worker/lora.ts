@@ -45,7 +45,7 @@ interface PairNames {
 }
 
 /** Finds the pairs among names. */
-export function pairNames(names: readonly string[]): PairNames[] {
+function pairNames(names: readonly string[]): PairNames[] {
   const known = new Set(names);
   return names.flatMap((down) => {
     for (const form of FORMS) {
@@ -64,7 +64,7 @@ function plain(name: string): string {
 }
 
 /** Finds the weight of a base that a pair changes: the longest end of the target that is a name there. */
-export function baseNames(bases: readonly string[]): (target: string) => string | null {
+function baseNames(bases: readonly string[]): (target: string) => string | null {
   const byPlain = new Map(
     bases.filter((name) => name.endsWith('.weight')).map((name) => [plain(name), name]),
   );

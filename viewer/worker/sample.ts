@@ -3,7 +3,7 @@
 import type { Axis } from '../selection.js';
 
 /** How much a sample reads. */
-export interface SampleSize {
+interface SampleSize {
   readonly elements: number;
   /** Places to read at: each is a request of a remote source. */
   readonly runs: number;

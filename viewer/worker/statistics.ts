@@ -16,7 +16,7 @@ import type { Source } from './sources.js';
 import { part, readable, tensorFacts } from './values.js';
 
 /** Bytes up to which all values are read without being asked for. */
-export const WHOLE_LIMIT = { local: 2 ** 26, remote: 2 ** 23 };
+const WHOLE_LIMIT = { local: 2 ** 26, remote: 2 ** 23 };
 
 /** Values that are kept between the two passes over them, instead of being read again. */
 const MAX_KEPT = 2 ** 24;

@@ -12,7 +12,7 @@ export interface MapArgs {
 }
 
 /** A part of names that has a heading. */
-export interface MapGroup {
+interface MapGroup {
   readonly label: string;
   readonly prefix: string;
   readonly box: readonly [x0: number, y0: number, x1: number, y1: number];

@@ -96,7 +96,7 @@ export async function cells(
 }
 
 /** Most elements that are copied as text: more is no text for people. */
-export const MAX_COPIED = 250_000;
+const MAX_COPIED = 250_000;
 
 /** A part of a tensor as a table: CSV, or columns of one width as numpy prints an array. */
 export async function tableText(

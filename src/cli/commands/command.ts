@@ -18,7 +18,7 @@ export interface CommandContext {
 }
 
 /** One option. Its line of help names the value, if it takes one. */
-export interface CommandOption {
+interface CommandOption {
   readonly type: 'boolean' | 'string';
   readonly short?: string;
   /** Whether it may be repeated. */

@@ -82,7 +82,7 @@ async function hashOne(
 }
 
 /** Hashes files one by one, with one progress for all. */
-export async function hashAll(
+async function hashAll(
   files: readonly HashableFile[],
   isEach: boolean,
   { stderr, signal }: CommandContext,

@@ -273,7 +273,7 @@ function selectionOf(options: OptionValues): ChosenSelection {
 }
 
 /** The names to take, and their new forms. */
-export function chosenTensors(options: OptionValues): {
+function chosenTensors(options: OptionValues): {
   takes(name: string): boolean;
   renames(name: string): string;
 } {
@@ -298,7 +298,7 @@ export function nothingChosen(options: OptionValues): string {
 }
 
 /** Options with patterns that no tensor matched, as on the command line. */
-export interface Unmatched {
+interface Unmatched {
   readonly unmatched: readonly string[];
 }
 
@@ -405,7 +405,7 @@ export async function requireCast(
 }
 
 /** Written or planned files, for `--json`. */
-export interface WrittenResult extends CastResult {
+interface WrittenResult extends CastResult {
   readonly source: string;
   readonly target: string;
   readonly dryRun: boolean;
@@ -518,11 +518,7 @@ function tensorFiles(files: WrittenOutcome['files']): string[] {
   });
 }
 
-export function printWritten(
-  context: CommandContext,
-  options: OptionValues,
-  result: WrittenResult,
-): void {
+function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, replaced } = written;
     const { copied, skipped = [], excluded, root = [], dropped = {} } = written;

@@ -1,10 +1,10 @@
 /** Arrays as numpy prints them: brackets for dimensions, lines of 75 columns, the middle left out. */
 
 /** Arrays with more elements show only their edges. */
-export const SUMMARY_THRESHOLD = 1000;
+const SUMMARY_THRESHOLD = 1000;
 
 /** Shown items at either end of a dimension. */
-export const EDGE_ITEMS = 3;
+const EDGE_ITEMS = 3;
 
 const LINE_WIDTH = 75;
 const ELLIPSIS = '...';

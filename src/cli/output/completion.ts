@@ -10,7 +10,7 @@ export interface CompletedCommand {
 }
 
 /** An option with its hyphens left out. */
-export interface CompletedOption {
+interface CompletedOption {
   readonly name: string;
   readonly short?: string | undefined;
   readonly takesValue: boolean;

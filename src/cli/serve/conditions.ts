@@ -9,7 +9,7 @@ export interface ByteRange {
 }
 
 /** The answer that a request gets: the whole file, a range of it, or a status without its bytes. */
-export type WantedBytes =
+type WantedBytes =
   | { readonly status: 200 | 206; readonly range: ByteRange }
   | { readonly status: 304 | 412 | 416 };
 

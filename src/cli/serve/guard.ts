@@ -13,7 +13,7 @@ import type { IncomingMessage } from 'node:http';
 const TOKEN_BYTE_LENGTH = 32;
 
 /** The header that has the token, in every request but that for the page. */
-export const TOKEN_HEADER = 'x-safetensors-token';
+const TOKEN_HEADER = 'x-safetensors-token';
 
 /** The port that a `Host` may leave out. */
 const HTTP_PORT = 80;

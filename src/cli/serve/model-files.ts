@@ -19,7 +19,7 @@ import { requireSafetensorsAt } from '../sources/open-source.js';
 /** The caller's choice in a folder, or a repository of the cache. */
 export type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
 
-/** Files beside the weights that readers ask for: they say how weights are quantized, and how to count parameters. */
+/** Sibling files that readers request: they specify how weights are quantized, and how to count parameters. */
 const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
 
 /** One file. */
@@ -106,9 +106,9 @@ function* servedModel(name: string, found: CheckpointFiles): Work<ServedSource> 
   const folder = dirname(path);
   const isInside = yield* insideOf(folder);
   for (const config of CONFIGS) {
-    const beside = join(folder, config);
-    const isFile = (yield* statAnything(beside))?.isFile() === true;
-    if (isFile && (yield* isInside(beside))) files.push(yield* servedFile(config, beside));
+    const sibling = join(folder, config);
+    const isFile = (yield* statAnything(sibling))?.isFile() === true;
+    if (isFile && (yield* isInside(sibling))) files.push(yield* servedFile(config, sibling));
   }
   return { name, files, missing };
 }

@@ -1,7 +1,7 @@
 /** Sends bytes of an open file, piece by piece as the reader takes them, in little memory for any number of readers. */
 
 import type { ServerResponse } from 'node:http';
-import { cutShort } from '../../platform/io/opened-file.js';
+import { truncatedError } from '../../platform/io/opened-file.js';
 import { readAsync } from '../../platform/io/pool-calls.js';
 import type { ByteRange } from './conditions.js';
 import type { OpenedVersion } from './named-file.js';
@@ -80,7 +80,7 @@ export async function sendBytes(
     try {
       const length = Math.min(piece.length, end - at);
       const { bytesRead } = await readAsync(file, piece, 0, length, at);
-      if (bytesRead === 0) throw cutShort(file.path, end, at);
+      if (bytesRead === 0) throw truncatedError(file.path, end, at);
       file.requireSame();
       if (!(await outlet.write(piece.subarray(0, bytesRead)))) return;
       at += bytesRead;

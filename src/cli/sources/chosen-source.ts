@@ -8,7 +8,7 @@ import type { SourceChoice } from '../../index.js';
 import { isPipeline, isRemote, openSource } from './open-source.js';
 
 /** A local source to be written again. */
-export interface ChosenSource {
+interface ChosenSource {
   readonly path: string;
   /**
    * Options of `convert` for a folder. Of a model whose variant was chosen they give the new files its names,

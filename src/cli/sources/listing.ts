@@ -22,7 +22,7 @@ export interface ListedFile {
 }
 
 /** Everything that `inspect` shows of the headers. */
-export interface Listing extends CheckpointSummary {
+interface Listing extends CheckpointSummary {
   readonly files: readonly ListedFile[];
   /** Shard by shard, in the order of their bytes. */
   readonly listed: readonly ListedTensor[];

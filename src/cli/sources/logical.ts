@@ -13,7 +13,7 @@ import { isMarker, MARKERS_KEY } from '../../quantized/plan/markers.js';
 import { mayBeQuantized } from '../../quantized/plan/plan.js';
 
 /** Quantized weights of one kind. */
-export interface QuantizedKind {
+interface QuantizedKind {
   readonly scheme: string;
   readonly bits: number;
   readonly block: readonly number[] | null;

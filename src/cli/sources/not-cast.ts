@@ -5,7 +5,7 @@ import { logicalModel, schemeName } from './logical.js';
 import { modelsOf, type OpeningOptions, openSource } from './open-source.js';
 
 /** Quantized weights: their number, and the name of their scheme; null for several schemes, and for unknown ones. */
-export interface QuantizedWeights {
+interface QuantizedWeights {
   readonly count: number;
   readonly scheme: string | null;
   /** Tensors in other floats of 8 bits or less than the target, with or without scales. */

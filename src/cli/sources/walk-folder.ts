@@ -38,7 +38,7 @@ export interface SkippedPath {
 }
 
 /** The folders, each before those in it, in the order of their names. */
-export interface WalkedFolders {
+interface WalkedFolders {
   readonly folders: readonly WalkedFolder[];
   readonly skipped: readonly SkippedPath[];
 }

@@ -38,7 +38,7 @@ const STORE_ENTRY = /^([\da-f]{2})[/\\]\1[\da-f]{62}$/;
 export const SHA256: RegExp = /^[\da-f]{64}$/;
 
 /** The places of a repository's bytes. */
-export interface RepositoryBlobs {
+interface RepositoryBlobs {
   /** Its own blobs. */
   readonly folder: string;
   /** The store beside the repository, if any. */

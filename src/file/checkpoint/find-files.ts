@@ -195,7 +195,7 @@ function filesOf(
 }
 
 /** How to read the headers of shards without an index. */
-export interface ShardHeaderOptions {
+interface ShardHeaderOptions {
   readonly maxHeaderByteLength?: number | undefined;
   /** Whether to accept files that are not a model, to inspect them. */
   readonly acceptsIncomplete?: boolean | undefined;

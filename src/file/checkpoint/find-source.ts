@@ -30,7 +30,7 @@ export type FoundSource =
   | { readonly kind: 'parts' | 'none'; readonly error: SafetensorsError };
 
 /** Options of {@link findSource}. */
-export interface FindOptions extends SelectOptions {
+interface FindOptions extends SelectOptions {
   readonly revision?: string | undefined;
 }
 

@@ -6,7 +6,7 @@ import {
   addHolder,
   type DescriptorHolder,
   maxRetainedDescriptors,
-} from '../../platform/io/spare-descriptors.js';
+} from '../../platform/io/reclaimable-descriptors.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import { forEach } from '../../work/items.js';
 import { untilAborted } from '../../work/until-aborted.js';
@@ -176,7 +176,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> implements Count
     this.requireOpen();
     const missing = [...shards].filter((shard) => !this.opened.has(shard));
     const keep = (file: Opened, shard: number) => immediate(() => this.#shared.keep(shard, file));
-    yield* forEach(missing, (shard) => this.#lend(shard, keep));
+    yield* forEach(missing, (shard) => this.#use(shard, keep));
   }
 
   onlyContents(): ListedContents {
@@ -191,7 +191,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> implements Count
   *allContents(): Work<ListedContents[]> {
     const contents: ListedContents[] = [];
     // biome-ignore lint/correctness/useYield: the header is in memory
-    yield* this.lendEach(function* (file, shard) {
+    yield* this.useEach(function* (file, shard) {
       contents[shard] = contentsOf(file);
     });
     return contents;
@@ -206,11 +206,11 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> implements Count
    * Runs work on every shard, on some at once where that does not block this thread. Closes the shards that it
    * opened, unless another call uses them.
    */
-  *lendEach(work: (file: Opened, shard: number) => Work<unknown>): Work<void> {
-    yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
+  *useEach(work: (file: Opened, shard: number) => Work<unknown>): Work<void> {
+    yield* forEach([...this.files.shards.keys()], (shard) => this.#use(shard, work));
   }
 
-  *#lend(shard: number, work: (file: Opened, shard: number) => Work<unknown>): Work<void> {
+  *#use(shard: number, work: (file: Opened, shard: number) => Work<unknown>): Work<void> {
     this.requireOpen();
     const { inUse } = this.#shared;
     const use = inUse.get(shard) ?? { calls: 0 };

@@ -30,7 +30,7 @@ interface StreamedCheckpoint {
 }
 
 /** What is streamed, and how. */
-export interface LocalStreamPlan {
+interface LocalStreamPlan {
   /** The names, where they were chosen. */
   readonly names: readonly string[] | undefined;
   /** All names; each shard is opened when its turn comes. */

@@ -20,7 +20,7 @@ import type { ParseIndexOptions } from '../shards/checkpoint-index.js';
 import { isIndexPath, noVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, singleFile, unplacedFile, withIndex } from './find-files.js';
-import { type FoundSource, findSource, modelFiles } from './find-source.js';
+import { findSource, modelFiles } from './find-source.js';
 import { LazyShards } from './lazy-shards.js';
 
 /** Options of {@link safeOpen} and {@link loadFile}; those of files apply to every shard. */
@@ -106,27 +106,11 @@ export function openForInspection(path: string, options: OpenOptions): Checkpoin
   return Checkpoint.of(runSync(openLazily(path, { ...options, acceptsIncomplete: true })));
 }
 
-/** As {@link safeOpen}; null for a pipeline. */
-export function openUnlessPipeline(path: string, options: OpenOptions): Checkpoint | null {
-  requireOptions(options, OPEN_OPTIONS);
-  const found = runSync(openOrFind(path, options));
-  if (found instanceof LazyShards) return Checkpoint.of(found);
-  if (found.kind === 'pipeline') return null;
-  return Checkpoint.of(runSync(openFound(modelFiles(found), options)));
-}
-
 /** Opens a file; of several shards none. */
 function* openLazily(path: PathOrDescriptor, options: InternalOptions): Work<LazyShards> {
-  const found = yield* openOrFind(path, options);
-  return found instanceof LazyShards ? found : yield* openFound(modelFiles(found), options);
-}
-
-/** Opens a file that is the whole checkpoint, or finds what else is at a path. */
-function* openOrFind(
-  path: PathOrDescriptor,
-  options: InternalOptions,
-): Work<LazyShards | FoundSource> {
-  return (yield* openOnly(path, options)) ?? (yield* findSource(path as string | URL, options));
+  const only = yield* openOnly(path, options);
+  if (only !== undefined) return only;
+  return yield* openFound(modelFiles(yield* findSource(path as string | URL, options)), options);
 }
 
 /** Opens a file that is the whole checkpoint. Undefined for a folder, an index, and an id in the cache. */

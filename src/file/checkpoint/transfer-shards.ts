@@ -10,7 +10,7 @@ import type { LazyShards } from './lazy-shards.js';
 import { isOther, type Shard, verifiedContents } from './shard.js';
 
 /** A tensor in its open shard. */
-export interface TensorInFile {
+interface TensorInFile {
   readonly file: Shard;
   /** Name in the shard: for an alias that of the kept tensor. */
   readonly name: string;

@@ -8,7 +8,7 @@ import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../sourc
 import type { OtherShard } from './shard.js';
 
 /** The checkpoint that a view is of. */
-export interface ViewBase {
+interface ViewBase {
   readonly path: string | undefined;
   readonly storage: StorageKind;
   readonly ok: boolean;

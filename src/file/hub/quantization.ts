@@ -7,7 +7,7 @@ import { DTYPES, type Dtype } from '../../header/dtype.js';
 import { exclusionTest, type NameTest, targetTest } from './module-patterns.js';
 
 /** A tensor to count. */
-export interface NamedDtype {
+interface NamedDtype {
   readonly name: string;
   readonly dtype: Dtype;
 }

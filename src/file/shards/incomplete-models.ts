@@ -9,7 +9,7 @@ import { isConvertibleName } from './file-choice.js';
 import { SHARD_EXTENSION } from './shard-paths.js';
 
 /** The parts of a header that decide. */
-export type ModelContents = Pick<
+type ModelContents = Pick<
   FileContents,
   'size' | 'metadata' | 'find' | 'name' | 'dtype' | 'shape' | 'begin' | 'end'
 >;
@@ -25,7 +25,7 @@ export interface IncompleteModel {
 }
 
 /** Where a file was found. */
-export interface FileOrigin {
+interface FileOrigin {
   /** Its name, without directories; undefined without a name. */
   readonly name?: string | undefined;
   /** Whether an index lists it. */

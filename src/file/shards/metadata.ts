@@ -62,10 +62,10 @@ export function noMetadata(
 export type FileMetadata = ReadonlyMap<string, string> | null;
 
 /** Metadata of an index as it was read. */
-export type IndexMetadata = Pick<CheckpointIndex, 'metadata' | 'jsonKeys'>;
+type IndexMetadata = Pick<CheckpointIndex, 'metadata' | 'jsonKeys'>;
 
 /** Metadata of the new files. */
-export interface SplitMetadata {
+interface SplitMetadata {
   /** Of every file. */
   readonly file: FileMetadata;
   /** Of the index; null when there is only one file. */
@@ -120,7 +120,7 @@ export interface SourceMetadata {
 }
 
 /** Where a key of a checkpoint that is written anew comes from. */
-export interface MetadataSources {
+interface MetadataSources {
   /** Of the source, as far as its tensors were selected; null for formats without metadata. */
   readonly source: SourceMetadata | null;
   /** Of the caller; wins over the source's. Null for no metadata at all. */

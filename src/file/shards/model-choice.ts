@@ -30,13 +30,13 @@ import { partNames, partsError } from './incomplete-models.js';
 import type { CheckpointProblem } from './verification-report.js';
 
 /** The names in a folder. A caller that can't distinguish folders from files passes all of them as files. */
-export interface FolderNames {
+interface FolderNames {
   readonly files: readonly string[];
   readonly folders?: readonly string[] | undefined;
 }
 
 /** An index that was read. */
-export interface IndexedShards {
+interface IndexedShards {
   /** The shards that it lists. */
   readonly shards: readonly string[];
   /** Those of them without a file of exactly this name. */
@@ -79,7 +79,7 @@ export interface NoModel {
 type PathOfName = (name: string) => string | undefined;
 
 /** What the names in a folder are. */
-export type Decision = ChosenModel | PartialModel | NoModel;
+type Decision = ChosenModel | PartialModel | NoModel;
 
 /** Whether a decision has chosen the files of a complete model. */
 export function isChosen(decision: Decision): decision is ChosenModel {

@@ -38,7 +38,7 @@ interface WayToOpen {
 }
 
 /** Returns the call that opens a folder or a file of a pipeline, given by its path in the pipeline. */
-export type CallFor = (relative: string, variant: string | undefined) => string;
+type CallFor = (relative: string, variant: string | undefined) => string;
 
 /** The names of the files in each folder directly below the pipeline's. */
 export function filesByFolder(files: Iterable<NamedFile>): Map<string, string[]> {

@@ -5,7 +5,7 @@ import type { CheckpointIndex } from './checkpoint-index.js';
 import { missingTensor } from './contents.js';
 
 /** The entries of every shard to take, and what is left. */
-export interface TakenEntries {
+interface TakenEntries {
   /** For every shard, 1 at each entry to take. */
   readonly taken: readonly Uint8Array[];
   /** Names of which a shard has a tensor that is not taken, because another shard's is; each once. */

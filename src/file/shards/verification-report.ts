@@ -24,7 +24,7 @@ export interface CheckpointProblem {
 }
 
 /** A check that reads tensor bytes. */
-export type ByteCheck = Extract<CheckpointCheck, 'digests' | 'checksums'>;
+type ByteCheck = Extract<CheckpointCheck, 'digests' | 'checksums'>;
 
 /**
  * Why the bytes of tensors were not compared:

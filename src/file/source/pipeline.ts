@@ -15,7 +15,7 @@ import {
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from './verify-options.js';
 
 /** An open model of a pipeline: a `Checkpoint` or a `RemoteCheckpoint`. */
-export interface PipelineModel {
+interface PipelineModel {
   /** The checks of `verify`, except for hashes that files declare. */
   readonly checks: readonly CheckpointCheck[];
   /** Resolves with the report, whatever its problems. */
@@ -25,7 +25,7 @@ export interface PipelineModel {
 }
 
 /** What a pipeline is made of. */
-export interface PipelineParts<Model> {
+interface PipelineParts<Model> {
   readonly path: string;
   readonly models: ReadonlyMap<string, Model>;
   readonly missing: readonly string[];

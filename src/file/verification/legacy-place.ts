@@ -36,7 +36,7 @@ export function tensorsLayout(header: Header): HashedLayout {
  * same tensors, but only the metadata keys that begin with `ss_`, as `safetensors.torch.save` writes them. Null when
  * its header ends after the first byte of AutoV1, because the order of its keys is unknown.
  */
-export function legacyPlace(headerText: string): number | null {
+function legacyPlace(headerText: string): number | null {
   const header = JSON.parse(headerText) as Record<string, object> & { __metadata__?: object };
   const metadata = Object.entries(header.__metadata__ ?? {}).filter(([key]) => /^ss_/.test(key));
   const members = Object.entries(header).map(([name, entry]) => {

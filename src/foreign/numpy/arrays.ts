@@ -25,7 +25,7 @@ import {
 } from './npy-header.js';
 
 /** How arrays are read. */
-export interface ArrayOptions extends ForeignLimits {
+interface ArrayOptions extends ForeignLimits {
   readonly voidDtype?: VoidDtype | undefined;
 }
 
@@ -44,7 +44,7 @@ interface CheckedArray {
 }
 
 /** The arrays of a file, when there is a storage of it. */
-export interface DescribedArrays {
+interface DescribedArrays {
   /** Those of an archive. */
   readonly entries: readonly ArchiveEntry[];
   /** Errors of unreadable members. */

@@ -43,7 +43,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 /** How items are stored. */
-export interface ItemType {
+interface ItemType {
   readonly dtype: Dtype;
   readonly isBigEndian: boolean;
 }

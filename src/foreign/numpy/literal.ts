@@ -7,12 +7,12 @@ export type Integer = number | bigint;
 export type PythonLiteral = string | boolean | Integer | LiteralTuple | LiteralList;
 
 /** A tuple, in parentheses. */
-export interface LiteralTuple {
+interface LiteralTuple {
   readonly tuple: readonly PythonLiteral[];
 }
 
 /** A list, in brackets. */
-export interface LiteralList {
+interface LiteralList {
   readonly list: readonly PythonLiteral[];
 }
 

@@ -32,7 +32,7 @@ import {
 } from './values.js';
 
 /** A pickle that was read. */
-export interface ReadPickle {
+interface ReadPickle {
   readonly value: PickleValue;
   /** The byte after the pickle. */
   readonly end: number;

@@ -26,7 +26,7 @@ import type { ScanReport } from './scan-report.js';
 import { isPickleAt, scanStream } from './scan-stream.js';
 
 /** Limits of a scan, which reads no tensors and builds no values. */
-export interface ScanLimits
+interface ScanLimits
   extends ArchiveLimits,
     Pick<PickleLimits, 'maxPickleByteLength' | 'maxOpcodes'> {}
 

@@ -44,7 +44,7 @@ export interface WalkedPickle extends ScannedPickle {
 }
 
 /** Bytes that a pickle loads as another file, and the place of the call. */
-export interface NotedInnerFile {
+interface NotedInnerFile {
   readonly bytes: Uint8Array;
   readonly position: number;
   readonly entry: string | undefined;

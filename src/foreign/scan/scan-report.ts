@@ -72,7 +72,7 @@ export interface ScanFinding {
  * - `needs-code`: the pickles name globals outside that list, none of which is known to run code, such as classes of
  *   other packages
  * - `suspicious`: globals that run code, or unknown contents; see `findings` for kind and place
- * - `malformed`: the file is damaged or cut short
+ * - `malformed`: the file is damaged or truncated
  */
 export type ScanVerdict = 'safe' | 'no-pickle' | 'needs-code' | 'suspicious' | 'malformed';
 

@@ -105,7 +105,7 @@ function readFromHead(
 }
 
 /** Start of each storage's bytes, and the end of the last. */
-export interface LocatedStorages {
+interface LocatedStorages {
   readonly begins: ReadonlyMap<TorchStorage, number>;
   readonly end: number;
 }

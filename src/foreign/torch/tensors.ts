@@ -50,7 +50,7 @@ export function spendTensors(count: number, memory: MemoryBudget): void {
 }
 
 /** Tensors that were checked. */
-export interface CheckedTensors {
+interface CheckedTensors {
   /** The reasons why the others cannot be read. */
   readonly problems: readonly FormatError[];
   /** Finds the bytes of the readable tensors in the storage of the file. */

@@ -9,7 +9,7 @@ const CODES = {
 } as const;
 
 /** The reason why an entry cannot be read. */
-export type EntryFault = keyof typeof CODES;
+type EntryFault = keyof typeof CODES;
 
 /** A FormatError that knows its fault. */
 export class EntryError extends FormatError {

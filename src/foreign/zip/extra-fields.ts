@@ -25,7 +25,7 @@ const KNOWN_FIELDS: ReadonlyMap<number, number> = new Map([
 const UNICODE_NAME_AT = 5;
 
 /** The extra fields that count. */
-export interface ExtraFields {
+interface ExtraFields {
   /** 64-bit numbers, without their meaning. */
   readonly zip64: DataView | undefined;
   /** UTF-8 of the name. */

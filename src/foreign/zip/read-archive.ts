@@ -11,7 +11,7 @@ import { readDescriptor, readLocalHeader } from './local-header.js';
 import { windowReader } from './window-reader.js';
 
 /** An archive, and its irregularities. */
-export interface InspectedArchive {
+interface InspectedArchive {
   /** The readable files, in the order of their bytes; names may repeat. */
   readonly entries: readonly ArchiveEntry[];
   readonly irregularities: readonly Irregularity[];

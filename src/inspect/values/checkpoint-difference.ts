@@ -66,7 +66,7 @@ export interface CheckpointDifference {
 }
 
 /** Several models by their folders: an open `Pipeline`. */
-export interface ComparablePipeline {
+interface ComparablePipeline {
   /** The models by their folders. */
   readonly models: ReadonlyMap<string, TensorSource>;
 }

@@ -46,10 +46,7 @@ export function requireOpenOptions(options: OpenSourceOptions): void {
 }
 
 /** `open` of this runtime. */
-export type OpenRemote = (
-  source: RequestedSource,
-  options: RemoteOptions,
-) => Promise<RemoteCheckpoint>;
+type OpenRemote = (source: RequestedSource, options: RemoteOptions) => Promise<RemoteCheckpoint>;
 
 /**
  * Opens a source that is read by requests; the options are checked.

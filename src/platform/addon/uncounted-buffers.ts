@@ -23,7 +23,7 @@ export type BufferCounting =
     };
 
 /** The environment variable that makes V8 count buffers, with any non-empty value. */
-export const COUNTED_VARIABLE = 'SAFETENSORS_MMAP_COUNTED_BUFFERS';
+const COUNTED_VARIABLE = 'SAFETENSORS_MMAP_COUNTED_BUFFERS';
 
 /**
  * The versions on which uncounted buffers were tested: `process.versions.modules`, and the V8 of that Node. Add a

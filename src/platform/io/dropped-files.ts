@@ -2,7 +2,7 @@
 
 import { immediate, runSync, type Work } from '../../work/work.js';
 import { addon } from '../addon/addon.js';
-import { reclaimDescriptors, retainFewer } from './spare-descriptors.js';
+import { reclaimDescriptors, retainFewer } from './reclaimable-descriptors.js';
 import { hasCode } from './system-errors.js';
 
 /** Errors of a process without free descriptors or addresses. */

@@ -182,7 +182,7 @@ export function realPath(path: string): Work<string> {
 }
 
 /** A name in a folder. */
-export interface FolderEntry {
+interface FolderEntry {
   readonly name: string;
   /** False for a link to a folder. */
   readonly isFolder: boolean;

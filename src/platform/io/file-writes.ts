@@ -7,7 +7,7 @@
 import type { FileRange } from '../../work/byte-ranges.js';
 import { addon } from '../addon/addon.js';
 import { withoutFirst } from './byte-views.js';
-import { cutShort } from './opened-file.js';
+import { truncatedError } from './opened-file.js';
 import { type ReadFile, readAsync, writevAsync } from './pool-calls.js';
 import { aboutFile, hasCode, systemError } from './system-errors.js';
 
@@ -121,7 +121,7 @@ async function copyRange(
   while (done < byteLength) {
     const length = Math.min(byteLength - done, buffer.byteLength);
     const { bytesRead } = await readAsync(file, buffer, 0, length, position + done);
-    if (bytesRead === 0) throw cutShort(file.path, position + byteLength, position + done);
+    if (bytesRead === 0) throw truncatedError(file.path, position + byteLength, position + done);
     await writeViews(target, [buffer.subarray(0, bytesRead)], targetPosition + done);
     done += bytesRead;
   }

@@ -10,7 +10,7 @@ import { retryWithoutDropped } from './dropped-files.js';
 import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
 import type { GivenDescriptor } from './paths.js';
 import type { ReadFile } from './pool-calls.js';
-import { type FileIdentity, isSameFile } from './spare-descriptors.js';
+import { type FileIdentity, isSameFile } from './reclaimable-descriptors.js';
 import { hasCode } from './system-errors.js';
 
 /** The facts that `requireRegularFile` needs. */
@@ -157,13 +157,13 @@ export function readBytesOf(file: ReadFile): ReadBytes {
 }
 
 /** Returns the error of a read beyond the end of the file. Both arguments are positions in the file. */
-export function cutShort(
+export function truncatedError(
   path: string | undefined,
   expected: number,
   found: number,
 ): FileChangedError {
   return new FileChangedError(
-    `the file was cut short: expected at least ${expected} bytes, found ${found}`,
+    `the file was truncated: expected at least ${expected} bytes, found ${found}`,
     { path },
   );
 }
@@ -203,7 +203,7 @@ export function* readFully(
   while (done < target.byteLength) {
     const count = yield* read(target.subarray(done), position + done);
     if (count === 0) {
-      throw cutShort(path, position + target.byteLength, position + done);
+      throw truncatedError(path, position + target.byteLength, position + done);
     }
     done += count;
   }

@@ -5,7 +5,7 @@ import { type FileRange, merge } from '../../work/byte-ranges.js';
 import { Slots } from '../../work/slots.js';
 import type { Transfer } from '../../work/transfer.js';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
-import { cutShort } from './opened-file.js';
+import { truncatedError } from './opened-file.js';
 import { type ReadFile, readvAsync } from './pool-calls.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer reads are not faster and delay other work. */
@@ -68,7 +68,7 @@ async function readViews(
   const end = begin + byteLength;
   for (let views = all; views.length > 0; ) {
     const { bytesRead } = await readvAsync(file, views, position);
-    if (bytesRead === 0) throw cutShort(file.path, end, position);
+    if (bytesRead === 0) throw truncatedError(file.path, end, position);
     position += bytesRead;
     views = withoutFirst(views, bytesRead);
   }

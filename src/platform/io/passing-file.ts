@@ -9,7 +9,7 @@ import { allocate } from '../../errors/out-of-memory.js';
 import { type ByteRange, cut } from '../../work/byte-ranges.js';
 import { loadAddon, type Mapping } from '../addon/load.js';
 import { closeQuietly, IS_DENO } from './file-calls.js';
-import { cutShort } from './opened-file.js';
+import { truncatedError } from './opened-file.js';
 import { type ReadFile, readAsync } from './pool-calls.js';
 import { hasCode } from './system-errors.js';
 
@@ -101,7 +101,7 @@ export class PassingFile {
       const at = done - position;
       try {
         const { bytesRead } = await readAsync(file, memory, at, memory.length - at, done);
-        if (bytesRead === 0) throw cutShort(path, end, done);
+        if (bytesRead === 0) throw truncatedError(path, end, done);
         done += bytesRead;
       } catch (error) {
         if (file === this.#file || !hasCode(error, REFUSED)) throw error;

@@ -8,7 +8,7 @@ import type { AcquirableFile } from './acquirable-file.js';
 import { MAX_VIEWS } from './byte-views.js';
 import { copyRanges, type WrittenFile, writeViews } from './file-writes.js';
 import type { ReadFile } from './pool-calls.js';
-import { maxRetainedDescriptors } from './spare-descriptors.js';
+import { maxRetainedDescriptors } from './reclaimable-descriptors.js';
 
 /**
  * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an

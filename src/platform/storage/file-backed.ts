@@ -4,7 +4,7 @@ import { constants } from 'node:buffer';
 import process from 'node:process';
 import { setImmediate } from 'node:timers';
 import { FileChangedError, FileClosedError } from '../../errors/errors.js';
-import type { BufferRange, LendingStorage, LentDescriptor } from '../../tensor/storage/storage.js';
+import type { BufferRange, DescriptorLease, LendingStorage } from '../../tensor/storage/storage.js';
 import { runSync } from '../../work/work.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
 
@@ -87,7 +87,7 @@ export abstract class FileBackedStorage implements LendingStorage {
   /** Positioned reads of the file, into ordinary memory. */
   protected abstract readonly read: ReadBytes;
 
-  abstract lend(): LentDescriptor;
+  abstract acquireDescriptor(): DescriptorLease;
 
   abstract residentBytes(begin: number, end: number): number | null;
 
@@ -163,7 +163,7 @@ export abstract class FileBackedStorage implements LendingStorage {
     }
     if (state === 'replaced')
       this.#fail('its descriptor was closed, and leads to another file now');
-    if (state === 'truncated') this.#fail('the file was cut short while it was being read');
+    if (state === 'truncated') this.#fail('the file was truncated while it was mapped');
     this.#fail(
       `the file changed after it was opened: expected ${this.byteLength} bytes, found ${state.byteLength}`,
     );

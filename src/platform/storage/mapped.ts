@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { FileChangedError } from '../../errors/errors.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
-import { type LentDescriptor, requireOpen } from '../../tensor/storage/storage.js';
+import { type DescriptorLease, requireOpen } from '../../tensor/storage/storage.js';
 import { immediate, runSync, type Work } from '../../work/work.js';
 import type { Addon, Mapping } from '../addon/load.js';
 import { retryHere } from '../io/dropped-files.js';
@@ -14,7 +14,7 @@ import {
   type ReadBytes,
   readBytesOf,
 } from '../io/opened-file.js';
-import { type FileIdentity, isSameFile, statsOfFile } from '../io/spare-descriptors.js';
+import { type FileIdentity, isSameFile, statsOfFile } from '../io/reclaimable-descriptors.js';
 import { namingFile } from '../io/system-errors.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 
@@ -35,7 +35,7 @@ function splitTime(timeNs: bigint): [seconds: number, nanoseconds: number] {
 }
 
 /** Closes a duplicate that was only read from. */
-function giveBack(addon: Addon, fd: number): void {
+function releaseDuplicate(addon: Addon, fd: number): void {
   try {
     addon.closeDescriptor(fd);
   } catch {
@@ -101,11 +101,13 @@ export class MappedStorage extends FileBackedStorage {
     return !this.closed && !(this.#isBorrowed && IS_DENO);
   }
 
-  lend(): LentDescriptor {
+  acquireDescriptor(): DescriptorLease {
     requireOpen(this);
     const addon = this.#addon;
     const fd = IS_DENO ? undefined : retryHere(() => this.#duplicate());
-    return fd === undefined ? this.#openAgain() : { fd, giveBack: () => giveBack(addon, fd) };
+    return fd === undefined
+      ? this.#openAgain()
+      : { fd, release: () => releaseDuplicate(addon, fd) };
   }
 
   /** Undefined after the descriptor was reclaimed, perhaps by the last attempt. */
@@ -115,7 +117,7 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   /** Opens the path, which must still lead to the mapped file. */
-  #openAgain(): LentDescriptor {
+  #openAgain(): DescriptorLease {
     this.verify();
     const path = this.#reclaimedPath ?? this.path;
     const opened = runSync(openRegularFile(path, this.path));
@@ -124,7 +126,7 @@ export class MappedStorage extends FileBackedStorage {
     // Deno knows milliseconds.
     const isSameTime = difference > -MILLISECOND_NS && difference < MILLISECOND_NS;
     if (byteLength === this.byteLength && isSameTime && this.#isSameFile(opened)) {
-      return { fd, giveBack: () => closeQuietly(fd) };
+      return { fd, release: () => closeQuietly(fd) };
     }
     closeQuietly(fd);
     throw new FileChangedError(

@@ -101,7 +101,7 @@ function map({ fd, byteLength, path }: OpenedFile, addon: Addon, guard: boolean)
 }
 
 function cutShortMeanwhile({ path }: OpenedFile, cause: unknown): FileChangedError {
-  const message = 'the file was cut short while it was opened; open it again';
+  const message = 'the file was truncated while it was opened; open it again';
   return new FileChangedError(message, { path, cause });
 }
 

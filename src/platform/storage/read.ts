@@ -4,7 +4,7 @@ import type { BigIntStats } from 'node:fs';
 import { FileClosedError } from '../../errors/errors.js';
 import { allocate } from '../../errors/out-of-memory.js';
 import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
-import type { LentDescriptor } from '../../tensor/storage/storage.js';
+import type { DescriptorLease } from '../../tensor/storage/storage.js';
 import { runSync, type Work } from '../../work/work.js';
 import { closeQuietly, statsOf } from '../io/file-calls.js';
 import {
@@ -21,7 +21,7 @@ import {
   reclaimSpare,
   removeSpare,
   type SpareDescriptor,
-} from '../io/spare-descriptors.js';
+} from '../io/reclaimable-descriptors.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 
 function closeDescriptor(descriptor: SpareDescriptor): void {
@@ -48,7 +48,7 @@ export class ReadStorage extends FileBackedStorage {
   /** Takes ownership of the descriptor, unless it is borrowed; `start` is all bytes before the tensor data. */
   constructor(file: OpenedFile, start: Uint8Array) {
     super(file, start);
-    this.#descriptor = { fd: file.fd, path: file.path, identity: undefined, lent: 0 };
+    this.#descriptor = { fd: file.fd, path: file.path, identity: undefined, users: 0 };
     this.#time = file.mtimeNs;
     this.#seenTime = file.mtimeNs;
     this.#borrowed = file.borrowed;
@@ -74,32 +74,32 @@ export class ReadStorage extends FileBackedStorage {
    * The storage's own descriptor. It is closed when all leases are released if the file has ended, and after it was
    * reclaimed from an open file, which would keep it from others.
    */
-  lend(): LentDescriptor {
+  acquireDescriptor(): DescriptorLease {
     if (this.ended) throw new FileClosedError({ path: this.path });
     return this.#use();
   }
 
-  #use(): LentDescriptor {
+  #use(): DescriptorLease {
     const descriptor = this.#descriptor;
     const fd = this.#openDescriptor();
-    descriptor.lent++;
-    const giveBack = (): void => {
-      descriptor.lent--;
+    descriptor.users++;
+    const release = (): void => {
+      descriptor.users--;
       if (this.ended) this.#closeUnused();
-      else if (!this.closed && descriptor.identity !== undefined && descriptor.lent === 0) {
+      else if (!this.closed && descriptor.identity !== undefined && descriptor.users === 0) {
         closeQuietly(fd);
         descriptor.fd = -1;
       }
     };
-    return { fd, giveBack };
+    return { fd, release };
   }
 
   *#readOnce(target: Uint8Array, position: number): Work<number> {
-    const { fd, giveBack } = this.#use();
+    const { fd, release } = this.#use();
     try {
       return yield* readBytesOf({ fd, path: this.path })(target, position);
     } finally {
-      giveBack();
+      release();
     }
   }
 
@@ -133,11 +133,11 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   #stats(): BigIntStats {
-    const { fd, giveBack } = this.#use();
+    const { fd, release } = this.#use();
     try {
       return statsOf({ fd, path: this.path });
     } finally {
-      giveBack();
+      release();
     }
   }
 
@@ -145,7 +145,7 @@ export class ReadStorage extends FileBackedStorage {
     this.#time = this.#seenTime;
   }
 
-  /** Readers need the descriptor, too, so it is given up only when the process runs out of others. */
+  /** Readers need the descriptor, too, so it is reclaimed only when the process runs out of others. */
   protected releaseFile(): void {
     if (this.#borrowed === undefined) addSpare(this.#descriptor);
   }
@@ -157,7 +157,7 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   #closeUnused(): void {
-    if (this.#borrowed !== undefined || this.#descriptor.lent > 0) return;
+    if (this.#borrowed !== undefined || this.#descriptor.users > 0) return;
     descriptors.unregister(this);
     closeDescriptor(this.#descriptor);
   }

@@ -15,12 +15,12 @@ export function storageFill(storage: Storage, begin: number): AsyncFill {
     const { path } = storage;
     return (target, position) =>
       fillSlots.run(async () => {
-        const lent = storage.lend();
+        const lease = storage.acquireDescriptor();
         try {
-          const read = readBytesOf({ fd: lent.fd, path });
+          const read = readBytesOf({ fd: lease.fd, path });
           await runAsync(readFully(read, target, begin + position, path), undefined);
         } finally {
-          lent.giveBack();
+          lease.release();
         }
       });
   }

@@ -1,7 +1,7 @@
 /** Codes of rows that are streams of bits in little-endian words of 32. */
 
 /** How codes lie in the words of a row. */
-export interface BitRows {
+interface BitRows {
   readonly bits: number;
   /** Codes in each word, whose upper bits are unused; null for a dense stream. */
   readonly perWord: number | null;

@@ -8,7 +8,7 @@
 const LINE_LENGTH = 16;
 
 /** Outputs [first, last) of a stored matrix. */
-export interface ColumnPart {
+interface ColumnPart {
   readonly first: number;
   readonly last: number;
   /** Rows of the stored matrix that are read. */

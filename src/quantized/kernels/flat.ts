@@ -1,7 +1,7 @@
 /** Codes of bitsandbytes in 4 bits: two a byte, the first in the high bits, with scales for blocks of the flat tensor. */
 
 /** Where the values lie in the flat tensor. */
-export interface FlatPart {
+interface FlatPart {
   /** Position of the first value. */
   readonly first: number;
   readonly blockLength: number;

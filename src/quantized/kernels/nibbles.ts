@@ -1,7 +1,7 @@
 /** Codes of 4 bits in words of 32, with their arithmetic: by a table of the sixteen numbers of each group. */
 
 /** Rows of words and the groups of their codes. */
-export interface NibbleRows {
+interface NibbleRows {
   readonly wordsPerRow: number;
   /** Codes in a row, and that share a scale: multiples of 8, what a word holds. */
   readonly columns: number;

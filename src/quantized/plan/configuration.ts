@@ -13,7 +13,7 @@ import { invalid, shownValue } from './refusals.js';
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** The weights of a group of compressed-tensors. */
-export interface GroupWeights {
+interface GroupWeights {
   readonly format: string | null;
   readonly weights: Fields;
 }

@@ -32,7 +32,7 @@ export interface Grid {
 }
 
 /** A tensor with one item per block of a grid. */
-export interface GridTensor {
+interface GridTensor {
   readonly tensor: StoredTensor;
   /** The dtype to read its elements as: U8 may hold exponents, or E4M3. */
   readonly dtype: Dtype;

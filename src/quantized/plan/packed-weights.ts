@@ -6,7 +6,7 @@
 import type { Dtype } from '../../header/dtype.js';
 
 /** Returns the dtype of a tensor in any file of the checkpoint; undefined for an unknown name. */
-export type DtypeOf = (name: string) => string | undefined;
+type DtypeOf = (name: string) => string | undefined;
 
 /**
  * Dtypes of plain values: a weight in one of these is packed only if a tensor beside it says so. Integers of 64 bits

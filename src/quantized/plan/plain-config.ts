@@ -63,7 +63,7 @@ function invalidConfig(error: unknown, path: string): unknown {
 }
 
 /** A configuration with another dtype. */
-export interface CastConfiguration {
+interface CastConfiguration {
   readonly contents: Uint8Array;
   /** The other dtypes that it listed before, without the prefix `torch.`; empty when the contents are the same. */
   readonly declared: readonly string[];

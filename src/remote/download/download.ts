@@ -5,46 +5,47 @@ import type { DownloadOptions } from './checked-download.js';
 import type { DownloadPlan, DownloadResult } from './run-download.js';
 
 /**
- * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
- * the checkpoint that `safeOpen` would open and the sibling files without weights (`config.json`, tokenizer,
- * README …), or the pipeline of diffusers that `openPipeline` would open, with its folders; for the URL or id of an
- * index the index and its shards; for any other URL or id one file. `source` is as for `open`.
+ * Downloads a model, or one of its files, byte for byte. `source` is as for `open`. For a repository on the Hub, or a
+ * folder in one, downloads the checkpoint that `safeOpen` would open and the sibling files without weights
+ * (`config.json`, tokenizer, README …). For a Diffusers pipeline, downloads it with its folders. For the URL or id of
+ * an index, downloads the index and its shards; for any other URL or id one file.
  *
  * One file goes to the path `target` if that ends in `.safetensors`. Any other `target` is a folder, which is created
- * if missing: files get their names there. `'cache'` is the Hub's cache on this machine, as the Hub's
- * Python library lays it out: `safeOpen('org/name')`, transformers and others find the model there.
+ * if missing: files get their names there. `'cache'` is the local Hub cache, in the layout of the Hub's Python
+ * library: `safeOpen('org/name')`, transformers and others find the model there.
  *
- * Compares every file with its hash on the Hub. Elsewhere its length and strong ETag must stay the same from the
- * first byte to the last. Replaces the target once all files are complete, as `saveFile` and `saveCheckpoint` do;
- * other files in the folder stay. Stops before the first byte when weight files of another origin would be replaced,
- * unless `overwrite` is true.
+ * Compares every file with its hash on the Hub. On other servers, its length and strong ETag must stay the same from
+ * the first byte to the last. Replaces the target once all files are complete, as `saveFile` and `saveCheckpoint` do;
+ * other files in the folder stay. If weight files of another origin would be replaced, the call is rejected before the
+ * first write, unless `overwrite` is true.
  *
- * Call it again to continue a broken download: received bytes stay beside the target, in files
- * `.safetensors-mmap-….incomplete`. They are used again for the same contents only: those with the Hub's hash, where
- * a file with a wrong hash is fetched once more; elsewhere those with the same URL (but for its signature), strong
- * ETag, length and `Last-Modified`, or with the same `versionId`. Without hash, strong ETag and `versionId` no bytes
- * are kept. Files that are already right are not fetched. Up to three files are under way at a time, in pieces of 4
- * MiB, three of each: buffers of 36 MiB at most.
+ * Call it again to resume a failed download. Received bytes stay next to the target, in files
+ * `.safetensors-mmap-….incomplete`. They are reused only for the same contents: those with the Hub's hash, or, on other
+ * servers, those with the same URL (without its signature), strong ETag, length and `Last-Modified`, or with the same
+ * `versionId`. Without hash, strong ETag and `versionId` no bytes are retained. A file with a wrong hash is fetched once
+ * more. Files that are already right are not fetched. Up to three files are in flight at a time, each in three pieces
+ * of 4 MiB: buffers take up to 36 MiB.
  *
- * With `files` or `ignore` downloads the files of a repository, or of a folder in one, that these patterns choose, into a
- * folder or the cache, also data sets and Spaces (`hf://datasets/org/name`, `hf://spaces/org/name`). Deletes nothing
- * then. An index whose shards are all among the files takes its place with them in one step.
+ * With `files` or `ignore`, downloads the files that these patterns match in a repository, or in a folder of one, into a
+ * folder or the cache, also from data sets and Spaces (`hf://datasets/org/name`, `hf://spaces/org/name`). Deletes
+ * nothing then. An index whose shards all match is replaced together with them, in one step.
  *
- * With `names` fetches only these tensors and writes them with new headers, as `saveFile` and `saveCheckpoint` do: to a
+ * With `names`, fetches only these tensors and writes them with new headers, as `saveFile` and `saveCheckpoint` do: to a
  * path if the source is one file, else into a folder. `rename` renames tensors; `dtype` casts them as they arrive. If
  * no tensor is left out, files next to the weights are copied unchanged. `dequantize` writes dequantized weights and
- * configuration, as `convert` does. It fetches the codes when they are needed: up to 16 MiB at a time for each of three
- * files. `overflowed` counts only values received by this call. After an error only complete files are used again;
- * others start from scratch. Buffers take up to 48 MiB, plus the difference in size that a cast makes: 24 MiB from F32
- * to F16, 96 MiB from F64 to F8.
+ * configuration, as `convert` does. It fetches codes when they are needed: up to 16 MiB at a time for each of three
+ * files. `overflowed` counts only values received by this call. After an error only complete files are reused; others
+ * start from scratch. Buffers take up to 48 MiB, plus the difference in size of a cast: 24 MiB from F32 to F16, 96 MiB
+ * from F64 to F8.
  *
  * With `dryRun: true` it returns the plan and writes nothing. Requests only lists, indexes and headers.
  *
- * @throws QuantizationError with `dequantize`; TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
- *   as `convert`, for unknown names and impossible casts; FormatError for files that are not safetensors
- * @throws RemoteError whose code tells why a file is unavailable, such as `SAFETENSORS_XET_ONLY`, or
+ * @throws QuantizationError with `dequantize`; TensorNotFoundError, InvalidTensorError, SelectionError and
+ *   SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` as `convert`, for unknown names and impossible casts; FormatError for
+ *   files that are not safetensors
+ * @throws RemoteError whose code is the reason why a file is unavailable, such as `SAFETENSORS_XET_ONLY`, or
  *   `SAFETENSORS_REMOTE_NOT_FOUND` also if no file matches the patterns, or
- *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two tries
+ *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two attempts
  * @throws FileChangedError when a file changes on the server meanwhile
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
  *   without a checkpoint, and for tensors chosen in one with several; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`

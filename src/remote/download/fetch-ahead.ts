@@ -7,7 +7,7 @@ import { type DownloadPiece, type FetchedPiece, PIECE_BYTE_LENGTH } from './piec
 const PIECES_AHEAD = 3;
 
 /** The consumer of the pieces. */
-export interface PieceUser {
+interface PieceUser {
   readonly signal: AbortSignal | undefined;
   /** Called with the count of arriving bytes, and with a negative number for unwanted bytes among them. */
   advance(byteLength: number): void;

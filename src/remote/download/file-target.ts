@@ -21,7 +21,7 @@ import type { TargetOptions } from './target-options.js';
 import type { DownloadScope, WantedFile } from './wanted-file.js';
 
 /** A received file, and the one that it replaced, if there was one. */
-export interface DownloadedToFile extends ReceivedBytes {
+interface DownloadedToFile extends ReceivedBytes {
   readonly replaced: readonly ReplacedFile[];
 }
 

@@ -44,7 +44,7 @@ import {
 } from './wanted-file.js';
 
 /** Received and deleted files. */
-export interface DownloadedFolder extends ReceivedBytes, StaleFiles {
+interface DownloadedFolder extends ReceivedBytes, StaleFiles {
   /** Files that existed before and were replaced or deleted. */
   readonly replaced: readonly ReplacedFile[];
 }

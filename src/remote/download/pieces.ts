@@ -21,7 +21,7 @@ export interface FetchedPiece {
 }
 
 /** Wanted bytes. */
-export interface FetchedRun {
+interface FetchedRun {
   readonly begin: number;
   readonly end: number;
 }

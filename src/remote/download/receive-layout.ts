@@ -15,7 +15,7 @@ import type { DownloadScope, ReceivedFile, RemoteRange, WantedFacts } from './wa
 const PIECES_AT_ONCE = 4;
 
 /** A file to be written. */
-export interface RemoteLayout extends WantedFacts {
+interface RemoteLayout extends WantedFacts {
   readonly layout: WritableLayout;
   /** Bytes of its tensors in the source, in the order of the new file. */
   readonly ranges: readonly RemoteRange[];

@@ -115,7 +115,7 @@ export interface ReadModel {
 }
 
 /** Settings for counting parameters. */
-export interface Counting {
+interface Counting {
   /** The parsed `config.json`; undefined if absent. */
   readonly config: unknown;
 }

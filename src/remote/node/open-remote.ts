@@ -3,8 +3,7 @@
 import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
-import { requireModel } from '../found-file.js';
-import { openModelIn, openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
+import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
 import {
   openRemotePipelineIn,
   type RemotePipeline,
@@ -39,16 +38,6 @@ export async function openRemote(
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
   return await openRemoteIn(runtime(), source, options);
-}
-
-/** As {@link openRemote}; null for a pipeline. */
-export async function openUnlessRemotePipeline(
-  source: string,
-  options: RemoteOptions,
-): Promise<RemoteCheckpoint | null> {
-  const opened = await openModelIn(runtime(), source, options);
-  const isPipeline = 'error' in opened && opened.kind === 'pipeline';
-  return isPipeline ? null : requireModel(opened);
 }
 
 /** As {@link openRemote}, and accepts parts of distributed checkpoints and deltas, to inspect them. */

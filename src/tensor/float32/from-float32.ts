@@ -16,7 +16,7 @@ import { SMALL_FLOATS } from './small-floats.js';
 export type FloatDtype = Extract<Dtype, `F${string}` | 'BF16' | 'C64'>;
 
 /** The typed array that {@link fromFloat32} returns for a dtype: the type of `Tensor.data`. */
-export type FloatData<D extends FloatDtype> = TensorData<D>;
+type FloatData<D extends FloatDtype> = TensorData<D>;
 
 /** Number of values that make whole elements and bytes, where it is more than one. */
 const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {

@@ -8,7 +8,7 @@ import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
 /** Kernels faster than TypeScript. The arrays are as for {@link toFloat32}. */
-export interface Float32Kernels {
+interface Float32Kernels {
   /** Converts on this thread. */
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
   /** Converts on a thread of a pool. */

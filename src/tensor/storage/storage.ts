@@ -15,11 +15,11 @@ export interface BufferRange {
   readonly byteOffset: number;
 }
 
-/** A descriptor of a storage's file that stays open until it is given back, even after `close`. */
-export interface LentDescriptor {
+/** A lease of the descriptor of a storage's file, which stays open until `release`, even after `close`. */
+export interface DescriptorLease {
   readonly fd: number;
   /** Call it once, when nothing reads from the descriptor any more. */
-  giveBack(): void;
+  release(): void;
 }
 
 /**
@@ -96,8 +96,8 @@ export interface Storage {
   /** As above, off the event loop. No other code may reach the memory of `target`. */
   readRangesAsync?(ranges: Float64Array, target: Uint8Array): Promise<void>;
 
-  /** A descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
-  lend?(): LentDescriptor;
+  /** Acquires a descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
+  acquireDescriptor?(): DescriptorLease;
 
   /** Returns how many of the bytes [begin, end) are in memory; null when that is unknown. */
   residentBytes(begin: number, end: number): number | null;
@@ -133,12 +133,12 @@ export interface Storage {
 export interface LendingStorage extends Storage {
   /** Whether the descriptor is still open. */
   readonly canLend: boolean;
-  lend(): LentDescriptor;
+  acquireDescriptor(): DescriptorLease;
 }
 
 /** Whether a storage is over a file. */
 export function isLending(storage: Storage): storage is LendingStorage {
-  return storage.lend !== undefined;
+  return storage.acquireDescriptor !== undefined;
 }
 
 /** Throws FileClosedError after `close`, for calls on the file rather than on a tensor. */

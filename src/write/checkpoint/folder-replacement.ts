@@ -47,13 +47,13 @@ export interface StaleFiles {
 }
 
 /** Options of the new files. */
-export interface FolderReplacementOptions {
+interface FolderReplacementOptions {
   /** Whether to sync files and folder. */
   readonly durable: boolean;
 }
 
 /** The folder's new index. */
-export interface NewIndexes {
+interface NewIndexes {
   /** Null for a single file. */
   readonly index: Uint8Array | null;
   /** Builds an index with other file names; for a single file, too. */

@@ -54,7 +54,7 @@ export const LAYOUT_OPTIONS: OptionNames<CheckpointLayoutOptions> = {
 };
 
 /** Metadata of every file (null for no metadata) and of the index. */
-export interface LaidOutMetadata extends Pick<CheckpointMetadata, 'index'> {
+interface LaidOutMetadata extends Pick<CheckpointMetadata, 'index'> {
   readonly file: ReadonlyMap<string, string> | null;
 }
 
@@ -165,7 +165,7 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
 }
 
 /** One file to be written. */
-export interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' | 'totalSize'> {
+interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' | 'totalSize'> {
   readonly metadata: Metadata;
   readonly layout: WritableLayout;
 }

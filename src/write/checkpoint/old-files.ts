@@ -99,7 +99,7 @@ function namedBy(index: string): readonly string[] {
 }
 
 /** Files that a replacement deletes. */
-export interface FoundStaleFiles {
+interface FoundStaleFiles {
   /** Names in the order of their deletion. */
   readonly stale: readonly string[];
   /** Those that a killed replacement left, and that belong to no checkpoint. */

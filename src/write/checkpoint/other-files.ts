@@ -138,12 +138,12 @@ export async function copyOtherFile(
   if (within !== undefined) {
     const { storage, begin } = within;
     verifyOpen(storage);
-    const lent = storage.lend();
+    const lease = storage.acquireDescriptor();
     try {
-      await write(byteLength, { file: alwaysOpen({ fd: lent.fd, path }), position: begin });
+      await write(byteLength, { file: alwaysOpen({ fd: lease.fd, path }), position: begin });
       verifyOpen(storage);
     } finally {
-      lent.giveBack();
+      lease.release();
     }
     return;
   }

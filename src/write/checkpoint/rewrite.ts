@@ -17,7 +17,7 @@ import {
   requireOverwrite,
 } from '../replacement/replaced-files.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
-import { lendersOf } from '../save/serialize.js';
+import { leaseSources } from '../save/serialize.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import { type CastWeights, type ConfigMismatch, mismatchesIn } from './cast-config.js';
@@ -213,7 +213,7 @@ function unlistedOwn(
 }
 
 /** A file that is made while it is read, and the facts known before. */
-export interface RewriteStream
+interface RewriteStream
   extends RewriteFacts,
     Pick<SelectionReport, 'overflowed'>,
     Pick<WrittenCheckpoint, 'totalSize'> {
@@ -242,7 +242,7 @@ export async function rewriteStream<Info extends SelectableInfo>(
     await source.verify?.(selected.tensors, signal);
     async function* pieces(): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
       try {
-        yield* serializedPieces(layout, () => lendersOf(samples), signal);
+        yield* serializedPieces(layout, () => leaseSources(samples), signal);
       } finally {
         source.close();
       }

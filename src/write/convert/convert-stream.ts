@@ -46,7 +46,7 @@ function optionsOfStream(): OptionNames<ConversionStreamOptions> {
 }
 
 /** Result of `convertStream`. */
-export interface StreamedConversion
+interface StreamedConversion
   extends Omit<
       ConversionPlan,
       'path' | 'files' | 'index' | 'deleted' | 'replaced' | keyof CopiedFiles

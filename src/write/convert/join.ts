@@ -15,7 +15,7 @@ import { type JoinChoices, JoinedSource, type SourcePart } from './joined-source
 import { openConversionSource } from './open-source.js';
 
 /** The choices, and how to write the files. */
-export interface JoinOptions
+interface JoinOptions
   extends JoinChoices,
     DryRun,
     Pick<

@@ -27,7 +27,7 @@ import { type ConversionSource, conversionSource } from './source.js';
 import { requireUsed } from './used-options.js';
 
 /** Options of all formats together, because the source's format is not known beforehand. */
-export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
+type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
 
 /** The conversion's own options for its source. */
 interface ConversionOpening {

@@ -16,7 +16,7 @@ export interface FetchableTensors {
 }
 
 /** Members of the library's own remote checkpoints. */
-export interface OwnTensors extends FetchableTensors {
+interface OwnTensors extends FetchableTensors {
   entriesNow(): TensorEntry[];
 }
 

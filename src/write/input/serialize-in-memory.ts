@@ -7,7 +7,7 @@ import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-
 import { metadataFor } from './checkpoint-metadata.js';
 import { type FetchableTensors, requireInMemory, withFetchedNow } from './fetched-tensors.js';
 import {
-  type Lenders,
+  type LeasedSources,
   SerializedStream,
   serializedPieces,
   serializeEntries,
@@ -32,7 +32,7 @@ export const STREAM_OPTIONS: OptionNames<SerializeStreamOptions> = {
 };
 
 /** All bytes are in memory. */
-const NO_FILES: Lenders<(target: Uint8Array, begin?: number) => void> = {
+const NO_FILES: LeasedSources<(target: Uint8Array, begin?: number) => void> = {
   fill:
     (payload) =>
     (target, begin = 0) => {

@@ -16,8 +16,8 @@ import type {
 /** Bytes of a piece: a multiple of every element's length. */
 const PIECE_BYTE_LENGTH = 2 ** 20;
 
-/** Files that lend their bytes while a result is made. */
-export interface Lenders<Fill> {
+/** Files whose descriptors are leased while a result is computed. */
+export interface LeasedSources<Fill> {
   /** Bytes of a file, and bytes in memory that have a digest to compare. */
   fill(payload: FilePayload | MemoryPayload, byteLength: number): Fill;
   /** Throws when a file or memory has changed meanwhile. */
@@ -28,20 +28,20 @@ export interface Lenders<Fill> {
 /**
  * Writes the tensors into one buffer.
  *
- * @throws RangeError `ERR_OUT_OF_RANGE` for a result of more than `maxByteLength` bytes; as `layOut` and `lend`
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a result of more than `maxByteLength` bytes; as `layOut` and `lease`
  */
 export function serializeEntries(
   entries: readonly WriteEntry[],
   options: HeaderOptions,
   maxByteLength: number,
-  lend: (entries: readonly WriteEntry[]) => Lenders<(target: Uint8Array) => void>,
+  lease: (entries: readonly WriteEntry[]) => LeasedSources<(target: Uint8Array) => void>,
 ): Uint8Array<ArrayBuffer> {
   const { header, placed, byteLength } = layOut(entries, options);
   if (byteLength > maxByteLength) {
     const expected = `at most ${maxByteLength} bytes, as one buffer of this runtime holds`;
     throw argumentRangeError('the result', expected, byteLength);
   }
-  const lenders = lend(entries);
+  const sources = lease(entries);
   try {
     const result = allocate(Uint8Array, byteLength, {});
     result.set(header);
@@ -50,12 +50,12 @@ export function serializeEntries(
       const { payload } = spec;
       const isPlain = payload.kind === 'memory' && payload.digest === undefined;
       if (isPlain) data.set(payload.window(0, spec.byteLength), begin);
-      else lenders.fill(payload, spec.byteLength)(data.subarray(begin, end));
+      else sources.fill(payload, spec.byteLength)(data.subarray(begin, end));
     }
-    lenders.verify();
+    sources.verify();
     return result;
   } finally {
-    lenders.end();
+    sources.end();
   }
 }
 
@@ -65,7 +65,7 @@ interface StreamedSpec extends Pick<WriteEntry<Payload>, 'byteLength' | 'payload
 }
 
 /** A file's header, and its tensors in the order of their bytes. */
-export interface StreamedLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
+interface StreamedLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
   readonly placed: Iterable<{ readonly spec: StreamedSpec }>;
 }
 
@@ -95,10 +95,10 @@ class JoinedPieces {
  */
 export async function* serializedPieces(
   { header, placed }: StreamedLayout,
-  lend: () => Lenders<AsyncFill>,
+  lease: () => LeasedSources<AsyncFill>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
-  const lenders = lend();
+  const sources = lease();
   const joined = new JoinedPieces();
   async function* filled(
     byteLength: number,
@@ -126,28 +126,28 @@ export async function* serializedPieces(
     for (const { spec } of placed) {
       const { payload, byteLength, name } = spec;
       if (payload.kind !== 'stream') {
-        yield* filled(byteLength, fillOf(payload, byteLength, lenders), name);
+        yield* filled(byteLength, fillOf(payload, byteLength, sources), name);
         continue;
       }
       for await (const piece of payload.open(signal)) {
         yield* filled(piece.length, fillFromBytes(piece), name);
       }
     }
-    lenders.verify();
+    sources.verify();
     yield* joined.flush();
   } finally {
-    lenders.end();
+    sources.end();
   }
 }
 
 function fillOf(
   payload: Exclude<Payload, StreamPayload>,
   byteLength: number,
-  lenders: Lenders<AsyncFill>,
+  sources: LeasedSources<AsyncFill>,
 ): AsyncFill {
   if (payload.kind === 'made') return payload.fill;
   const isPlain = payload.kind === 'memory' && payload.digest === undefined;
-  return isPlain ? fillFrom(payload) : lenders.fill(payload, byteLength);
+  return isPlain ? fillFrom(payload) : sources.fill(payload, byteLength);
 }
 
 function fillFrom({ window }: MemoryPayload): AsyncFill {

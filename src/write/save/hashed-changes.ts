@@ -9,7 +9,7 @@ import type { OpenedFile } from '../../platform/io/opened-file.js';
 import type { Transfer } from '../../work/transfer.js';
 
 /** Which hashes go into the metadata. */
-export interface HashesToWrite {
+interface HashesToWrite {
   /** The sums of all tensors. */
   readonly digests: boolean;
   /** ModelSpec's hash of all tensors together. */
@@ -34,7 +34,7 @@ export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<stri
  * must not get sums that hide it.
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`, with the first tensor whose bytes differ
- * @throws FileChangedError when the file is cut short; errors of the system; `signal.reason`
+ * @throws FileChangedError when the file is truncated; errors of the system; `signal.reason`
  */
 export async function hashedChanges(
   file: OpenedFile,

@@ -5,8 +5,8 @@ import { resolve } from 'node:path';
 import type { AcquirableFile } from '../../platform/io/acquirable-file.js';
 import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { openAgain, requireSameStats } from '../../platform/io/opened-file.js';
-import { statsOfFile } from '../../platform/io/spare-descriptors.js';
-import type { LendingStorage, LentDescriptor } from '../../tensor/storage/storage.js';
+import { statsOfFile } from '../../platform/io/reclaimable-descriptors.js';
+import type { DescriptorLease, LendingStorage } from '../../tensor/storage/storage.js';
 import { runSync } from '../../work/work.js';
 
 /** A file that is read until `end`, even if its storage is closed meanwhile. */
@@ -15,7 +15,7 @@ export class LeasedFile implements AcquirableFile {
   readonly #onOpen: () => void;
   readonly #stats: BigIntStats;
   /** Undefined after it was reclaimed. */
-  #lease: LentDescriptor | undefined;
+  #lease: DescriptorLease | undefined;
   #users = 0;
   /** The absolute path of the file, once its descriptor was reclaimed. */
   #realPath = '';
@@ -27,12 +27,12 @@ export class LeasedFile implements AcquirableFile {
   constructor(storage: LendingStorage, onOpen: () => void) {
     this.path = storage.path;
     this.#onOpen = onOpen;
-    const lease = storage.lend();
+    const lease = storage.acquireDescriptor();
     this.#lease = lease;
     try {
       this.#stats = statsOf({ fd: lease.fd, path: this.path });
     } catch (error) {
-      lease.giveBack();
+      lease.release();
       throw error;
     }
   }
@@ -42,7 +42,7 @@ export class LeasedFile implements AcquirableFile {
     if (this.#lease !== undefined) return this.#lease.fd;
     try {
       const fd = runSync(openAgain(this.#realPath, this.path ?? this.#realPath, this.#stats));
-      this.#lease = { fd, giveBack: () => closeQuietly(fd) };
+      this.#lease = { fd, release: () => closeQuietly(fd) };
     } catch (error) {
       this.#users--;
       throw error;
@@ -80,7 +80,7 @@ export class LeasedFile implements AcquirableFile {
 
   /** Closes the descriptor. */
   end(): void {
-    this.#lease?.giveBack();
+    this.#lease?.release();
     this.#lease = undefined;
   }
 }

@@ -9,7 +9,7 @@ import {
   addHolder,
   type DescriptorHolder,
   maxRetainedDescriptors,
-} from '../../platform/io/spare-descriptors.js';
+} from '../../platform/io/reclaimable-descriptors.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import type { FilePayload, MadePayload, MemoryPayload, Payload } from '../input/tensor-input.js';
@@ -76,7 +76,7 @@ export class LeasedFiles implements DescriptorHolder {
     }
     const paths = new Set(this.#memory.flatMap(({ storage }) => storage?.path ?? []));
     const [path] = paths.size === 1 ? paths : [];
-    const message = 'the file was cut short: the memory of a tensor that is mapped from it is gone';
+    const message = 'the file was truncated while it was mapped; open it again';
     return new FileChangedError(message, { path, cause: error });
   }
 

@@ -25,7 +25,7 @@ import {
 } from '../input/fetched-tensors.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
-  type Lenders,
+  type LeasedSources,
   SerializedStream,
   serializedPieces,
   serializeEntries,
@@ -144,9 +144,9 @@ export function serializeStream<
   const entries = readTensorsAndStreams(given);
   if (digests) for (const entry of entries) requireRepeatable(entry);
   const layout = layOut(entries, header, digests);
-  const lend = (): Lenders<AsyncFill> => lendersOf(entries);
+  const lease = (): LeasedSources<AsyncFill> => leaseSources(entries);
   const pieces = (): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> =>
-    serializedPieces(layout, lend, signal);
+    serializedPieces(layout, lease, signal);
   return SerializedStream.of(layout.byteLength, () =>
     layout.sums === undefined ? pieces() : summedPieces(layout.header, layout.sums, pieces),
   );
@@ -189,7 +189,9 @@ async function* summedPieces(
 }
 
 /** The files of these tensors, for a stream. */
-export function lendersOf(tensors: Iterable<{ readonly payload: Payload }>): Lenders<AsyncFill> {
+export function leaseSources(
+  tensors: Iterable<{ readonly payload: Payload }>,
+): LeasedSources<AsyncFill> {
   const sources = new LeasedFiles(tensors);
   return {
     fill: (payload, byteLength) => fillOf(payload, byteLength, sources),

@@ -90,7 +90,7 @@ function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
 }
 
 /** Options of writing a file. */
-export interface LayoutWriting {
+interface LayoutWriting {
   /** Whether to read the file back and compare it; false by default. */
   readonly verify?: boolean | undefined;
   /** Receives all bytes of the file in order, as they are written. */

@@ -18,7 +18,7 @@ export class CastMemory {
   }
 
   /** Takes memory back that is no longer in use. */
-  giveBack({ buffer }: Uint8Array): void {
+  release({ buffer }: Uint8Array): void {
     this.#free.push(new Uint8Array(buffer));
   }
 }
@@ -43,7 +43,7 @@ export function castFill(
       const tooLarge = await castOnPool(from, to, bytes, target);
       if (tooLarge > 0) onTooLarge(tooLarge);
     } finally {
-      memory.giveBack(bytes);
+      memory.release(bytes);
     }
   };
 }

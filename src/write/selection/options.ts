@@ -19,12 +19,12 @@ export interface SelectableInfo {
 }
 
 /** Names or aliases of tensors to take, or a predicate. */
-export type TensorChoice<Info extends SelectableInfo = TensorInfo> =
+type TensorChoice<Info extends SelectableInfo = TensorInfo> =
   | Iterable<string>
   | ((name: string, info: Info) => boolean);
 
 /** Returns the new dtype of a tensor; undefined to keep its dtype. */
-export type DtypeChoice<Info extends SelectableInfo = TensorInfo> = (
+type DtypeChoice<Info extends SelectableInfo = TensorInfo> = (
   name: string,
   info: Info,
 ) => Dtype | undefined;

@@ -55,7 +55,7 @@ export function selectionSource(
 }
 
 /** A tensor of the source. */
-export interface Selectable<Info> {
+interface Selectable<Info> {
   readonly name: string;
   readonly info: Info;
   /** For a quantized weight: the dtype of its values before they are rounded to that of `info`. */

@@ -3,7 +3,7 @@ import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it } from 'vitest';
-import { reclaimDescriptors } from '../../../src/platform/io/spare-descriptors.js';
+import { reclaimDescriptors } from '../../../src/platform/io/reclaimable-descriptors.js';
 import { safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { shardOf, writeShards } from '../../support/many-shards.js';

@@ -47,9 +47,9 @@ function openAll(signal?: AbortSignal): Promise<void> {
   return runAsync(shards.openAll(), signal);
 }
 
-function lend(signal?: AbortSignal): Promise<void> {
+function useEach(signal?: AbortSignal): Promise<void> {
   return runAsync(
-    shards.lendEach((file) => immediate(() => file.offsetKeys())),
+    shards.useEach((file) => immediate(() => file.offsetKeys())),
     signal,
   );
 }
@@ -58,10 +58,10 @@ const reason = new Error('no longer wanted');
 
 describe.each([
   ['openAll', openAll],
-  ['lendEach', lend],
+  ['useEach', useEach],
 ])('%s', (_, start) => {
   it('ends at once when it is aborted while it waits for another call that opens', async () => {
-    const opening = lend();
+    const opening = useEach();
     const controller = new AbortController();
     const waiting = start(controller.signal);
     const after = start();
@@ -78,7 +78,7 @@ describe.each([
 
   it('opens the shard itself when the call that opened it is aborted', async () => {
     const controller = new AbortController();
-    const opening = lend(controller.signal);
+    const opening = useEach(controller.signal);
     const waiting = [start(), start()];
     await setImmediate();
     controller.abort(reason);
@@ -98,23 +98,23 @@ describe.each([
       end = resolve;
     });
     const work = (): Work<void> => call({ sync: () => {}, async: () => ended });
-    const lent = runAsync(shards.lendEach(work), undefined);
+    const used = runAsync(shards.useEach(work), undefined);
     await expect.poll(() => held.length).toBe(1);
     release();
     await expect.poll(() => openNow).toBe(1);
     await start();
     end();
-    await lent;
+    await used;
     shards.close({});
     expect([opened, openNow]).toEqual([1, 0]);
   });
 });
 
 it('opens for a call that cannot wait, and closes what the other call opens then', async () => {
-  const opening = lend();
+  const opening = useEach();
   await setImmediate();
   expect(shards.open(0).offsetKeys()).toEqual(['a']);
-  await lend();
+  await useEach();
   expect(opened).toBe(2);
   release();
   await opening;
@@ -123,11 +123,11 @@ it('opens for a call that cannot wait, and closes what the other call opens then
   expect(openNow).toBe(0);
 });
 
-it('keeps a file open that was lent, when a call wants it to stay', async () => {
+it('keeps a file open that was used, when a call wants it to stay', async () => {
   const kept: SafetensorsFile[] = [];
   const work = (file: SafetensorsFile): Work<unknown> =>
     immediate(() => kept.push(file, shards.open(0)));
-  runSync(shards.lendEach(work));
+  runSync(shards.useEach(work));
   expect(kept[0]).toBe(kept[1]);
   expect([opened, openNow]).toEqual([1, 1]);
   shards.close({});
@@ -135,7 +135,7 @@ it('keeps a file open that was lent, when a call wants it to stay', async () => 
 });
 
 it('lends one file to calls at once, and closes it behind the last', async () => {
-  const calls = Array.from({ length: 100 }, () => lend());
+  const calls = Array.from({ length: 100 }, () => useEach());
   await expect.poll(() => held.length).toBe(1);
   release();
   await Promise.all(calls);

@@ -166,7 +166,7 @@ describe('copyRanges', () => {
     await expect(copying).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CHANGED',
       path: 'source',
-      message: 'source: the file was cut short: expected at least 10000000 bytes, found 9000000',
+      message: 'source: the file was truncated: expected at least 10000000 bytes, found 9000000',
     });
   });
 

@@ -132,7 +132,7 @@ test('the end of the file before the end of a range is an error', async () => {
   await expect(reading).rejects.toMatchObject({
     code: 'SAFETENSORS_FILE_CHANGED',
     path: 'x',
-    message: 'x: the file was cut short: expected at least 1200 bytes, found 1000',
+    message: 'x: the file was truncated: expected at least 1200 bytes, found 1000',
   });
 });
 

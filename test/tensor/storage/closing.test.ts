@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { reclaimDescriptors } from '../../../src/platform/io/spare-descriptors.js';
+import { reclaimDescriptors } from '../../../src/platform/io/reclaimable-descriptors.js';
 import { loadFile, safeOpen } from '../../support/api.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';

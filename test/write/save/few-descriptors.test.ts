@@ -3,7 +3,7 @@ import { appendFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { reclaimDescriptors } from '../../../src/platform/io/spare-descriptors.js';
+import { reclaimDescriptors } from '../../../src/platform/io/reclaimable-descriptors.js';
 import { memoryEntries } from '../../../src/write/input/tensor-input.js';
 import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { safeOpen, saveFile } from '../../support/api.js';

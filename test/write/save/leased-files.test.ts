@@ -292,7 +292,7 @@ describe('an error of writing', () => {
       const cause = failed();
       const found = borrowed(given).explain(cause) as FileChangedError;
       expect(found).toBeInstanceOf(FileChangedError);
-      expect(found.message).toContain('the file was cut short');
+      expect(found.message).toContain('the file was truncated');
       expect(found.path).toBe(path);
       expect(found.cause).toBe(cause);
     }
@@ -301,8 +301,8 @@ describe('an error of writing', () => {
 
 test('a descriptor whose file cannot be asked is given back', () => {
   let given = 0;
-  const lent = { fd: 2 ** 20, giveBack: () => given++ };
-  const storage = { path: source, canLend: true, verify: () => {}, lend: () => lent };
+  const lease = { fd: 2 ** 20, release: () => given++ };
+  const storage = { path: source, canLend: true, verify: () => {}, acquireDescriptor: () => lease };
   const payload = { kind: 'file', position: 0, storage: storage as never } as const;
   expect(() => new LeasedFiles([{ payload }])).toThrow(
     expect.objectContaining({ code: 'EBADF', path: source }),
@@ -330,7 +330,7 @@ test.runIf(process.platform === 'linux')(
 );
 
 test.runIf(process.platform === 'linux')(
-  'descriptors are lent once per file, and given back',
+  'descriptors are acquired once per file, and released',
   () => {
     using file = safeOpen(source);
     expect(openDescriptors()).toHaveLength(1);

@@ -14,7 +14,7 @@ import { OLD_TENSOR_CLASSES, STORAGE_CLASSES, TORCH_DTYPES, type TorchDtype } fr
  * - `storage`: named as the class of a storage
  * - `dtype`, `constant`: named
  */
-export type GlobalKind = 'builder' | 'refused' | 'tensor' | 'storage' | 'dtype' | 'constant';
+type GlobalKind = 'builder' | 'refused' | 'tensor' | 'storage' | 'dtype' | 'constant';
 
 /** A global of the list. */
 export class TorchGlobal extends PickleGlobal {

@@ -12,7 +12,7 @@ import { keyText } from './python-text.js';
 import { type AnyTensor, isTensor, partsOf, RefusedTensor } from './values.js';
 
 /** A tensor and where it is. */
-export interface PlacedTensor {
+interface PlacedTensor {
   readonly place: Place | undefined;
   readonly tensor: AnyTensor;
   /** The kind of its container: a dict or the outermost value, a list or tuple, an unknown object. */

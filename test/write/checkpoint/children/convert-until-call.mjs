@@ -1,4 +1,4 @@
-// Reshards a checkpoint with its other files, and kills itself before the n-th call that changes a name.
+// Converts a checkpoint with its other files, and kills itself before the n-th call that changes a name.
 import { killAtCall } from './killed-at-call.mjs';
 
 const [source, folder, last] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-// Saves or reshards on request: takes `{ call, value, shards }` as a message and answers with the names
+// Saves or converts on request: takes `{ call, value, shards }` as a message and answers with the names
 // that were written, or the code of the error.
 import { convert, saveCheckpoint } from '../../../../lib/index.js';
 

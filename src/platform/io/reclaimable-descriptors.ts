@@ -7,16 +7,16 @@ import { type BigIntStats, fstatSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { closeQuietly } from './file-calls.js';
 
-/** The descriptor of a file. After it is given up, its owner reopens the file by the path. */
+/** The descriptor of a file. After it is reclaimed, its owner reopens the file by the path. */
 export interface SpareDescriptor {
-  /** -1 after it was given up. */
+  /** -1 after it was reclaimed. */
   fd: number;
-  /** Absolute after it was given up. */
+  /** Absolute after it was reclaimed. */
   path: string;
   /** The file that `path` must lead to then. */
   identity: FileIdentity | undefined;
   /** Number of reads under way. */
-  lent: number;
+  users: number;
 }
 
 /** The identity of a file on a machine. */
@@ -28,7 +28,7 @@ export interface FileIdentity {
 /** The spare descriptors of this thread, the oldest first. */
 const spares = new Set<SpareDescriptor>();
 
-/** Offers a descriptor to be given up. */
+/** Offers a descriptor to be reclaimed. */
 export function addSpare(descriptor: SpareDescriptor): void {
   spares.add(descriptor);
 }
@@ -88,7 +88,7 @@ export function reclaimDescriptors(): number {
 
 /** Closes a descriptor, unless a read uses it, or its path leads to another file. Returns whether it closed it. */
 export function reclaimSpare(spare: SpareDescriptor): boolean {
-  if (spare.fd === -1 || spare.lent > 0) return false;
+  if (spare.fd === -1 || spare.users > 0) return false;
   const path = resolve(spare.path);
   const identity = fstatSync(spare.fd, { bigint: true });
   if (!leadsTo(path, identity)) return false;

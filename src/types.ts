@@ -1,5 +1,6 @@
 /** All public types. The entries export them with their own names. */
 
+export type { Advice } from './errors/advice.js';
 export type {
   ErrorCode,
   FileChangedError,

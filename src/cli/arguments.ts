@@ -1,6 +1,7 @@
 /** Checks the options and arguments of a command. */
 
 import { parseArgs } from 'node:util';
+import { flagOf } from './commands/advice.js';
 import {
   type Command,
   type CommandOptions,
@@ -8,7 +9,6 @@ import {
   type OptionValues,
   UsageError,
 } from './commands/command.js';
-import { optionOfFunction } from './commands/library-words.js';
 
 /** Options of every command. */
 export const COMMON_OPTIONS: CommandOptions = {
@@ -82,7 +82,7 @@ const OTHER_OPTIONS: ReadonlyMap<string, readonly string[]> = new Map([
 
 /** A hint for an unknown option: its equivalent in functions and in `hf download`, or a similar name. */
 function hintOn(name: string, known: CommandOptions): string {
-  const hyphened = optionOfFunction(name).replaceAll('_', '-');
+  const hyphened = flagOf(name).replaceAll('_', '-');
   const meant = [hyphened, ...(OTHER_OPTIONS.get(hyphened) ?? [])];
   const own = meant.find((option) => known[option] !== undefined);
   if (own !== undefined) return `; it is --${own} here`;

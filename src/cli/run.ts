@@ -3,6 +3,7 @@
 import { VERSION } from '../platform/addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
+import { messageFor } from './commands/advice.js';
 import {
   type CommandContext,
   CommandError,
@@ -10,7 +11,6 @@ import {
   nearHint,
   UsageError,
 } from './commands/command.js';
-import { inWordsOf } from './commands/library-words.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
 import type { Output } from './output/output.js';
 import { type Style, styleOf } from './output/style.js';
@@ -134,10 +134,9 @@ function linesOf(stack: unknown): string[] {
 
 /** The message in the words of the command. */
 function messageOf(error: unknown, args: readonly string[]): string {
-  const { message = String(error) } = Object(error) as Record<string, unknown>;
   const [name = ''] = args;
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
-  const line = inWordsOf(options ?? {}, oneLine(String(message)));
+  const line = oneLine(messageFor(options ?? {}, error));
   return error instanceof UsageError ? line : line + adviceOn(error, args);
 }
 

@@ -27,13 +27,13 @@ export function argumentTypeError(
   advice = '',
 ): TypeError {
   const message = `${name} must be ${expected}, but is ${describeValue(actual)}${advice}`;
-  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE', argument: name });
 }
 
 /** Returns a RangeError for an argument of the right type with a wrong value. */
 export function argumentRangeError(name: string, expected: string, actual: unknown): RangeError {
   const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
-  return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
+  return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE', argument: name });
 }
 
 /** Names of options; of one that is an object, such as `limits`, those of its members. */

@@ -6,6 +6,7 @@
  * passed on unchanged and are not instances of these classes.
  */
 
+import type { Advice } from './advice.js';
 import type { FoundFormat } from './found-format.js';
 import { shardNumbersOf } from './shard-numbers.js';
 
@@ -124,6 +125,8 @@ export interface ErrorContext {
   tensor?: string | undefined;
   /** The actual format of the file. */
   foundFormat?: FoundFormat | undefined;
+  /** The words of the message that name an option or a function. */
+  advice?: readonly Advice[] | undefined;
   /** The lower-level error that led to this one. */
   cause?: unknown;
 }
@@ -169,10 +172,12 @@ export class SafetensorsError extends Error {
   declare readonly tensor?: string;
   /** The actual format of the file, when its first bytes tell. */
   declare readonly foundFormat?: FoundFormat;
+  /** Advice of the message that names options or functions of the library, for programs with other names for them. */
+  declare readonly advice?: readonly Advice[];
 
   /** Puts the file and the tensor of the context before the message. */
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
-    const { path, tensor, foundFormat, cause } = context;
+    const { path, tensor, foundFormat, advice, cause } = context;
     const subject = [path, tensor === undefined ? undefined : `tensor ${quoteName(tensor)}`];
     super(
       [...subject.filter((part) => part !== undefined), message].join(': '),
@@ -182,6 +187,7 @@ export class SafetensorsError extends Error {
     if (path !== undefined) this.path = path;
     if (tensor !== undefined) this.tensor = tensor;
     if (foundFormat !== undefined) this.foundFormat = foundFormat;
+    if (advice !== undefined && advice.length > 0) this.advice = advice;
   }
 
   /** Class name, as shown in stack traces. */

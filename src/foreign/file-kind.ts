@@ -1,11 +1,12 @@
 /** Tells a file's kind by its first bytes. Names do not count: scanners that trusted them were deceived. */
 
+import type { Advice } from '../errors/advice.js';
 import { type ErrorContext, FormatError } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
 import { foreignFormatOf } from '../header/foreign-formats.js';
 
 /** The kinds of files that are read. */
-export type FileKind = 'zip' | 'pickle' | 'npy' | 'gguf' | 'safetensors';
+type FileKind = 'zip' | 'pickle' | 'npy' | 'gguf' | 'safetensors';
 
 const PROTO_OPCODE = 0x80;
 const FIRST_PROTOCOL = 2;
@@ -51,18 +52,24 @@ export function isUnreadKind(head: Uint8Array, path: string | undefined): boolea
   return !READ_FORMATS.includes(foreignFormatOf(head, path)?.format);
 }
 
+const SAFE_OPEN: Advice = { option: 'safeOpen', text: 'which safeOpen opens' };
+
 /** Returns the error for a file of another kind than `expected`, which completes "expected …". */
 export function otherKind(head: Uint8Array, expected: string, context: ErrorContext): FormatError {
   const kind = fileKindOf(head);
   const found =
     kind === 'safetensors'
-      ? ({ format: kind, description: 'a safetensors file, which safeOpen opens' } as const)
+      ? ({ format: kind, description: `a safetensors file, ${SAFE_OPEN.text}` } as const)
       : foreignFormatOf(head, context.path);
   const description =
     found?.description ?? (head.length === 0 ? 'an empty file' : 'something else');
   return new FormatError(
     'SAFETENSORS_FOREIGN_FORMAT',
     `expected ${expected}, found ${description}`,
-    { ...context, foundFormat: found?.format },
+    {
+      ...context,
+      foundFormat: found?.format,
+      advice: kind === 'safetensors' ? [SAFE_OPEN] : undefined,
+    },
   );
 }

@@ -1,5 +1,6 @@
 /** Recognises other file formats, for errors about files that are not safetensors. */
 
+import { OPEN_READS } from '../errors/advice.js';
 import type { ErrorContext } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
 import { BY_CONTENT, type ForeignFormat, formatOfArchive, formatOfName } from './foreign-names.js';
@@ -263,9 +264,10 @@ export function likeness(
   const found = foreignFormatOf(head, context.path);
   if (found === null) return { looks: '', context };
   const { format, description } = found;
-  const opener = CONVERTIBLE.includes(description) ? ', which open() reads by its path' : '';
+  const isRead = CONVERTIBLE.includes(description);
+  const opener = isRead ? `, which ${OPEN_READS.text} by its path` : '';
   return {
     looks: `looks like ${description}${opener}; `,
-    context: { ...context, foundFormat: format },
+    context: { ...context, foundFormat: format, advice: isRead ? [OPEN_READS] : undefined },
   };
 }

@@ -1,5 +1,6 @@
 /** Sources without an address: a Blob, a folder of them, or a reader of the caller's. */
 
+import type { Advice } from '../errors/advice.js';
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
 import { FileChangedError, quoteName, RemoteError } from '../errors/errors.js';
@@ -158,7 +159,7 @@ function noModel(
 ): NoRemoteModel {
   const path = prefix === '' ? undefined : prefix.slice(0, -1);
   const byFolder = filesByFolder(below.map((name) => ({ name })));
-  const callFor = (relative: string, variant: string | undefined): string =>
+  const callFor = (relative: string, variant: string | undefined): Advice =>
     openingCall('open', `files of ${relative}`, variant);
   const { kind } = none;
   const pipeline = kind === 'none' ? pipelineError(files, byFolder, callFor, path) : undefined;

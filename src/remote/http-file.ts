@@ -1,5 +1,6 @@
 /** A file over HTTP: reads ranges, all of one version. */
 
+import { PASS_CREDENTIALS } from '../errors/advice.js';
 import { FileChangedError, type RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import { type FileVersion, versionChange } from './file-version.js';
 import {
@@ -439,8 +440,9 @@ export class HttpFile implements RemoteFile {
   /** Makes the error for a web page in place of the file. */
   #pageError({ response: { status }, url, isAuthorized }: Answer): () => RemoteError {
     const message = pageMessage('the bytes of a file', url, isAuthorized);
-    return () =>
-      this.#error('SAFETENSORS_BAD_RESPONSE', message, { url, status, foundFormat: 'html' });
+    const advice = isAuthorized ? [] : [PASS_CREDENTIALS];
+    const context = { url, status, foundFormat: 'html', advice } as const;
+    return () => this.#error('SAFETENSORS_BAD_RESPONSE', message, context);
   }
 
   #checkVersion({ response: { headers }, url, linkedTag }: Answer, total: number): void {

@@ -1,5 +1,6 @@
 /** A repository on the Hub: its files, all of the first answer's commit. */
 
+import { PASS_CREDENTIALS } from '../errors/advice.js';
 import { FileChangedError, type SafetensorsError } from '../errors/errors.js';
 import { type HubId, hubUri, isCommit } from '../file/hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
@@ -218,7 +219,8 @@ async function readJson(
     const message = isPage
       ? pageMessage(expected, url, isAuthorized)
       : `expected ${expected}, found something else`;
-    const context = { path, url, status: 200, ...(isPage ? { foundFormat: 'html' as const } : {}) };
+    const ofPage = { foundFormat: 'html', advice: isAuthorized ? [] : [PASS_CREDENTIALS] } as const;
+    const context = { path, url, status: 200, ...(isPage ? ofPage : {}) };
     throw session.error('SAFETENSORS_BAD_RESPONSE', message, context);
   };
   await readPieces(session, answer, path, tried, (piece) => {

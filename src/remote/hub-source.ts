@@ -1,5 +1,6 @@
 /** Finds the model's file in a repository on the Hub. */
 
+import type { Advice } from '../errors/advice.js';
 import { type ErrorCode, quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
 import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-choice.js';
@@ -130,7 +131,7 @@ export async function noModelIn(
   if (none.kind === 'none' && files.includes(PIPELINE_FILE)) {
     const entries = await repository.list(folder, signal, true);
     const byFolder = filesByFolder(filesBelow(entries, prefix));
-    const callFor = (relative: string, variant: string | undefined): string =>
+    const callFor = (relative: string, variant: string | undefined): Advice =>
       openingCall('open', repository.uriOf(relative), variant);
     const error = pipelineError(files, byFolder, callFor, page);
     if (error !== undefined) return { kind: 'pipeline', error };

@@ -1,5 +1,6 @@
 /** Sends one request: follows redirects itself, so that credentials stay with their origin. */
 
+import { PASS_TOKEN } from '../errors/advice.js';
 import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../file/hub/ids.js';
 import { whenAborted } from '../work/abort-listeners.js';
@@ -276,7 +277,7 @@ export async function refused(
   const { status, headers } = response;
   const { path, isOnHub, isForApi, origin } = asked;
   const isRedirected = url.origin !== origin;
-  const { code, message } = refusalOf({
+  const { code, message, advice } = refusalOf({
     status,
     errorCode: headers.get('x-error-code') ?? '',
     said: headers.get('x-error-message') ?? '',
@@ -285,7 +286,7 @@ export async function refused(
     isAuthorized,
     isRedirected,
   });
-  return session.error(code, message, { path, url, status });
+  return session.error(code, message, { path, url, status, advice });
 }
 
 async function passing(
@@ -299,7 +300,8 @@ async function passing(
   const retryAfter = retryAfterOf(headers, Date.now());
   const makeError = (note: string): RemoteError => {
     const message = passingMessage({ status, isAuthorized, retryAfter }, note);
-    return session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message, { path, url, status });
+    const advice = status === 429 && !isAuthorized ? [PASS_TOKEN] : [];
+    return session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message, { path, url, status, advice });
   };
   return new PassingFailure(makeError, 'failed', retryAfter);
 }

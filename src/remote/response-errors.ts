@@ -1,5 +1,6 @@
 /** Turns statuses and the Hub's error names into codes with advice. */
 
+import { type Advice, PASS_CREDENTIALS, PASS_TOKEN } from '../errors/advice.js';
 import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
 import { PROXY_LOGIN_ADVICE } from './connection-advice.js';
 
@@ -23,6 +24,7 @@ export interface RefusedRequest {
 export interface Refusal {
   readonly code: RemoteErrorCode;
   readonly message: string;
+  readonly advice: readonly Advice[];
 }
 
 const HUB_CODES: Readonly<Record<string, RemoteErrorCode>> = {
@@ -67,7 +69,7 @@ export function passingMessage(
   if (status !== 429) return `expected 206 Partial Content, found status ${status}${note}`;
   const token = isAuthorized
     ? ''
-    : ', or pass a token, which raises the limit of the Hub and others';
+    : `, or ${PASS_TOKEN.text}, which raises the limit of the Hub and others`;
   const wait =
     retryAfter === undefined
       ? 'the wait is unknown (no Retry-After)'
@@ -99,13 +101,20 @@ function codeOf(request: RefusedRequest): RemoteErrorCode {
   return STATUS_CODES[status] ?? 'SAFETENSORS_BAD_RESPONSE';
 }
 
-function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
+/** The advice of requests without credentials. */
+const TOKEN_ADVICE: { readonly [Code in RemoteErrorCode]?: readonly Advice[] } = {
+  SAFETENSORS_REPOSITORY_NOT_FOUND: [PASS_TOKEN],
+  SAFETENSORS_GATED_REPOSITORY: [PASS_TOKEN],
+  SAFETENSORS_UNAUTHORIZED: [PASS_CREDENTIALS],
+};
+
+function textOf(code: RemoteErrorCode, request: RefusedRequest): string {
   const { isAuthorized, isRedirected, isOnHub } = request;
   switch (code) {
     case 'SAFETENSORS_REPOSITORY_NOT_FOUND':
       return isAuthorized
         ? 'no such repository, or the token has no access to it'
-        : 'no such repository, or a private one: pass a token';
+        : `no such repository, or a private one: ${PASS_TOKEN.text}`;
     case 'SAFETENSORS_REVISION_NOT_FOUND':
       return 'the repository has no such branch, tag or commit; the default is main';
     case 'SAFETENSORS_REMOTE_NOT_FOUND':
@@ -116,11 +125,11 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
     case 'SAFETENSORS_GATED_REPOSITORY':
       return isAuthorized
         ? "ask for access on the repository's page; the token's account has none"
-        : "ask for access on the repository's page, then pass a token of that account";
+        : `ask for access on the repository's page, then ${PASS_TOKEN.text} of that account`;
     case 'SAFETENSORS_UNAUTHORIZED':
       return isAuthorized
         ? 'the server does not accept the token'
-        : 'pass a token or headers, which go to https: URLs and this machine alone';
+        : `${PASS_CREDENTIALS.text}, which go to https: URLs and this machine alone`;
     case 'SAFETENSORS_FORBIDDEN':
       return isRedirected
         ? 'the URL that the server redirects to is refused, in two tries'
@@ -135,5 +144,6 @@ export function refusalOf(request: RefusedRequest): Refusal {
   const code = codeOf(request);
   const { status, said } = request;
   const note = said === '' ? '' : ` (${quoteName(said)})`;
-  return { code, message: `found status ${status}${note}: ${adviceOf(code, request)}` };
+  const message = `found status ${status}${note}: ${textOf(code, request)}`;
+  return { code, message, advice: request.isAuthorized ? [] : (TOKEN_ADVICE[code] ?? []) };
 }

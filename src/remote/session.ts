@@ -1,5 +1,6 @@
 /** The session of one source: all its requests share `fetch`, credentials and an end. */
 
+import type { Advice } from '../errors/advice.js';
 import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
 import type { RequestChannel } from '../file/hub/settings.js';
@@ -55,6 +56,7 @@ export interface FailureContext {
   readonly status?: number | undefined;
   /** The answer instead of the file. */
   readonly foundFormat?: FoundFormat | undefined;
+  readonly advice?: readonly Advice[] | undefined;
   readonly cause?: unknown;
 }
 
@@ -127,11 +129,12 @@ export class Session {
 
   /** Makes an error, to throw directly or from `request`. */
   error(code: RemoteErrorCode, message: string, context: FailureContext): RemoteError {
-    const { path, url, status, foundFormat, cause } = context;
+    const { path, url, status, foundFormat, advice, cause } = context;
     return new RemoteError(code, message, {
       path,
       status,
       foundFormat,
+      advice,
       url: url && shownUrl(url),
       cause: cause === undefined ? undefined : this.innermost(cause),
     });

@@ -1,5 +1,6 @@
 /** Parses a caller's source: a URL, or a file or folder on the Hub. */
 
+import type { Advice } from '../errors/advice.js';
 import { argumentRangeError } from '../errors/arguments.js';
 import { RemoteError } from '../errors/errors.js';
 import { isHubUri, noRevision, parseHubId, revisionOf, URL_TEXT } from '../file/hub/ids.js';
@@ -11,8 +12,15 @@ export type SourceAddress =
   | { readonly hub: null; readonly url: URL }
   | { readonly hub: HubAddress; readonly url: null };
 
+const PASS_READER: Advice = { option: 'read', text: 'or an object with byteLength and read' };
+
+const USE_ADDRESS: Advice = {
+  option: 'URL',
+  text: 'safeOpen opens local paths, new URL(text, base) completes an address',
+};
+
 /** Advice for object stores with their own kind of addresses. */
-const STORE_ADVICE = 'pass a presigned https: URL, or an object with byteLength and read';
+const STORE_ADVICE = `pass a presigned https: URL, ${PASS_READER.text}`;
 
 /** Advice for sources that other functions open. */
 const ADVICE: Readonly<Record<string, string>> = {
@@ -36,13 +44,14 @@ export function requireEndpoint(text: string, label: string): string {
 function unsafe(label: string, found: string): RemoteError {
   const advice = Object.hasOwn(ADVICE, found) ? `; ${ADVICE[found]}` : '';
   const message = `expected ${label} to be an https: or http: URL, found ${found}${advice}`;
-  return new RemoteError('SAFETENSORS_UNSAFE_URL', message);
+  const forReaders = ADVICE[found] === STORE_ADVICE ? [PASS_READER] : undefined;
+  return new RemoteError('SAFETENSORS_UNSAFE_URL', message, { advice: forReaders });
 }
 
 /** Guesses the meaning of a text that is not a URL. */
 function hint(text: string, endpoint: string): string {
   if (parseHubId(text) === null) {
-    return 'safeOpen opens local paths, new URL(text, base) completes an address';
+    return USE_ADDRESS.text;
   }
   // The oldest models have no organisation, and no hf:// id.
   return text.includes('/') ? `hf://${text}?` : `${endpoint}/${text.replace('@', '/tree/')}?`;
@@ -69,7 +78,8 @@ export function parseSource(
   if (!URL_TEXT.test(text)) {
     const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint(text, endpoint)})`;
     // It may be a presigned URL without its scheme, whose query is a secret.
-    throw argumentRangeError('source', expected, text.replace(/[?#].*/s, ''));
+    const error = argumentRangeError('source', expected, text.replace(/[?#].*/s, ''));
+    throw parseHubId(text) === null ? Object.assign(error, { advice: [USE_ADDRESS] }) : error;
   }
   const url = parseHttpUrl(text);
   if (typeof url === 'string') throw unsafe('the source', url);

@@ -1,5 +1,7 @@
 /** Recognises web pages that servers send in place of files with a status of success: logins, above all. */
 
+import { PASS_CREDENTIALS } from '../errors/advice.js';
+
 const PAGE_TYPE = /^\s*(?:text\/html|application\/xhtml\+xml)\s*(?:;|$)/i;
 
 /** Names of files that are web pages. */
@@ -22,7 +24,7 @@ export function beginsAsPage(bytes: Uint8Array): boolean {
 export function pageMessage(expected: string, { host }: URL, isAuthorized: boolean): string {
   const advice = isAuthorized
     ? 'the token may not be the one that it wants'
-    : 'pass a token or headers if it is that of the server';
+    : `${PASS_CREDENTIALS.text} if it is that of the server`;
   return (
     `expected ${expected}, found a web page of ${host}, such as a login or the notice of a network; ` +
     `open the URL in a browser to see it; ${advice}`

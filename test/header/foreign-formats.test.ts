@@ -213,7 +213,8 @@ describe('likeness', () => {
     ['\x1f\x8b', 'gzip', false],
   ])('of %j tells what opens it', (head, foundFormat, isOpened) => {
     const { looks, context } = likeness(latin1(head), { path: 'a' });
-    expect(context).toEqual({ path: 'a', foundFormat });
+    const advice = isOpened ? [{ option: 'open', text: 'open() reads' }] : undefined;
+    expect(context).toEqual({ path: 'a', foundFormat, advice });
     expect(looks.endsWith(opener)).toBe(isOpened);
     expect(looks).toMatch(/^looks like an? .*; $/);
   });

@@ -8,8 +8,8 @@ import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type SkippedPath, type WalkedFile, walkFolder } from '../sources/walk-folder.js';
+import { advised } from './advice.js';
 import { type Command, printResult, UsageError } from './command.js';
-import { inWordsOf } from './library-words.js';
 import { skippedLines } from './skipped-lines.js';
 
 const SHOWN_FINDING_LENGTH = 300;
@@ -135,8 +135,9 @@ async function scanFolder(source: string, signal: AbortSignal): Promise<FolderRe
 }
 
 /** The report with advice in the words of the command line. */
-function withAdvice(report: ScanReport): ScanReport {
-  return report.advice === undefined ? report : { ...report, advice: inWordsOf({}, report.advice) };
+function withAdvice({ optionAdvice, ...report }: ScanReport): ScanReport {
+  const { advice } = report;
+  return advice === undefined ? report : { ...report, advice: advised({}, advice, optionAdvice) };
 }
 
 function isFolder(source: string): boolean {

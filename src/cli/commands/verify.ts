@@ -14,9 +14,9 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { type ForeignChoices, openSource, pathOf } from '../sources/open-source.js';
+import { advised } from './advice.js';
 import { type Command, printResult } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
-import { inWordsOf } from './library-words.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 const SHOWN_FILE_LENGTH = 300;
@@ -120,8 +120,8 @@ export const verifyCommand: Command = {
         ? verifyAddress(source, { signal, headersOnly }, choice, foreign)
         : verify(path, { ...foreign, ...choice, headersOnly, signal, onProgress });
     const report = await verifying.finally(() => progress.end());
-    const problems = report.problems.map((problem) => {
-      return { ...problem, message: inWordsOf(FOREIGN_OPTIONS, problem.message) };
+    const problems = report.problems.map(({ advice, ...problem }) => {
+      return { ...problem, message: advised(FOREIGN_OPTIONS, problem.message, advice) };
     });
     printResult<VerifyResult>(context, options, { source, ...report, problems }, verifyLines);
     return report.ok ? 'done' : 'no';

@@ -356,8 +356,7 @@ export async function selecting<Result extends object>(
   try {
     return { ...(await work({ ...others, names: noted })), unmatched: patterns.unmatched };
   } catch (error) {
-    // The library's message names its own option, `names`.
-    const isNone = Object(error).code === 'ERR_OUT_OF_RANGE' && isAsked && !isAny;
+    const isNone = Object(error).argument === 'names' && isAsked && !isAny;
     throw isNone ? new CommandError('NO_TENSOR_CHOSEN', nothingChosen(options)) : error;
   }
 }

@@ -1,6 +1,7 @@
 /** The folders of a local Diffusers pipeline. */
 
 import { join } from 'node:path';
+import type { Advice } from '../../errors/advice.js';
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { Work } from '../../work/work.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
@@ -28,7 +29,7 @@ export function* localPipelineError(
   pathTo: PathTo,
 ): Work<SafetensorsError | undefined> {
   if (!names.includes(PIPELINE_FILE)) return undefined;
-  const callFor = (relative: string, variant: string | undefined): string =>
+  const callFor = (relative: string, variant: string | undefined): Advice =>
     openingCall('safeOpen', pathTo(relative), variant);
   return pipelineError(names, yield* filesBelow(folder, names), callFor, label);
 }

@@ -1,5 +1,6 @@
 /** Turns errors about files into the problems of a report. */
 
+import { adviceOf } from '../../errors/advice.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { CheckpointProblem } from './verification-report.js';
 
@@ -29,5 +30,7 @@ export function problemOf(file: string, error: Error): CheckpointProblem {
   const tensor = isOwn ? (error.tensor ?? null) : null;
   const start = `${isOwn ? path : code}: `;
   const text = message.startsWith(start) ? message.slice(start.length) : message;
-  return { file, tensor, code: String(code), message: text };
+  const advice = adviceOf(error);
+  const problem = { file, tensor, code: String(code), message: text };
+  return advice.length === 0 ? problem : { ...problem, advice };
 }

@@ -3,6 +3,7 @@
  * caller reads the indexes that the decision requests.
  */
 
+import { OPEN_READS } from '../../errors/advice.js';
 import {
   type ErrorContext,
   type FormatError,
@@ -352,6 +353,7 @@ function noModel(
     foreign !== null
       ? `expected a safetensors checkpoint in the folder, found ${foreign.description}`
       : messageFor(files, found, units, variant);
+  const hasHint = foreign === null && found.length === 0 && hintFor(files) !== '';
   const code = 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
   return {
     kind: ofParts === undefined ? 'none' : 'parts',
@@ -359,7 +361,8 @@ function noModel(
     errorAt: (pathOf) => {
       const path = pathOf('');
       if (ofParts !== undefined) return partsError(files, path) as FormatError;
-      const context: ErrorContext = { path, foundFormat: foreign?.format };
+      const advice = hasHint ? [OPEN_READS] : undefined;
+      const context: ErrorContext = { path, foundFormat: foreign?.format, advice };
       return new SafetensorsError(code, message, context);
     },
   };
@@ -394,5 +397,5 @@ function hintFor(names: readonly string[]): string {
   const files = names.filter((name) => isConvertibleName(name) && !parts.includes(name));
   const others = (indexes.length > 0 ? indexes : files).toSorted();
   if (others.length === 0) return '';
-  return `, but files that open() reads by their paths: ${quoteNames(others)}`;
+  return `, but files that ${OPEN_READS.text} by their paths: ${quoteNames(others)}`;
 }

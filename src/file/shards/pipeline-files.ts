@@ -1,5 +1,6 @@
 /** Decides which folders of a pipeline hold models, and which files these are, by names alone. */
 
+import type { Advice } from '../../errors/advice.js';
 import { FormatError, SafetensorsError } from '../../errors/errors.js';
 import { isOfVariant, isSafetensorsName, variantsAmong } from './file-choice.js';
 import { PIPELINE_FILE } from './file-names.js';
@@ -38,7 +39,7 @@ interface WayToOpen {
 }
 
 /** Returns the call that opens a folder or a file of a pipeline, given by its path in the pipeline. */
-type CallFor = (relative: string, variant: string | undefined) => string;
+type CallFor = (relative: string, variant: string | undefined) => Advice;
 
 /** The names of the files in each folder directly below the pipeline's. */
 export function filesByFolder(files: Iterable<NamedFile>): Map<string, string[]> {
@@ -134,27 +135,30 @@ export function pipelineError(
       return ways.length === 0 ? [] : [callsFor(name, ways, callFor)];
     });
   if (components.length === 0) return undefined;
-  const shown = components.slice(0, SHOWN_COMPONENTS).join(', ');
+  const shown = components.slice(0, SHOWN_COMPONENTS);
+  const textsOf = (calls: readonly Advice[]): string => calls.map(({ text }) => text).join(' or ');
+  const listed = shown.map(textsOf).join(', ');
   const more = components.length > SHOWN_COMPONENTS ? ' and more' : '';
-  const beside = waysToOpen(names.toSorted());
+  const beside = callsFor('', waysToOpen(names.toSorted()), callFor);
   const message =
     'expected one checkpoint in the folder, found a Diffusers pipeline, which has several; open one of ' +
-    `them: ${shown}${more}${beside.length === 0 ? '' : `; next to them: ${callsFor('', beside, callFor)}`}`;
-  return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
+    `them: ${listed}${more}${beside.length === 0 ? '' : `; next to them: ${textsOf(beside)}`}`;
+  const advice = [...shown.flat(), ...beside];
+  return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path, advice });
 }
 
 /** The calls that open a folder of the pipeline, or the pipeline's own files. */
-function callsFor(folder: string, ways: readonly WayToOpen[], callFor: CallFor): string {
+function callsFor(folder: string, ways: readonly WayToOpen[], callFor: CallFor): Advice[] {
   const calls = ways
     .slice(0, SHOWN_WAYS)
     .map(({ file, variant }) => callFor([folder, file].filter(Boolean).join('/'), variant));
-  return calls.join(' or ');
+  return calls;
 }
 
 /** A call of a function that takes a source and options. */
-export function openingCall(name: string, source: string, variant: string | undefined): string {
+export function openingCall(option: string, source: string, variant: string | undefined): Advice {
   const options = variant === undefined ? '' : `, { variant: ${JSON.stringify(variant)} }`;
-  return `${name}(${JSON.stringify(source)}${options})`;
+  return { option, value: source, text: `${option}(${JSON.stringify(source)}${options})` };
 }
 
 /** The error for a folder that is not a pipeline. */

@@ -1,5 +1,6 @@
 /** Checks relative paths from untrusted sources: of shards, of files on the Hub, of variants. */
 
+import { OPEN_READS } from '../../errors/advice.js';
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 
 /** The end of every shard's name, but for shards of other formats. */
@@ -25,7 +26,7 @@ export function hasWeightsName(name: string): boolean {
   return hasWeightsExtension(name.replace(INDEX_END, ''));
 }
 
-const TORCH_HINT = ', a torch file: open() reads its index';
+const TORCH_HINT = `, a torch file: ${OPEN_READS.text} its index`;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for them
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
@@ -113,9 +114,11 @@ export function checkShardName(
     const expected = `a shard's name to be a relative path that ends with ${extension}`;
     // Not when the opener of torch asks, and not for an index that it cannot open either.
     const isOfTorch = objection === null && name.endsWith(TORCH_SHARD_EXTENSION);
-    const hint = isOfTorch && !isAddress(context.path) ? TORCH_HINT : '';
+    const isRead = isOfTorch && !isAddress(context.path);
+    const hint = isRead ? TORCH_HINT : '';
+    const advice = isRead ? [OPEN_READS] : undefined;
     const message = `expected ${expected}, found ${found} in ${quoteName(name)}${hint}`;
-    throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, context);
+    throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { ...context, advice });
   }
   return withoutDots(name);
 }

@@ -1,5 +1,7 @@
 /** The report of a verification: its checks and problems, and which tensors were compared with digests. */
 
+import type { Advice } from '../../errors/advice.js';
+
 /**
  * A check: `headers`; `index` where there is one; `digests` that files declare; `checksums` in PyTorch, NumPy and DDUF
  * archives. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
@@ -21,6 +23,8 @@ export interface CheckpointProblem {
   readonly code: string;
   /** The expected and the found, without the code and the path. Texts of the system name the path. */
   readonly message: string;
+  /** Words of the message that name an option or a function. */
+  readonly advice?: readonly Advice[];
 }
 
 /** A check that reads tensor bytes. */

@@ -1,5 +1,6 @@
 /** Reads the headers of a file's arrays: the only array of an `.npy`, the members of an `.npz`. */
 
+import { OPEN_READS } from '../../errors/advice.js';
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
 import type { Storage } from '../../tensor/storage/storage.js';
@@ -109,8 +110,9 @@ export function describeNpz(
   } catch (error) {
     const isOfTorch = [...entries.keys()].some((name) => TORCH_PICKLE.test(name));
     if (!isOfTorch || !(error instanceof FormatError)) throw error;
-    const message = 'expected arrays of NumPy, found a torch file, which open() reads by its path';
-    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+    const message = `expected arrays of NumPy, found a torch file, which ${OPEN_READS.text} by its path`;
+    const advice = [OPEN_READS];
+    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { ...context, advice });
   }
   return {
     entries: [...entries.values()],

@@ -1,5 +1,6 @@
 /** Types of NumPy's items, and the dtypes of safetensors that hold them. */
 
+import type { Advice } from '../../errors/advice.js';
 import type { Dtype } from '../../header/dtype.js';
 
 /** Dtypes that NumPy has only from packages, and loses when saving. */
@@ -32,6 +33,8 @@ const DTYPE_OF: ReadonlyMap<string, Dtype> = new Map([
   ['c8', 'C64'],
 ]);
 
+const PASS_VOID_DTYPE: Advice = { option: 'voidDtype', text: 'pass voidDtype' };
+
 /** Messages for unsupported kinds. */
 const REFUSED: Readonly<Record<string, string>> = {
   O: 'Python objects, which are a pickle; save an array of numbers instead',
@@ -39,7 +42,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   U: 'text',
   M: 'dates',
   m: 'durations',
-  V: 'opaque items; pass voidDtype for bfloat16 or float8 of ml_dtypes',
+  V: `opaque items; ${PASS_VOID_DTYPE.text} for bfloat16 or float8 of ml_dtypes`,
 };
 
 /** How items are stored. */
@@ -57,7 +60,7 @@ interface ItemType {
 export function itemTypeOf(
   descr: string,
   voidDtype: VoidDtype | undefined,
-): ItemType | { readonly problem: string } {
+): ItemType | { readonly problem: string; readonly advice: readonly Advice[] } {
   const [, order, kind = '', length = ''] = /^([<>=|])([A-Za-z])(\d{0,9})$/.exec(descr) ?? [];
   const voidLength = voidDtype === 'BF16' ? '2' : '1';
   const isVoid = kind === 'V' && order !== '>' && length === voidLength;
@@ -65,7 +68,8 @@ export function itemTypeOf(
   // NumPy takes `|` for "as here" with numbers of several bytes; no file says so.
   if (dtype === undefined || (order === '|' && length !== '1' && !isVoid)) {
     const what = Object.hasOwn(REFUSED, kind) ? ` (${REFUSED[kind]})` : '';
-    return { problem: `${JSON.stringify(descr.slice(0, 40))}${what}` };
+    const advice = kind === 'V' ? [PASS_VOID_DTYPE] : [];
+    return { problem: `${JSON.stringify(descr.slice(0, 40))}${what}`, advice };
   }
   return { dtype, isBigEndian: order === '>' };
 }

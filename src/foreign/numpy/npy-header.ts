@@ -138,7 +138,8 @@ export function parseNpyHeader(
   const type = itemTypeOf(descr, voidDtype);
   if ('problem' in type) {
     const message = `expected numbers that safetensors can hold, found ${type.problem}`;
-    return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    const { advice } = type;
+    return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, { ...context, advice });
   }
   const { dtype, isBigEndian } = type;
   const itemByteLength = DTYPES[dtype].bits / 8;

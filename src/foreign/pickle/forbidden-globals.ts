@@ -22,11 +22,11 @@ export function forbiddenGlobals(
         `${quoteName(`${module}.${name}`)} (${placeText(position, context)})`,
     );
   if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
-  const advice = host.advice?.(found);
+  const remedy = host.advice?.(found);
   return new FormatError(
     'SAFETENSORS_FORBIDDEN_GLOBAL',
     `the pickle names classes or functions that are not on torch's list of harmless ones: ${shown.join(', ')}; nothing was run` +
-      (advice === undefined ? '' : `; ${advice}`),
-    context,
+      (remedy === undefined ? '' : `; ${remedy.text}`),
+    { ...context, advice: remedy?.advice },
   );
 }

@@ -1,5 +1,6 @@
 /** The questions that the pickle machine asks its format. */
 
+import type { Advice } from '../../errors/advice.js';
 import type { NamedGlobal } from './known-values.js';
 import type { PickleGlobal, PickleTuple, PickleValue } from './values.js';
 
@@ -14,5 +15,7 @@ export interface PickleHost {
   /** Returns the value of a persistent id. */
   persistent(id: PickleValue, at: number): PickleValue;
   /** Advice about forbidden globals, for the message. */
-  advice?(globals: readonly NamedGlobal[]): string | undefined;
+  advice?(
+    globals: readonly NamedGlobal[],
+  ): { readonly text: string; readonly advice: readonly Advice[] } | undefined;
 }

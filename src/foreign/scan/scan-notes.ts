@@ -96,15 +96,17 @@ export class ScanNotes {
       globals: this.#globals,
       findings: this.#findings,
       problems: this.#problems,
-      advice: this.#advice(verdict),
+      ...this.#advice(verdict),
     };
   }
 
   /** Advice about files that need code; others hide what they run. */
-  #advice(verdict: ScanVerdict): string | undefined {
+  #advice(verdict: ScanVerdict): Pick<ScanReport, 'advice' | 'optionAdvice'> {
     const isHostile = this.#globals.some(({ kind }) => kind === 'hostile');
-    if (this.isTorchScript && !isHostile) return TORCH_SCRIPT_ADVICE;
-    return verdict === 'needs-code' ? adviceFor(this.#globals, true) : undefined;
+    if (this.isTorchScript && !isHostile) return { advice: TORCH_SCRIPT_ADVICE };
+    const remedy = verdict === 'needs-code' ? adviceFor(this.#globals, true) : undefined;
+    if (remedy === undefined || remedy.advice.length === 0) return { advice: remedy?.text };
+    return { advice: remedy.text, optionAdvice: remedy.advice };
   }
 
   #verdict(): ScanVerdict {

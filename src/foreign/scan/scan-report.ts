@@ -1,5 +1,6 @@
 /** The report of a scan. */
 
+import type { Advice } from '../../errors/advice.js';
 import type { IrregularityKind } from '../zip/irregularity.js';
 
 /** A class or function that a pickle names. */
@@ -92,4 +93,6 @@ export interface ScanReport {
   readonly problems: readonly string[];
   /** Advice for files of this kind; undefined if absent. */
   readonly advice: string | undefined;
+  /** Words of the advice that name an option of `open`. */
+  readonly optionAdvice?: readonly Advice[];
 }

@@ -3,6 +3,7 @@
  * together.
  */
 
+import { adviceOf } from '../../errors/advice.js';
 import { FormatError } from '../../errors/errors.js';
 
 /** A message shows this many problems. */
@@ -63,6 +64,6 @@ function joinedProblem(
   return new FormatError(
     first.code,
     `${problems.length} tensors cannot be read${end}:${shown.join('')}${more}`,
-    first.path === undefined ? {} : { path: first.path },
+    { path: first.path, advice: adviceOf(...problems.slice(0, SHOWN_PROBLEMS)) },
   );
 }

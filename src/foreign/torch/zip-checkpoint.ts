@@ -1,5 +1,6 @@
 /** Checkpoints as torch has written them since version 1.6: a zip archive of a pickle and storages. */
 
+import { OPEN_READS } from '../../errors/advice.js';
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import { formatOfArchive } from '../../header/foreign-names.js';
 import { InflatedEntries } from '../inflated-data.js';
@@ -147,7 +148,8 @@ function rootFolder({ entries }: Archive, context: ErrorContext): string {
   const folder = first.slice(0, first.indexOf('/') + 1);
   if (folder !== '' && names.every((name) => name.startsWith(folder))) return folder;
   if (names.length > 0 && names.every((name) => name.endsWith('.npy'))) {
-    throw foreign('arrays of NumPy (.npz), which open() reads by its path', context);
+    const found = `arrays of NumPy (.npz), which ${OPEN_READS.text} by its path`;
+    throw foreign(found, { ...context, advice: [OPEN_READS] });
   }
   throw foreign('a zip archive whose records are not below one folder', context);
 }

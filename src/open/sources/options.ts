@@ -111,7 +111,7 @@ export function usedOptions(
 /** The error for an option that the source cannot use. */
 export function unusedOption(name: string, label: string): RangeError {
   const error = new RangeError(`${name} must be left out for ${label}`);
-  return Object.assign(error, { code: 'ERR_OUT_OF_RANGE' });
+  return Object.assign(error, { code: 'ERR_OUT_OF_RANGE', argument: name });
 }
 
 /** Checks the list of formats; all of them without one. Throws a TypeError `ERR_INVALID_ARG_TYPE`. */

@@ -1,5 +1,6 @@
 /** Turns the addon's failures into errors. */
 
+import type { Advice } from '../../errors/advice.js';
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { nodeErrno, systemErrorCode } from './errno.js';
 
@@ -37,12 +38,18 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   level: 'best, plain or avx2',
 };
 
+const READ_INSTEAD: Advice = {
+  option: 'storage',
+  value: 'read',
+  text: "or open the file with { storage: 'read' }",
+};
+
 /** Advice for files that cannot be mapped, by the system's code. */
 const MAPPING_ADVICE: Readonly<Record<string, string>> = {
   ENOMEM:
     "; raise the limit of the process's addresses (ulimit -v) or of its mappings " +
     '(vm.max_map_count), allow overcommit (vm.overcommit_memory; on Windows, enlarge the page ' +
-    "file), or open the file with { storage: 'read' }",
+    `file), ${READ_INSTEAD.text}`,
   EMFILE:
     '; close files that are not needed any more, or raise the limit of descriptors (ulimit -n)',
 };
@@ -63,6 +70,7 @@ export function failure(
       error,
       { errno: nodeErrno(result), code, syscall },
       path === undefined ? {} : { path },
+      advice.includes(READ_INSTEAD.text) ? { advice: [READ_INSTEAD] } : {},
     );
   }
   const actual = args[result];

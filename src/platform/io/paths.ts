@@ -1,6 +1,7 @@
 /** Paths in the forms that callers give them. */
 
 import { fileURLToPath } from 'node:url';
+import type { Advice } from '../../errors/advice.js';
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { quoteName } from '../../errors/errors.js';
@@ -87,6 +88,11 @@ function objectionTo(path: string | URL): string | undefined {
   return 'be on this machine';
 }
 
+const USE_REMOTE: Advice = {
+  option: 'download',
+  text: 'open() reads remote checkpoints, download() fetches files',
+};
+
 /** Returns the path as text. `name` is the argument's name. Throws a TypeError unless it is a path. */
 export function pathText(
   name: string,
@@ -98,9 +104,11 @@ export function pathText(
   if (objection !== undefined) {
     const shown = withoutUsers(withoutQuery(String(path)));
     const isRemote = /^https?:/i.test(shown);
-    const advice = isRemote ? '; open() reads remote checkpoints, download() fetches files' : '';
-    const message = `${name} must ${objection}, but is ${quoteName(shown)}${advice}`;
-    throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
+    const message = `${name} must ${objection}, but is ${quoteName(shown)}`;
+    const code = 'ERR_INVALID_URL_SCHEME';
+    if (!isRemote) throw Object.assign(new TypeError(message), { code, argument: name });
+    const error = new TypeError(`${message}; ${USE_REMOTE.text}`);
+    throw Object.assign(error, { code, argument: name, advice: [USE_REMOTE] });
   }
   return typeof path === 'string' ? path : fileURLToPath(path);
 }

@@ -1,10 +1,13 @@
 /** Errors of system calls: makes them, checks their codes, adds the file's name. */
 
 import { getSystemErrorMap, types } from 'node:util';
+import type { Advice } from '../../errors/advice.js';
 import { systemErrorCode } from '../addon/errno.js';
 
 /** Errors of file systems that cannot sync. */
 export const CANNOT_SYNC: readonly string[] = ['EINVAL', 'ENOSYS', 'ENOTSUP'];
+
+const NOT_DURABLE: Advice = { option: 'durable', value: 'false', text: 'pass { durable: false }' };
 
 function describe(code: string, text: string, syscall: string, path: string): string {
   return `${code}: ${text}, ${syscall} '${path}'`;
@@ -33,13 +36,13 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
   if (typeof errno !== 'number') return error;
   const code = systemErrorCode(errno);
   const text = getSystemErrorMap().get(errno)?.[1] ?? 'failed';
-  const advice =
-    syscall === 'fsync' && CANNOT_SYNC.includes(code)
-      ? '; the file system cannot sync files: pass { durable: false }'
-      : '';
-  const message = describe(code, text, call ?? syscall, path) + advice;
-  const named = new Error(message, { cause: error });
-  return Object.assign(named, { errno, code, syscall: call ?? syscall, path });
+  const failed = describe(code, text, call ?? syscall, path);
+  const facts = { errno, code, syscall: call ?? syscall, path };
+  if (syscall !== 'fsync' || !CANNOT_SYNC.includes(code)) {
+    return Object.assign(new Error(failed, { cause: error }), facts);
+  }
+  const message = `${failed}; the file system cannot sync files: ${NOT_DURABLE.text}`;
+  return Object.assign(new Error(message, { cause: error }), facts, { advice: [NOT_DURABLE] });
 }
 
 /** As above, for an error without a file; returns other errors, and those of a file without a path, as they are. */

@@ -1,5 +1,6 @@
 /** Finds a source's files of the model, and the files beside it. */
 
+import { type Advice, adviceOf } from '../../errors/advice.js';
 import { RemoteError, SafetensorsError } from '../../errors/errors.js';
 import {
   type CheckpointIndex,
@@ -31,7 +32,7 @@ import { isIndexName, type SourceFile, type SourceFiles, splitPath } from './sou
 import type { WantedFile } from './wanted-file.js';
 
 /** For a repository that is not a model. */
-const ADVICE = '; `files` of download takes any files';
+const TAKE_ANY: Advice = { option: 'files', text: '`files` of download takes any files' };
 
 /** Finds the path of a file that an earlier download left. */
 export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
@@ -97,9 +98,11 @@ async function noModelAt(
 }
 
 /** Names the option that downloads repositories that are not a model. */
-function withAdvice({ code, message, path, foundFormat }: SafetensorsError): SafetensorsError {
+function withAdvice(error: SafetensorsError): SafetensorsError {
+  const { code, message, path, foundFormat } = error;
   const text = path === undefined ? message : message.slice(`${path}: `.length);
-  return new SafetensorsError(code, text + ADVICE, { path, foundFormat });
+  const advice = [...adviceOf(error), TAKE_ANY];
+  return new SafetensorsError(code, `${text}; ${TAKE_ANY.text}`, { path, foundFormat, advice });
 }
 
 /**

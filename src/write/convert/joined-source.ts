@@ -1,5 +1,6 @@
 /** Several sources as one: their tensors, chosen and renamed in each of them, under unique names. */
 
+import type { Advice } from '../../errors/advice.js';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { fileMetadata, joinedMetadata, type SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
@@ -17,6 +18,12 @@ import { type Selected, Selection, selectionSource, throwTogether } from '../sel
 import { TOTAL_PARAMETERS } from '../selection/total-parameters.js';
 import type { DuplicateRule } from './duplicate-rules.js';
 import type { ConversionSource, SourceTensorInfo } from './source.js';
+
+/** Advice for a name in two sources. */
+const CHOOSE_DUPLICATE: Advice = {
+  option: 'duplicates',
+  text: "pass duplicates: 'first' or duplicates: 'last'",
+};
 
 /** One of the sources. */
 export interface SourcePart {
@@ -206,7 +213,8 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
     const [one, other] = places.map((place) => this.#parts[place]?.label);
     return new SafetensorsError(
       'SAFETENSORS_INVALID_SELECTION',
-      `${quoteName(name)} is in ${one} and in ${other}: pass duplicates: 'first' or duplicates: 'last', or rename one`,
+      `${quoteName(name)} is in ${one} and in ${other}: ${CHOOSE_DUPLICATE.text}, or rename one`,
+      { advice: [CHOOSE_DUPLICATE] },
     );
   }
 

@@ -6,6 +6,7 @@
  */
 
 import { setTimeout } from 'node:timers/promises';
+import type { Advice } from '../../errors/advice.js';
 import { argumentRangeError, argumentTypeError, type OptionNames } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { addon } from '../../platform/addon/addon.js';
@@ -99,13 +100,14 @@ export async function waitForLock(
   }
 }
 
+const WAIT: Advice = { option: 'lockTimeout', text: 'or wait longer with `lockTimeout`' };
+
 function locked(label: string, lockTimeout: number): SafetensorsError {
   return new SafetensorsError(
     'SAFETENSORS_LOCKED',
     `expected to get the lock within ${lockTimeout} ms, found that another process or thread holds ` +
-      'it, which saves a checkpoint here or edits the file; try again when it has ended, or wait ' +
-      'longer with `lockTimeout`',
-    { path: label },
+      `it, which saves a checkpoint here or edits the file; try again when it has ended, ${WAIT.text}`,
+    { path: label, advice: [WAIT] },
   );
 }
 

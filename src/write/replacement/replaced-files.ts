@@ -4,6 +4,7 @@
 
 import { type BigIntStats, lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { Advice } from '../../errors/advice.js';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { formatBytes } from '../../inspect/number-texts.js';
@@ -29,6 +30,13 @@ export interface OverwriteOptions {
    */
   readonly overwrite?: boolean | undefined;
 }
+
+/** Advice against a rejected replacement. */
+const OVERWRITE: Advice = {
+  option: 'overwrite',
+  value: 'true',
+  text: 'pass overwrite: true to replace them',
+};
 
 /**
  * Files that a write reads, by their identity. Their replacement loses no tensor if the write takes all of them; else
@@ -128,7 +136,7 @@ export function requireOverwrite(
   const all = `${listed.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
   throw new SafetensorsError(
     'SAFETENSORS_TARGET_EXISTS',
-    `the target already holds weights, which would be replaced: ${all}; pass overwrite: true to replace them`,
-    { path: target },
+    `the target already holds weights, which would be replaced: ${all}; ${OVERWRITE.text}`,
+    { path: target, advice: [OVERWRITE] },
   );
 }

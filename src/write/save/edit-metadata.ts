@@ -1,6 +1,7 @@
 /** `editMetadata`: changes the metadata of a file and leaves its tensors alone. */
 
 import { type BigIntStats, constants, statSync } from 'node:fs';
+import type { Advice } from '../../errors/advice.js';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { pairsOf } from '../../errors/named-values.js';
@@ -252,6 +253,11 @@ function behind(
  *
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL`; InvalidTensorError `SAFETENSORS_HEADER_TOO_LARGE`
  */
+const WRITE_ANEW: Advice = {
+  option: 'inPlace',
+  text: 'leave `inPlace` out, or save with `reserve` to leave room',
+};
+
 function newStartLength(
   header: Header,
   json: Uint8Array,
@@ -264,9 +270,8 @@ function newStartLength(
   throw new SafetensorsError(
     'SAFETENSORS_HEADER_FULL',
     `expected a header of at most ${byteLength} bytes, the room in the file, found ` +
-      `${json.byteLength}: ${json.byteLength - byteLength} bytes are missing; leave \`inPlace\` out, ` +
-      'or save with `reserve` to leave room',
-    { path },
+      `${json.byteLength}: ${json.byteLength - byteLength} bytes are missing; ${WRITE_ANEW.text}`,
+    { path, advice: [WRITE_ANEW] },
   );
 }
 

@@ -1,5 +1,6 @@
 /** The error for several tensors that cannot be selected. */
 
+import { adviceOf } from '../../errors/advice.js';
 import { type ErrorContext, SafetensorsError } from '../../errors/errors.js';
 
 /** A message shows this many problems. */
@@ -30,7 +31,7 @@ export class SelectionError extends SafetensorsError {
     const left = errors.length - shown.length;
     const more = left === 0 ? '' : `\n- and ${left} more`;
     const message = `the selection has ${errors.length} problems:${shown.join('')}${more}`;
-    super('SAFETENSORS_INVALID_SELECTION', message, context);
+    super('SAFETENSORS_INVALID_SELECTION', message, { ...context, advice: adviceOf(...errors) });
     this.errors = errors;
   }
 }

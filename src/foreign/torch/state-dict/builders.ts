@@ -17,7 +17,7 @@ import {
 } from '../../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';
 import { allowedGlobal, TorchGlobal } from './globals.js';
-import { adviceFor, isHostileGlobal, PLAIN_PICKLE } from './judged-globals.js';
+import { adviceFor, isHostileGlobal, PLAIN_PICKLE, type Remedy } from './judged-globals.js';
 import { deviceTensor } from './numpy-arrays.js';
 import { plainValue } from './plain-builders.js';
 import { builtOldTensor, refusedTensor } from './refused-builders.js';
@@ -79,7 +79,7 @@ export class TorchHost implements PickleHost {
     return isHostileGlobal(module, name) ? undefined : new PickleGlobal(module, name, true);
   }
 
-  advice(globals: readonly NamedGlobal[]): string | undefined {
+  advice(globals: readonly NamedGlobal[]): Remedy | undefined {
     return adviceFor(globals);
   }
 

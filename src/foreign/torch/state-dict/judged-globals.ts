@@ -1,5 +1,6 @@
 /** Judges globals that torch's restricted loader rejects: those that rebuild data, those that run code, and the rest. */
 
+import type { Advice } from '../../../errors/advice.js';
 import { loadsInnerFile } from '../../pickle/inner-files.js';
 import { allowedGlobal, currentModule } from './globals.js';
 import { STANDARD_MODULES } from './python-modules.js';
@@ -69,10 +70,24 @@ function leadsElsewhere(name: string): boolean {
 /** Explains a file that `pickle` wrote, whose storages are files of their own. */
 export const PLAIN_PICKLE = 'pickle wrote, and not torch.save';
 
-const PLACEHOLDER = "with unknownGlobals: 'placeholder' they stay in extra() as data";
+/** Options that read a file in spite of its globals. */
+const PLACEHOLDER: Advice = {
+  option: 'unknownGlobals',
+  value: 'placeholder',
+  text: "with unknownGlobals: 'placeholder' they stay in extra() as data",
+};
 
-const WHOLE_MODULE =
-  "it is a whole pickled module: with unknownGlobals: 'placeholder' its tensors are read as state_dict() lists them";
+const WHOLE_MODULE: Advice = {
+  ...PLACEHOLDER,
+  text: "with unknownGlobals: 'placeholder' its tensors are read as state_dict() lists them",
+};
+
+/** What to do about forbidden globals. */
+export interface Remedy {
+  readonly text: string;
+  /** The words of the text that name an option. */
+  readonly advice: readonly Advice[];
+}
 
 /** Most packages that advice names, and the longest name. */
 const SHOWN_PACKAGES = 5;
@@ -85,29 +100,34 @@ const SHOWN_PACKAGE_LENGTH = 60;
 export function adviceFor(
   globals: readonly GlobalNames[],
   isScanned: boolean = false,
-): string | undefined {
+): Remedy | undefined {
   const forbidden = globals.filter(({ module, name }) => allowedGlobal(module, name) === undefined);
   if (forbidden.length === 0) return undefined;
   if (forbidden.some(({ module, name }) => isHostileGlobal(module, name))) return undefined;
   const warning = unexaminedCode(forbidden);
   const isLoadable = isScanned && warning === undefined;
-  return [...(warning === undefined ? [] : [warning]), remedyFor(forbidden, isLoadable)].join('; ');
+  const { text, advice } = remedyFor(forbidden, isLoadable);
+  return { text: warning === undefined ? text : `${warning}; ${text}`, advice };
 }
 
-function remedyFor(forbidden: readonly GlobalNames[], isLoadable: boolean): string {
+function remedyFor(forbidden: readonly GlobalNames[], isLoadable: boolean): Remedy {
   const scan = 'scanPickle lists what loading it would run';
   if (forbidden.some(({ module }) => module.startsWith('torch.nn.modules.'))) {
-    return WHOLE_MODULE;
+    const text = `it is a whole pickled module: ${WHOLE_MODULE.text}`;
+    return { text, advice: [WHOLE_MODULE] };
   }
   if (forbidden.some(loadsInnerFile)) {
     const load = 'load it in Python, only if you trust it, and save it with torch.save';
-    return `it is a file that ${PLAIN_PICKLE}: ${isLoadable ? load : scan}`;
+    return { text: `it is a file that ${PLAIN_PICKLE}: ${isLoadable ? load : scan}`, advice: [] };
   }
-  if (!forbidden.some(({ module }) => /^(numpy|joblib)\b/.test(module))) return PLACEHOLDER;
+  if (!forbidden.some(({ module }) => /^(numpy|joblib)\b/.test(module))) {
+    return { text: PLACEHOLDER.text, advice: [PLACEHOLDER] };
+  }
   const load = 'can be loaded there, only if you trust it, and saved by numpy.savez';
   const arrays = 'a pickle of NumPy arrays, as PaddlePaddle (.pdparams) and joblib write it,';
   const ofArrays = isLoadable ? `${arrays} ${load}` : `of ${arrays} ${scan}`;
-  return `${ofArrays}; of NumPy values among torch's tensors, ${PLACEHOLDER}`;
+  const text = `${ofArrays}; of NumPy values among torch's tensors, ${PLACEHOLDER.text}`;
+  return { text, advice: [PLACEHOLDER] };
 }
 
 /** Names the packages whose code was not examined; undefined without any. */

@@ -1,5 +1,6 @@
 /** Finds the state dict of a checkpoint and its tensors. */
 
+import type { Advice } from '../../../errors/advice.js';
 import { FormatError } from '../../../errors/errors.js';
 import type { RootKeys } from '../../../file/source/plain-value.js';
 import type { PickleContext } from '../../pickle/limits.js';
@@ -254,11 +255,14 @@ function isTransparent(value: PickleValue): boolean {
   );
 }
 
+/** The choice among several state dicts. */
+const CHOOSE_ROOT: Advice = { option: 'root', text: 'pass the keys of one as root, or [] for all' };
+
 function ambiguous(found: string, parts: readonly Part[], context: PickleContext): FormatError {
   return new FormatError(
     'SAFETENSORS_AMBIGUOUS_ROOT',
-    `expected one state dict, found ${found}: ${listCandidates(parts)}; pass the keys of one as root, or [] for all`,
-    context,
+    `expected one state dict, found ${found}: ${listCandidates(parts)}; ${CHOOSE_ROOT.text}`,
+    { ...context, advice: [CHOOSE_ROOT] },
   );
 }
 

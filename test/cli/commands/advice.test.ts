@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, test } from 'vitest';
 import { COMMANDS } from '../../../src/cli/command-table.js';
+import { flagOf, messageFor, WORDED } from '../../../src/cli/commands/advice.js';
 import { foreignChoices, rootText } from '../../../src/cli/commands/foreign-options.js';
-import { functionOptionOf, inWordsOf, SAID } from '../../../src/cli/commands/library-words.js';
 import { convert, download, editMetadata } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -34,26 +34,54 @@ test.each<[command: string, (options: object) => Promise<unknown>, own: readonly
 ])('%s has options of its function', async (name, work, own) => {
   const options = Object.keys(COMMANDS[name]?.options ?? {}).filter((one) => !own.includes(one));
   expect(options.length).toBeGreaterThan(2);
-  expect(await optionsOf(work)).toEqual(expect.arrayContaining(options.map(functionOptionOf)));
+  expect((await optionsOf(work)).map(flagOf)).toEqual(expect.arrayContaining(options));
 });
 
 test('metadata overwrites in place as editMetadata does', async () => {
   const known = await optionsOf((options) => editMetadata('x', {}, options));
-  expect(known).toContain(functionOptionOf('in-place'));
+  expect(known.map(flagOf)).toContain('in-place');
   expect(Object.keys(COMMANDS['metadata']?.options ?? {})).toContain('in-place');
 });
 
-it.each([
-  ['maxShardSize must be a number', '--max-shard-size must be a number'],
-  ['names left out every tensor', '--filter and --exclude left out every tensor'],
+/** An error of the library with advice that is a part of its message. */
+function errorWith(message: string, facts: object): Error {
+  return Object.assign(new Error(message), facts);
+}
+
+it.each<[string, object, shown: string]>([
   [
-    "nothing was run; with unknownGlobals: 'placeholder' they stay in extra() as data",
+    'maxShardSize must be a number',
+    { argument: 'maxShardSize' },
+    '--max-shard-size must be a number',
+  ],
+  [
+    'names left out every tensor',
+    { argument: 'names' },
+    '--filter and --exclude left out every tensor',
+  ],
+  ['source must be an address', { argument: 'source' }, 'source must be an address'],
+  ['root must be: found none', {}, 'root must be: found none'],
+  [
+    'nothing was run; with x they stay',
+    { advice: [{ option: 'unknownGlobals', text: 'with x they stay' }] },
     'nothing was run; --unknown-globals placeholder reads the tensors without them',
   ],
-  ['pass the keys of one as root, or [] for all', 'pass the keys of one as --root, or [] for all'],
-  ['tensor "root must be": found none', 'tensor "root must be": found none'],
-])('%s', (message, shown) => {
-  expect(inWordsOf(COMMANDS['convert']?.options ?? {}, message)).toBe(shown);
+  ['wait, or pass y', { advice: [{ option: 'lockTimeout', text: 'or pass y' }] }, 'wait'],
+  ['use x; pass y', { advice: [{ option: 'storage', text: 'pass y' }] }, 'use x'],
+  ['call y', { advice: [{ option: 'open', value: 'a/b', text: 'call y' }] }, '"a/b"'],
+  [
+    'pass y to x, which z opens',
+    {
+      advice: [
+        { option: 'token', text: 'pass y' },
+        { option: 'safeOpen', text: 'which z opens' },
+      ],
+    },
+    'set HF_TOKEN to x',
+  ],
+])('%s', (message, facts, shown) => {
+  const { options = {} } = COMMANDS['convert'] ?? {};
+  expect(messageFor(options, errorWith(message, facts))).toBe(shown);
 });
 
 it.each<[string[], RegExp]>([
@@ -76,17 +104,14 @@ it.each<[string[], RegExp]>([
   expect(stderr).not.toMatch(/unknownGlobals|maxShardSize|copyOtherFiles/);
 });
 
-test('the library still says what is translated', () => {
+test('the command line has words for every advice of the library, and no others', () => {
   const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts') && !path.startsWith('cli'))
-    .map((path) =>
-      readFileSync(join(root, 'src', path), 'utf8').replaceAll(/['`] \+\n\s*['`]/g, ''),
-    );
-  const text = sources.join('\n').replaceAll('\\`', '`');
-  for (const said of SAID) {
-    const [words] = typeof said === 'string' ? [said] : [/^\w+/.exec(said.source)?.[0] ?? ''];
-    expect(text).toContain(words);
-  }
+    .map((path) => readFileSync(join(root, 'src', path), 'utf8'));
+  const named = sources.flatMap((text) =>
+    [...text.matchAll(/: Advice = \{\s+option: '(\w+)'/g)].map(([, option]) => option),
+  );
+  expect(new Set(named)).toEqual(WORDED);
 });
 
 /** Calls of every command that opens a file, over files that torch would not open as they are. */

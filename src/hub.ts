@@ -5,6 +5,7 @@
  */
 
 export { parseSafetensorsMetadata } from '#runtime';
+export type { Advice } from './errors/advice.js';
 export {
   type ErrorCode,
   FormatError,

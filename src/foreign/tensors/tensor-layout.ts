@@ -146,7 +146,7 @@ function plainLayout(
 }
 
 /** Strides of items that stand one after the other, the last dimension innermost. */
-function cStrides(shape: readonly number[]): number[] {
+export function cStrides(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length);
   let stride = 1;
   for (let axis = shape.length - 1; axis >= 0; axis--) {

@@ -216,7 +216,7 @@ export class Selection<Info extends SelectableInfo> {
     }
     return Object.assign(new RangeError('names left out every tensor'), {
       code: 'ERR_OUT_OF_RANGE',
-      argument: what,
+      argument: 'names',
     });
   }
 

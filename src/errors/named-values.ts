@@ -45,8 +45,12 @@ function requireNoProperties(values: Iterable<unknown>, what: string): void {
 }
 
 function notNamedValues(what: string, values: unknown): TypeError {
-  const expected = 'a Map, an iterable of [name, value] pairs or a plain object';
-  return argumentTypeError(what, expected, values);
+  const expected =
+    what === 'tensors'
+      ? 'an open checkpoint, a Map, an iterable of [name, value] pairs or a plain object'
+      : 'a Map, an iterable of [name, value] pairs or a plain object';
+  const isPromise = typeof Object(values).then === 'function';
+  return argumentTypeError(what, expected, values, isPromise ? '; await it' : '');
 }
 
 /** A buffer or a promise would pass as an object without keys, but is a mistake. */

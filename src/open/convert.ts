@@ -1,6 +1,6 @@
 /** `convert`. Its code loads on the first call. */
 
-import { argumentTypeError } from '../errors/arguments.js';
+import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
 import type { DryRun, DryRunResult } from '../write/checkpoint/plan.js';
 import type {
@@ -88,6 +88,10 @@ export async function convert<const Dry extends boolean | undefined = false>(
 ): Promise<DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>> {
   if (typeof source !== 'string' && !isUrl(source)) {
     throw argumentTypeError('source', 'a path, a URL or hf://org/name', source);
+  }
+  for (const name of ['token', 'headers']) {
+    if (!Object.hasOwn(Object(options), name)) continue;
+    throw argumentRangeError(name, 'left out: download() takes it', '…');
   }
   const { convert: rewrite } = isAddress(source)
     ? await import('./convert-remote.js')

@@ -47,7 +47,9 @@ describe('pairsOf', () => {
       expect.objectContaining({
         name: 'TypeError',
         code: 'ERR_INVALID_ARG_TYPE',
-        message: expect.stringMatching(/^tensors must be a Map, an iterable of/),
+        message: expect.stringMatching(
+          /^tensors must be an open checkpoint, a Map, an iterable of/,
+        ),
       }),
     );
   });

@@ -191,7 +191,7 @@ describe('options', () => {
       'root must be left out for safetensors',
     ],
     ['voidDtype of torch', () => open(TORCH, { voidDtype: 'BF16' }), 'left out for a torch file'],
-    ['token of a file', () => open(file, { token: 'x' }), 'left out for safetensors'],
+    ['token of a file', () => open(file, { token: 'x' }), 'left out for a local source'],
     ['storage of a Blob', () => open(new Blob([]), { storage: 'read' }), 'read by requests'],
     ['variant of bytes', () => open(new Uint8Array(9), { variant: 'fp16' }), 'bytes in memory'],
     ['revision of NumPy', () => open(NUMPY, { revision: 'main' }), 'left out for a NumPy file'],

@@ -43,7 +43,7 @@ type Action = (
 ) => Promise<Outcome>;
 
 const get: Action = async (context, options, source, keys) => {
-  const { stdout, signal } = context;
+  const { stdout, stderr, signal } = context;
   const metadata = await sourceMetadata(source, options, signal);
   const wanted = keys.length === 0 ? [...metadata.keys()] : keys;
   const missing = wanted.filter((key) => !metadata.has(key));
@@ -57,17 +57,18 @@ const get: Action = async (context, options, source, keys) => {
   }
   const values = Object.fromEntries(found.map((key) => [key, metadata.get(key) as string]));
   const result: GetResult = { source, metadata: values, missing };
-  printResult(context, options, result, (_, style, width) => {
+  printResult(context, options, result, (_, _style, width) => {
     const facts = Object.entries(values).map(
       ([key, value]) =>
         [visible(key, SHOWN_NAME_LENGTH), visible(value, SHOWN_WHOLE_VALUE_LENGTH)] as const,
     );
     const lines = facts.length === 0 ? [] : factLines(facts, (text) => text);
-    return [
-      ...cutLines(lines, width),
-      ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_NAME_LENGTH)}`)),
-    ];
+    return cutLines(lines, width);
   });
+  // Standard output has values only.
+  if (options['json'] !== true) {
+    for (const key of missing) stderr.write(`no key ${visible(key, SHOWN_NAME_LENGTH)}\n`);
+  }
   return missing.length === 0 ? 'done' : 'no';
 };
 

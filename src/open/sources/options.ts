@@ -101,7 +101,7 @@ export function usedOptions(
     if (value === undefined || FOR_ALL.includes(name)) continue;
     if (!USED[kind].includes(name)) {
       // The value of a token or a header is a secret.
-      throw unusedOption(name, LABELS[kind]);
+      throw unusedOption(name, OF_REQUESTS.includes(name) ? 'a local source' : LABELS[kind]);
     }
     used[name] = value;
   }

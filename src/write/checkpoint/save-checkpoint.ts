@@ -3,8 +3,8 @@
 import { requirePathFirst } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
-import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
+import { metadataFor } from '../input/given-checkpoint.js';
 import type { NamedTensors } from '../input/tensor-input.js';
 import type { DryRun, DryRunResult } from './plan.js';
 import type { SaveCheckpointOptions, SaveCheckpointPlan, SavedCheckpoint } from './save.js';

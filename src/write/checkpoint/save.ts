@@ -7,8 +7,8 @@ import { planSharing, recordable, type SharedMode } from '../../file/shards/shar
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { runSync } from '../../work/work.js';
-import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
+import { metadataFor } from '../input/given-checkpoint.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import {
   WRITE_OPTIONS,

@@ -4,8 +4,8 @@ import { type OptionNames, requireOptions, requireSignal } from '../../errors/ar
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
-import { metadataFor } from './checkpoint-metadata.js';
 import { type FetchableTensors, requireInMemory, withFetchedNow } from './fetched-tensors.js';
+import { metadataFor } from './given-checkpoint.js';
 import {
   type LeasedSources,
   SerializedStream,

@@ -11,8 +11,8 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
-import { metadataFor } from '../input/checkpoint-metadata.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
+import { metadataFor } from '../input/given-checkpoint.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import { requireNotInUse } from '../replacement/in-use.js';
 import { replaceFile } from './replace-file.js';
@@ -59,6 +59,7 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = {
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for a tensor that
  *   cannot be written, including a stream with more or fewer bytes than its shape needs
+ * @throws The problems of a checkpoint whose tensors are not all readable: select the others by their names
  * @throws FileChangedError when a file that tensors come from has changed since it was opened, or
  *   changes meanwhile
  * @throws FileClosedError for a tensor of a file that was closed with `detach`, before or meanwhile

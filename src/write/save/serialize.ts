@@ -17,12 +17,12 @@ import { readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { runSync } from '../../work/work.js';
-import { metadataFor } from '../input/checkpoint-metadata.js';
 import {
   type FetchableTensors,
   requireInMemory,
   withFetchedNow,
 } from '../input/fetched-tensors.js';
+import { metadataFor } from '../input/given-checkpoint.js';
 import { type SerializeStreamOptions, STREAM_OPTIONS } from '../input/serialize-in-memory.js';
 import {
   type LeasedSources,

@@ -138,6 +138,13 @@ it('remote checkpoints bring theirs', async () => {
   expect(parse(await bytesOf(stream)).metadata?.get('note')).toBe('x');
 });
 
+it.each(WAYS)('%s rejects a checkpoint with a tensor that cannot be read', async (_, write) => {
+  const checkpoint = await open('test/fixtures/torch/np-x-npz-object.npz', { remote: false });
+  const code = 'SAFETENSORS_UNSUPPORTED_TENSOR';
+  await expect(write(checkpoint, {})).rejects.toMatchObject({ code });
+  expect(await write(select(checkpoint, { names: checkpoint.keys() }), {})).toBeNull();
+});
+
 it('createWriter takes a remote checkpoint as specs, serialize rejects one', async () => {
   const remote = await open(new Blob([readFileSync(await savedFile())]));
   const path = temporaryPath('target.safetensors');

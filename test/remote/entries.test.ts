@@ -8,6 +8,7 @@ const inBrowsers = new Map<string, unknown>(Object.entries(browser));
 
 /** Functions that work in browsers, at least with some sources. */
 const PORTABLE = [
+  'mergeAdapters',
   'open',
   'openPipeline',
   'parseSafetensorsMetadata',

@@ -112,11 +112,22 @@ export async function openRemoteIn(
   options: RemoteOptions,
   acceptsIncomplete = false,
 ): Promise<RemoteCheckpoint> {
+  return requireModel(await openModelIn(runtime, source, options, acceptsIncomplete));
+}
+
+/** As {@link openRemoteIn}; a folder without a model is a result. */
+export async function openModelIn(
+  runtime: RemoteRuntime,
+  source: string | URL | Blob | BlobFolder | ByteSource,
+  options: RemoteOptions,
+  acceptsIncomplete = false,
+): Promise<RemoteCheckpoint | NoRemoteModel> {
   const limits = requireRemoteOptions(runtime, options);
   const { maxHeaderByteLength } = options;
   return await withScope([options.signal], async ({ signal }) => {
     const choice = { ...options, acceptsIncomplete };
-    const found = requireModel(await findSource(source, choice, runtime.hubSettings, signal));
+    const found = await findSource(source, choice, runtime.hubSettings, signal);
+    if ('error' in found) return found;
     try {
       const shards = await RemoteShards.open(
         found,

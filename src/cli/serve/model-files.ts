@@ -14,7 +14,7 @@ import { openRegularFile } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { call, runAsync, type Work } from '../../work/work.js';
-import { requireSafetensorsAt } from '../sources/open-source.js';
+import { foreignFormatError } from '../sources/open-source.js';
 
 /** The caller's choice in a folder, or a repository of the cache. */
 export type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
@@ -39,21 +39,29 @@ export interface ServedSource {
   readonly missing: readonly string[];
 }
 
+/** A path without a model: of another format, or a folder that may still contain models. */
+export interface NoModelFound {
+  /** The error of opening it as a model. */
+  readonly error: SafetensorsError;
+}
+
 /**
  * The model at a path or an id, or those of a pipeline. Reads indexes, and opens files of weights without reading them.
  *
- * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
- *   for files of other formats
+ * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`
  */
 export async function modelsAt(
   name: string,
   path: string,
   choice: SourceChoice,
   signal: AbortSignal,
-): Promise<ServedSource[]> {
+): Promise<ServedSource[] | NoModelFound> {
   const { variant, revision } = choice;
   // These choose among files of safetensors.
-  if (variant === undefined && revision === undefined) await requireSafetensorsAt(path);
+  if (variant === undefined && revision === undefined) {
+    const error = await foreignFormatError(path);
+    if (error !== undefined) return { error };
+  }
   return await runAsync(servedModels(name, path, choice), signal);
 }
 
@@ -61,9 +69,10 @@ function* servedModels(
   name: string,
   path: string,
   { variant, revision }: SourceChoice,
-): Work<ServedSource[]> {
+): Work<ServedSource[] | NoModelFound> {
   const found = yield* findSource(path, { variant, revision });
   if ('files' in found) return [yield* servedModel(name, found.files)];
+  if (found.kind === 'none' || found.kind === 'outside') return found;
   if (found.kind !== 'pipeline') throw found.error;
   const { findComponent, findModels } = yield* call({ async: loadPipelines });
   const sources: ServedSource[] = [];
@@ -80,7 +89,7 @@ function* servedModels(
       throw component.error;
     }
   }
-  if (sources.length === 0 && lacking !== undefined) throw lacking;
+  if (sources.length === 0 && lacking !== undefined) return { error: lacking };
   return sources;
 }
 
@@ -131,16 +140,4 @@ function* servedFile(name: string, path: string): Work<ServedFile> {
   const { fd } = yield* openRegularFile(path, path);
   yield* closeFile(fd);
   return { name, path: yield* realPath(path) };
-}
-
-/** Codes of a folder without a model, with several, with one of another format, or with a link in its place. */
-const NO_MODEL: readonly string[] = [
-  'SAFETENSORS_CHECKPOINT_NOT_FOUND',
-  'SAFETENSORS_FOREIGN_FORMAT',
-  'SAFETENSORS_UNSAFE_SHARD_NAME',
-];
-
-/** Whether an error means that a folder is not a model, but may hold some. */
-export function isNoModel(error: unknown): boolean {
-  return hasCode(error, NO_MODEL);
 }

@@ -11,7 +11,12 @@ import {
   type WalkedFolder,
   walkFolder,
 } from '../sources/walk-folder.js';
-import { isNoModel, modelsAt, type ServedSource, type SourceChoice } from './model-files.js';
+import {
+  modelsAt,
+  type NoModelFound,
+  type ServedSource,
+  type SourceChoice,
+} from './model-files.js';
 
 const LOST_SHARD = 'a shard without the index of its model';
 const OTHER_FORMAT = 'not safetensors, which the page shows';
@@ -65,12 +70,13 @@ class Search implements ServedModels {
     const isPipeline = folder.files.some((file) => file.name === PIPELINE_FILE);
     if (weights.length === 0 && !isPipeline) return;
     try {
-      this.#add(await modelsAt(label, folder.path, this.#choice, this.#signal));
+      const found = await modelsAt(label, folder.path, this.#choice, this.#signal);
+      // Several files, or files of other formats: each of them is looked at below.
+      const isExplained = this.#choice.variant === undefined && !isPipeline;
+      if (!('error' in found) || !isExplained) this.#add(folder.path, found);
     } catch (error) {
       if (!isOfFile(error)) throw error;
-      // Several files, or files of other formats: each of them is looked at below.
-      const isExplained = isNoModel(error) && this.#choice.variant === undefined && !isPipeline;
-      if (!isExplained) this.#skip(folder.path, error);
+      this.#skip(folder.path, error);
     }
     if (this.#choice.variant !== undefined) return;
     const indexes = indexesAmong(weights.map((file) => file.name));
@@ -87,16 +93,20 @@ class Search implements ServedModels {
   async #lookAt({ name, path, realPath }: WalkedFile, label: string): Promise<void> {
     if (this.#served.has(realPath)) return;
     try {
-      this.#add(await modelsAt(`${label}/${name}`, path, {}, this.#signal));
+      this.#add(path, await modelsAt(`${label}/${name}`, path, {}, this.#signal));
     } catch (error) {
       if (!isOfFile(error)) throw error;
       this.#skip(path, error);
     }
   }
 
-  #add(found: readonly ServedSource[]): void {
+  #add(path: string, found: readonly ServedSource[] | NoModelFound): void {
+    if ('error' in found) {
+      this.#skip(path, found.error);
+      return;
+    }
     this.sources.push(...found);
-    for (const { files } of found) for (const { path } of files) this.#served.add(path);
+    for (const { files } of found) for (const one of files) this.#served.add(one.path);
   }
 
   #skip(path: string, { message }: Error): void {

@@ -6,7 +6,7 @@ import { isHubUri } from '../../file/hub/ids.js';
 import { statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
 import { isRemote, localPath } from '../sources/open-source.js';
-import { isNoModel, modelsAt, type SourceChoice } from './model-files.js';
+import { modelsAt, type SourceChoice } from './model-files.js';
 import { modelsBelow, type ServedModels } from './models-below.js';
 
 /**
@@ -30,12 +30,10 @@ export async function servedSources(
   const path = isHubUri(source) ? source : localPath(source);
   const stats = isHubUri(path) ? undefined : await runAsync(statAnything(path), signal);
   const name = isHubUri(path) ? path.slice('hf://'.length) : stats ? basename(resolve(path)) : path;
-  try {
-    return { sources: await modelsAt(name, path, choice, signal), skipped: [] };
-  } catch (error) {
-    if (stats?.isDirectory() !== true || !isNoModel(error)) throw error;
-    const found = await modelsBelow(name, path, choice, signal);
-    if (found.sources.length === 0) throw error;
-    return found;
-  }
+  const models = await modelsAt(name, path, choice, signal);
+  if (!('error' in models)) return { sources: models, skipped: [] };
+  if (stats?.isDirectory() !== true) throw models.error;
+  const found = await modelsBelow(name, path, choice, signal);
+  if (found.sources.length === 0) throw models.error;
+  return found;
 }

@@ -2,10 +2,12 @@
 
 import { basename } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
+import { findSource, modelFiles } from '../../file/checkpoint/find-source.js';
 import { namingOf } from '../../file/shards/file-choice.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import type { SourceChoice } from '../../index.js';
-import { isPipeline, isRemote, openSource } from './open-source.js';
+import { runAsync } from '../../work/work.js';
+import { isRemote } from './open-source.js';
 
 /** A local source to be written again. */
 interface ChosenSource {
@@ -22,10 +24,10 @@ interface ChosenSource {
 }
 
 /**
- * Finds the index or file of a variant or a revision, or the folder of a pipeline. Without a choice the source is taken
- * as it is.
+ * Finds the index or file of a variant or a revision, or the folder of a pipeline. Opens no weights. Without a choice
+ * the source is taken as it is.
  *
- * @throws As `open` and `openPipeline`; RangeError for a choice where there is none
+ * @throws As `findSource`; RangeError for a choice where there is none
  */
 export async function chosenAt(
   source: string,
@@ -41,9 +43,8 @@ export async function chosenAt(
     throw argumentRangeError(name, expected, variant ?? revision);
   }
   if (isDdufName(source) && revision === undefined) return { path: source, naming: { variant } };
-  const opened = await openSource(source, { signal, storage: 'read', choice });
-  opened.close();
-  const path = opened.path as string;
-  if (isPipeline(opened)) return { path, naming: { variant } };
+  const found = await runAsync(findSource(source, choice), signal);
+  if (found.kind === 'pipeline') return { path: found.path, naming: { variant } };
+  const { path } = modelFiles(found);
   return { path, naming: variant === undefined ? {} : namingOf(basename(path)) };
 }

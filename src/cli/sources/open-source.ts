@@ -4,6 +4,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hubSettings } from '../../file/cache/environment.js';
+import { isPipelineAt } from '../../file/checkpoint/find-source.js';
 import { openForInspection as openLocalForInspection } from '../../file/checkpoint/open.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
@@ -19,9 +20,9 @@ import {
   openPipeline,
   type Pipeline,
   type RemotePipeline,
-  SafetensorsError,
   type SourceChoice,
 } from '../../index.js';
+import { runAsync } from '../../work/work.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 import { requireUsed } from '../../write/convert/used-options.js';
 
@@ -81,23 +82,29 @@ export function pathOf(source: string): string | null {
  * @throws As `open` and `openPipeline`
  */
 export async function openSource(source: string, options: OpeningOptions): Promise<OpenedSource> {
-  const { signal, storage, verify, foreign = {}, skipFailed, choice } = options;
-  const place = isRemote(source) ? { verify } : { storage };
-  const path = placeOf(source);
-  const opening = { signal, ...place, ...choice };
-  if (isDdufName(path)) requireUsed(foreign, 'safetensors');
-  else {
-    try {
-      return await open(path, { ...opening, ...foreign });
-    } catch (error) {
-      if (!isOfPipeline(error)) throw error;
-    }
+  const { signal, storage, verify, foreign = {}, skipFailed, choice = {} } = options;
+  if (isRemote(source)) {
+    requireUsed(foreign, 'safetensors');
+    const { openRemoteSource } = await import('../../remote/node/open-remote.js');
+    return await openRemoteSource(source, { signal, verify, ...choice, skipFailed });
   }
+  const path = localPath(source);
+  const opening = { signal, storage, ...choice };
+  if (!(await isPipelineFound(path, choice, signal)))
+    return await open(path, { ...opening, ...foreign });
+  requireUsed(foreign, 'safetensors');
   return await openPipeline(path, { ...opening, skipFailed });
 }
 
-function isOfPipeline(error: unknown): boolean {
-  return error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
+/** Whether a local source is a pipeline, which no other format in its folder comes before. */
+async function isPipelineFound(
+  path: string,
+  choice: SourceChoice,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (isDdufName(path)) return true;
+  if (!(await runAsync(isPipelineAt(path, choice), signal))) return false;
+  return (await detectFormat(path)).format === 'safetensors';
 }
 
 /** Whether a source is a pipeline of several models. */
@@ -129,14 +136,17 @@ const OTHER_FORMATS: ReadonlyMap<string | null, string> = new Map([
   ['dduf', 'a DDUF archive'],
 ]);
 
-/** Throws a FormatError `SAFETENSORS_FOREIGN_FORMAT` for a path of another format, by its first bytes. */
-export async function requireSafetensorsAt(source: string): Promise<void> {
+/**
+ * The FormatError `SAFETENSORS_FOREIGN_FORMAT` for a path of another format, by its first bytes; undefined for
+ * safetensors.
+ */
+export async function foreignFormatError(source: string): Promise<FormatError | undefined> {
   const { format, foundFormat, path } = await detectFormat(source);
   const found = isDdufName(path) ? 'dduf' : (format ?? foundFormat);
   const label = OTHER_FORMATS.get(found);
-  if (label === undefined) return;
+  if (label === undefined) return undefined;
   const message = `expected a safetensors file or checkpoint, found ${label}`;
-  throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
+  return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
 /**

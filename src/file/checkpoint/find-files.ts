@@ -229,10 +229,21 @@ export function* withIndex(
   return { ...files, index, shards };
 }
 
+/** A folder whose index or file is a link out of it. */
+export interface OutsideLink {
+  readonly kind: 'outside';
+  readonly error: FormatError;
+}
+
 /** Throws for a link that leads out of the folder of a checkpoint. */
 export function refuseLink(path: string, name: string): never {
+  throw outsideLink(path, name).error;
+}
+
+function outsideLink(path: string, name: string): OutsideLink {
   const message = `expected the files of a checkpoint to stay in its folder, found a link out of it: ${quoteName(name)}`;
-  throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+  const error = new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+  return { kind: 'outside', error };
 }
 
 /**
@@ -279,13 +290,13 @@ export function* usableNames(folder: string): Work<string[]> {
 /**
  * Finds the checkpoint in a folder, by the rules of `chooseModel`.
  *
- * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
+ * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for shards of an index that are outside
  */
 export function* selectInFolder(
   folder: string,
   names: readonly string[],
   options: SelectOptions,
-): Work<FoundFiles | NoModel> {
+): Work<FoundFiles | NoModel | OutsideLink> {
   const { variant } = options;
   requireVariant(variant);
   const isInside = yield* insideOf(folder);
@@ -295,7 +306,7 @@ export function* selectInFolder(
   while (next.done !== true) {
     const name = next.value;
     const path = join(folder, name);
-    if (!(yield* isInside(path))) refuseLink(folder, name);
+    if (!(yield* isInside(path))) return outsideLink(folder, name);
     const index = yield* readIndex(path, options);
     indexes.set(name, index);
     next = decision.next({ shards: index.shards, missing: yield* missingShards(path, index) });
@@ -305,7 +316,7 @@ export function* selectInFolder(
   if (isChosen(found)) {
     for (const [listed, file] of found.shards) {
       if (found.kind === 'index' && listed === file) continue;
-      if (!(yield* isInside(join(folder, file)))) refuseLink(folder, file);
+      if (!(yield* isInside(join(folder, file)))) return outsideLink(folder, file);
     }
   }
   return foundFiles(folder, names, found, indexes.get(found.name) ?? null);

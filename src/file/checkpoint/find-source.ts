@@ -10,10 +10,12 @@ import type { Work } from '../../work/work.js';
 import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
 import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids.js';
 import { isIndexPath, noVariant, requireVariant } from '../shards/file-choice.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
 import {
   type CheckpointFiles,
   type FoundFiles,
   indexedFiles,
+  type OutsideLink,
   type SelectOptions,
   selectInFolder,
   singleFile,
@@ -27,7 +29,8 @@ export type FoundSource =
   /** A folder of several models; `path` is that of the folder. */
   | { readonly kind: 'pipeline'; readonly path: string; readonly error: SafetensorsError }
   /** Only parts of a distributed checkpoint; or no file, or no choice among several. */
-  | { readonly kind: 'parts' | 'none'; readonly error: SafetensorsError };
+  | { readonly kind: 'parts' | 'none'; readonly error: SafetensorsError }
+  | OutsideLink;
 
 /** Options of {@link findSource}. */
 interface FindOptions extends SelectOptions {
@@ -68,6 +71,19 @@ export function* isCachedId(text: string): Work<boolean> {
   return isHubUri(text) || (id !== null && (yield* isCached(id)));
 }
 
+/**
+ * Whether a path or an id leads to a pipeline. Searches only folders with a `model_index.json`, so that no index of
+ * another folder is read for the answer. False if there is nothing: opening throws the reason.
+ *
+ * @throws As {@link findSource}
+ */
+export function* isPipelineAt(text: string, options: FindOptions): Work<boolean> {
+  if (!(yield* isPath(text)) && !(yield* isCachedId(text))) return false;
+  const folder = yield* findFolder(text, options.revision);
+  if ((yield* statAnything(join(folder, PIPELINE_FILE)))?.isFile() !== true) return false;
+  return (yield* findSource(text, options)).kind === 'pipeline';
+}
+
 /** Returns the folder of a path, or of an id of a repository in the Hub's cache. */
 export function* findFolder(text: string, revision: string | undefined): Work<string> {
   const id = (yield* isPath(text)) ? null : parseHubId(text);
@@ -102,7 +118,7 @@ export function* findInFolder(
     const error = yield* localPipelineError(folder, names, label, pathTo);
     if (error !== undefined) return { kind: 'pipeline', path: folder, error };
   }
-  if ('files' in found) return found;
+  if ('files' in found || found.kind === 'outside') return found;
   const { kind } = found;
   return { kind, error: found.errorAt((name) => (name === '' ? folder : join(folder, name))) };
 }

@@ -3,7 +3,7 @@
 import { constants } from 'node:buffer';
 import type { BlobFolder, ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
-import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
+import { openModelIn, openRemoteIn, type RemoteOptions, type RemoteRuntime } from '../open.js';
 import {
   openRemotePipelineIn,
   type RemotePipeline,
@@ -38,6 +38,17 @@ export async function openRemote(
   options: RemoteOptions = {},
 ): Promise<RemoteCheckpoint> {
   return await openRemoteIn(runtime(), source, options);
+}
+
+/** As {@link openRemote}; opens every model of a pipeline, which is found by the same requests. */
+export async function openRemoteSource(
+  source: string,
+  { skipFailed, ...options }: RemotePipelineOptions,
+): Promise<RemoteCheckpoint | RemotePipeline> {
+  const opened = await openModelIn(runtime(), source, options);
+  if (!('error' in opened)) return opened;
+  if (opened.kind !== 'pipeline') throw opened.error;
+  return await openRemotePipeline(source, { ...options, skipFailed });
 }
 
 /** As {@link openRemote}, and accepts parts of distributed checkpoints and deltas, to inspect them. */

@@ -2,6 +2,7 @@
 import type { Target } from './target.js';
 import { commandLine } from './targets/arguments.js';
 import { casts } from './targets/casts.js';
+import { gguf } from './targets/gguf.js';
 import { header } from './targets/header.js';
 import { index } from './targets/index.js';
 import { lies } from './targets/lies.js';
@@ -20,6 +21,7 @@ export const TARGETS: readonly Target[] = [
   scan,
   zip,
   npy,
+  gguf,
   slices,
   casts,
   lies,

@@ -1,6 +1,5 @@
 /** Blocks of 256 values: groups whose scales and minimums are quantized themselves. */
 
-import { halfTable } from './half.js';
 import { type BlockKernel, halfAt, NONLINEAR } from './small-blocks.js';
 
 export const decodeQ2_K: BlockKernel = (blocks, into) => {
@@ -57,44 +56,30 @@ function minimumAt(blocks: Uint8Array, at: number, group: number): number {
   return low | (((blocks[at + group] as number) >> 6) << 4);
 }
 
-export const decodeQ4_K: BlockKernel = (blocks, into) => {
-  const halves = halfTable();
-  // Copies bit patterns of the sixteen values, which needs no arithmetic for each.
-  const lowValues = new Float32Array(16);
-  const highValues = new Float32Array(16);
-  const low = new Int32Array(lowValues.buffer);
-  const high = new Int32Array(highValues.buffer);
-  const patterns = new Int32Array(into.buffer, into.byteOffset, into.length);
+/** Reads four codes of each half at once: words are several times as fast as bytes. */
+export const decodeQ4_K: BlockKernel = (given, into) => {
+  const blocks = given.byteOffset % 4 === 0 ? given : given.slice();
+  const words = new Int32Array(blocks.buffer, blocks.byteOffset, blocks.length / 4);
   let at = 0;
-  for (let block = 0; at < patterns.length; block += 144) {
-    const d = halves[(blocks[block] as number) | ((blocks[block + 1] as number) << 8)] as number;
-    const dmin = halves[
-      (blocks[block + 2] as number) | ((blocks[block + 3] as number) << 8)
-    ] as number;
+  for (let block = 0; at < into.length; block += 144) {
+    const d = halfAt(blocks, block);
+    const dmin = halfAt(blocks, block + 2);
     for (let pair = 0; pair < 4; pair++) {
-      const scales = block + 4;
-      const scale = d * scaleAt(blocks, scales, 2 * pair);
-      const minimum = dmin * minimumAt(blocks, scales, 2 * pair);
-      const nextScale = d * scaleAt(blocks, scales, 2 * pair + 1);
-      const nextMinimum = dmin * minimumAt(blocks, scales, 2 * pair + 1);
-      for (let code = 0; code < 16; code++) {
-        lowValues[code] = scale * code - minimum;
-        highValues[code] = nextScale * code - nextMinimum;
-      }
-      const codes = block + 16 + pair * 32;
-      for (let i = codes; i < codes + 32; i += 4) {
-        const first = blocks[i] as number;
-        const second = blocks[i + 1] as number;
-        const third = blocks[i + 2] as number;
-        const fourth = blocks[i + 3] as number;
-        patterns[at] = low[first & 15] as number;
-        patterns[at + 1] = low[second & 15] as number;
-        patterns[at + 2] = low[third & 15] as number;
-        patterns[at + 3] = low[fourth & 15] as number;
-        patterns[at + 32] = high[first >> 4] as number;
-        patterns[at + 33] = high[second >> 4] as number;
-        patterns[at + 34] = high[third >> 4] as number;
-        patterns[at + 35] = high[fourth >> 4] as number;
+      const scale = d * scaleAt(blocks, block + 4, 2 * pair);
+      const minimum = dmin * minimumAt(blocks, block + 4, 2 * pair);
+      const nextScale = d * scaleAt(blocks, block + 4, 2 * pair + 1);
+      const nextMinimum = dmin * minimumAt(blocks, block + 4, 2 * pair + 1);
+      const codes = block / 4 + 4 + pair * 8;
+      for (let i = codes; i < codes + 8; i++) {
+        const word = words[i] as number;
+        into[at] = scale * (word & 15) - minimum;
+        into[at + 1] = scale * ((word >>> 8) & 15) - minimum;
+        into[at + 2] = scale * ((word >>> 16) & 15) - minimum;
+        into[at + 3] = scale * ((word >>> 24) & 15) - minimum;
+        into[at + 32] = nextScale * ((word >>> 4) & 15) - nextMinimum;
+        into[at + 33] = nextScale * ((word >>> 12) & 15) - nextMinimum;
+        into[at + 34] = nextScale * ((word >>> 20) & 15) - nextMinimum;
+        into[at + 35] = nextScale * (word >>> 28) - nextMinimum;
         at += 4;
       }
       at += 32;

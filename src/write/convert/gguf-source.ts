@@ -1,13 +1,14 @@
 /** A GGUF file as the source of a checkpoint: its blocks as numbers, or not at all. */
 
-import { QuantizationError, type SafetensorsError } from '../../errors/errors.js';
+import type { SafetensorsError } from '../../errors/errors.js';
 import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import type { Quantization } from '../../file/source/facts.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
 import type { Dtype } from '../../header/dtype.js';
-import { blockTypeOf } from '../../quantized/blocks/types.js';
 import { runAsync } from '../../work/work.js';
 import { dequantizedSource } from '../checkpoint/dequantized-source.js';
 import { storedReader } from '../checkpoint/stored-reader.js';
+import { blockError } from '../input/block-tensors.js';
 import { openFilesOf } from './open-files.js';
 import {
   type ConversionSource,
@@ -67,12 +68,7 @@ function withoutBlocks(files: OpenSource): OpenSource {
   const isPlain = ({ quantization }: ForeignTensor): boolean => quantization === undefined;
   const blocks = tensors.filter((tensor) => !isPlain(tensor));
   const unwritten = blocks.map(({ name, quantization }): SafetensorsError => {
-    const type = blockTypeOf(quantization?.scheme);
-    const message = `safetensors cannot hold blocks of ${type}: pass dequantize, such as 'F16'`;
-    return new QuantizationError('SAFETENSORS_QUANTIZATION_UNSUPPORTED', message, {
-      path,
-      tensor: name,
-    });
+    return blockError((quantization as Quantization).scheme, name, path);
   });
   return { ...files, tensors: tensors.filter(isPlain), problems: [...problems, ...unwritten] };
 }

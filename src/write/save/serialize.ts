@@ -17,6 +17,7 @@ import { readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { runSync } from '../../work/work.js';
+import { refuseBlocks } from '../input/block-tensors.js';
 import {
   type FetchableTensors,
   requireInMemory,
@@ -72,6 +73,7 @@ export function serialize<
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
   requireInMemory(tensors);
+  refuseBlocks(tensors);
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
   const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
   return serializeEntries(entries, header, constants.MAX_LENGTH, (lending) => {
@@ -139,6 +141,7 @@ export function serializeStream<
   const { signal, digests = false, ...rest } = options;
   requireSignal(signal);
   requireBoolean('digests', digests);
+  refuseBlocks(tensors);
   const header = { ...rest, metadata: metadataFor(tensors, options.metadata) };
   const given = withFetchedNow(tensors as NamedTensors | FetchableTensors, signal);
   const entries = readTensorsAndStreams(given);

@@ -3,7 +3,18 @@
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { type Checkpoint, convert, dequantize, loadFile, open, verify } from '../../support/api.js';
+import {
+  type Checkpoint,
+  convert,
+  dequantize,
+  loadFile,
+  open,
+  saveCheckpoint,
+  saveFile,
+  select,
+  serialize,
+  verify,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Encoder, ggufBytes, type MadeGguf, writtenGguf } from './made-gguf.js';
 
@@ -79,11 +90,24 @@ describe.each([
     await expect(convert(source, temporaryPath('b.safetensors'))).rejects.toMatchObject({
       code: 'SAFETENSORS_QUANTIZATION_UNSUPPORTED',
       tensor: 'q',
-      message: expect.stringContaining('pass dequantize'),
+      message: expect.stringContaining('cannot hold blocks of gguf-q8_0: dequantize them'),
     });
     const { files } = await convert(source, temporaryPath('c.safetensors'), { names: ['n'] });
     expect(files).toEqual(['c.safetensors']);
   });
+});
+
+test('blocks are rejected by writers, and their values written', async () => {
+  const tensors = [{ name: 'q', dims: [32], type: 8, offset: 0 }];
+  using gguf = await opened(writtenGguf(ggufBytes({ tensors, data: Buffer.alloc(64) })));
+  const target = temporaryPath('a.safetensors');
+  const rejected = { code: 'SAFETENSORS_QUANTIZATION_UNSUPPORTED', tensor: 'q' };
+  await expect(saveFile(target, gguf)).rejects.toMatchObject(rejected);
+  await expect(saveFile(target, select(gguf))).rejects.toMatchObject(rejected);
+  await expect(saveCheckpoint(temporaryPath('folder'), gguf)).rejects.toMatchObject(rejected);
+  expect(() => serialize(gguf)).toThrow(expect.objectContaining(rejected));
+  await saveFile(target, await dequantize(gguf));
+  expect(loadFile(target).get('q')?.dtype).toBe('F32');
 });
 
 test('a codebook type in a big-endian file is a problem of that tensor', async () => {

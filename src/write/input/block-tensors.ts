@@ -1,0 +1,41 @@
+/** Rejects tensors of GGUF blocks: safetensors has no dtype for them, and nothing would show that the bytes are codes. */
+
+import { QuantizationError } from '../../errors/errors.js';
+import type { TensorEntry } from '../../file/source/facts.js';
+import { VIEW_OF } from '../../file/source/view.js';
+
+/** Members of the library's handles. */
+interface Handle {
+  readonly format: string;
+  readonly path: string | undefined;
+  entriesNow(): TensorEntry[];
+}
+
+/** The error for a tensor of blocks that is to be written; `scheme` names their type. */
+export function blockError(
+  scheme: string,
+  tensor: string,
+  path: string | undefined,
+): QuantizationError {
+  const message = `safetensors cannot hold blocks of ${scheme}: dequantize them`;
+  const context = { path, tensor };
+  return new QuantizationError('SAFETENSORS_QUANTIZATION_UNSUPPORTED', message, context);
+}
+
+/**
+ * Checks the tensors of a call that writes them.
+ *
+ * @throws QuantizationError `SAFETENSORS_QUANTIZATION_UNSUPPORTED` for a checkpoint with tensors of blocks
+ */
+export function refuseBlocks(tensors: unknown): void {
+  if (!isHandle(tensors) || tensors.format !== 'gguf') return;
+  for (const { name, dtype, quantization } of tensors.entriesNow()) {
+    // The values of a dequantized view are F32.
+    if (quantization === undefined || dtype !== 'U8') continue;
+    throw blockError(quantization.scheme, name, tensors.path);
+  }
+}
+
+function isHandle(tensors: unknown): tensors is Handle {
+  return typeof tensors === 'object' && tensors !== null && VIEW_OF in tensors;
+}

@@ -1,0 +1,90 @@
+/** GGUF files, half of them valid ones with other data or numbers: rejected, or read alike in every way. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { type Checkpoint, dequantize, open } from 'safetensors-mmap';
+import type { Random } from '../../support/random.js';
+import { BYTES } from '../bytes.js';
+import { type Corpus, codeOf, type Place, Problem, type Target } from '../target.js';
+
+const FIXTURES = new URL('../../fixtures/gguf/', import.meta.url);
+
+const WORDS: readonly string[] = [
+  'GGUF', '\x03\0\0\0', '\0\0\0\x03', '\x01\0\0\0', 'general.alignment', 'split.count', 'split.no',
+  '\x04\0\0\0', '\x08\0\0\0', '\x09\0\0\0', '\x0c\0\0\0', '\xff\xff\xff\xff\xff\xff\xff\xff', '\0\0\0\0\0\0\0\x10',
+  '\0\x01\0\0\0\0\0\0', '\x20\0\0\0\0\0\0\0', '\0\0\0\0\0\0\0\0',
+]; // biome-ignore format: a table
+
+/** Changes bytes in the last part of a valid file, which has the data, or numbers of eight bytes anywhere. */
+function withOtherData(input: Buffer, random: Random): Buffer {
+  const changed = Buffer.from(input);
+  if (changed.length < 64) return changed;
+  for (let count = random.from(1, 8); count > 0; count--) {
+    if (random.below(3) > 0) {
+      const at = (changed.length >> 1) + random.below(changed.length >> 1);
+      changed[at] = random.below(256);
+    } else {
+      const at = random.below(changed.length - 8);
+      changed.writeUInt32LE(random.number(changed.readUInt32LE(at)) >>> 0, at);
+    }
+  }
+  return changed;
+}
+
+function make(random: Random, corpus: Corpus): Buffer {
+  const input = corpus.pick(random);
+  return random.do(
+    () => withOtherData(input, random),
+    () => BYTES.mutate(input, corpus.pick(random), random, WORDS),
+  );
+}
+
+/** All values of a file, or the code of its error. */
+async function valuesOf(path: string, storage: 'read' | undefined): Promise<string> {
+  let file: Checkpoint;
+  try {
+    file = await open(path, { remote: false, formats: ['gguf'], storage });
+  } catch (error) {
+    return codeOf(error);
+  }
+  try {
+    await file.extra();
+    JSON.stringify(file);
+    const view = await dequantize(file);
+    const read = await view.readTensors();
+    for (const [name, { shape, bytes }] of read) {
+      const tensor = view.getTensor(name);
+      if (Buffer.compare(tensor.bytes, bytes) !== 0) throw new Problem(`${name} differs when read`);
+      const rows = tensor.elementCount / (shape.at(-1) ?? 1);
+      if (shape.length < 2 || !(rows > 0) || tensor.dtype !== 'F32') continue;
+      const last = tensor.toFloat32({ rows: [rows - 1, rows] });
+      const end = bytes.subarray(bytes.length - last.byteLength);
+      if (Buffer.compare(Buffer.from(last.buffer), end) !== 0)
+        throw new Problem(`last row of ${name}`);
+    }
+    return `tensors ${Array.from(read, ([name, { bytes }]) => name + bytes.length).join()}`;
+  } finally {
+    file.close({ detach: true });
+  }
+}
+
+async function check(input: Buffer, place: Place): Promise<string> {
+  const path = place.file(input);
+  const mapped = await valuesOf(path, undefined);
+  const read = await valuesOf(path, 'read');
+  if (mapped !== read) throw new Problem(`mapped ${mapped}, read ${read}`);
+  return mapped.split(' ')[0] as string;
+}
+
+export const gguf: Target = {
+  name: 'gguf',
+  about: 'GGUF files, mapped and read, whole and by rows',
+  sources: /^(?:foreign\/gguf|quantized\/blocks)\//,
+  form: BYTES,
+  budget: { milliseconds: 1000, byteLength: 200 * 2 ** 20 },
+  batchLength: 500,
+  outcomes: ['tensors', 'SAFETENSORS_INVALID_GGUF', 'SAFETENSORS_INCOMPLETE_FILE'],
+  asksPythonOf: 0,
+  seeds: () =>
+    readdirSync(FIXTURES).map((name) => readFileSync(new URL(`${name}/model.gguf`, FIXTURES))),
+  make,
+  check,
+};

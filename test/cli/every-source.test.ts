@@ -6,6 +6,7 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
 import { run } from '../../src/cli/run.js';
+import { ggufBytes } from '../foreign/gguf/made-gguf.js';
 import { headerOf, npy } from '../foreign/numpy/arrays.js';
 import { unicode } from '../foreign/pickle/pickle-bytes.js';
 import { storedArchive } from '../foreign/stored-archive.js';
@@ -127,7 +128,14 @@ beforeAll(async () => {
   kind('pipeline', join(folder, 'pipeline'), ofPipeline);
   kind('dduf', put('pipeline.dduf', ddufFiles), ofPipeline);
   kind('quantized', join(folder, 'quantized'), { files: [QUANTIZED], metadata: {} });
-  kind('gguf', put('model.gguf', Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)])));
+  const gguf = ggufBytes({
+    tensors: [
+      { name: NAME, dims: [3, 2], type: 0, offset: 0 },
+      { name: 'b.bias', dims: [4], type: 24, offset: 32 },
+    ],
+    data: Buffer.concat([WEIGHT.bytes as Uint8Array, Buffer.alloc(8), Buffer.alloc(32)]),
+  });
+  kind('gguf', put('model.gguf', gguf), { files: [gguf], metadata: {} });
   kind('models', join(folder, 'models'));
   expect((await call(['download', 'hf://org/cached', 'cache'])).code).toBe(0);
 });
@@ -161,21 +169,21 @@ const OUTCOMES: Readonly<Record<string, readonly [exitCode: number, code: string
  */
 const TABLE = `
                         | file  | folder | index  | url   | url-index | hf       | hf-pipeline | cached | torch   | url-torch | npy     | npz     | pipeline | dduf    | quantized | gguf    | models
-inspect                 | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | header  | none
-show                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | header  | none
-diff                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | header  | none
-header                  | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | foreign | header    | foreign | foreign | ok       | ok      | ok        | header  | none
-metadata get            | ok    | ok     | ok     | ok    | ok        | ok       | foreign     | ok     | ok      | header    | ok      | ok      | foreign  | foreign | ok        | header  | none
+inspect                 | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+show                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+diff                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+header                  | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | foreign | header    | foreign | foreign | ok       | ok      | ok        | foreign | none
+metadata get            | ok    | ok     | ok     | ok    | ok        | ok       | foreign     | ok     | ok      | header    | ok      | ok      | foreign  | foreign | ok        | ok      | none
 metadata set            | ok    | usage  | header | usage | usage     | usage    | usage       | absent | header  | usage     | header  | header  | usage    | header  | usage     | header  | usage
-metadata modelspec show | ok    | ok     | ok     | ok    | ok        | ok       | foreign     | ok     | no      | header    | no      | no      | foreign  | foreign | no        | header  | none
-verify                  | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | no        | ok      | ok      | ok       | ok      | ok        | foreign | no
-hash                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | header  | none
-convert                 | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | foreign | none
-convert -               | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | foreign | none
-convert --dequantize    | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | range   | header    | range   | range   | ok       | ok      | ok        | foreign | none
-split                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | foreign | none
-join                    | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | foreign | none
-join several            | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | foreign | none
+metadata modelspec show | ok    | ok     | ok     | ok    | ok        | ok       | foreign     | ok     | no      | header    | no      | no      | foreign  | foreign | no        | no      | none
+verify                  | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | no        | ok      | ok      | ok       | ok      | ok        | ok      | no
+hash                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+convert                 | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+convert -               | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | ok      | none
+convert --dequantize    | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | range   | header    | range   | range   | ok       | ok      | ok        | ok      | none
+split                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+join                    | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+join several            | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | ok      | none
 download                | usage | usage  | usage  | ok    | ok        | ok       | ok          | usage  | usage   | ok        | usage   | usage   | usage    | usage   | usage     | usage   | usage
 scan                    | ok    | ok     | ok     | usage | usage     | usage    | usage       | absent | ok      | usage     | ok      | ok      | ok       | no      | ok        | ok      | ok
 serve                   | ok    | ok     | ok     | range | range     | uncached | uncached    | ok     | foreign | range     | foreign | foreign | ok       | foreign | ok        | foreign | ok

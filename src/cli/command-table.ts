@@ -10,6 +10,7 @@ import { downloadCommand } from './commands/download.js';
 import { hashCommand } from './commands/hash.js';
 import { headerCommand } from './commands/header.js';
 import { inspectCommand } from './commands/inspect.js';
+import { mergeCommand } from './commands/merge.js';
 import { metadataCommand } from './commands/metadata.js';
 import { pageCommand } from './commands/page.js';
 import { scanCommand } from './commands/scan.js';
@@ -29,6 +30,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   convert: convertCommand,
   split: splitCommand,
   join: joinCommand,
+  merge: mergeCommand,
   download: downloadCommand,
   scan: scanCommand,
   serve: serveCommand,

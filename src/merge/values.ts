@@ -1,5 +1,6 @@
 /** Values of floating-point tensors as float64, and back to their dtype, rounded once. */
 
+import type { Advice } from '../errors/advice.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
 import { type CastSource, isCastSource } from '../tensor/float32/cast.js';
@@ -111,9 +112,13 @@ function areFinite(values: Float64Array | Float32Array): boolean {
   return sum === 0;
 }
 
+/** Advice for values that are not finite. */
+const KEEP: Advice = { option: 'nonFinite', text: "pass nonFinite: 'keep'" };
+
 function notFinite({ name, path }: EncodedTensor, found: string): SafetensorsError {
-  const message = `the merged weight contains ${found}; check the scale, or pass nonFinite: 'keep'`;
-  return new SafetensorsError('SAFETENSORS_NON_FINITE', message, { path, tensor: name });
+  const message = `the merged weight contains ${found}; check the scale of the adapter; ${KEEP.text}`;
+  const context = { path, tensor: name, advice: [KEEP] };
+  return new SafetensorsError('SAFETENSORS_NON_FINITE', message, context);
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: Float32Array<ArrayBuffer>): Uint8Array {

@@ -65,6 +65,8 @@ const CALLS: Readonly<Record<string, string>> = {
   'split-plan': 'split model.safetensors shards --max-shard-size 600B --dry-run',
   join: 'join shards -o whole',
   'join-replaced': 'join shards model.safetensors -o other.safetensors --duplicates last',
+  merge: 'merge tunable --adapter adapter=0.5 -o merged --dry-run',
+  'merge-written': 'merge tunable --adapter adapter -o merged',
   download: 'download URL copy.safetensors',
   'download-plan': 'download URL copy.safetensors --dry-run',
   scan: 'scan evil-os-system.pt',
@@ -127,6 +129,9 @@ function writeSources(): void {
     'bad',
   );
   cpSync(join(root, 'test/fixtures/quantized/fp8-block-ragged'), 'quantized', { recursive: true });
+  const adapters = join(root, 'test/fixtures/merge/peft-linear-f32');
+  cpSync(join(adapters, 'base'), 'tunable', { recursive: true });
+  cpSync(join(adapters, 'adapter'), 'adapter', { recursive: true });
   // As the quantized one, but for one weight, which is one everywhere.
   const { shape } = safeOpen('quantized').info(QUANTIZED_WEIGHT);
   const ones = new Float32Array(shape.reduce((product, length) => product * length, 1)).fill(1);

@@ -36,6 +36,8 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
   URL: { elsewhere: 'an address begins with https:// or hf://' },
   files: { here: ['files', '--files takes any files'] },
   token: { elsewhere: 'set HF_TOKEN' },
+  unmatched: { here: ['unmatched', 'pass --unmatched skip to leave them out'] },
+  nonFinite: {},
   lockTimeout: {},
   storage: {},
   safeOpen: {},

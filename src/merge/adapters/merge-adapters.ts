@@ -1,5 +1,6 @@
 /** Merges adapters into a base: the parts of the view. */
 
+import type { Advice } from '../../errors/advice.js';
 import { argumentTypeError } from '../../errors/arguments.js';
 import { quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
@@ -126,18 +127,22 @@ async function baseConfig(
   }
 }
 
+/** Advice for keys without a place in the base. */
+const SKIP_UNMATCHED: Advice = {
+  option: 'unmatched',
+  text: "pass unmatched: 'skip' to leave them out",
+};
+
 function requireMatched(
   { changes, unmatched: keys }: Assignment,
   adapter: Adapter,
   unmatched: 'error' | 'skip',
 ): void {
   if (changes.length > 0 && (keys.length === 0 || unmatched === 'skip')) return;
-  const advice =
-    changes.length > 0
-      ? "pass unmatched: 'skip' to leave them out"
-      : 'is it an adapter of another model?';
-  const message = `${labelOf(adapter)} does not match the base in ${quoteNames(keys)}; ${advice}`;
-  throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, { path: adapter.path });
+  const remedy = changes.length > 0 ? SKIP_UNMATCHED.text : 'is it an adapter of another model?';
+  const message = `${labelOf(adapter)} does not match the base in ${quoteNames(keys)}; ${remedy}`;
+  const context = { path: adapter.path, advice: [SKIP_UNMATCHED] };
+  throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, context);
 }
 
 /** Rejects changes that a program loses when it loads the model. */

@@ -10,6 +10,7 @@ import { runSync } from '../../work/work.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
+import { requireOverwrite } from '../replacement/replaced-files.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
@@ -23,6 +24,7 @@ import {
   tableOf,
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
+import { findOtherFiles, NO_OTHER_FILES } from './other-files.js';
 import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
 import { memoryOfEntry } from './tensor-memory.js';
 
@@ -55,12 +57,21 @@ export interface SavedCheckpoint extends WrittenCheckpoint, SharedTensors {}
 /** Result of `saveCheckpoint` with `dryRun: true`. */
 export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 
+/** What a command decides about the folder. */
+export interface SaveTarget {
+  /** A folder whose files next to the weights are copied: configuration, tokenizer and the like. */
+  readonly otherFilesOf?: string | undefined;
+  /** Whether weights of another checkpoint may be replaced; by default they are. */
+  readonly overwrite?: boolean | undefined;
+}
+
 /** As the public `saveCheckpoint`. `own` is the metadata of a local checkpoint whose tensors these are. */
 export async function saveCheckpoint(
   folder: string | URL,
   tensors: NamedTensors | FetchableTensors,
   options: SaveCheckpointOptions & DryRun = {},
   own?: MetadataInput | null,
+  target: SaveTarget = {},
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
@@ -92,8 +103,15 @@ export async function saveCheckpoint(
   const { unrecorded } = checkpoint.metadata;
   return await inLockedFolder(folder, options, async (locked) => {
     const shared = { dropped, unrecorded, overlaps };
-    if (options.dryRun === true) return { ...planCheckpoint(locked, checkpoint), ...shared };
-    return { ...(await writeCheckpoint(locked, checkpoint, options)), ...shared };
+    const { otherFilesOf, overwrite } = target;
+    const others =
+      otherFilesOf === undefined ? NO_OTHER_FILES : findOtherFiles(otherFilesOf, locked);
+    const plan = planCheckpoint(locked, checkpoint, others);
+    if (options.dryRun === true) return { ...plan, ...shared };
+    if (overwrite !== undefined) requireOverwrite(plan.replaced, locked, { overwrite });
+    const otherFiles = others.files;
+    const written = await writeCheckpoint(locked, checkpoint, options, { otherFiles });
+    return { ...written, ...shared };
   });
 }
 

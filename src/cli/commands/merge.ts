@@ -1,0 +1,219 @@
+/** `merge`: puts adapters into a checkpoint. */
+
+import { statSync } from 'node:fs';
+import {
+  type AdapterChange,
+  type AnyCheckpoint,
+  mergeAdapters,
+  open,
+  type ReplacedFile,
+} from '../../index.js';
+import { formatBytes, plural } from '../../inspect/number-texts.js';
+import { progressOn } from '../output/progress.js';
+import type { Style } from '../output/style.js';
+import { tableLines } from '../output/table.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
+import { isRemote, placeOf } from '../sources/open-source.js';
+import {
+  type Command,
+  type CommandContext,
+  type OptionValues,
+  optionTexts,
+  printResult,
+  requireChoice,
+  UsageError,
+} from './command.js';
+import {
+  DRY_RUN,
+  deletedLines,
+  FORCE,
+  isDryRun,
+  isForced,
+  replacedLines,
+  requirePath,
+  SHARD_SIZE,
+  shardSizeOf,
+} from './written.js';
+
+const COMPONENTS = ['unet', 'transformer', 'te', 'te1', 'te2', 'te3'] as const;
+
+/** A changed weight. */
+interface ChangeResult extends AdapterChange {
+  /** Norm of the whole change of the weight relative to that of the weight; null except in a dry run. */
+  readonly relativeSize: number | null;
+}
+
+/** The result, for `--json`. */
+interface MergeResult {
+  readonly source: string;
+  readonly target: string;
+  readonly dryRun: boolean;
+  readonly files: readonly string[];
+  readonly index: string | null;
+  readonly byteLength: number;
+  readonly changes: readonly ChangeResult[];
+  readonly warnings: readonly string[];
+  readonly replaced: readonly ReplacedFile[];
+  readonly deleted: readonly string[];
+}
+
+/** An adapter and its scale: `style.safetensors=0.8`. */
+function adapterOf(text: string, component: (typeof COMPONENTS)[number] | undefined): object {
+  const [, path = text, scale] =
+    /^(.+)=([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)$/i.exec(text) ?? [];
+  return {
+    source: placeOf(path),
+    ...(scale === undefined ? {} : { scale: Number(scale) }),
+    ...(component === undefined ? {} : { component }),
+  };
+}
+
+/** The norm of the change of a weight, relative to that of the weight; 0 for a weight of zeros. */
+async function relativeSize(
+  base: AnyCheckpoint,
+  merged: AnyCheckpoint,
+  name: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const [before, after] = [await base.getTensor(name), await merged.getTensor(name)];
+  const others = before.rowBlocks({ signal });
+  let [change, all] = [0, 0];
+  for await (const { values } of after.rowBlocks({ signal })) {
+    const old = (await others.next()).value as { readonly values: Float32Array };
+    for (let i = 0; i < values.length; i++) {
+      const value = old.values[i] as number;
+      change += ((values[i] as number) - value) ** 2;
+      all += value ** 2;
+    }
+  }
+  return change === 0 ? 0 : Math.sqrt(change / all);
+}
+
+async function mergeInto(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+  target: string,
+): Promise<MergeResult> {
+  const { signal, stderr } = context;
+  const { component: chosen, unmatched = 'error' } = options;
+  const component =
+    chosen === undefined ? undefined : requireChoice('component', chosen, COMPONENTS);
+  const adapters = optionTexts(options, 'adapter').map((text) => adapterOf(text, component));
+  if (adapters.length === 0) throw new UsageError('--adapter is missing');
+  const unmatchedRule = requireChoice('unmatched', unmatched, ['error', 'skip']);
+  const maxShardSize = shardSizeOf(options);
+  const base: AnyCheckpoint = await open(placeOf(source), { signal });
+  const progress = progressOn(stderr, 'merging');
+  try {
+    const merging = { unmatched: unmatchedRule, signal };
+    const merged = await mergeAdapters(base, adapters as never, merging);
+    const dryRun = isDryRun(options);
+    const { saveCheckpoint } = await import('../../write/checkpoint/save.js');
+    const { onProgress } = progress;
+    const saving = { maxShardSize, signal, onProgress, dryRun };
+    const place = {
+      otherFilesOf: isFolder(source) ? placeOf(source) : undefined,
+      overwrite: isForced(options),
+    };
+    const saved = await saveCheckpoint(target, merged, saving, undefined, place);
+    const changes: ChangeResult[] = [];
+    for (const change of merged.changes) {
+      const size = dryRun ? await relativeSize(base, merged, change.name, signal) : null;
+      changes.push({ ...change, relativeSize: size });
+    }
+    const { index, totalSize, replaced, deleted } = saved;
+    const files = saved.files.flatMap((file) => {
+      if (typeof file === 'string') return file;
+      return file.tensors === null ? [] : file.name;
+    });
+    const { warnings } = merged;
+    const facts = { source, target, dryRun, files, index, byteLength: totalSize };
+    return { ...facts, changes, warnings, replaced, deleted };
+  } finally {
+    progress.end();
+    base.close();
+  }
+}
+
+function isFolder(source: string): boolean {
+  if (isRemote(source)) return false;
+  return statSync(placeOf(source), { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+const COLUMNS = [
+  { title: 'weight', gives: true },
+  { title: 'kind' },
+  { title: 'rank', align: 'right' },
+  { title: 'scale', align: 'right' },
+  { title: 'change', align: 'right' },
+] as const;
+
+function linesOf(result: MergeResult, style: Style, width: number | null): string[] {
+  const { target, dryRun, files, byteLength, changes, warnings, replaced, deleted } = result;
+  const names = new Set(changes.map(({ name }) => name));
+  const rows = changes.map(({ name, kind, rank, scale, relativeSize: size }) => [
+    visible(name, SHOWN_NAME_LENGTH),
+    kind,
+    rank === null ? '' : String(rank),
+    String(Number(scale.toPrecision(4))),
+    size === null ? '' : `${Number((100 * size).toPrecision(3))} %`,
+  ]);
+  return [
+    `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors, ${plural(names.size, 'weight')} merged`,
+    ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
+    ...(dryRun ? tableLines(COLUMNS, rows, width, style.bold) : []),
+    ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
+    ...replacedLines(replaced, deleted, dryRun),
+    ...deletedLines(deleted, dryRun),
+  ];
+}
+
+export const mergeCommand: Command = {
+  summary: 'merges adapters into a checkpoint',
+  usage: 'merge BASE --adapter ADAPTER[=SCALE] -o FOLDER',
+  description:
+    'Writes a checkpoint with adapters merged into its weights: LoRA, DoRA, LoHa, LoKr, IA3 and others of PEFT, ' +
+    'kohya, LyCORIS and Diffusers. Configuration, tokenizer and other files of a BASE that is a folder are copied. ' +
+    'Weight files that FOLDER holds are replaced only with --force.',
+  options: {
+    adapter: {
+      type: 'string',
+      multiple: true,
+      value: 'ADAPTER',
+      help: 'a folder, a file or an address, and its strength, such as style.safetensors=0.8; repeatable',
+    },
+    output: {
+      type: 'string',
+      short: 'o',
+      value: 'FOLDER',
+      help: 'the folder of the new checkpoint',
+    },
+    unmatched: {
+      type: 'string',
+      value: 'RULE',
+      choices: ['error', 'skip'],
+      help: 'keys of adapters without a place in BASE: error (the default), or skip them',
+    },
+    component: {
+      type: 'string',
+      value: 'NAME',
+      choices: COMPONENTS,
+      help: 'the model that BASE is, for adapters of several: unet, transformer, te, te1, te2 or te3',
+    },
+    ...SHARD_SIZE,
+    ...FORCE,
+    ...DRY_RUN,
+  },
+  positionals: [1, 1],
+  async run(context, [source = ''], options) {
+    const { output: target } = options;
+    if (typeof target !== 'string') throw new UsageError('-o FOLDER is missing');
+    requirePath(target);
+    if (target.endsWith('.safetensors')) {
+      throw new UsageError('-o takes a folder; `join FOLDER -o FILE` writes one file');
+    }
+    printResult(context, options, await mergeInto(context, options, source, target), linesOf);
+    return 'done';
+  },
+};

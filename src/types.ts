@@ -14,7 +14,6 @@ export type {
 } from './errors/errors.js';
 export type { Checkpoint, CheckpointFacts } from './file/checkpoint/checkpoint.js';
 export type { OpenOptions } from './file/checkpoint/open.js';
-export type { CloseOptions } from './file/file.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export type { ParseOptions } from './file/open.js';
 export type { StateDictSplit } from './file/shards/split.js';
@@ -64,7 +63,7 @@ export type {
 export type { TensorDifference } from './inspect/values/difference.js';
 export type { Histogram, Statistics, ValueWindows } from './inspect/values/statistics.js';
 export type { SliceableTensor } from './inspect/values/tensor-values.js';
-export type { AdapterChange, AdapterKind } from './merge/adapters/change.js';
+export type { AdapterChange } from './merge/adapters/change.js';
 export type { MergedFacts } from './merge/adapters/merge-adapters.js';
 export type { AdapterInput, MergeAdaptersOptions } from './merge/adapters/options.js';
 export type { AdapterSource } from './open/merge-adapters.js';

@@ -111,6 +111,16 @@ beforeAll(async () => {
   const kind = (key: string, source: string, given: Partial<Kind> = {}): void => {
     kinds.set(key, { source, name: NAME, count: 2, files: [FILE], metadata: METADATA, ...given });
   };
+  const ones = (length: number): Uint8Array =>
+    new Uint8Array(new Float32Array(length).fill(1).buffer);
+  put('adapter/adapter_config.json', '{"peft_type":"LORA","r":1,"lora_alpha":1}');
+  put(
+    'adapter/adapter_model.safetensors',
+    fileBytes([
+      { name: 'base_model.model.a.lora_A.weight', dtype: 'F32', shape: [1, 3], bytes: ones(3) },
+      { name: 'base_model.model.a.lora_B.weight', dtype: 'F32', shape: [2, 1], bytes: ones(2) },
+    ]),
+  );
   const ofShards = { files: shards };
   const ofPipeline = { name: `unet/${NAME}`, count: 4, files: [FILE, FILE] };
   kind('file', put('model.safetensors', FILE));
@@ -158,6 +168,8 @@ const OUTCOMES: Readonly<Record<string, readonly [exitCode: number, code: string
   several: [1, 'SAFETENSORS_DIFFUSERS_PIPELINE'],
   uncached: [1, 'SAFETENSORS_NOT_IN_CACHE'],
   absent: [1, 'ENOENT'],
+  unmatched: [1, 'SAFETENSORS_MERGE_UNMATCHED'],
+  codes: [1, 'SAFETENSORS_MERGE_UNSUPPORTED'],
 };
 
 /**
@@ -184,6 +196,7 @@ convert --dequantize    | ok    | ok     | ok     | ok    | ok        | ok      
 split                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 join                    | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 join several            | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | ok      | none
+merge                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | unmatched| ok      | several  | foreign | codes     | ok      | none
 download                | usage | usage  | usage  | ok    | ok        | ok       | ok          | usage  | usage   | ok        | usage   | usage   | usage    | usage   | usage     | usage   | usage
 scan                    | ok    | ok     | ok     | usage | usage     | usage    | usage       | absent | ok      | usage     | ok      | ok      | ok       | no      | ok        | ok      | ok
 serve                   | ok    | ok     | ok     | range | range     | uncached | uncached    | ok     | foreign | range     | foreign | foreign | ok       | foreign | ok        | foreign | ok
@@ -339,6 +352,14 @@ const ROWS: Readonly<Record<string, Row>> = {
       expect(sources).toHaveLength(isOne ? 1 : 2);
       const names = sources.flatMap((one: Result) => one.files);
       expect(names.length).toBeGreaterThanOrEqual(files.length);
+    },
+  },
+  merge: {
+    args: (source, target) => ['merge', source, '--adapter', join(folder, 'adapter'), '-o', target],
+    check: async ({ files }, { name }, target) => {
+      expect(files.length).toBeGreaterThan(0);
+      // The adapter adds 1.
+      expect(await valuesIn(target, name)).toEqual([...VALUES].map((value) => value + 1));
     },
   },
   page: { args: (source) => ['page', source], check: () => expect.unreachable() },

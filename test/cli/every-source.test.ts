@@ -196,10 +196,10 @@ convert --dequantize    | ok    | ok     | ok     | ok    | ok        | ok      
 split                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 join                    | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 join several            | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | ok      | none
-merge                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | unmatched| ok      | several  | foreign | codes     | ok      | none
 download                | usage | usage  | usage  | ok    | ok        | ok       | ok          | usage  | usage   | ok        | usage   | usage   | usage    | usage   | usage     | usage   | usage
 scan                    | ok    | ok     | ok     | usage | usage     | usage    | usage       | absent | ok      | usage     | ok      | ok      | ok       | no      | ok        | ok      | ok
 serve                   | ok    | ok     | ok     | range | range     | uncached | uncached    | ok     | foreign | range     | foreign | foreign | ok       | foreign | ok        | foreign | ok
+merge                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | unmatched| ok      | several  | foreign | codes     | ok      | none
 page                    | usage | usage  | usage  | usage | usage     | usage    | usage       | absent | usage   | usage     | usage   | usage   | usage    | usage   | usage     | usage   | usage
 doctor                  | usage | usage  | usage  | usage | usage     | usage    | usage       | usage  | usage   | usage     | usage   | usage   | usage    | usage   | usage     | usage   | usage
 completion              | usage | usage  | usage  | usage | usage     | usage    | usage       | usage  | usage   | usage     | usage   | usage   | usage    | usage   | usage     | usage   | usage

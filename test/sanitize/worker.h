@@ -75,7 +75,6 @@ class Worker {
     for (const char* name : {"version", "externalBuffersAllowed", "descriptorsWork"}) {
       Call(name, {});
     }
-    Call("allocate", {Number(scratch_), Number(kLength)});
     Call("lockFile", {Number(scratch_)});
     std::string missing = files.Path("missing");
     Call("exchangeFiles", {Text(&missing), Text(&missing)});

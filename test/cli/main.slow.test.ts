@@ -51,7 +51,7 @@ describe('the program', () => {
 
   it('ends quietly when nobody reads on', async () => {
     const path = writeTemporary(MANY);
-    const child = spawn(process.execPath, [PROGRAM, 'inspect', path]);
+    const child = spawn(process.execPath, [PROGRAM, 'inspect', path, '--all']);
     const code = new Promise((resolve) => child.on('close', resolve));
     const stderr = text(child.stderr);
     child.stdout.once('data', () => child.stdout.destroy());

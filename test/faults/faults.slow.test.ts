@@ -17,13 +17,13 @@ const canPreload = report.header.glibcVersionRuntime !== undefined;
 const canReplace = process.platform !== 'win32';
 
 const parts = [
-  ['calls', canPreload, /^(\d+) calls failed in (\d+) operations: .*, (\d+) problems$/m, 1000, 44],
+  ['calls', canPreload, /^(\d+) calls failed in (\d+) operations: .*, (\d+) problems$/m, 1000, 43],
   [
     'power',
     canPreload,
     /^power lost (\d+) times in (\d+) operations: (\d+) problems$/m,
     10_000,
-    26,
+    25,
   ],
   ['kills', canReplace, /^(\d+) kills in (\d+) operations: (\d+) problems$/m, 40, 7],
 ] as const;

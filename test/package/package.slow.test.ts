@@ -81,6 +81,7 @@ describe('the tarball', () => {
         'writing',
         'foreign',
         'conversion',
+        'merging',
         'remote-core',
         'download',
         'verification',

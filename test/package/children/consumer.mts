@@ -1,4 +1,5 @@
 // A stranger's program: compiled, not run, against the types of the installed package.
+import { writeFileSync } from 'node:fs';
 import {
   type Checkpoint,
   type Dtype,

@@ -12,7 +12,7 @@ import { shardNumbersOf } from './shard-numbers.js';
 
 /**
  * Codes of a file that is not valid. Those of safetensors follow the reference's error variants; those from
- * `SAFETENSORS_FOREIGN_FORMAT` on belong to files of torch, NumPy and GGUF.
+ * `SAFETENSORS_FOREIGN_FORMAT` on belong to PyTorch, NumPy and GGUF files.
  */
 export type FormatErrorCode =
   | 'SAFETENSORS_HEADER_TOO_SMALL'

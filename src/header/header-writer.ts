@@ -46,8 +46,8 @@ export type MetadataInput = NamedValues<string>;
 /** Contents of a header beside the tensors. */
 export interface HeaderOptions {
   /**
-   * Strings by key, written sorted by key, without digests of other bytes (`safetensors-mmap.sha256`). The default is the
-   * metadata of a checkpoint that is written, without hashes of its bytes; else none. Null writes none.
+   * Strings by key, written sorted by key, without digests of other bytes (`safetensors-mmap.sha256`). The default is
+   * the metadata of a checkpoint that is written, without hashes of its bytes; else none. Null writes none.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /** The tensor data begins at a multiple of this many bytes: a power of two, at least 8. */

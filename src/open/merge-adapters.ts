@@ -16,17 +16,18 @@ export type AdapterSource = Source | TensorSource | AdapterInput<Source>;
  * `saveCheckpoint` writes the view.
  *
  * Takes adapters of PEFT (a folder with `adapter_config.json`: LoRA with rsLoRA and DoRA, LoHa, LoKr, IA3), kohya,
- * LyCORIS and Diffusers. Several are applied one after the other. Names are matched to those of the base. Sums are of
- * float64 and rounded once to the dtype of the base.
+ * LyCORIS and Diffusers. Several are applied one after the other. Names are matched to those of the base. Values are
+ * accumulated in float64 and rounded once to the dtype of the base.
  *
  * The view is a checkpoint of the kind that was given. It reads through that one, which stays the caller's to close.
  *
  * @param base an open checkpoint: local, remote or a view
  * @param adapters what `open` takes, open checkpoints, or `{ source, scale, scales, component, rename, config }`
  * @throws SafetensorsError `SAFETENSORS_MERGE_UNMATCHED` for a key that has no place in the base,
- *   `SAFETENSORS_MERGE_MISMATCH` for factors of another shape, `SAFETENSORS_MERGE_UNSUPPORTED` for a quantized base or an
- *   unsupported adapter, `SAFETENSORS_INVALID_ADAPTER`, `SAFETENSORS_ALREADY_MERGED`; as `open` for the adapters.
- *   Weights with NaN, infinities or values too large for their dtype throw `SAFETENSORS_NON_FINITE` when they are computed
+ *   `SAFETENSORS_MERGE_MISMATCH` for factors of another shape, `SAFETENSORS_MERGE_UNSUPPORTED` for a quantized base or
+ *   an unsupported adapter, `SAFETENSORS_INVALID_ADAPTER`, `SAFETENSORS_ALREADY_MERGED`; as `open` for the adapters.
+ *   Weights with NaN, infinities or values too large for their dtype throw `SAFETENSORS_NON_FINITE` when they are
+ *   computed
  *
  * @example
  * ```ts

@@ -1,4 +1,6 @@
-/** Every command over every kind of source: it works on the right tensors, or names the reason in an error with a code. */
+/**
+ * Every command over every kind of source: it works on the right tensors, or names the reason in an error with a code.
+ */
 import { createHash } from 'node:crypto';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -205,7 +207,9 @@ doctor                  | usage | usage  | usage  | usage | usage     | usage   
 completion              | usage | usage  | usage  | usage | usage     | usage    | usage       | usage  | usage   | usage     | usage   | usage   | usage    | usage   | usage     | usage   | usage
 `;
 
-/** A command's result, checked against the kind of source. Runs again on other arguments where one call is not enough. */
+/**
+ * A command's result, checked against the kind of source. Runs again on other arguments where one call is not enough.
+ */
 type Check = (result: Result, kind: Kind, target: string) => void | Promise<void>;
 
 // biome-ignore lint/suspicious/noExplicitAny: the results of all commands

@@ -1,4 +1,7 @@
-/** Adapters with the values that PEFT, kohya's scripts and LyCORIS compute: whole, by rows, saved, and from remote bases. */
+/**
+ * Adapters with the values that PEFT, kohya's scripts and LyCORIS compute: whole, by rows, saved, and from remote
+ * bases.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {

@@ -70,7 +70,9 @@ export const FIXTURES: readonly AdapterFixture[] = [
   lyCoris('lyco-lokr', 'forward'),
 ];
 
-/** Expects equal values within the tolerance of the fixtures: the same bits in BF16 and F16, 3e-7 of the largest in F32. */
+/**
+ * Expects equal values within the tolerance of the fixtures: the same bits in BF16 and F16, 3e-7 of the largest in F32.
+ */
 export function expectClose(found: Tensor, expected: Tensor): void {
   expect([found.dtype, found.shape]).toEqual([expected.dtype, expected.shape]);
   if (expected.dtype !== 'F32') {

@@ -1,7 +1,7 @@
 /**
  * The entries of the package have exactly the names that their declarations declare, and every class and interface that
- * programs may have to name can be imported from the same entry. `typedoc` does not see that: to it a type is public when
- * any entry exports it.
+ * programs may have to name can be imported from the same entry. `typedoc` does not see that: to it a type is public
+ * when any entry exports it.
  */
 
 import ts from 'typescript';
@@ -62,7 +62,8 @@ function typeIn(node: ts.Node): ts.Symbol | undefined {
 
 /**
  * Classes and interfaces of the package that programs may have to name: of what an exported name returns or holds. The
- * compiler writes out other types. Arguments are written as they are, and members of a base are those of the type itself.
+ * compiler writes out other types. Arguments are written as they are, and members of a base are those of the type
+ * itself.
  */
 function mentionedIn(node: ts.Node, seen: Set<ts.Node> = new Set()): ts.Symbol[] {
   if (isArgument(node) || seen.has(node)) return [];

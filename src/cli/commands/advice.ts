@@ -24,7 +24,7 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
     here: ['void-dtype', 'pass --void-dtype'],
     elsewhere: '`convert` has --void-dtype',
   },
-  inPlace: { elsewhere: 'without --in-place the file is written anew' },
+  inPlace: { elsewhere: 'without --in-place the file is rewritten' },
   overwrite: {
     here: ['force', 'pass --force to replace them'],
     elsewhere: 'choose another target',

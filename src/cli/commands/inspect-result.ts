@@ -109,7 +109,9 @@ function warningsOf(
   ];
 }
 
-/** A problem of a tensor that safetensors cannot hold: the message without the names of file and tensor at its start. */
+/**
+ * A problem of a tensor that safetensors cannot hold: the message without the names of file and tensor at its start.
+ */
 function unsupportedTensor({ message, tensor = '' }: SafetensorsError): UnsupportedTensor {
   const begin = message.indexOf(': expected ');
   return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };

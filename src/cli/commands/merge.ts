@@ -1,13 +1,7 @@
 /** `merge`: puts adapters into a checkpoint. */
 
 import { statSync } from 'node:fs';
-import {
-  type AdapterChange,
-  type AnyCheckpoint,
-  mergeAdapters,
-  open,
-  type ReplacedFile,
-} from '../../index.js';
+import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
 import { formatBytes, plural } from '../../inspect/number-texts.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -33,6 +27,7 @@ import {
   requirePath,
   SHARD_SIZE,
   shardSizeOf,
+  type WrittenResult,
 } from './written.js';
 
 const COMPONENTS = ['unet', 'transformer', 'te', 'te1', 'te2', 'te3'] as const;
@@ -44,17 +39,13 @@ interface ChangeResult extends AdapterChange {
 }
 
 /** The result, for `--json`. */
-interface MergeResult {
-  readonly source: string;
-  readonly target: string;
-  readonly dryRun: boolean;
-  readonly files: readonly string[];
-  readonly index: string | null;
-  readonly byteLength: number;
+interface MergeResult
+  extends Pick<
+    WrittenResult,
+    'source' | 'target' | 'dryRun' | 'files' | 'index' | 'byteLength' | 'deleted' | 'replaced'
+  > {
   readonly changes: readonly ChangeResult[];
   readonly warnings: readonly string[];
-  readonly replaced: readonly ReplacedFile[];
-  readonly deleted: readonly string[];
 }
 
 /** An adapter and its scale: `style.safetensors=0.8`. */

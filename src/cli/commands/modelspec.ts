@@ -34,7 +34,7 @@ const HASH = `${MODELSPEC_PREFIX}hash_sha256`;
 /** Whoever opens the file reads its header, with the thumbnail. One of 256 × 256 pixels takes some 10 to 100 kB. */
 const MAX_THUMBNAIL_BYTE_LENGTH = 2 ** 20;
 
-/** The metadata of a model; empty when it has no metadata, as in files of torch and NumPy. */
+/** The metadata of a model; empty when it has no metadata, as in PyTorch and NumPy files. */
 export async function sourceMetadata(
   source: string,
   options: OptionValues,

@@ -65,7 +65,7 @@ export const serveCommand: Command = {
   usage: 'serve SOURCE…',
   description:
     'Serves the page that shows checkpoints, and the bytes of these files, folders and repositories of the cache, to ' +
-    'browsers on this machine, until Ctrl-C. Of a folder that holds several models, such as models or the Hub cache, ' +
+    'local browsers, until Ctrl-C. Of a folder that holds several models, such as models or the Hub cache, ' +
     'it serves all, and the page lists them. It prints the address to open, whose token keeps others out; nothing is ' +
     'uploaded or written.',
   options: {

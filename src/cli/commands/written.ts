@@ -404,7 +404,7 @@ export async function requireCast(
 }
 
 /** Written or planned files, for `--json`. */
-interface WrittenResult extends CastResult {
+export interface WrittenResult extends CastResult {
   readonly source: string;
   readonly target: string;
   readonly dryRun: boolean;
@@ -412,9 +412,9 @@ interface WrittenResult extends CastResult {
   readonly index: string | null;
   /** Length of all tensors. */
   readonly byteLength: number;
-  /** Names of copied files beside the weights. */
+  /** Names of copied sibling files. */
   readonly copied: readonly string[];
-  /** Names of files beside the weights that were not copied; absent without such files. */
+  /** Names of sibling files that were not copied; absent without such files. */
   readonly skipped?: readonly string[];
   /** Names of an earlier checkpoint's deleted files. */
   readonly deleted: readonly string[];

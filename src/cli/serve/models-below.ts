@@ -81,7 +81,7 @@ class Search implements ServedModels {
     if (this.#choice.variant !== undefined) return;
     const indexes = indexesAmong(weights.map((file) => file.name));
     const isIndex = ({ name }: WalkedFile): boolean => indexes.includes(name);
-    // First, because their shards are no models of their own.
+    // First, because their shards are not separate models.
     for (const file of weights.filter(isIndex)) await this.#lookAt(file, label);
     for (const file of weights.filter((one) => !isIndex(one))) {
       const reason = reasonToSkip(file.name);

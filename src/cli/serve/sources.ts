@@ -11,8 +11,8 @@ import { modelsBelow, type ServedModels } from './models-below.js';
 
 /**
  * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each
- * model of a pipeline, and for each model in a folder that holds several, or whose subfolders hold models. Reads indexes,
- * and opens files of weights without reading them.
+ * model of a pipeline, and for each model in a folder that holds several, or whose subfolders hold models. Reads
+ * indexes, and opens files of weights without reading them.
  *
  * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
  *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server

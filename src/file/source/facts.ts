@@ -58,7 +58,7 @@ export interface ViewFacts {
 /** The contents of a file, or of a view. */
 export type ListedContents = FileContents & Partial<ViewFacts>;
 
-/** Returns the facts of one entry; a new frozen object. */
+/** Returns the info of one entry; a new frozen object. */
 export function tensorInfo(contents: ListedContents, entry: number): TensorInfo {
   const quantization = contents.quantizationOf?.(entry);
   return Object.freeze({

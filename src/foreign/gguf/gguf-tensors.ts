@@ -23,7 +23,7 @@ export function problemOf(
   return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, { path, tensor: name });
 }
 
-/** Returns how a tensor of blocks is stored; undefined for plain numbers. */
+/** Returns how a tensor of blocks is stored; undefined for unquantized tensors. */
 export function blockQuantization({
   name,
   type,

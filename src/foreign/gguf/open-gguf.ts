@@ -40,7 +40,7 @@ interface GgufFile {
  * Opens a GGUF file, or all files of a model that was split, given one of them: reads and checks the headers, maps the
  * files, reads none of the data.
  *
- * Tensors of plain numbers are views of the mapped file; those of big-endian files are swapped on use. A tensor of
+ * Unquantized tensors are views of the mapped file; those of big-endian files are swapped on use. A tensor of
  * blocks, such as Q4_K, is listed as its bytes: U8, with the bytes of a row as the last dimension, and `quantization`
  * in its info. `dequantize` shows it as numbers. `metadata` has the scalar values as text, `extra()` all of them.
  *

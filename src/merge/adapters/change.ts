@@ -19,8 +19,8 @@ export interface AdapterChange {
   /** The name of the weight in the base. */
   readonly name: string;
   /**
-   * The kind of adapter. `diff` adds a whole tensor, `bias` what a LoRA adds to a bias, `replaced` takes the place of the
-   * weight, and `tokens` of some of its rows.
+   * The kind of adapter. `diff` adds a whole tensor, `bias` what a LoRA adds to a bias, `replaced` takes the place of
+   * the weight, and `tokens` of some of its rows.
    */
   readonly kind: AdapterKind;
   /** Rank of the factors; null for a change without factors. */

@@ -42,7 +42,7 @@ const DOTTED: readonly (readonly [prefix: string, component: Component])[] = [
 /** Prefixes of keys with underscores for dots. */
 const UNDERSCORED = /^(?:lora|lycoris)_(?:(unet|transformer|te[123]?)_)?(.+)$/s;
 
-/** Names of attention in old files of Diffusers, and in text encoders. */
+/** Names of attention in old Diffusers files, and in text encoders. */
 const OLD_ATTENTION: Readonly<Record<string, string>> = {
   to_q: 'q_proj',
   to_k: 'k_proj',
@@ -86,7 +86,7 @@ export function modulePaths(path: string): ModulePath[] {
   return found;
 }
 
-/** Returns the name of a module that an old file of Diffusers spells in another way. */
+/** Returns the name of a module that an old Diffusers file spells differently. */
 function currentName(path: string): string {
   const attention = /^(.*\.self_attn)\.(to_(?:q|k|v|out))$/.exec(path);
   if (attention !== null) return `${attention[1]}.${OLD_ATTENTION[attention[2] as string]}`;

@@ -20,7 +20,10 @@ export interface AdapterInput<Source> {
   readonly source: Source | TensorSource;
   /** Strength; 1 by default. Tensors that the adapter replaces are replaced whatever it is. */
   readonly scale?: number | undefined;
-  /** Strengths of single weights, by patterns of their names in the base (`*` is any text). The first that matches counts. */
+  /**
+   * Strengths of single weights, by patterns of their names in the base (`*` is any text). The first that matches
+   * counts.
+   */
   readonly scales?: Iterable<readonly [pattern: string, scale: number]> | undefined;
   /** The parsed `adapter_config.json` of a PEFT adapter. By default it is read next to the adapter. */
   readonly config?: unknown;
@@ -37,7 +40,9 @@ export interface AdapterInput<Source> {
 export interface MergeAdaptersOptions {
   /** What happens to keys of adapters that have no place in the base: an error by default, or they are skipped. */
   readonly unmatched?: 'error' | 'skip' | undefined;
-  /** What happens to NaN, infinities and values too large for the dtype: an error by default, or they are kept. */
+  /**
+   * What happens to NaN, infinities and values too large for the dtype: an error by default, or written as they are.
+   */
   readonly nonFinite?: 'error' | 'keep' | undefined;
   /** Ends opening and reading adapters early. */
   readonly signal?: AbortSignal | undefined;

@@ -1,4 +1,6 @@
-/** Names of Stable Diffusion's modules: Diffusers's, and those of the single files (SGM) that kohya's SDXL adapters use. */
+/**
+ * Names of Stable Diffusion's modules: Diffusers's, and those of the single files (SGM) that kohya's SDXL adapters use.
+ */
 
 /** Blocks per resolution in both U-Nets. */
 const LAYERS = 2;
@@ -33,7 +35,7 @@ const TEXT: readonly (readonly [openClip: string, transformers: string])[] = [
   ['ln_2', 'layer_norm2'],
 ];
 
-/** Returns SGM's name of a module of Diffusers's U-Net; undefined for other modules. */
+/** Returns SGM's name of a module of the Diffusers U-Net; undefined for other modules. */
 export function sgmName(name: string): string | undefined {
   const found = MODULES.find(([, diffusers]) => diffusers === name);
   if (found !== undefined) return found[0];

@@ -1,6 +1,6 @@
 /**
- * Blocks with one scale for a few dozen values. Products of a code and a float16 scale are exact in float32, so only the
- * sum with a minimum rounds, as in ggml.
+ * Blocks with one scale for a few dozen values. Products of a code and a float16 scale are exact in float32, so only
+ * the sum with a minimum rounds, as in ggml.
  */
 
 import { halfTable } from './half.js';

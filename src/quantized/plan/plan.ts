@@ -241,7 +241,8 @@ class Planner {
 
   /** Rejects codes that no scheme claims and that have a scale or the like, and hides that. */
   *#rejectUnknownCodes(plain: readonly StoredTensor[]): Work<void> {
-    // Integers of one dimension are indices and the like; short floats are codes of any shape, and exponents as weights.
+    // Integers of one dimension are indices and the like; short floats are codes of any shape, and exponents as
+    // weights.
     const isCodes = ({ name, dtype, shape }: StoredTensor): boolean =>
       CODES.has(dtype)
         ? shape.length > 1 || dtype.startsWith('F')

@@ -14,7 +14,7 @@ import {
   windowRows,
 } from './reading.js';
 
-/** Nothing is stored beside the blocks. */
+/** Blocks contain their scales, so no other tensor is read. */
 export function openBlocks(
   { shape }: LogicalPlan,
   { codes, decode: decodeBlocks }: BlockLayout,

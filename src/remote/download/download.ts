@@ -22,16 +22,16 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * Call it again to resume a failed download. Received bytes stay next to the target, in files
  * `.safetensors-mmap-….incomplete`. They are reused only for the same contents: those with the Hub's hash, or, on other
  * servers, those with the same URL (without its signature), strong ETag, length and `Last-Modified`, or with the same
- * `versionId`. Without hash, strong ETag and `versionId` no bytes are retained. A file with a wrong hash is fetched once
- * more. Files that are already right are not fetched. Up to three files are in flight at a time, each in three pieces
- * of 4 MiB: buffers take up to 36 MiB.
+ * `versionId`. Without hash, strong ETag and `versionId` no bytes are retained. A file with a wrong hash is fetched
+ * once more. Files that are already right are not fetched. Up to three files are in flight at a time, each in three
+ * pieces of 4 MiB: buffers take up to 36 MiB.
  *
- * With `files` or `ignore`, downloads the files that these patterns match in a repository, or in a folder of one, into a
- * folder or the cache, also from data sets and Spaces (`hf://datasets/org/name`, `hf://spaces/org/name`). Deletes
+ * With `files` or `ignore`, downloads the files that these patterns match in a repository, or in a folder of one, into
+ * a folder or the cache, also from data sets and Spaces (`hf://datasets/org/name`, `hf://spaces/org/name`). Deletes
  * nothing then. An index whose shards all match is replaced together with them, in one step.
  *
- * With `names`, fetches only these tensors and writes them with new headers, as `saveFile` and `saveCheckpoint` do: to a
- * path if the source is one file, else into a folder. `rename` renames tensors; `dtype` casts them as they arrive. If
+ * With `names`, fetches only these tensors and writes them with new headers, as `saveFile` and `saveCheckpoint` do: to
+ * a path if the source is one file, else into a folder. `rename` renames tensors; `dtype` casts them as they arrive. If
  * no tensor is left out, files next to the weights are copied unchanged. `dequantize` writes dequantized weights and
  * configuration, as `convert` does. It fetches codes when they are needed: up to 16 MiB at a time for each of three
  * files. `overflowed` counts only values received by this call. After an error only complete files are reused; others

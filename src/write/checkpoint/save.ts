@@ -32,8 +32,8 @@ import { memoryOfEntry } from './tensor-memory.js';
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
   /**
    * Strings by key. In a single file they follow `format: pt`, which they may overwrite; with several files they go
-   * into the index, after `total_size`. The default is the metadata of a checkpoint that is written, as in `saveFile`. Null writes
-   * none, not even `format`, and records no shared tensors.
+   * into the index, after `total_size`. The default is the metadata of a checkpoint that is written, as in `saveFile`.
+   * Null writes none, not even `format`, and records no shared tensors.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**

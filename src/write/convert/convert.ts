@@ -57,8 +57,8 @@ export interface ConversionOptions
   /** Limits of what the source may cost; those that do not concern its format count for nothing. */
   readonly limits?: TorchLimits | undefined;
   /**
-   * Strings by key: as in `saveCheckpoint`. They win over the metadata of a safetensors source, which stays. Null writes
-   * none.
+   * Strings by key: as in `saveCheckpoint`. They win over the metadata of a safetensors source, which stays. Null
+   * writes none.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**

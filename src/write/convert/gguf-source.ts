@@ -29,8 +29,8 @@ interface GgufSourceOptions {
 }
 
 /**
- * Takes ownership of the checkpoint, also when it throws. Without `dequantize`, a tensor of blocks is a problem unless it
- * is left out.
+ * Takes ownership of the checkpoint, also when it throws. Without `dequantize`, a tensor of blocks is a problem unless
+ * it is left out.
  */
 export async function ggufSource(
   checkpoint: Checkpoint,

@@ -55,7 +55,10 @@ export interface ConvertedTensor extends SourceTensor<TensorInfo> {
   readonly memory: ForeignTensor;
 }
 
-/** Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them, and reads the written files back. */
+/**
+ * Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them, and reads
+ * the written files back.
+ */
 export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
   const { path, files, duplicates, root } = source;
   const bytes = new SourceBytes(source.archives, verify);

@@ -1,4 +1,6 @@
-/** Rejects tensors of GGUF blocks: safetensors has no dtype for them, and nothing would show that the bytes are codes. */
+/**
+ * Rejects tensors of GGUF blocks: safetensors has no dtype for them, and nothing would show that the bytes are codes.
+ */
 
 import { QuantizationError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';

@@ -21,8 +21,8 @@ export class LeasedFile implements AcquirableFile {
   #realPath = '';
 
   /**
-   * Acquires the storage's descriptor, and records the current facts of its file. `onOpen` is called when a reclaimed
-   * file is opened again.
+   * Acquires the storage's descriptor, and records the current identity of its file. `onOpen` is called when a
+   * reclaimed file is opened again.
    */
   constructor(storage: LendingStorage, onOpen: () => void) {
     this.path = storage.path;

@@ -139,7 +139,7 @@ describe('metadata that is changed', () => {
     const { code, stderr } = await call([...set, ...options]);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /SAFETENSORS_HEADER_FULL: .*; without --in-place the file is written anew$/m,
+      /SAFETENSORS_HEADER_FULL: .*; without --in-place the file is rewritten$/m,
     );
     expect(metadataOf(path)).toEqual(METADATA);
   });

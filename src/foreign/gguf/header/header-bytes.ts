@@ -1,4 +1,6 @@
-/** The first bytes of a GGUF file, read as far as its header needs: each number is checked against the end of the file. */
+/**
+ * The first bytes of a GGUF file, read as far as its header needs: each number is checked against the end of the file.
+ */
 
 import { type ErrorContext, FormatError } from '../../../errors/errors.js';
 import type { Work } from '../../../work/work.js';

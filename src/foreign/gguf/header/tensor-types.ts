@@ -10,7 +10,7 @@ export interface TensorType {
   readonly name: string;
   /** The dtype under which the bytes are listed: U8 for blocks. */
   readonly dtype: Dtype;
-  /** The blocks; null for plain numbers. */
+  /** The blocks; null for unquantized types. */
   readonly block: BlockType | null;
   /** Values of a block, or 1. */
   readonly length: number;

@@ -1,5 +1,5 @@
-// Saves tensors of a file that is cut short before or meanwhile, in every way they can come from it. Prints the result of each
-// save, and the contents of its folder.
+// Saves tensors of a file that is cut short before or meanwhile, in every way they can come from it. Prints the result
+// of each save, and the contents of its folder.
 import { mkdtempSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadFile, safeOpen, saveFile, serialize } from '../../../../lib/index.js';

@@ -90,7 +90,7 @@ describe('the tarball', () => {
       ...['d3-hierarchy', 'get-east-asian-width', 'preact'].map(
         (name) => `lib/licences/${name}.txt`,
       ),
-      'lib/viewer/index.html',
+      'lib/viewer/index.html.gz',
       'lib/safetensors-mmap.1',
       ...['index', 'hub'].map((name) => `lib/${name}.js`),
       ...readdirSync(join(folder, 'copy/lib/browser'))

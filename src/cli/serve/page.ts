@@ -3,9 +3,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 
-/** The page, which the package's build makes of `viewer/`. `scripts/bundle.mjs` adapts it to the place of the bundle. */
-const FILE = '../../../lib/viewer/index.html';
+/** The built page of `viewer/`, compressed. `scripts/bundle.mjs` adapts the path to the place of the bundle. */
+const FILE = '../../../lib/viewer/index.html.gz';
 
 /** A script or style in the page, with its text. What looks like one inside of another belongs to that one's text. */
 const INLINED = /<(script|style)\b[^>]*>(.*?)<\/\1\s*>/gis;
@@ -42,13 +43,13 @@ export function policyOf(html: string): string {
 }
 
 /**
- * The page's file.
+ * The page, as HTML.
  *
- * @throws Error without it
+ * @throws Error without its file
  */
 export function readPage(path: string = fileURLToPath(new URL(FILE, import.meta.url))): Buffer {
   try {
-    return readFileSync(path);
+    return gunzipSync(readFileSync(path));
   } catch (cause) {
     const message =
       `expected the page at ${path}, found ${(cause as NodeJS.ErrnoException).code}: the package is incomplete; ` +

@@ -1,5 +1,6 @@
 /** Sources without an address: a Blob, a folder of them, or a reader of the caller's. */
 
+import { reportsAbsence } from '../errors/absence.js';
 import type { Advice } from '../errors/advice.js';
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
@@ -215,7 +216,8 @@ class AbsentFile implements RemoteFile {
 
   #error(): RemoteError {
     const message = 'expected this file among those that were given, found none';
-    return new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path: this.path });
+    const error = new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path: this.path });
+    return reportsAbsence(error, 'source');
   }
 }
 

@@ -1,7 +1,8 @@
 /** Finds the model's file in a repository on the Hub. */
 
+import { absenceIn } from '../errors/absence.js';
 import type { Advice } from '../errors/advice.js';
-import { type ErrorCode, quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
+import { quoteNames, RemoteError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
 import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
@@ -26,11 +27,6 @@ const USUAL_STEM = 'model';
 /** In a folder of a pipeline; its encoders are models of transformers. */
 const COMPONENT_STEM = 'diffusion_pytorch_model';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
-
-const NOT_FOUND: readonly ErrorCode[] = [
-  'SAFETENSORS_REMOTE_NOT_FOUND',
-  'SAFETENSORS_NOT_IN_CACHE',
-];
 
 /** Settings for finding the model's file. */
 interface HubSourceOptions extends Pick<ReadIndexOptions, 'acceptsIncomplete'> {
@@ -72,7 +68,7 @@ export async function hubSource(
   listing.catch(() => {});
   let missing: RemoteError | undefined;
   const started = await open(first).catch((error: unknown) => {
-    if (!isNotFound(error)) throw error;
+    if (absenceIn(error) === undefined) throw error;
     missing = error as RemoteError;
     return null;
   });
@@ -172,18 +168,13 @@ export function sourceOfPath(repository: Repository, path: string): FoundFile {
 }
 
 function nullIfMissing(error: unknown): null {
-  if (isNotFound(error)) return null;
+  if (absenceIn(error) !== undefined) return null;
   throw error;
 }
 
-/** Whether the server, or offline the Hub cache, has no such file. */
-export function isNotFound(error: unknown): boolean {
-  return error instanceof SafetensorsError && NOT_FOUND.includes(error.code);
-}
-
 /** Whether a server answered a request for a list as one that only serves files: by 403, or by a web page. */
-function isRejectedList({ code, foundFormat }: RemoteError): boolean {
-  return code === 'SAFETENSORS_FORBIDDEN' || foundFormat === 'html';
+function isRejectedList({ status, foundFormat }: RemoteError): boolean {
+  return status === 403 || foundFormat === 'html';
 }
 
 /** The files of a folder, whose names may be known. `shown` is the path in errors about their names. */

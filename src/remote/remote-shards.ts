@@ -1,6 +1,7 @@
 /** The shards of a remote checkpoint: fetches each header once, on first use. */
 
-import { RemoteError, SafetensorsError } from '../errors/errors.js';
+import { absenceIn } from '../errors/absence.js';
+import { RemoteError } from '../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
 import { isOfFile } from '../file/shards/file-problems.js';
@@ -320,17 +321,12 @@ const BUSY = [408, 425, 429];
 
 /** Whether the file is missing, or a web page is in its place. Some stores answer 403 for a missing file. */
 export function isAbsence(error: unknown): boolean {
-  if (error instanceof SafetensorsError && error.code === 'SAFETENSORS_NOT_IN_CACHE') return true;
+  if (absenceIn(error) !== undefined) return true;
   if (!(error instanceof RemoteError)) return false;
-  const { code, status } = error;
-  // The server failed: the file may exist.
-  if (status !== undefined && status >= 500) return false;
-  const isRefused = status !== undefined && status >= 400;
-  return (
-    (isRefused && !BUSY.includes(status)) ||
-    code === 'SAFETENSORS_BAD_RESPONSE' ||
-    code === 'SAFETENSORS_REMOTE_NOT_FOUND'
-  );
+  const { status = 0, foundFormat } = error;
+  // After a status from 500 the file may exist.
+  const isRefused = status >= 400 && status < 500 && !BUSY.includes(status);
+  return isRefused || foundFormat === 'html';
 }
 
 /** The parsed `config.json` of a model, for counts alone; undefined if missing or unreadable. */

@@ -1,5 +1,6 @@
 /** Sends one request: follows redirects itself, so that credentials stay with their origin. */
 
+import { reportsAbsence } from '../errors/absence.js';
 import { PASS_TOKEN } from '../errors/advice.js';
 import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../file/hub/ids.js';
@@ -277,7 +278,7 @@ export async function refused(
   const { status, headers } = response;
   const { path, isOnHub, isForApi, origin } = asked;
   const isRedirected = url.origin !== origin;
-  const { code, message, advice } = refusalOf({
+  const { code, message, advice, isMissing } = refusalOf({
     status,
     errorCode: headers.get('x-error-code') ?? '',
     said: headers.get('x-error-message') ?? '',
@@ -286,7 +287,8 @@ export async function refused(
     isAuthorized,
     isRedirected,
   });
-  return session.error(code, message, { path, url, status, advice });
+  const error = session.error(code, message, { path, url, status, advice });
+  return isMissing ? reportsAbsence(error, 'source') : error;
 }
 
 async function passing(

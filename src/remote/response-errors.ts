@@ -25,6 +25,8 @@ export interface Refusal {
   readonly code: RemoteErrorCode;
   readonly message: string;
   readonly advice: readonly Advice[];
+  /** Whether the server has no such file. */
+  readonly isMissing: boolean;
 }
 
 const HUB_CODES: Readonly<Record<string, RemoteErrorCode>> = {
@@ -145,5 +147,6 @@ export function refusalOf(request: RefusedRequest): Refusal {
   const { status, said } = request;
   const note = said === '' ? '' : ` (${quoteName(said)})`;
   const message = `found status ${status}${note}: ${textOf(code, request)}`;
-  return { code, message, advice: request.isAuthorized ? [] : (TOKEN_ADVICE[code] ?? []) };
+  const advice = request.isAuthorized ? [] : (TOKEN_ADVICE[code] ?? []);
+  return { code, message, advice, isMissing: code === 'SAFETENSORS_REMOTE_NOT_FOUND' };
 }

@@ -4,7 +4,8 @@ import { isOfFile } from '../../file/shards/file-problems.js';
 import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
 import {
   type AnyCheckpoint,
-  SafetensorsError,
+  QuantizationError,
+  type SafetensorsError,
   type SourceChoice,
   type TensorCounts,
 } from '../../index.js';
@@ -83,8 +84,6 @@ export type InspectResult =
       readonly components: Readonly<Record<string, ModelResult>>;
     };
 
-const QUANTIZATION = /^SAFETENSORS_QUANTIZATION_/;
-
 export const ORDERS = ['offset', 'name', 'size'] as const;
 
 export interface View {
@@ -132,7 +131,7 @@ async function logicalOf(
     const model = await logicalModel(checkpoint, tensors, signal);
     return { counts: model && logicalCounts(model) };
   } catch (error) {
-    if (!(error instanceof SafetensorsError) || !QUANTIZATION.test(error.code)) throw error;
+    if (!(error instanceof QuantizationError)) throw error;
     return { counts: null, refusal: error.message };
   }
 }

@@ -2,6 +2,7 @@
 
 import { homedir } from 'node:os';
 import { join, sep } from 'node:path';
+import { reportsAbsence } from '../../errors/absence.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { exists, realPath, statAnything, statPath } from '../../platform/io/file-calls.js';
 import { readText } from '../../platform/io/small-files.js';
@@ -175,7 +176,8 @@ export function notInCache(
 ): SafetensorsError {
   const context = { path: label, cause };
   const advised = `${message}; ${fetchAdvice(id)}`;
-  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', advised, context);
+  const error = new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', advised, context);
+  return reportsAbsence(error, 'cache');
 }
 
 function fetchAdvice(id: HubId): string {

@@ -1,23 +1,20 @@
 /** Turns errors about files into the problems of a report. */
 
+import { absenceIn } from '../../errors/absence.js';
 import { adviceOf } from '../../errors/advice.js';
-import { SafetensorsError } from '../../errors/errors.js';
+import { FileClosedError, SafetensorsError } from '../../errors/errors.js';
 import type { CheckpointProblem } from './verification-report.js';
 
-/** Codes of errors that are not the file's, but the process's or the machine's. */
-const OF_THE_PROCESS: readonly unknown[] = [
-  'EMFILE',
-  'ENFILE',
-  'ENOMEM',
-  'SAFETENSORS_FILE_CLOSED',
-  'SAFETENSORS_NOT_IN_CACHE',
-];
+/** Codes of the system's errors that are not the file's, but the process's or the machine's. */
+const OF_THE_PROCESS: readonly unknown[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
 
 /** Whether an error is about the file, not about the process that reads it. */
 export function isOfFile(error: unknown): error is Error {
   const { syscall, code } = Object(error) as NodeJS.ErrnoException;
-  const isKnown = error instanceof SafetensorsError || syscall !== undefined;
-  return isKnown && !OF_THE_PROCESS.includes(code);
+  if (error instanceof SafetensorsError) {
+    return !(error instanceof FileClosedError) && absenceIn(error) !== 'cache';
+  }
+  return syscall !== undefined && !OF_THE_PROCESS.includes(code);
 }
 
 /**

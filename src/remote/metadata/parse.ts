@@ -1,10 +1,11 @@
 /** Reads index and headers of a remote model, for `parseSafetensorsMetadata`. */
 
+import { absenceIn } from '../../errors/absence.js';
 import { RemoteError } from '../../errors/errors.js';
 import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
 import { requireModel } from '../found-file.js';
-import { isNotFound, sourceOfPath } from '../hub-source.js';
+import { sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
 import type { RemoteSettings } from '../receiver.js';
 import type { RemoteFile } from '../remote-file.js';
@@ -137,7 +138,7 @@ async function inRepository(
           const shards = await RemoteShards.open(source, {}, signal);
           return { path: candidate, shards };
         } catch (error) {
-          if (!isNotFound(error)) throw error;
+          if (absenceIn(error) === undefined) throw error;
           missing = error;
         }
       }

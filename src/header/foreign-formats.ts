@@ -253,6 +253,8 @@ function formatOfContent(head: Uint8Array, path: string | undefined): ForeignFor
   };
 }
 
+const ADDRESS = /^(?:hf|https?):/i;
+
 /**
  * Begins a message with the file's format, which tells more than the violated rule. Also adds the format to the
  * error's context.
@@ -265,7 +267,9 @@ export function likeness(
   if (found === null) return { looks: '', context };
   const { format, description } = found;
   const isRead = CONVERTIBLE.includes(description);
-  const opener = isRead ? `, which ${OPEN_READS.text} by its path` : '';
+  // Pickles and archives are read from files of this machine.
+  const where = ADDRESS.test(context.path ?? '') ? 'once it is downloaded' : 'by its path';
+  const opener = isRead ? `, which ${OPEN_READS.text} ${where}` : '';
   return {
     looks: `looks like ${description}${opener}; `,
     context: { ...context, foundFormat: format, advice: isRead ? [OPEN_READS] : undefined },

@@ -205,6 +205,14 @@ export function treeOf(entries: readonly TreeEntry[]): TreeNode[] {
   if (!Array.isArray(entries)) {
     throw argumentTypeError('entries', 'an array, such as await checkpoint.tensors()', entries);
   }
+  for (const [i, entry] of entries.entries()) {
+    if (typeof Object(entry).name === 'string') continue;
+    throw argumentTypeError(
+      `entries[${i}]`,
+      'an object with a name, dtype, shape and byteLength',
+      entry,
+    );
+  }
   const root = grow(entries);
   setForms(root, new Map());
   return foldedChildren(root).map((branch) => nodeOf(branch, 1));

@@ -219,6 +219,13 @@ describe('likeness', () => {
     expect(looks).toMatch(/^looks like an? .*; $/);
   });
 
+  test('of an address names the download first', () => {
+    for (const path of ['https://host.example/m.pt', 'hf://org/name/m.pt']) {
+      const { looks } = likeness(latin1('PK\x03\x04'), { path });
+      expect(looks).toContain(', which open() reads once it is downloaded; ');
+    }
+  });
+
   test('of nothing that is known is empty', () => {
     expect(likeness(latin1('text'), { path: 'a' })).toEqual({ looks: '', context: { path: 'a' } });
   });

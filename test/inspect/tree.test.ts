@@ -57,6 +57,12 @@ describe('treeOf', () => {
     }
   });
 
+  it('names an entry without a name', () => {
+    expect(() => treeOf([entry('a'), {} as never])).toThrow(
+      'entries[1] must be an object with a name, dtype, shape and byteLength',
+    );
+  });
+
   it('folds numbered branches that hold the same, and joins parts that nothing shares', () => {
     const names = ['m.embed', 'm.h.0.w', 'm.h.0.b', 'm.h.1.w', 'm.h.1.b', 'm.h.2.w', 'head.w'];
     expect(labels(treeOf(names.map((name) => entry(name))))).toEqual([

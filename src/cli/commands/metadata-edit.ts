@@ -66,7 +66,7 @@ export function requireNoChoice(action: string, options: OptionValues): void {
 export function fileMetadata(path: string): ReadonlyMap<string, string> {
   // `safeOpen` would name functions of the package.
   if (statSync(path).isDirectory()) {
-    throw new UsageError(`${path}: expected a file, found a folder`);
+    throw new UsageError(`${path}: expected a file, found a folder: name one of its files`);
   }
   const file = safeOpen(path, { storage: 'read' });
   try {

@@ -1,6 +1,6 @@
 /** `join` of several sources. */
 import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -64,6 +64,31 @@ describe('into a file', () => {
     const none = await call(['join', a, c, '-o', target, '--filter', 'nothing']);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no name matches')]);
   });
+});
+
+it('rejects some shards of a model without the others', async () => {
+  const folder = dirname(write('other.safetensors', { x: 1 }));
+  const shards = [1, 2, 3].map((number) => {
+    const path = join(folder, `model-0000${number}-of-00003.safetensors`);
+    const data = Uint8Array.of(number);
+    writeTensors(path, new Map([[`t${number}`, { dtype: 'U8', shape: [1], data }]]));
+    return path;
+  }) as [string, string, string];
+  const target = temporaryPath('all.safetensors');
+  for (const some of [
+    [shards[0], shards[2]],
+    [shards[2], join(folder, 'other.safetensors')],
+  ]) {
+    const { code, stderr } = await call(['join', ...(some as string[]), '-o', target]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('SAFETENSORS_MISSING_SHARDS')]);
+    expect(existsSync(target)).toBe(false);
+  }
+  expect((await call(['join', shards[0], shards[2], '-o', target])).stderr).toContain(
+    'expected 3 shards, found 2, without "model-00002-of-00003.safetensors"; ' +
+      'pass all shards of a model, or its folder',
+  );
+  await printed(['join', ...shards, '-o', target]);
+  expect(values(target)).toEqual({ t1: 1, t2: 2, t3: 3 });
 });
 
 it('into a folder, of other formats, too', async () => {

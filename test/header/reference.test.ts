@@ -31,7 +31,7 @@ const python = findPython('safetensors');
 
 /** The rows of the table: header, the reference's verdict, this package's verdict. */
 const rows = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
-  .split('### Differences from the reference')[1]
+  .split('## Differences from the reference')[1]
   ?.split('\n## ')[0]
   ?.split('\n')
   .filter((line) => line.startsWith('| '))

@@ -85,7 +85,10 @@ describe('wrong use', () => {
     ],
     [['metadata', 'set'], ': FILE is missing ('],
     [['metadata', 'get'], ': SOURCE is missing ('],
-    [['metadata', 'set', root, 'a=b'], ': expected a file, found a folder: name one of its files ('],
+    [
+      ['metadata', 'set', root, 'a=b'],
+      ': expected a file, found a folder: name one of its files (',
+    ],
     [['metadata', 'remove'], 'metadata has no "remove"; did you mean rm?'],
     [['metadata', 'remove', 'x', 'key'], 'metadata has no "remove"; did you mean rm?'],
     [['metadata', 'DELETE', 'x'], 'did you mean rm?'],

@@ -1,10 +1,17 @@
 /** `split` and `join`: write a checkpoint with another size of files. */
 
 import { convert } from '../../index.js';
+import { DUPLICATE_RULES } from '../../write/convert/duplicate-rules.js';
 import { chosenAt } from '../sources/chosen-source.js';
 import { isRemote, localPath, placeOf } from '../sources/open-source.js';
-import { type Command, type CommandOptions, UsageError } from './command.js';
-import { DUPLICATES, joinSeveral } from './join-several.js';
+import {
+  type Command,
+  type CommandContext,
+  type CommandOptions,
+  type OptionValues,
+  requireChoice,
+  UsageError,
+} from './command.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import {
   DRY_RUN,
@@ -20,6 +27,19 @@ import {
 export const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'also copies config, tokenizer and other files' },
 };
+
+/** The option for names that several sources have. */
+const DUPLICATES: CommandOptions = {
+  duplicates: {
+    type: 'string',
+    value: 'RULE',
+    choices: DUPLICATE_RULES,
+    help: 'of a name in several sources: refuse (the default), or take the first or the last',
+  },
+};
+
+/** Options of one source, which the writer has and this has not. */
+const OF_ONE = ['dtype', 'dequantize', 'copy-other-files'];
 
 /** The path of a local source. Throws a UsageError for a remote one; `what` names the form that cannot take it. */
 export function requireHere(source: string, what: string): string {
@@ -94,3 +114,32 @@ export const joinCommand: Command = {
     return 'done';
   },
 };
+
+/** Joins local sources of any format; throws a UsageError for options of one source. */
+async function joinSeveral(
+  context: CommandContext,
+  sources: readonly string[],
+  target: string,
+  options: OptionValues,
+): Promise<void> {
+  const given = OF_ONE.find((name) => options[name] !== undefined);
+  if (given !== undefined)
+    throw new UsageError(`--${given} is for one source: convert each before`);
+  const duplicates = requireChoice(
+    'duplicates',
+    options['duplicates'] ?? 'refuse',
+    DUPLICATE_RULES,
+  );
+  const { joinSources } = await import('../../write/convert/join.js');
+  const choice = repositoryChoice(options);
+  const chosen = await Promise.all(
+    sources.map((source) => chosenAt(source, choice, context.signal)),
+  );
+  const paths = chosen.map(({ path }) => path);
+  // A file has the name that was given.
+  const naming = target.endsWith('.safetensors') ? {} : chosen[0]?.naming;
+  const labels = { source: sources.join(' '), target, label: 'writing' };
+  await write(context, options, labels, ({ dtype: _, dequantize: __, ...selected }) =>
+    joinSources(paths, target, { duplicates, ...naming, ...selected }),
+  );
+}

@@ -1,13 +1,129 @@
 /** What `serve` serves of a source: one model, those of a pipeline, or all models below a folder. */
 
-import { basename, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { isHubUri } from '../../file/hub/ids.js';
+import { indexesAmong, isSafetensorsName, SHARD_NUMBER } from '../../file/shards/file-choice.js';
+import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { isOfFile } from '../../file/shards/file-problems.js';
+import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
 import { isRemote, localPath } from '../sources/open-source.js';
-import { modelsAt, type SourceChoice } from './model-files.js';
-import { modelsBelow, type ServedModels } from './models-below.js';
+import {
+  type SkippedPath,
+  type WalkedFile,
+  type WalkedFolder,
+  walkFolder,
+} from '../sources/walk-folder.js';
+import {
+  modelsAt,
+  type NoModelFound,
+  type ServedSource,
+  type SourceChoice,
+} from './model-files.js';
+
+const LOST_SHARD = 'a shard without the index of its model';
+const OTHER_FORMAT = 'not safetensors, which the page shows';
+
+/** The models of the sources, and what was skipped in folders of models. */
+interface ServedModels {
+  readonly sources: readonly ServedSource[];
+  readonly skipped: readonly SkippedPath[];
+}
+
+/**
+ * Finds the models below a folder. A folder is the model that `safeOpen` opens; its other safetensors files are models,
+ * too. Models that cannot be opened are skipped.
+ *
+ * @throws `signal.reason`; errors that are not about the files, such as `EMFILE`
+ */
+async function modelsBelow(
+  name: string,
+  path: string,
+  choice: SourceChoice,
+  signal: AbortSignal,
+): Promise<ServedModels> {
+  const { folders, skipped } = await walkFolder(path, signal);
+  const search = new Search(choice, signal, skipped);
+  let pipeline: string | undefined;
+  for (const folder of folders) {
+    const isComponent = pipeline !== undefined && folder.path.startsWith(pipeline);
+    if (isComponent) continue;
+    if (folder.files.some((file) => file.name === PIPELINE_FILE)) pipeline = join(folder.path, '/');
+    await search.look(folder, folder.name === '' ? name : `${name}/${folder.name}`);
+  }
+  return search;
+}
+
+class Search implements ServedModels {
+  readonly sources: ServedSource[] = [];
+  readonly skipped: SkippedPath[];
+  readonly #choice: SourceChoice;
+  readonly #signal: AbortSignal;
+  /** Paths of served files, with all links followed. */
+  readonly #served = new Set<string>();
+
+  constructor(choice: SourceChoice, signal: AbortSignal, skipped: readonly SkippedPath[]) {
+    this.#choice = choice;
+    this.#signal = signal;
+    this.skipped = [...skipped];
+  }
+
+  async look(folder: WalkedFolder, label: string): Promise<void> {
+    const weights = folder.files.filter((file) => hasWeightsName(file.name));
+    const isPipeline = folder.files.some((file) => file.name === PIPELINE_FILE);
+    if (weights.length === 0 && !isPipeline) return;
+    try {
+      const found = await modelsAt(label, folder.path, this.#choice, this.#signal);
+      // Several files, or files of other formats: each of them is looked at below.
+      const isExplained = this.#choice.variant === undefined && !isPipeline;
+      if (!('error' in found) || !isExplained) this.#add(folder.path, found);
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      this.#skip(folder.path, error);
+    }
+    if (this.#choice.variant !== undefined) return;
+    const indexes = indexesAmong(weights.map((file) => file.name));
+    const isIndex = ({ name }: WalkedFile): boolean => indexes.includes(name);
+    // First, because their shards are not separate models.
+    for (const file of weights.filter(isIndex)) await this.#lookAt(file, label);
+    for (const file of weights.filter((one) => !isIndex(one))) {
+      const reason = reasonToSkip(file.name);
+      if (reason === null) await this.#lookAt(file, label);
+      else if (!this.#served.has(file.realPath)) this.skipped.push({ path: file.path, reason });
+    }
+  }
+
+  async #lookAt({ name, path, realPath }: WalkedFile, label: string): Promise<void> {
+    if (this.#served.has(realPath)) return;
+    try {
+      this.#add(path, await modelsAt(`${label}/${name}`, path, {}, this.#signal));
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      this.#skip(path, error);
+    }
+  }
+
+  #add(path: string, found: readonly ServedSource[] | NoModelFound): void {
+    if ('error' in found) {
+      this.#skip(path, found.error);
+      return;
+    }
+    this.sources.push(...found);
+    for (const { files } of found) for (const one of files) this.#served.add(one.path);
+  }
+
+  #skip(path: string, { message }: Error): void {
+    this.skipped.push({ path, reason: message });
+  }
+}
+
+/** Why a file is no model; null for a safetensors file. */
+function reasonToSkip(name: string): string | null {
+  if (!isSafetensorsName(name)) return OTHER_FORMAT;
+  return SHARD_NUMBER.test(name) ? LOST_SHARD : null;
+}
 
 /**
  * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each

@@ -2,19 +2,27 @@
 
 import { basename, extname } from 'node:path';
 import { type OptionNames, requireInteger, requireOptions } from '../../errors/arguments.js';
-import { FormatError, type SafetensorsError } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, type SafetensorsError } from '../../errors/errors.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { singleFile } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { impliedIndex } from '../../file/shards/implied-index.js';
+import type { Quantization } from '../../file/source/facts.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
+import { type BlockType, blockScheme } from '../../quantized/blocks/types.js';
+import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { Storage } from '../../tensor/storage/storage.js';
 import { immediate, runSync } from '../../work/work.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { openForeign } from '../open-file.js';
-import { problemOf, tensorOf } from './gguf-tensors.js';
-import { type GgufHeader, readGgufHeader } from './header/read-header.js';
+import { tensorData } from '../tensor-data.js';
+import type { ForeignTensor } from '../tensors/foreign-tensor.js';
+import type { Change } from '../tensors/strided-fill.js';
+import { cStrides } from '../tensors/tensor-layout.js';
+import { changeOf } from '../value-changes.js';
+import { type GgufHeader, type GgufTensor, readGgufHeader } from './header/read-header.js';
 import { splitPaths } from './split-files.js';
 
 /** Options of GGUF files. */
@@ -124,4 +132,77 @@ function checkpointOf(files: readonly GgufFile[], paths: readonly string[]): Che
   const shards = listed.map(({ name, path: at }) => ({ name, path: at }));
   const opened = listed.map(({ shard }, i): [number, ForeignShard] => [i, shard]);
   return Checkpoint.of(LazyShards.ofOpen({ path, index, shards, ignoredFiles: [] }, opened), info);
+}
+
+/** Returns the error for a tensor whose bytes cannot be read; undefined for all others. */
+function problemOf(
+  { name, type }: GgufTensor,
+  { isBigEndian }: GgufHeader,
+  { path }: ErrorContext,
+): FormatError | undefined {
+  if (!isBigEndian || type.block === null || type.block.words !== null) return undefined;
+  const message = `${type.name} in big-endian files is not supported: convert the file to little-endian`;
+  return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, { path, tensor: name });
+}
+
+/** Returns how a tensor of blocks is stored; undefined for unquantized tensors. */
+function blockQuantization({ name, type, byteLength }: GgufTensor): Quantization | undefined {
+  if (type.block === null) return undefined;
+  return Object.freeze({
+    scheme: blockScheme(type.name),
+    bits: type.block.bits,
+    block: Object.freeze([1, type.block.length]),
+    storedAs: Object.freeze({ weight: name }),
+    byteLength,
+  });
+}
+
+/** The tensor of a file in its storage. Bytes of big-endian files are swapped on use. */
+function tensorOf(
+  tensor: GgufTensor,
+  isBigEndian: boolean,
+  storage: Storage,
+  context: ErrorContext,
+): ForeignTensor {
+  const { name, type, shape, begin, byteLength } = tensor;
+  const held: StorageBytes = { storage, begin, byteLength };
+  const quantization = blockQuantization(tensor);
+  return {
+    ...{ name, dtype: type.dtype, shape, storage: held },
+    ...{ storageByteLength: byteLength, byteOffset: 0 },
+    data: isBigEndian ? swappedData(held, tensor, context) : held,
+    ...(quantization === undefined ? {} : { quantization }),
+  };
+}
+
+function swappedData(
+  held: StorageBytes,
+  { name, type, shape, byteLength }: GgufTensor,
+  context: ErrorContext,
+): StorageBytes {
+  const change =
+    type.block === null
+      ? (changeOf(type.dtype, { isBigEndian: true }, { ...context, tensor: name }) as
+          | Change
+          | undefined)
+      : wordSwap(type.block);
+  const items = type.block === null ? shape : [byteLength / type.byteLength];
+  const itemByteLength = type.byteLength;
+  const strides = cStrides(items);
+  return tensorData(held, { itemByteLength, shape: items, strides, offset: 0, byteLength }, change);
+}
+
+/** Swaps the bytes of all numbers in blocks. */
+function wordSwap({ byteLength, words }: BlockType): Change | undefined {
+  if (words === null || words.length === 0) return undefined;
+  return (items) => {
+    for (let block = 0; block < items.length; block += byteLength) {
+      for (const word of words) {
+        const at = block + word;
+        const first = items[at] as number;
+        items[at] = items[at + 1] as number;
+        items[at + 1] = first;
+      }
+    }
+  };
 }

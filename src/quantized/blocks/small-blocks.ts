@@ -3,8 +3,6 @@
  * the sum with a minimum rounds, as in ggml.
  */
 
-import { halfTable } from './half.js';
-
 /** Decodes whole blocks, one after the other; `into` has room for exactly their values. */
 export type BlockKernel = (blocks: Uint8Array, into: Float32Array) => void;
 
@@ -161,4 +159,23 @@ export const decodeQ1_0: BlockKernel = (blocks, into) => {
 /** The float16 number at a position. */
 export function halfAt(bytes: Uint8Array, at: number): number {
   return halfTable()[(bytes[at] as number) | ((bytes[at + 1] as number) << 8)] as number;
+}
+
+/** Float16 numbers as float32. */
+
+let table: Float32Array | undefined;
+
+/** Returns the values of all bit patterns; computed on the first call. */
+function halfTable(): Float32Array {
+  table ??= Float32Array.from({ length: 2 ** 16 }, (_, pattern) => halfValue(pattern));
+  return table;
+}
+
+function halfValue(pattern: number): number {
+  const sign = pattern < 2 ** 15 ? 1 : -1;
+  const exponent = (pattern >> 10) & 31;
+  const fraction = pattern & 1023;
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1024 + fraction) * 2 ** (exponent - 25);
 }

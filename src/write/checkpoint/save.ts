@@ -3,13 +3,23 @@
 import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import { checkpointMetadata, noMetadata } from '../../file/shards/metadata.js';
-import { planSharing, recordable, type SharedMode } from '../../file/shards/shared-tensors.js';
+import {
+  planSharing,
+  recordable,
+  type SharedMode,
+  type TensorMemory,
+} from '../../file/shards/shared-tensors.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { runSync } from '../../work/work.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
-import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
+import {
+  type MemoryPayload,
+  type NamedTensors,
+  readTensorsAndStreams,
+} from '../input/tensor-input.js';
 import { requireOverwrite } from '../replacement/replaced-files.js';
 import {
   WRITE_OPTIONS,
@@ -18,6 +28,7 @@ import {
   writeCheckpoint,
 } from './execute-plan.js';
 import {
+  type AnyEntry,
   type CheckpointLayoutOptions,
   LAYOUT_OPTIONS,
   layOutCheckpoint,
@@ -26,7 +37,6 @@ import {
 import { inLockedFolder } from './locked-folder.js';
 import { findOtherFiles, NO_OTHER_FILES } from './other-files.js';
 import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
-import { memoryOfEntry } from './tensor-memory.js';
 
 /** Options of `saveCheckpoint`. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
@@ -120,4 +130,45 @@ function textsOf(given: MetadataInput | null | undefined): Map<string, string> {
   const pairs = [...pairsOf(given ?? [], 'metadata')];
   encodeMetadata(pairs);
   return new Map(pairs);
+}
+
+/** The identity of a tensor's memory, its length, and the tensor's offset in it. */
+type MemoryPlace = Pick<TensorMemory, 'storage' | 'storageByteLength' | 'byteOffset'>;
+
+/**
+ * Returns the memory of a tensor; `given` is the caller's value, `entry` the result of checking it. For tensors of a
+ * file and their slices it is the memory of the whole tensor, without reading it or making a buffer. A stream never
+ * shares memory.
+ */
+export function memoryOfEntry(entry: AnyEntry, given: unknown): TensorMemory {
+  const { name, dtype, shape } = entry;
+  return { name, dtype, shape, ...placeOfEntry(entry, given) };
+}
+
+function placeOfEntry({ payload, byteLength }: AnyEntry, given: unknown): MemoryPlace {
+  if (given instanceof TensorOf) return placeOfTensor(given);
+  if (payload.kind === 'stream') {
+    return { storage: payload, storageByteLength: byteLength, byteOffset: 0 };
+  }
+  const { buffer, byteOffset } = (payload as MemoryPayload).window(0, byteLength);
+  return { storage: buffer, storageByteLength: buffer.byteLength, byteOffset };
+}
+
+function placeOfTensor(tensor: Tensor): MemoryPlace {
+  const source = TensorOf.sourceOf(tensor);
+  const { owner } = source;
+  const offset = source.position - owner.position + TensorOf.offsetOf(tensor);
+  if (owner.isResolved) {
+    const { buffer, byteOffset } = owner.resolve();
+    // The caller may have made other tensors from this buffer. A longer buffer, such as the bytes of a whole file, is
+    // not the tensor's own memory.
+    if (buffer.byteLength === owner.byteLength) {
+      return {
+        storage: buffer,
+        storageByteLength: buffer.byteLength,
+        byteOffset: byteOffset + offset,
+      };
+    }
+  }
+  return { storage: owner, storageByteLength: owner.byteLength, byteOffset: offset };
 }

@@ -40,7 +40,6 @@ export async function joinSources(
   requireLittleEndianHost();
   const { names, rename, duplicates, signal, ...writing } = options;
   const isFile = target.endsWith(SHARD_EXTENSION);
-  requireAllShards(sources);
   if (isFile) requireLocalTarget('target', target);
   else requireFolderName('target', target);
   const open = async (): Promise<JoinedSource> => {
@@ -50,6 +49,8 @@ export async function joinSources(
         const opening = { verify: true, dequantize: undefined, signal };
         parts.push({ label, source: await openConversionSource(label, {}, opening) });
       }
+      // After they are open: what is not a shard of a model is rejected as that.
+      requireAllShards(sources);
     } catch (error) {
       for (const { source } of parts) source.close();
       throw error;

@@ -1,17 +1,123 @@
-/** An open file of another format as the source of a checkpoint. */
+/** An open file of another format as the source of a checkpoint: its tensors, copied, computed, and checked on the way. */
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { Quantization, TensorInfo } from '../../file/source/facts.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
-import type { ArchiveContent } from '../../foreign/checksums.js';
-import { type ForeignTensor, heldRange } from '../../foreign/tensors/foreign-tensor.js';
+import { type ArchiveContent, checkedFill, verifyEntries } from '../../foreign/checksums.js';
+import { InflatedStorage } from '../../foreign/inflated-data.js';
+import { StridedStorage } from '../../foreign/strided-storage.js';
+import { type ForeignTensor, heldBytes, heldRange } from '../../foreign/tensors/foreign-tensor.js';
+import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
-import type { LendingStorage } from '../../tensor/storage/storage.js';
+import { storageFill } from '../../platform/storage/storage-fill.js';
+import type { StorageBytes } from '../../tensor/storage/made.js';
+import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
 import { forEachYielding, mapYielding } from '../../work/items.js';
 import type { CheckpointSource, SourceTensor } from '../checkpoint/source.js';
+import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
-import { SourceBytes } from './source-bytes.js';
+
+/** Most bytes before a tensor in its entry, such as a header of NumPy, to read both in one pass. */
+const MAX_START_BYTE_LENGTH = 2 ** 16;
+
+/** The entries of a file in the order of their bytes. */
+interface SortedArchive extends ArchiveContent {
+  readonly begins: Float64Array;
+}
+
+/** The bytes of a source. */
+export class SourceBytes {
+  readonly #archives = new Map<Storage, SortedArchive>();
+  readonly #verify: boolean;
+
+  /** With `verify` the checksums of files that have them are compared. */
+  constructor(archives: ReadonlyMap<LendingStorage, ArchiveContent>, verify: boolean) {
+    this.#verify = verify;
+    for (const [storage, { entries, limits }] of archives) {
+      const sorted = entries.toSorted((a, b) => a.begin - b.begin);
+      const begins = Float64Array.from(sorted, ({ begin }) => begin);
+      this.#archives.set(storage, { entries: sorted, limits, begins });
+    }
+  }
+
+  /**
+   * Returns the source of a tensor's bytes. When they are the rest of an entry, the entry is read from start to end:
+   * so a deflated entry need not be in memory as a whole, and its checksum is compared without a second read.
+   */
+  payloadOf({ data }: ForeignTensor): FilePayload | MadePayload {
+    const { storage, begin } = data;
+    if (storage instanceof InflatedStorage) {
+      const fill = isRest(data, { begin: 0, end: storage.byteLength })
+        ? storage.inOrder(begin)
+        : storageFill(storage, begin);
+      return madePayload(storage, fill);
+    }
+    if (storage instanceof StridedStorage) return madePayload(storage, storage.inOrder(begin));
+    if (!isLending(storage)) return madePayload(storage, storageFill(storage, begin));
+    const entry = this.#checkedEntry(data);
+    return entry === undefined
+      ? { kind: 'file', storage, position: begin }
+      : madePayload(storage, checkedFill(storage, entry, begin));
+  }
+
+  /**
+   * Compares the checksums of these tensors' entries, except those compared during the writes.
+   *
+   * @throws As `verifyEntries`
+   */
+  async verifyOthers(
+    tensors: Iterable<ForeignTensor>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    if (!this.#verify) return;
+    const others = new Map<LendingStorage, Set<ArchiveEntry>>();
+    const checked = new Set<ArchiveEntry>();
+    for (const tensor of tensors) {
+      const held = heldBytes(tensor);
+      const entry = this.#entryOf(held);
+      if (entry === undefined || entry.method === 'deflated') continue;
+      if (this.#checkedEntry(tensor.data) !== undefined) checked.add(entry);
+      const storage = held.storage as LendingStorage;
+      others.set(storage, (others.get(storage) ?? new Set()).add(entry));
+    }
+    for (const [storage, found] of others) {
+      const entries = [...found].filter((entry) => !checked.has(entry));
+      const { limits } = this.#archives.get(storage) as SortedArchive;
+      await verifyEntries(storage, { entries, limits }, { signal });
+    }
+  }
+
+  /** Returns the entry whose checksum is compared while these bytes are written. */
+  #checkedEntry(bytes: StorageBytes): ArchiveEntry | undefined {
+    if (!this.#verify || !isLending(bytes.storage)) return undefined;
+    const entry = this.#entryOf(bytes);
+    return entry !== undefined && isRest(bytes, entry) ? entry : undefined;
+  }
+
+  /** Returns the stored or deflated entry with the bytes: the last one that begins at or before them. */
+  #entryOf({ storage, begin }: StorageBytes): ArchiveEntry | undefined {
+    const archive = this.#archives.get(storage);
+    if (archive === undefined) return undefined;
+    const { begins, entries } = archive;
+    let [low, high] = [0, begins.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((begins[middle] as number) <= begin) low = middle + 1;
+      else high = middle;
+    }
+    return entries[low - 1];
+  }
+}
+
+/** Whether these bytes reach to the end of an entry and are nearly all of it. */
+function isRest(
+  { begin, byteLength }: Omit<StorageBytes, 'storage'>,
+  entry: { readonly begin: number; readonly end: number },
+): boolean {
+  const isEnd = begin + byteLength === entry.end;
+  return isEnd && byteLength > 0 && begin - entry.begin <= MAX_START_BYTE_LENGTH;
+}
 
 /** The facts of a source's tensor. */
 export interface SourceTensorInfo {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { TensorMemory } from '../../../src/file/shards/shared-tensors.js';
 import { planSharing } from '../../../src/file/shards/shared-tensors.js';
 import { runSync } from '../../../src/work/work.js';
-import { memoryOfEntry } from '../../../src/write/checkpoint/tensor-memory.js';
+import { memoryOfEntry } from '../../../src/write/checkpoint/save.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import { type Checkpoint, type OpenOptions, parse, safeOpen } from '../../support/api.js';
 import { type Entry, fileBytes, writeTemporary } from '../../support/make-file.js';

@@ -10,7 +10,7 @@ import { openStorage } from '../../../src/platform/storage/open.js';
 import type { AsyncFill } from '../../../src/tensor/storage/made.js';
 import type { LendingStorage, Storage } from '../../../src/tensor/storage/storage.js';
 import { runSync } from '../../../src/work/work.js';
-import { SourceBytes } from '../../../src/write/convert/source-bytes.js';
+import { SourceBytes } from '../../../src/write/convert/source.js';
 import type { MadePayload } from '../../../src/write/input/tensor-input.js';
 import { viewed } from '../../foreign/storages.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';

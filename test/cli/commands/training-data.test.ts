@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { strippedAs } from '../../src/inspect/training-data.js';
+import { strippedAs } from '../../../src/cli/commands/metadata.js';
 
 it.each([
   ['ss_learning_rate', '1e-4', 'training'],

@@ -71,7 +71,7 @@ export function resultFiles(page, facts, sections, isWhole) {
 }
 
 /** Pages with such tables, from the root of the repository. */
-export const PAGES = ['README.md', 'docs/performance.md', 'docs/formats.md'];
+export const PAGES = ['README.md', 'docs/internals/performance.md', 'docs/internals/formats.md'];
 
 const MARKED_TABLE = /(<!-- results: (.+) -->\n)((?:\|.*\n)+)/g;
 

@@ -1,5 +1,5 @@
-// Draws the pictures of docs/how-it-works.md into docs/pictures: `node scripts/diagrams.mjs`. They follow the reader's
-// light or dark scheme. A test compares the files with what this draws.
+// Draws the pictures of docs/internals/how-it-works.md into docs/internals/pictures: `node scripts/diagrams.mjs`. They
+// follow the reader's light or dark scheme. A test compares the files with what this draws.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -180,7 +180,7 @@ export const pictures = { 'mapping.svg': mapping(), 'save.svg': save(), 'remote.
 
 const file = fileURLToPath(import.meta.url);
 if (process.argv[1] === file) {
-  const folder = join(file, '../../docs/pictures');
+  const folder = join(file, '../../docs/internals/pictures');
   mkdirSync(folder, { recursive: true });
   for (const [name, content] of Object.entries(pictures))
     writeFileSync(join(folder, name), content);

@@ -16,11 +16,11 @@ const guides = [
   {
     text: 'Start',
     items: [
-      { text: 'In short', link: '/README' },
+      doc('Getting started', 'getting-started'),
       doc('Which call do I want?', 'which-call'),
       doc('Coming from Python', 'from-python'),
-      doc('How it works', 'how-it-works'),
-      doc('Recipes', 'recipes'),
+      doc('Reading and slicing', 'reading'),
+      doc('Writing, sharding, converting', 'writing'),
       { text: 'Whole programs', link: '/examples/README' },
     ],
   },
@@ -28,7 +28,7 @@ const guides = [
     text: 'Guides',
     items: [
       doc('Remote checkpoints', 'remote'),
-      doc('Leave pickle behind', 'convert'),
+      doc('PyTorch, NumPy and GGUF files', 'other-formats'),
       doc('Quantized checkpoints', 'quantized'),
       doc('Command line', 'cli'),
       doc('The page', 'viewer'),
@@ -42,9 +42,6 @@ const guides = [
     items: [
       doc('Guarantees and limits', 'guarantees'),
       doc('Errors', 'errors'),
-      doc('Dtypes', 'dtypes'),
-      doc('Formats', 'formats'),
-      doc('Performance', 'performance'),
       doc('Security', 'security'),
       doc('Support', 'support'),
       { text: 'Changelog', link: '/CHANGELOG' },

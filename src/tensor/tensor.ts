@@ -282,7 +282,7 @@ export class TensorOf<D extends Dtype> {
   /**
    * The same memory as another typed array: integers as wide as the elements, which show their bits,
    * or the array of the very numbers, such as `tensor.view(Float16Array)` for F16 where the runtime
-   * has it. `docs/dtypes.md` lists them; `reinterpret` allows all others. A view; a copy where
+   * has it. `docs/reading.md` lists them; `reinterpret` allows all others. A view; a copy where
    * `byteOffset` is not a multiple of the item's size, as can happen after `parse` and in slices.
    *
    * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an array that cannot show the dtype
@@ -319,8 +319,8 @@ export class TensorOf<D extends Dtype> {
 
   /**
    * The values of all rows, or of some, as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a
-   * value. C64 gives real and imaginary parts in turn. `docs/dtypes.md` lists the results of overflow and NaN for
-   * every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
+   * value. C64 gives real and imaginary parts in turn. `docs/internals/dtypes.md` lists the results of overflow and NaN
+   * for every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
    * system has to provide memory first.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`

@@ -1,6 +1,6 @@
 /**
  * Both kinds of error of `scanPickle`, over honest files that torch, NumPy, pickle and safetensors wrote, and hostile
- * ones that run something in Python. `docs/convert.md` has the numbers.
+ * ones that run something in Python. `docs/internals/scan-corpus.md` has the numbers.
  */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -73,7 +73,7 @@ function table(
   ].join('\n');
 }
 
-const page = readFileSync(new URL('../../docs/convert.md', import.meta.url), 'utf8');
+const page = readFileSync(new URL('../../docs/internals/scan-corpus.md', import.meta.url), 'utf8');
 
 describe('the corpus', () => {
   const honest = new Map<string, Row>();

@@ -97,10 +97,7 @@ describe('the tarball', () => {
         .filter((name) => name.endsWith('.js'))
         .map((name) => `lib/browser/${name}`),
       // Pages for maintainers and their pictures are not packed, nor are the other pictures of the viewer.
-      ...filesBelow('docs').filter(
-        (path) =>
-          !/^docs\/(?:formats\.md|how-it-works\.md|internals\/|pictures\/|viewer\/)/.test(path),
-      ),
+      ...filesBelow('docs').filter((path) => !/^docs\/(?:internals|viewer)\//.test(path)),
       'docs/viewer/layers.png',
       'CHANGELOG.md',
       'LICENSE',

@@ -86,11 +86,11 @@ function isThere(page: string, link: string): boolean {
 
 describe.skipIf(findChromium() === null)('in a browser', () => {
   const SHOWN = [
-    ...['index', 'docs/which-call', 'docs/from-python', 'docs/how-it-works', 'docs/guarantees'],
+    ...['index', 'docs/which-call', 'docs/from-python', 'docs/guarantees'],
     ...[
       'docs/servers',
       'docs/cli',
-      'docs/recipes',
+      'docs/reading',
       'docs/errors',
       'reference/index/interfaces/SaveOptions',
     ],

@@ -1,7 +1,7 @@
 /**
  * Decides whether V8 counts the buffers over a mapping. It treats counted buffers as memory to reclaim: 894
  * buffers of 134 MB, beside two million live objects, then take 9 to 11 s and 53 to 69 full collections. Uncounted
- * they take 1.4 to 7 ms and no collection (docs/performance.md).
+ * they take 1.4 to 7 ms and no collection (docs/internals/performance.md).
  */
 
 import { constants } from 'node:buffer';

@@ -1,6 +1,6 @@
 /**
  * Converts float32 values to the floating-point dtypes, rounding once, to nearest, ties to even.
- * Values too large become the same as in the implementation that `docs/dtypes.md` names for each dtype.
+ * Values too large become the same as in the implementation that `docs/internals/dtypes.md` names for each dtype.
  */
 
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
@@ -33,7 +33,7 @@ const FLOAT_DTYPES: readonly string[] = [
 
 /**
  * Converts values to bit patterns of a dtype, the counterpart of `Tensor.toFloat32`: rounds to nearest, ties to
- * even, and packs as `docs/dtypes.md` says. Two values, real and imaginary, make one element
+ * even, and packs as described in `docs/internals/dtypes.md`. Two values, real and imaginary, make one element
  * of C64. Values that are too large become infinity (F16, BF16, F8_E5M2), NaN (F8_E8M0, the FNUZ
  * formats) or the largest number (F8_E4M3, F6, F4). Integer dtypes and BOOL are refused: only the
  * caller knows how to scale and clamp.

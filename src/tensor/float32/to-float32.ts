@@ -2,7 +2,7 @@
  * Converts every dtype to float32. Data and host are little-endian.
  *
  * Integers and F64 are rounded once, to nearest even; everything narrower than float32 is exact.
- * `docs/dtypes.md` names the implementation that each dtype is compared with, pattern by pattern.
+ * `docs/internals/dtypes.md` names the implementation that each dtype is compared with, pattern by pattern.
  */
 
 import { DTYPES, type Dtype } from '../../header/dtype.js';

@@ -75,7 +75,10 @@ describe('the oracles', () => {
   });
 
   it('are the ones that the documentation names', () => {
-    const page = readFileSync(new URL('../../../docs/dtypes.md', import.meta.url), 'utf8');
+    const page = readFileSync(
+      new URL('../../../docs/internals/dtypes.md', import.meta.url),
+      'utf8',
+    );
     const [, section = ''] = page.split('## From float32');
     for (const { dtype, oracle } of tables) {
       const row = section.split('\n').find((line) => line.startsWith(`| \`${dtype}\` `));

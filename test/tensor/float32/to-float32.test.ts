@@ -47,7 +47,10 @@ describe('the oracles', () => {
   });
 
   it('are the ones that the documentation names', () => {
-    const page = readFileSync(new URL('../../../docs/dtypes.md', import.meta.url), 'utf8');
+    const page = readFileSync(
+      new URL('../../../docs/internals/dtypes.md', import.meta.url),
+      'utf8',
+    );
     for (const { dtype, oracle } of tables) {
       const { bits, data } = DTYPES[dtype];
       const row = page.split('\n').find((line) => line.startsWith(`| \`${dtype}\` `));

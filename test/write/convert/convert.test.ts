@@ -228,7 +228,7 @@ describe('convert', () => {
     const options = { zzz: true } as never;
     const error: unknown = await convert('a.pt', 'a.safetensors', options).catch((e) => e);
     const [, known = ''] = /the options are (.*)$/.exec(String(error)) ?? [];
-    const [, section = ''] = textOf('docs/convert.md').split('### All options\n');
+    const [, section = ''] = textOf('docs/writing.md').split('### Options of convert\n');
     const rows = section.split('\n#', 1)[0]?.match(/^\| `.*/gm) ?? [];
     const listed = rows.flatMap((row) => {
       const [, names = ''] = row.split('|', 2);

@@ -1,5 +1,6 @@
 /** The files of a source: a file, an index with its shards, or a listed folder of a repository. */
 
+import { reportsAbsence } from '../../errors/absence.js';
 import { FormatError, quoteName, RemoteError } from '../../errors/errors.js';
 import { readFileHeader } from '../../file/read-header.js';
 
@@ -365,7 +366,8 @@ class FolderLists {
     if (found !== undefined) return found;
     const path = this.#repository.file(prefix + name).path;
     const message = 'the list of the repository has no such file';
-    throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path });
+    const error = new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path });
+    throw reportsAbsence(error, 'source');
   }
 
   async #ask(prefix: string, signal: AbortSignal): Promise<FolderList> {

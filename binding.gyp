@@ -7,7 +7,11 @@
           {
             "target_name": "kernels_avx2",
             "type": "static_library",
-            "sources": ["native/cast_avx2.cc", "native/convert_avx2.cc"],
+            "sources": [
+              "native/cast_avx2.cc",
+              "native/convert_avx2.cc",
+              "native/product_avx2.cc"
+            ],
             "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-mavx2", "-mf16c"],
             "cflags_cc": ["-std=c++17"],
             "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
@@ -41,6 +45,7 @@
         "native/mapping.cc",
         "native/prefetch_binding.cc",
         "native/processor.cc",
+        "native/product.cc",
         "native/quarantine.cc",
         "native/range_reads_binding.cc",
         "native/replacement_binding.cc",

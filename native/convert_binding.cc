@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "exports.h"
 #include "kept.h"
+#include "product.h"
 
 namespace {
 
@@ -83,18 +84,68 @@ struct CastCall {
   int64_t Run() const { return static_cast<int64_t>(kernel(source, output, count)); }
 };
 
-// The same on the pool, with references on both arrays, the arguments `kFirst` and the next.
+// addProduct(from, to, bytes, output, left, right, columns, level): how many results are not finite
+struct ProductCall {
+  static constexpr char kName[] = "safetensors-mmap.addProduct";
+
+  Product product;
+
+  Failure Read(const Napi::CallbackInfo& info) {
+    uint64_t from_code;
+    uint64_t to_code;
+    uint64_t columns;
+    uint64_t level_code;
+    size_t byte_length;
+    size_t output_length;
+    size_t left_length;
+    size_t right_length;
+    if (!ReadSize(info[0], &from_code) || from_code >= kDtypeCount) return "from";
+    if (!ReadSize(info[1], &to_code) || to_code >= kDtypeCount) return "to";
+    if (!ReadItems(info[2], &product.bytes, &byte_length)) return "bytes";
+    if (!ReadItems(info[3], &product.output, &output_length)) return "output";
+    if (!ReadItems(info[4], &product.left, &left_length)) return "left";
+    if (!ReadItems(info[5], &product.right, &right_length)) return "right";
+    if (!ReadLength(info[6], &columns)) return "columns";
+    if (!ReadSize(info[7], &level_code) || level_code >= kLevelCount) return "level";
+    const auto level = static_cast<Level>(level_code);
+    if (!SelectKernels(static_cast<Dtype>(from_code), static_cast<Dtype>(to_code), level,
+                       &product)) {
+      return product.loops == nullptr ? Failure(-ENOTSUP) : Failure("from");
+    }
+    product.columns = columns;
+    const size_t count = byte_length / product.element_bytes;
+    product.rows = count / columns;
+    if (byte_length != count * product.element_bytes || count != product.rows * columns) {
+      return "bytes";
+    }
+    if (output_length != count * product.output_bytes) return "output";
+    product.rank = product.rows == 0 ? 0 : left_length / product.rows;
+    if (left_length != product.rank * product.rows) return "left";
+    product.stride = product.rank == 0 ? 0 : right_length / product.rank;
+    const bool has_lanes =
+        product.stride >= columns &&
+        product.stride - columns >= (kProductLanes - columns % kProductLanes) % kProductLanes;
+    if (right_length != product.rank * product.stride || (product.rank > 0 && !has_lanes)) {
+      return "right";
+    }
+    return {};
+  }
+
+  int64_t Run() const { return static_cast<int64_t>(AddProduct(product)); }
+};
+
+// The same on the pool, with references on its arrays, `kCount` arguments from `kFirst` on.
 // References don't prevent detaching: the caller must pass memory that no other code can reach.
-template <typename Call, size_t kFirst>
+template <typename Call, size_t kFirst, size_t kCount = 2>
 struct PoolCallOverArrays : Call {
-  Kept kept_source;
-  Kept kept_output;
+  Kept kept[kCount];
 
   Failure Read(const Napi::CallbackInfo& info) {
     if (const Failure failure = Call::Read(info)) return failure;
-    const bool are_kept = kept_source.Keep(info.Env(), info[kFirst]) &&
-                          kept_output.Keep(info.Env(), info[kFirst + 1]);
-    return are_kept ? Failure() : Failure(-ENOMEM);
+    for (size_t i = 0; i < kCount; i++) {
+      if (!kept[i].Keep(info.Env(), info[kFirst + i])) return -ENOMEM;
+    }
+    return {};
   }
 };
 
@@ -107,5 +158,7 @@ void ExportConvert(Napi::Env env, Napi::Object exports) {
              Export<RunOnPool<PoolCallOverArrays<ConvertCall, 1>>>("convertAsync"),
              Export<RunHere<CastCall>>("cast"),
              Export<RunOnPool<PoolCallOverArrays<CastCall, 2>>>("castAsync"),
+             Export<RunHere<ProductCall>>("addProduct"),
+             Export<RunOnPool<PoolCallOverArrays<ProductCall, 2, 4>>>("addProductAsync"),
          });
 }

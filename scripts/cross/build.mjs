@@ -36,7 +36,7 @@ const COMPILER_FLAGS = [
 ];
 
 /** Sources with loops over values. The others only call, and `-Os` leaves 36 kB out of the six files. */
-const LOOPS = /^(?:cast|convert|gather)(?!_binding)/;
+const LOOPS = /^(?:cast|convert|gather|product)(?!_binding)/;
 
 /** Passes flags through the compiler to the linker. */
 function forLinker(flags) {

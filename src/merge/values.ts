@@ -4,8 +4,9 @@ import type { Advice } from '../errors/advice.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
 import { type CastSource, isCastSource } from '../tensor/float32/cast.js';
-import { cast, toFloat32 } from '../tensor/float32/kernels.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import type { ByteRange } from '../work/byte-ranges.js';
+import { decode, encode } from './product.js';
 
 /** The dtypes of weights that can be merged. */
 export type MergeDtype = CastSource;
@@ -29,18 +30,17 @@ export function requireMergeDtype(
 export function readValues(tensor: Tensor, first: number, into: Float64Array): void {
   if (into.length === 0) return;
   const source = TensorOf.sourceOf(tensor);
+  const { begin, end } = bytesOfElements(tensor, first, into.length);
+  const bytes = source.isComputed ? source.window(begin, end) : source.sharedOrWindow(begin, end);
+  decode(tensor.dtype, bytes, into);
+  source.verify();
+}
+
+/** The bytes of elements in the source of a tensor. */
+export function bytesOfElements(tensor: Tensor, first: number, count: number): ByteRange {
   const width = DTYPES[tensor.dtype].bits / 8;
   const begin = TensorOf.offsetOf(tensor) + first * width;
-  const end = begin + into.length * width;
-  const bytes = source.isComputed ? source.window(begin, end) : source.sharedOrWindow(begin, end);
-  if (tensor.dtype === 'F64') {
-    into.set(new Float64Array(bytes.slice().buffer));
-  } else {
-    const values = new Float32Array(into.length);
-    toFloat32(tensor.dtype, bytes, values);
-    into.set(values);
-  }
-  source.verify();
+  return { begin, end: begin + count * width };
 }
 
 /** Which elements became what they are. */
@@ -55,57 +55,24 @@ export interface EncodedTensor {
 /**
  * Writes values as elements of a dtype, rounded once.
  *
- * @param output aligned to 4 bytes
  * @throws SafetensorsError `SAFETENSORS_NON_FINITE` for NaN, an infinity, or a value that is too large for the dtype
  */
 export function writeValues(values: Float64Array, tensor: EncodedTensor, output: Uint8Array): void {
   const { dtype, mustBeFinite } = tensor;
-  if (mustBeFinite && !areFinite(values)) throw notFinite(tensor, 'NaN or an infinity');
-  if (dtype === 'F64') {
-    output.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
-    return;
-  }
-  if (dtype === 'F32') {
-    const floats = new Float32Array(output.buffer, output.byteOffset, values.length);
-    floats.set(values);
-    if (mustBeFinite && !areFinite(floats))
-      throw notFinite(tensor, 'a value that is too large for F32');
-    return;
-  }
-  const tooLarge = cast('F32', dtype, bytesOf(roundedToOdd(values)), output);
-  if (mustBeFinite && tooLarge > 0)
-    throw notFinite(tensor, `a value that is too large for ${dtype}`);
+  const count = encode(values, dtype, output);
+  if (!mustBeFinite || (count === 0 && dtype !== 'F64')) return;
+  if (!areFinite(values)) throw notFinite(tensor, 'NaN or an infinity');
+  if (count > 0) throw notFinite(tensor, `a value that is too large for ${dtype}`);
 }
 
 /** Rounds values to a dtype, in place. */
 export function roundValues(values: Float64Array, dtype: MergeDtype): void {
-  if (dtype === 'F64') return;
   const elements = new Uint8Array((values.length * DTYPES[dtype].bits) / 8);
-  writeValues(values, { name: '', dtype, path: undefined, mustBeFinite: false }, elements);
-  const floats = new Float32Array(values.length);
-  toFloat32(dtype, elements, floats);
-  values.set(floats);
+  encode(values, dtype, elements);
+  decode(dtype, elements, values);
 }
 
-/**
- * Rounds to float32 such that rounding again, to a narrower dtype, gives the same as rounding once: what is not exact
- * gets an odd last bit.
- */
-function roundedToOdd(values: Float64Array): Float32Array<ArrayBuffer> {
-  const rounded = new Float32Array(values);
-  const words = new Int32Array(rounded.buffer);
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i] as number;
-    const nearest = rounded[i] as number;
-    // NaN stays NaN; a value that became infinite becomes the largest float32, which a narrower dtype rounds up.
-    if (nearest === value) continue;
-    const isAway = Math.abs(nearest) > Math.abs(value);
-    words[i] = ((words[i] as number) - (isAway ? 1 : 0)) | 1;
-  }
-  return rounded;
-}
-
-function areFinite(values: Float64Array | Float32Array): boolean {
+function areFinite(values: Float64Array): boolean {
   let sum = 0;
   // 0 for finite values, else NaN.
   for (let i = 0; i < values.length; i++) sum += (values[i] as number) * 0;
@@ -119,8 +86,4 @@ function notFinite({ name, path }: EncodedTensor, found: string): SafetensorsErr
   const message = `the merged weight contains ${found}; check the scale of the adapter; ${KEEP.text}`;
   const context = { path, tensor: name, advice: [KEEP] };
   return new SafetensorsError('SAFETENSORS_NON_FINITE', message, context);
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: Float32Array<ArrayBuffer>): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }

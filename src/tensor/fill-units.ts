@@ -14,29 +14,49 @@ export interface Units {
   readonly atOnce: number;
 }
 
+/** Units to compute, and their memory. */
+export interface UnitsToFill {
+  readonly first: number;
+  readonly count: number;
+  readonly bytes: Uint8Array;
+}
+
 /**
- * Fills `target` with the bytes from `position` on: in place where units lie whole and aligned in it, else through new
- * memory.
+ * Yields the units that have the bytes of `target` from `position` on, each to be computed before the next is asked
+ * for: in place where they lie whole and aligned in it, else in new memory, of which the right part is copied.
  */
-export function fillUnits(
+export function* unitsToFill(
   target: Uint8Array,
   position: number,
   { byteLength, atOnce }: Units,
-  fill: FillUnits,
-): void {
+): Generator<UnitsToFill, void, void> {
   if (target.length === 0) return;
   const end = position + target.length;
   const units = cut(Math.floor(position / byteLength), Math.ceil(end / byteLength), atOnce);
   for (const { begin: first, end: last } of units) {
-    const [begin, length] = [first * byteLength, (last - first) * byteLength];
+    const count = last - first;
+    const [begin, length] = [first * byteLength, count * byteLength];
     const isAligned = (target.byteOffset + begin - position) % ALIGNMENT === 0;
     if (isAligned && begin >= position && begin + length <= end) {
-      fill(first, last - first, target.subarray(begin - position, begin - position + length));
+      const bytes = target.subarray(begin - position, begin - position + length);
+      yield { first, count, bytes };
       continue;
     }
     const bytes = new Uint8Array(length);
-    fill(first, last - first, bytes);
+    yield { first, count, bytes };
     const [from, to] = [Math.max(begin, position), Math.min(begin + length, end)];
     target.set(bytes.subarray(from - begin, to - begin), from - position);
+  }
+}
+
+/** Fills `target` with the bytes from `position` on. */
+export function fillUnits(
+  target: Uint8Array,
+  position: number,
+  units: Units,
+  fill: FillUnits,
+): void {
+  for (const { first, count, bytes } of unitsToFill(target, position, units)) {
+    fill(first, count, bytes);
   }
 }

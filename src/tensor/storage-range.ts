@@ -6,7 +6,7 @@
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate, withTensor } from '../errors/out-of-memory.js';
 import { type DeclaredDigest, declaredDigest } from './storage/declared-digests.js';
-import { ComputedStorage, type Fill } from './storage/made.js';
+import { type AsyncFill, ComputedStorage, type Fill } from './storage/made.js';
 import {
   type BufferRange,
   isLending,
@@ -140,11 +140,23 @@ export class StorageRange {
     return this.#storage.isComputed === true && !this.isResolved;
   }
 
-  /** Returns the range of a tensor that `fill` computes, which counts as a reader of the storage of this one. */
-  computed(tensor: string, byteLength: number, fill: Fill): StorageRange {
+  /**
+   * Returns the range of a tensor that `fill` computes, which counts as a reader of the storage of this one.
+   *
+   * @param fillAsync computes the same on other threads, into memory of writers
+   */
+  computed(tensor: string, byteLength: number, fill: Fill, fillAsync?: AsyncFill): StorageRange {
     const source = { storage: this.#storage, begin: this.#begin, byteLength: this.byteLength };
-    const storage = new ComputedStorage(byteLength, source, fill);
+    const storage = new ComputedStorage(byteLength, source, fill, fillAsync);
     return new StorageRange(storage, tensor, 0, byteLength);
+  }
+
+  /** Computes bytes into memory of a writer on other threads; undefined where they are in memory, or not computed so. */
+  get fillAsync(): AsyncFill | undefined {
+    const storage = this.#storage;
+    if (!this.isComputed || !(storage instanceof ComputedStorage)) return undefined;
+    const { fillAsync: fill } = storage;
+    return fill && ((target, position) => fill(target, this.#begin + position));
   }
 
   /** The storage whose mapping holds the bytes, so that changes of the file show in them. */

@@ -95,14 +95,14 @@ class Worker {
 
   static constexpr size_t kMostMapped = 40;
 
-  static constexpr size_t kActions = 19;
+  static constexpr size_t kActions = 20;
   static Action ActionAt(size_t i) {
     static constexpr std::array<Action, kActions> kAll = {
         &Worker::Map,        &Worker::Map,       &Worker::MakeBuffer,     &Worker::MakeBuffer,
         &Worker::Read,       &Worker::Read,      &Worker::ReadOnPool,     &Worker::Populate,
         &Worker::AskForFile, &Worker::Convert,   &Worker::PopulateRanges, &Worker::Cast,
         &Worker::Copy,       &Worker::CloseFile, &Worker::Detach,         &Worker::Release,
-        &Worker::Drop,       &Worker::Turn,      &Worker::ReadRanges,
+        &Worker::Drop,       &Worker::Turn,      &Worker::ReadRanges,     &Worker::AddProduct,
     };
     return kAll[i];
   }
@@ -302,6 +302,19 @@ class Worker {
     }
   }
 
+  void AddProduct() {
+    for (const char* name : {"addProduct", "addProductAsync"}) {
+      napi_value elements = Elements();
+      if (elements == nullptr) continue;
+      napi_value output = env_->TypedArray(napi_uint8_array, Output(), 2 * kElements);
+      // Two rows of half the elements each.
+      napi_value left = env_->TypedArray(napi_float64_array, left_.data(), left_.size());
+      napi_value right = env_->TypedArray(napi_float32_array, right_.data(), right_.size());
+      Call(name, {Number(Dtype::kBf16), Number(Dtype::kF16), elements, output, left, right,
+                  Number(kElements / 2), Number(0)});
+    }
+  }
+
   void Copy() {
     const int source = files_.descriptor(Below(Files::kCount));
     Call("allocateAsync", {Number(scratch_), Number(kLength)});
@@ -355,6 +368,9 @@ class Worker {
   std::unique_ptr<napi_env__> env_;
   std::vector<Mapped> mapped_;
   std::vector<std::unique_ptr<std::array<float, kElements>>> outputs_;
+  // The factors of two rows; rows end at a whole group of lanes.
+  std::array<double, 2> left_ = {1, 2};
+  std::array<float, kElements / 2 + 4> right_ = {};
   uint64_t sum_ = 0;
 };
 

@@ -1,6 +1,7 @@
 /** What an adapter does to one weight: steps that change its rows. */
 
 import type { TensorEntry } from '../../file/source/facts.js';
+import type { Factors } from './product.js';
 
 /** The kind of a change. */
 export type AdapterKind =
@@ -33,6 +34,8 @@ export interface AdapterChange {
 export interface Step {
   /** Changes the rows from `first` on, in place. */
   apply(values: Float64Array, first: number): void;
+  /** For a step that only adds the product of these factors. */
+  readonly factors?: Factors | undefined;
   /** For a step that depends on all rows. */
   readonly survey?: Survey | undefined;
 }

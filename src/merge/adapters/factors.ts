@@ -43,15 +43,8 @@ export function transposed({ rows, columns, values }: Matrix): Matrix {
 
 /** The factors of a product, times `scale`. */
 export function factorsOf(left: Matrix, right: Matrix, scale: number): Factors {
-  const { rows, columns: rank } = left;
-  const factors = new Factors(rows, rank, right.columns);
-  for (let i = 0; i < rows; i++) {
-    for (let k = 0; k < rank; k++) {
-      factors.left[i * factors.rank + k] = scale * (left.values[i * rank + k] as number);
-    }
-  }
-  factors.right.set(right.values);
-  return factors;
+  const scaled = left.values.map((value) => scale * value);
+  return new Factors(scaled, right.values, left.columns, right.columns);
 }
 
 /** The product of two small matrices. */

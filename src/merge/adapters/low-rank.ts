@@ -128,21 +128,23 @@ export function expertsChange(
   }
   const scale = adapter.scaleOf(rank) * adapter.strength;
   const open = (): Step[] => {
-    const factors = new Factors(slot.rows, rank, width, experts);
     const [downs, ups] = [valuesOf(down), valuesOf(up)];
+    const left = new Float64Array(slot.rows * rank);
+    const right = new Float64Array(experts * rank * width);
     for (let expert = 0; expert < experts; expert++) {
       for (let k = 0; k < rank; k++) {
         const ofDown = (i: number): number => downs[(expert * rank + k) * inner + i] as number;
         // The expert is the last index of B's second dimension.
         const ofUp = (i: number): number => ups[i * upRanks + k * experts + expert] as number;
-        const [left, right] = isTransposed ? [ofDown, ofUp] : [ofUp, ofDown];
+        const [ofLeft, ofRight] = isTransposed ? [ofDown, ofUp] : [ofUp, ofDown];
         for (let i = 0; i < height; i++) {
-          factors.left[(expert * height + i) * factors.rank + k] = scale * left(i);
+          left[(expert * height + i) * rank + k] = scale * ofLeft(i);
         }
-        const at = (expert * factors.rank + k) * width;
-        for (let i = 0; i < width; i++) factors.right[at + i] = right(i);
+        const at = (expert * rank + k) * width;
+        for (let i = 0; i < width; i++) right[at + i] = ofRight(i);
       }
     }
+    const factors = new Factors(left, right, rank, width);
     return [addRounded(addExperts(factors, height), slot.entry.dtype as MergeDtype)];
   };
   return { kind: 'lora', rank, scale, ofExperts: true, open };

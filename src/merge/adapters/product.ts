@@ -1,109 +1,62 @@
-/** Adds products of two factors to rows: the inner loop of every low-rank adapter. */
+/** Products of two factors: the change of every low-rank adapter. */
 
-/** Columns that are computed together: their sums and four rows of the right factor stay in the first-level cache. */
-const BLOCK_LENGTH = 512;
-
-/** Ranks that are added at once; factors are padded to a multiple. */
-const RANK_STEP = 4;
+import { addProduct, paddedLength, type RowFactors } from '../product.js';
 
 /** Two factors whose product is a matrix. */
 export class Factors {
-  readonly rank: number;
   readonly columns: number;
-  /** Rows of the padded rank, one for each row of the product. */
-  readonly left: Float64Array;
-  /** The padded rank × the product's columns; several such matrices one after the other. */
-  readonly right: Float64Array;
+  readonly #rank: number;
+  /** Rows of the rank, one for each row of the product. */
+  readonly #left: Float64Array;
+  /** The rank × the product's columns, padded; several such matrices one after the other. */
+  readonly #right: Float32Array;
 
-  /** Creates factors of zeros. */
-  constructor(rows: number, rank: number, columns: number, matrices = 1) {
-    this.rank = Math.ceil(rank / RANK_STEP) * RANK_STEP;
+  /**
+   * Takes the values of both.
+   *
+   * @param right rows of `columns` values. Where they don't fit into float32, as products of other factors, their
+   *   rounding errors are factors, too
+   */
+  constructor(left: Float64Array, right: Float64Array, rank: number, columns: number) {
+    const isExact = right.every(
+      (value) => value - Math.fround(value) === 0 || !Number.isFinite(value),
+    );
+    const parts = isExact ? 1 : 2;
+    const stride = paddedLength(columns);
     this.columns = columns;
-    this.left = new Float64Array(rows * this.rank);
-    this.right = new Float64Array(matrices * this.rank * columns);
+    this.#rank = parts * rank;
+    this.#right = new Float32Array((parts * right.length * stride) / Math.max(columns, 1));
+    for (let from = 0, to = 0; from < right.length; from += columns, to += parts * stride) {
+      for (let i = 0; i < columns; i++) {
+        const value = right[from + i] as number;
+        this.#right[to + i] = value;
+        const error = value - Math.fround(value);
+        if (!isExact && Number.isFinite(error)) this.#right[to + stride + i] = error;
+      }
+    }
+    this.#left = isExact ? left : new Float64Array(2 * left.length);
+    if (!isExact) for (const [i, value] of left.entries()) this.#left.fill(value, 2 * i, 2 * i + 2);
   }
 
   /**
-   * Adds rows of the product, from the row `first` on.
+   * The factors of rows.
    *
-   * @param sums whole rows
    * @param matrix the matrix of the right factor
    */
+  ofRows(first: number, count: number, matrix = 0): RowFactors {
+    const rank = this.#rank;
+    const length = rank * paddedLength(this.columns);
+    return {
+      left: this.#left.subarray(first * rank, (first + count) * rank),
+      right: this.#right.subarray(matrix * length, (matrix + 1) * length),
+    };
+  }
+
+  /** Adds rows of the product, from the row `first` on, to whole rows of sums. */
   addTo(sums: Float64Array, first: number, matrix = 0): void {
-    const { left, right, rank, columns } = this;
-    const count = sums.length / columns;
-    for (let begin = 0; begin < columns; begin += BLOCK_LENGTH) {
-      const end = Math.min(begin + BLOCK_LENGTH, columns);
-      for (let row = 0; row < count; row += 2) {
-        for (let k = 0; k < rank; k += RANK_STEP) {
-          const from = (first + row) * rank + k;
-          const at = (matrix * rank + k) * columns;
-          const block = { sums, at: row * columns, begin, end };
-          if (row + 1 < count) addToTwo(block, left, from, rank, right, at, columns);
-          else addToOne(block, left, from, right, at, columns);
-        }
-      }
-    }
-  }
-}
-
-/** A part of a row of the result. */
-interface Block {
-  readonly sums: Float64Array;
-  /** Position of the row. */
-  readonly at: number;
-  readonly begin: number;
-  readonly end: number;
-}
-
-function addToTwo(
-  { sums, at, begin, end }: Block,
-  left: Float64Array,
-  from: number,
-  rank: number,
-  right: Float64Array,
-  first: number,
-  columns: number,
-): void {
-  const [second, third, fourth] = [first + columns, first + 2 * columns, first + 3 * columns];
-  const next = at + columns;
-  const a = left[from] as number;
-  const b = left[from + 1] as number;
-  const c = left[from + 2] as number;
-  const d = left[from + 3] as number;
-  const e = left[from + rank] as number;
-  const f = left[from + rank + 1] as number;
-  const g = left[from + rank + 2] as number;
-  const h = left[from + rank + 3] as number;
-  for (let i = begin; i < end; i++) {
-    const w = right[first + i] as number;
-    const x = right[second + i] as number;
-    const y = right[third + i] as number;
-    const z = right[fourth + i] as number;
-    sums[at + i] = (sums[at + i] as number) + (a * w + b * x + c * y + d * z);
-    sums[next + i] = (sums[next + i] as number) + (e * w + f * x + g * y + h * z);
-  }
-}
-
-function addToOne(
-  { sums, at, begin, end }: Block,
-  left: Float64Array,
-  from: number,
-  right: Float64Array,
-  first: number,
-  columns: number,
-): void {
-  const [second, third, fourth] = [first + columns, first + 2 * columns, first + 3 * columns];
-  const a = left[from] as number;
-  const b = left[from + 1] as number;
-  const c = left[from + 2] as number;
-  const d = left[from + 3] as number;
-  for (let i = begin; i < end; i++) {
-    sums[at + i] =
-      (sums[at + i] as number) +
-      (a * (right[first + i] as number) +
-        b * (right[second + i] as number) +
-        c * (right[third + i] as number) +
-        d * (right[fourth + i] as number));
+    const { columns } = this;
+    const bytes = new Uint8Array(sums.buffer, sums.byteOffset, sums.byteLength);
+    const factors = this.ofRows(first, sums.length / columns, matrix);
+    addProduct({ from: 'F64', to: 'F64', bytes, output: bytes, columns, ...factors });
   }
 }

@@ -8,7 +8,7 @@ import type { Factors } from './product.js';
 
 /** Adds a product of factors. */
 export function addFactors(factors: Factors): Step {
-  return { apply: (values, first) => factors.addTo(values, first) };
+  return { factors, apply: (values, first) => factors.addTo(values, first) };
 }
 
 /** Adds products that differ for every block of rows, such as those of the experts of a layer. */

@@ -6,7 +6,13 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import type { OwnMergeSource } from '../base.js';
-import { type MergedTensor, mergedSlice, mergedTensor, rowsAtOnce } from '../rows.js';
+import {
+  type FactorsOf,
+  type MergedTensor,
+  mergedSlice,
+  mergedTensor,
+  rowsAtOnce,
+} from '../rows.js';
 import { type MergeDtype, readValues } from '../values.js';
 import type { Step, TargetWeight, WeightChange } from './change.js';
 
@@ -64,7 +70,7 @@ export class MergedWeight implements Computation {
     const { name } = this.#target.entry;
     const source = sources.get(name) as Tensor;
     const { columns } = this.#target;
-    return mergedTensor(source, this.#merged, (first, values) => {
+    const fill = (first: number, values: Float64Array): void => {
       const steps = this.#context.recent.of(this);
       for (const { first: row, count } of this.#surveys(steps)) {
         const rows = new Float64Array(count * columns);
@@ -73,7 +79,12 @@ export class MergedWeight implements Computation {
       }
       readValues(source, first * columns, values);
       for (const step of steps) step.apply(values, first);
-    });
+    };
+    const factorsOf: FactorsOf = (first, count) => {
+      const [only, second] = this.#context.recent.of(this);
+      return second === undefined ? (only?.factors?.ofRows(first, count) ?? null) : null;
+    };
+    return mergedTensor(source, this.#merged, fill, factorsOf);
   }
 
   async fetch(

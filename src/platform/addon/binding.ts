@@ -2,6 +2,7 @@
 
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';
+import type { ProductRows } from '../../tensor/float32/kernels.js';
 import { type Failure, failure } from './failures.js';
 
 declare const mappingBrand: unique symbol;
@@ -156,6 +157,13 @@ export interface Addon {
     output: Uint8Array,
   ): Promise<number>;
   /**
+   * Adds a product of factors to rows of F64, F32, F16 or BF16, accumulated in float64, and rounds once. Returns how many
+   * results are NaN, infinite or too large for the dtype; 0 for F64. At any alignment; not over the same memory.
+   */
+  addProduct(rows: ProductRows, level?: ConversionLevel): number;
+  /** As `addProduct`, on the pool, under the terms of `convertAsync` for all four arrays. */
+  addProductAsync(rows: ProductRows): Promise<number>;
+  /**
    * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is shorter; new bytes
    * read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` mean that room is lacking, `ENOTSUP` and others that the system or
    * the file system cannot reserve it. Works on a thread of the pool; keep `fd` open until the promise settles.
@@ -205,6 +213,17 @@ export interface Addon {
 
 /** A count, 0 without a result, or a failure. */
 type NativeOutcome = number | Failure;
+
+type ProductArguments = [
+  from: number,
+  to: number,
+  bytes: Uint8Array,
+  output: Uint8Array,
+  left: Float64Array,
+  right: Float32Array,
+  columns: number,
+  level: number,
+];
 
 /** The addon itself: its functions return a result or a {@link Failure}. */
 export interface AddonExports {
@@ -256,6 +275,8 @@ export interface AddonExports {
     output: Uint8Array,
     level: number,
   ): Promise<number> | Failure;
+  addProduct(...args: ProductArguments): NativeOutcome;
+  addProductAsync(...args: ProductArguments): Promise<number> | Failure;
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
   copyFileRangeAsync(
     sourceFd: number,
@@ -364,6 +385,14 @@ export function bind(exports: AddonExports): Addon {
       const result = await exports.castAsync(fromCode, toCode, bytes, output, best);
       return countOf(result, 'cast', { from, to, bytes, output });
     },
+    addProduct(rows, level = 'best') {
+      const result = exports.addProduct(...productArguments(rows, level));
+      return countOf(result, 'addProduct', { ...rows, level });
+    },
+    async addProductAsync(rows) {
+      const result = await exports.addProductAsync(...productArguments(rows, 'best'));
+      return countOf(result, 'addProduct', { ...rows });
+    },
     async allocateAsync(fd, byteLength) {
       countOf(await exports.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });
     },
@@ -387,6 +416,12 @@ export function bind(exports: AddonExports): Addon {
       return countOf(exports.copyAccessList(path, fd), 'fsetxattr', { path, fd }) === 1;
     },
   };
+}
+
+function productArguments(rows: ProductRows, level: ConversionLevel): ProductArguments {
+  const { from, to, bytes, output, left, right, columns } = rows;
+  const [fromCode, toCode] = [DTYPE_NAMES.indexOf(from), DTYPE_NAMES.indexOf(to)];
+  return [fromCode, toCode, bytes, output, left, right, columns, LEVELS.indexOf(level)];
 }
 
 /** The count of an outcome; throws a failure as an error. */

@@ -7,8 +7,26 @@ import { yieldNow } from '../../work/yielding.js';
 import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
+/**
+ * Rows of a matrix to which a product of factors is added: row i of `left` times the matrix `right`. Products are added
+ * one by one, in order. Without factors only the dtype changes.
+ */
+export interface ProductRows {
+  readonly from: CastSource;
+  readonly to: CastSource;
+  /** Whole rows. */
+  readonly bytes: Uint8Array;
+  /** As many elements. */
+  readonly output: Uint8Array;
+  /** As many values for each row as `right` has rows. */
+  readonly left: Float64Array;
+  /** Rows of at least `columns` values, rounded up to a multiple of 8. */
+  readonly right: Float32Array;
+  readonly columns: number;
+}
+
 /** Kernels faster than TypeScript. The arrays are as for {@link toFloat32}. */
-interface Float32Kernels {
+export interface Float32Kernels {
   /** Converts on this thread. */
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
   /** Converts on a thread of a pool. */
@@ -22,6 +40,10 @@ interface Float32Kernels {
     bytes: Uint8Array,
     output: Uint8Array,
   ): Promise<number>;
+  /** Adds products on this thread, in float64, and rounds once. */
+  addProduct(rows: ProductRows): number;
+  /** Adds products on a thread of a pool. */
+  addProductAsync(rows: ProductRows): Promise<number>;
 }
 
 let provided: () => Float32Kernels | undefined = () => undefined;
@@ -56,6 +78,11 @@ export function cast(
   return kernels === undefined
     ? castInTypeScript(from, to, bytes, output)
     : kernels.cast(from, to, bytes, output);
+}
+
+/** The kernels; undefined where only TypeScript is available. */
+export function nativeKernels(): Float32Kernels | undefined {
+  return provided();
 }
 
 /** Whether `convertOnPool` has threads. */

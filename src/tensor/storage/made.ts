@@ -128,6 +128,13 @@ export class MadeStorage implements Storage {
  */
 export class ComputedStorage extends MadeStorage {
   readonly isComputed = true;
+  /** Fills memory of writers with the same bytes on other threads. */
+  readonly fillAsync: AsyncFill | undefined;
+
+  constructor(byteLength: number, source: StorageBytes, fill: Fill, fillAsync?: AsyncFill) {
+    super(byteLength, source, fill);
+    this.fillAsync = fillAsync;
+  }
 
   /** The buffer is new memory: closing the source with `detach` leaves it. */
   override bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {

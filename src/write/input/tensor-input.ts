@@ -73,6 +73,8 @@ export interface MemoryPayload {
   window(begin: number, end: number): Uint8Array;
   /** Call it after the last read. Throws as `window` and {@link StorageRange.verify} do. */
   verify(): void;
+  /** Computes the bytes on other threads, into memory of the writer, as in {@link MadePayload}. */
+  readonly fill?: AsyncFill | undefined;
   /** The file mapped at this memory, even after its close; undefined for other memory. */
   readonly storage: LendingStorage | undefined;
   /** The digest that the bytes must have. */
@@ -242,7 +244,10 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   };
   window(0, Math.min(byteLength, 1));
   const verify = (): void => source.verify();
-  return { kind: 'memory', window, verify, storage: source.mappedFile, digest };
+  const { fillAsync } = source;
+  const fill: AsyncFill | undefined =
+    fillAsync && ((target, begin) => fillAsync(target, offset + begin));
+  return { kind: 'memory', window, fill, verify, storage: source.mappedFile, digest };
 }
 
 function failDetached(name: string, byteLength: number): never {

@@ -84,6 +84,7 @@ export function fillOf(
 
 function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
   if (payload.kind === 'memory') {
+    if (payload.fill !== undefined) return payload.fill;
     return (target, begin) => target.set(payload.window(begin, begin + target.length));
   }
   return fillFrom(sources.fileOf(payload), payload.position);
@@ -161,8 +162,9 @@ class TensorWriter {
 
   #wayOf({ spec: { payload } }: Step): Way {
     if (payload.kind === 'stream') return 'stream';
-    const isCompared = payload.kind === 'made' || payload.digest !== undefined;
-    return isCompared || this.#isFilled ? 'filled' : 'ready';
+    const isComputed =
+      payload.kind === 'made' || (payload.kind === 'memory' && payload.fill !== undefined);
+    return isComputed || payload.digest !== undefined || this.#isFilled ? 'filled' : 'ready';
   }
 
   async #writeReady(steps: Iterable<Step<ReadyPayload>>): Promise<void> {

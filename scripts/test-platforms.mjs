@@ -1,6 +1,6 @@
 // Runs test/platforms/smoke.mjs with the addons that the package ships, on every platform that this machine can run
-// or imitate, and prints the table of docs/support.md. Needs Linux on x64, the files of `node scripts/prebuild.mjs --all`, and
-// from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross, libatomic1-arm64-cross, musl-tools,
+// or imitate, and prints the table of docs/guarantees.md. Needs Linux on x64, the files of
+// `node scripts/prebuild.mjs --all`, and from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross, libatomic1-arm64-cross, musl-tools,
 // libstdc++-12-dev and wine. It reports what is missing instead of skipping a row.  node scripts/test-platforms.mjs [<words
 // of the rows to run>]
 
@@ -193,6 +193,6 @@ for (const row of ROWS) {
   console.log(`${label}: ${told}`);
   table.set(label, [...(table.get(label) ?? []), told]);
 }
-console.log('\n| platform | run with |\n|---|---|');
+console.log('\n| platform | tested with |\n|---|---|');
 for (const [platform, told] of table) console.log(`| ${platform} | ${told.join(', ')} |`);
 console.log(`| ${BUILT_ONLY.join(', ')} | built only |`);

@@ -27,23 +27,20 @@ const guides = [
   {
     text: 'Guides',
     items: [
-      doc('Remote checkpoints', 'remote'),
+      doc('Remote and Hub', 'remote'),
       doc('PyTorch, NumPy and GGUF files', 'other-formats'),
       doc('Quantized checkpoints', 'quantized'),
       doc('Command line', 'cli'),
       doc('The page', 'viewer'),
-      doc('Servers', 'servers'),
+      doc('Servers and memory', 'servers'),
       doc('Bundlers and runtimes', 'bundlers'),
-      doc('Networks', 'networks'),
     ],
   },
   {
     text: 'Exactly',
     items: [
-      doc('Guarantees and limits', 'guarantees'),
+      doc('Guarantees, limits, security, platforms', 'guarantees'),
       doc('Errors', 'errors'),
-      doc('Security', 'security'),
-      doc('Support', 'support'),
       { text: 'Changelog', link: '/CHANGELOG' },
     ],
   },

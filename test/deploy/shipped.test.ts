@@ -29,7 +29,7 @@ describe('a file tracer', () => {
 
 describe('an image of Docker', () => {
   it.each(['app.mjs', 'app.cjs'])('has node_modules of `npm ci`, where %s maps', (program) => {
-    const [, command = ''] = /^RUN (npm ci .*)$/m.exec(textOf('docs/bundlers.md')) ?? [];
+    const [, command = ''] = /^RUN (npm ci .*)$/m.exec(textOf('docs/servers.md')) ?? [];
     const app = makeApp();
     app.build(`rm -r node_modules\n${command}`);
     expectMapped(runShipped(programOf('node'), join(app.ship('node_modules', program), program)));

@@ -147,7 +147,7 @@ describe('the tarball', () => {
     );
     expect([...new Set(bundled)]).toEqual(['get-east-asian-width']);
     for (const name of readdirSync(join(lib, 'licences'))) {
-      expect(textOf('docs/support.md')).toContain(`| \`${name.replace('.txt', '')}\` |`);
+      expect(textOf('docs/guarantees.md')).toContain(`| \`${name.replace('.txt', '')}\` |`);
     }
     const text = readFileSync(join(lib, 'licences/get-east-asian-width.txt'), 'utf8');
     expect(text).toContain('Permission is hereby granted');

@@ -102,7 +102,8 @@ describe('the list of files', () => {
   });
 
   it('is that of the page about platforms', () => {
-    const [, section = ''] = /^## Platforms\n([\s\S]*?)^## /m.exec(textOf('docs/support.md')) ?? [];
+    const [, section = ''] =
+      /^## Platforms\n([\s\S]*?)^## /m.exec(textOf('docs/guarantees.md')) ?? [];
     const labels = Array.from(section.matchAll(/^\| ([^|]+) \|/gm), ([, label = '']) => label);
     const named = labels.flatMap((label) => label.split(', ')).filter((name) => name.includes('-'));
     expect([...new Set(named)].toSorted()).toEqual([...SHIPPED_PLATFORMS].toSorted());

@@ -12,6 +12,7 @@ export {
   loadFile,
   mappingStatus,
   mergeAdapters,
+  mergeModels,
   open,
   openPipeline,
   parse,

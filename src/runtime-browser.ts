@@ -4,7 +4,7 @@ import { isUint8Array } from './errors/brand-checks.js';
 import { SafetensorsError } from './errors/errors.js';
 import type { VerificationReport } from './file/shards/verification-report.js';
 import type { MergedFacts } from './merge/adapters/merge-adapters.js';
-import type { MergeAdaptersOptions } from './merge/adapters/options.js';
+import type { MergeAdaptersOptions, MergeModelsOptions } from './merge/adapters/options.js';
 import type { MergeSource } from './merge/base.js';
 import type { OpenSourceOptions } from './open/sources/options.js';
 import { isRequested, openRequested, requireOpenOptions } from './open/sources/requested.js';
@@ -55,6 +55,17 @@ async function mergeAdaptersHere<Opened extends MergeSource>(
   return await mergeAdaptersWith(openHere, base, adapters, options);
 }
 
+/** Merges models that are opened by requests, or open. */
+async function mergeModelsHere(
+  recipe: Parameters<typeof node.mergeModels>[0],
+  options?: MergeModelsOptions,
+): ReturnType<typeof node.mergeModels> {
+  const { mergeModelsWith } = await import('./merge/models/merge-models.js');
+  const readRecipe = async (): Promise<never> => unavailable('mergeModels of a file');
+  const merged = await mergeModelsWith({ open: openHere, readRecipe }, recipe, options);
+  return merged as unknown as Awaited<ReturnType<typeof node.mergeModels>>;
+}
+
 /** Verifies open handles. */
 async function verifyHere(
   source: Parameters<typeof node.verify>[0],
@@ -71,6 +82,7 @@ export const editMetadata: typeof node.editMetadata = async () => unavailable('e
 export const loadFile: typeof node.loadFile = () => unavailable('loadFile');
 export const mappingStatus: typeof node.mappingStatus = () => unavailable('mappingStatus');
 export const mergeAdapters: typeof node.mergeAdapters = mergeAdaptersHere;
+export const mergeModels: typeof node.mergeModels = mergeModelsHere;
 export const open: typeof node.open = openHere;
 export const openPipeline: typeof node.openPipeline = openPipelineHere;
 export const parse: typeof node.parse = () => unavailable('parse');

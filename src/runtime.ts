@@ -4,6 +4,7 @@ export { loadFile, parse, safeOpen, safeOpenAsync } from './file/checkpoint/open
 export { scanPickle } from './foreign/scan/scan-pickle.js';
 export { convert } from './open/convert.js';
 export { mergeAdapters } from './open/merge-adapters.js';
+export { mergeModels } from './open/merge-models.js';
 export { open } from './open/open.js';
 export { openPipeline } from './open/open-pipeline.js';
 export { verify } from './open/verify.js';

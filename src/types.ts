@@ -65,8 +65,22 @@ export type { Histogram, Statistics, ValueWindows } from './inspect/values/stati
 export type { SliceableTensor } from './inspect/values/tensor-values.js';
 export type { AdapterChange } from './merge/adapters/change.js';
 export type { MergedFacts } from './merge/adapters/merge-adapters.js';
-export type { AdapterInput, MergeAdaptersOptions } from './merge/adapters/options.js';
+export type {
+  AdapterInput,
+  MergeAdaptersOptions,
+  MergeModelsOptions,
+} from './merge/adapters/options.js';
+export type { MergedModelFacts, ModelChange } from './merge/models/merge-models.js';
+export type { MergeMethod } from './merge/models/methods/methods.js';
+export type { Gradient, ParameterValue } from './merge/models/parameters.js';
+export type {
+  MergeParameters,
+  MergeRecipe,
+  ModelInput,
+  SliceInput,
+} from './merge/models/recipe.js';
 export type { AdapterSource } from './open/merge-adapters.js';
+export type { MergeModelsRecipe } from './open/merge-models.js';
 export type { OpenPipelineSourceOptions } from './open/open-pipeline.js';
 export type { OpenSourceOptions } from './open/sources/options.js';
 export type { AnyCheckpoint, Source } from './open/sources/sources.js';

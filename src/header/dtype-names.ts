@@ -49,3 +49,13 @@ export function dtypeOfOtherName(name: string): Dtype | undefined {
   const lower = bare.toLowerCase();
   return Object.hasOwn(OTHER_NAMES, lower) ? OTHER_NAMES[lower] : undefined;
 }
+
+/** Torch's names of floating-point dtypes. */
+export const TORCH_DTYPES: Readonly<Partial<Record<Dtype, string>>> = {
+  F64: 'float64',
+  F32: 'float32',
+  F16: 'float16',
+  BF16: 'bfloat16',
+  F8_E4M3: 'float8_e4m3fn',
+  F8_E5M2: 'float8_e5m2',
+};

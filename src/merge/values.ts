@@ -83,7 +83,7 @@ function areFinite(values: Float64Array): boolean {
 const KEEP: Advice = { option: 'nonFinite', text: "pass nonFinite: 'keep'" };
 
 function notFinite({ name, path }: EncodedTensor, found: string): SafetensorsError {
-  const message = `the merged weight contains ${found}; check the scale of the adapter; ${KEEP.text}`;
+  const message = `the merged weight contains ${found}; check scales and weights; ${KEEP.text}`;
   const context = { path, tensor: name, advice: [KEEP] };
   return new SafetensorsError('SAFETENSORS_NON_FINITE', message, context);
 }

@@ -29,6 +29,7 @@ export class RemoteView implements RemoteTensors {
   readonly #tensors: RemoteTensors;
   readonly #requireOpenBase: () => void;
   readonly #contents: ViewContents;
+  readonly #parts: ViewParts;
 
   /** `tensors` are those of the base; `requireOpenBase` throws when the base is closed. */
   constructor(
@@ -41,6 +42,7 @@ export class RemoteView implements RemoteTensors {
     this.#tensors = tensors;
     this.#requireOpenBase = requireOpenBase;
     this.#contents = new ViewContents(parts);
+    this.#parts = parts;
   }
 
   get path(): string {
@@ -93,7 +95,10 @@ export class RemoteView implements RemoteTensors {
 
   async sibling(name: string, signal: AbortSignal): Promise<SiblingFile | undefined> {
     this.#requireOpenBase();
-    return await this.#tensors.sibling(name, signal);
+    const { sibling } = this.#parts;
+    return await (sibling === undefined
+      ? this.#tensors.sibling(name, signal)
+      : sibling(name, signal));
   }
 
   /** Files of the base are verified by the base. */
@@ -156,5 +161,7 @@ export class RemoteView implements RemoteTensors {
     return error;
   }
 
-  close(): void {}
+  close(): void {
+    this.#parts.close?.();
+  }
 }

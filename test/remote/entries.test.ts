@@ -9,6 +9,7 @@ const inBrowsers = new Map<string, unknown>(Object.entries(browser));
 /** Functions that work in browsers, at least with some sources. */
 const PORTABLE = [
   'mergeAdapters',
+  'mergeModels',
   'open',
   'openPipeline',
   'parseSafetensorsMetadata',

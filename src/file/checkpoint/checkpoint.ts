@@ -21,7 +21,7 @@ import {
   TRANSFER_OPTIONS,
   type TransferOptions,
 } from '../../work/transfer.js';
-import { runAsync, runSync } from '../../work/work.js';
+import { call, runAsync, runSync } from '../../work/work.js';
 import { CLOSE_OPTIONS, type CloseOptions, type FilePlace, SafetensorsFile } from '../file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import type { SourceMetadata } from '../shards/metadata.js';
@@ -159,7 +159,11 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     const shard = new ViewShard(this, () => this.#requireOpen(), parts);
     const { path, ...place } = shards.files;
     const files = { ...place, path, index: null, isIndexMissing: false, problems: [] };
-    const only = { ...files, shards: [{ name: basename(path), path }] };
+    const { sibling } = parts;
+    const siblings = sibling && {
+      readSibling: (name: string) => call({ async: (signal) => sibling(name, signal) }),
+    };
+    const only = { ...files, ...siblings, shards: [{ name: basename(path), path }] };
     const shown = LazyShards.ofOpen(only, [[0, shard]]);
     const { format, root } = this;
     const { problems } = parts;

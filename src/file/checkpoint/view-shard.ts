@@ -19,12 +19,13 @@ interface ViewBase {
   readTensors(names: Iterable<string>, options: TransferOptions): Promise<Map<string, Tensor>>;
 }
 
-/** Reads through the base, which it does not own: closing it ends only the view. */
+/** Reads through the base, which it does not own: closing it ends only the view, and what `parts` has opened. */
 export class ViewShard implements OtherShard {
   readonly hasChecksums = false;
   readonly #base: ViewBase;
   readonly #requireOpenBase: () => void;
   readonly #contents: ViewContents;
+  readonly #closeParts: (() => void) | undefined;
   /** Stored tensors under other names: the same object on every call. */
   readonly #renamed = new Map<string, Tensor>();
   #isClosed = false;
@@ -34,6 +35,7 @@ export class ViewShard implements OtherShard {
     this.#base = base;
     this.#requireOpenBase = requireOpenBase;
     this.#contents = new ViewContents(parts);
+    this.#closeParts = parts.close;
   }
 
   get path(): string | undefined {
@@ -143,6 +145,7 @@ export class ViewShard implements OtherShard {
   close(): void {
     this.#isClosed = true;
     this.#renamed.clear();
+    this.#closeParts?.();
   }
 
   #find(name: string): ViewTensor {

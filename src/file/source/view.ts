@@ -8,13 +8,16 @@ import type { SliceIndices } from '../../tensor/slice.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import type { FileMetadata, SourceMetadata } from '../shards/metadata.js';
-import type { Quantization, TensorEntry, ViewFacts } from './facts.js';
+import type { Quantization, SiblingFile, TensorEntry, ViewFacts } from './facts.js';
 
 /** A tensor of a view. */
 export interface ViewTensor {
   /** Its entry under its name in the view. `dataOffsets` and `file` are the place of its first source. */
   readonly entry: TensorEntry;
-  /** Names of the tensors in the base that it is computed from: the only one, or that with the codes first. */
+  /**
+   * Names of the tensors in the base that it is computed from: the only one, or that with the codes first. Empty for a
+   * tensor of other checkpoints.
+   */
   readonly sources: readonly string[];
   /** How its values are computed; null for a stored tensor under its own or another name. */
   readonly computation: Computation | null;
@@ -39,6 +42,13 @@ export interface ViewParts {
   readonly problems: readonly SafetensorsError[];
   /** Of a dequantized view the `quant_method` of the configuration, or what that implies; null without one. */
   readonly quantMethod: string | null;
+  /** Reads a small file next to the weights, such as `config.json`; absent where those of the base fit the view. */
+  readonly sibling?: (
+    name: string,
+    signal: AbortSignal | undefined,
+  ) => Promise<SiblingFile | undefined>;
+  /** Closes what the view has opened, besides the base. */
+  readonly close?: () => void;
 }
 
 /** Key of the method that makes a view: no name that callers could call. */

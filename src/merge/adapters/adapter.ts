@@ -2,7 +2,7 @@
 
 import { quoteName } from '../../errors/errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import type { OwnMergeSource } from '../base.js';
+import { type OpenMergeSource, type OwnMergeSource, sourceName } from '../base.js';
 import { invalidAdapter } from './errors.js';
 import { type CheckedInput, isHandle } from './options.js';
 import { PeftConfig } from './peft-config.js';
@@ -11,12 +11,6 @@ import { PeftConfig } from './peft-config.js';
 export const PEFT_PREFIX = 'base_model.model.';
 
 const CONFIG_NAME = 'adapter_config.json';
-
-/** `open` of this runtime. */
-export type OpenAdapterSource = (
-  source: never,
-  options: { readonly signal?: AbortSignal | undefined },
-) => Promise<unknown>;
 
 /** The contents of an adapter. */
 export interface Adapter {
@@ -37,7 +31,7 @@ export interface Adapter {
  */
 export async function readAdapter(
   { source, config }: Pick<CheckedInput, 'source' | 'config'>,
-  open: OpenAdapterSource,
+  open: OpenMergeSource,
   signal: AbortSignal | undefined,
 ): Promise<Adapter> {
   const options = { signal };
@@ -59,7 +53,7 @@ export async function readAdapter(
       /(?:^|[\\/])adapter_model\.[^\\/]*$/.test(path ?? '') ||
       [...tensors.keys()].some((key) => key.startsWith(PEFT_PREFIX));
     const parsed = isPeft ? await readConfig(adapter, config, options) : null;
-    return { name: adapterName(path), path, tensors, metadata, config: parsed };
+    return { name: sourceName(path), path, tensors, metadata, config: parsed };
   } finally {
     if (handle !== source) adapter.close();
   }
@@ -87,23 +81,6 @@ async function readConfig(
     throw invalidAdapter('the configuration is no JSON', { path, cause });
   }
   return new PeftConfig(config, path);
-}
-
-/** The name of an adapter in messages and metadata: the Hub id, or the last part of its path. */
-export function adapterName(path: string | undefined): string | null {
-  if (path === undefined || path === '') return null;
-  const hub =
-    /^hf:\/\/(?:models\/)?([^/]+\/[^/]+)/.exec(path) ??
-    /^https:\/\/huggingface\.co\/([^/]+\/[^/]+)\/resolve\//.exec(path);
-  if (hub !== null) return hub[1] as string;
-  const cached = /[\\/]models--([^\\/]+)[\\/]snapshots[\\/]/.exec(path);
-  if (cached !== null) return (cached[1] as string).replace('--', '/');
-  const parts = path
-    .replace(/[?#].*$/s, '')
-    .split(/[\\/]/)
-    .filter((part) => part !== '');
-  const isPeftFile = /^(?:adapter_model|pytorch_lora_weights)\./.test(parts.at(-1) ?? '');
-  return parts.at(isPeftFile && parts.length > 1 ? -2 : -1) ?? null;
 }
 
 /** Name an adapter for messages. */

@@ -1,6 +1,7 @@
 /** What an adapter does to one weight: steps that change its rows. */
 
 import type { TensorEntry } from '../../file/source/facts.js';
+import type { Survey } from '../survey.js';
 import type { Factors } from './product.js';
 
 /** The kind of a change. */
@@ -37,19 +38,7 @@ export interface Step {
   /** For a step that only adds the product of these factors. */
   readonly factors?: Factors | undefined;
   /** For a step that depends on all rows. */
-  readonly survey?: Survey | undefined;
-}
-
-/** What a step finds out about all rows before its first use. */
-export interface Survey {
-  /** Whether all rows were counted. */
-  readonly isDone: boolean;
-  /** Starts from the beginning. */
-  begin(): void;
-  /** Counts rows, which the steps before have changed. */
-  count(values: Float64Array): void;
-  /** Called after the last row. */
-  end(): void;
+  readonly survey?: Survey<Float64Array> | undefined;
 }
 
 /** A weight of the base as a matrix. */

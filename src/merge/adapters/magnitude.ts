@@ -1,6 +1,7 @@
 /** DoRA: weights get trained norms, of their rows or of their columns. */
 
-import type { Step, Survey } from './change.js';
+import type { Survey } from '../survey.js';
+import type { Step } from './change.js';
 
 /** The norms that a weight gets. */
 export interface Magnitude {
@@ -19,7 +20,7 @@ export interface Magnitude {
 
 /** Sets norms. Those of columns depend on all rows: they are computed once and retained. */
 export class MagnitudeStep implements Step {
-  readonly survey: Survey | undefined;
+  readonly survey: Survey<Float64Array> | undefined;
   readonly #magnitude: Magnitude;
   readonly #trained: Float64Array;
 
@@ -62,7 +63,7 @@ export class MagnitudeStep implements Step {
 }
 
 /** Norms of groups of columns over all rows. */
-export class ColumnNorms implements Survey {
+export class ColumnNorms implements Survey<Float64Array> {
   #sums: Float64Array;
   #norms: Float64Array | null = null;
   readonly #columns: number;

@@ -5,14 +5,15 @@ import { argumentTypeError } from '../../errors/arguments.js';
 import { quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
-import { type MergeSource, type OwnMergeSource, requireDequantized } from '../base.js';
 import {
-  type Adapter,
-  adapterName,
-  labelOf,
-  type OpenAdapterSource,
-  readAdapter,
-} from './adapter.js';
+  type MergeSource,
+  modelName,
+  type OpenMergeSource,
+  type OwnMergeSource,
+  requireDequantized,
+  sourceName,
+} from '../base.js';
+import { type Adapter, labelOf, readAdapter } from './adapter.js';
 import { Assignment, type BaseWeights } from './assign.js';
 import type { AdapterChange, TargetWeight, WeightChange } from './change.js';
 import { unsupportedMerge } from './errors.js';
@@ -37,7 +38,7 @@ export interface MergedFacts {
 
 /** As the public `mergeAdapters`, with `open` of this runtime. */
 export async function mergeAdaptersWith<Opened extends MergeSource>(
-  open: OpenAdapterSource,
+  open: OpenMergeSource,
   given: Opened,
   adapters: Iterable<unknown>,
   options: MergeAdaptersOptions = {},
@@ -161,7 +162,7 @@ function warningsOf(adapter: Adapter, basePath: string | undefined): string[] {
   const { config } = adapter;
   const warnings: string[] = [];
   const trainedOn = baseName(config?.baseModel ?? null);
-  const base = adapterName(basePath?.replace(/[\\/](?:model|pytorch_model)[^\\/]*$/, ''));
+  const base = modelName(basePath);
   if (trainedOn !== null && base !== null && lastPart(trainedOn) !== lastPart(base)) {
     warnings.push(`${labelOf(adapter)} was trained on ${trainedOn}, the base is ${base}`);
   }
@@ -175,7 +176,7 @@ function warningsOf(adapter: Adapter, basePath: string | undefined): string[] {
 
 /** A Hub id as it is; of a path only the last part. */
 function baseName(name: string | null): string | null {
-  return name !== null && /^[\w.-]+\/[\w.-]+$/.test(name) ? name : adapterName(name ?? undefined);
+  return name !== null && /^[\w.-]+\/[\w.-]+$/.test(name) ? name : sourceName(name ?? undefined);
 }
 
 function lastPart(name: string): string {

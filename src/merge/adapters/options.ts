@@ -48,6 +48,12 @@ export interface MergeAdaptersOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/**
+ * Options of `mergeModels`. With `unmatched: 'skip'`, tensors are merged from the models that have them in the shape of
+ * the first one, and vocabularies of different lengths are cut to their common rows.
+ */
+export type MergeModelsOptions = MergeAdaptersOptions;
+
 const OPTIONS: OptionNames<MergeAdaptersOptions> = {
   unmatched: true,
   nonFinite: true,

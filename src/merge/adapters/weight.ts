@@ -3,16 +3,10 @@
 import type { Computation } from '../../file/source/view.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { cut } from '../../work/byte-ranges.js';
 import { yieldIfDue } from '../../work/yielding.js';
-import type { OwnMergeSource } from '../base.js';
-import {
-  type FactorsOf,
-  type MergedTensor,
-  mergedSlice,
-  mergedTensor,
-  rowsAtOnce,
-} from '../rows.js';
+import { fetchRows, type OwnMergeSource } from '../base.js';
+import { type FactorsOf, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
+import { type RowRange, surveyedRows } from '../survey.js';
 import { type MergeDtype, readValues } from '../values.js';
 import type { Step, TargetWeight, WeightChange } from './change.js';
 
@@ -33,12 +27,6 @@ export class RecentSteps {
     this.#recent.set(weight, steps);
     return steps;
   }
-}
-
-/** Rows to read for a survey. */
-interface RowRange {
-  readonly first: number;
-  readonly count: number;
 }
 
 /** How weights are merged. */
@@ -126,39 +114,15 @@ export class MergedWeight implements Computation {
 
   /** Fetches rows of the base. */
   async #read(first: number, values: Float64Array, signal: AbortSignal | undefined): Promise<void> {
-    const { entry, rows, columns } = this.#target;
-    const { base } = this.#context;
-    const { name, shape } = entry;
-    const last = first + values.length / columns;
-    if (rows === shape[0]) {
-      readValues(await base.getSlice(name, [first, last], { signal }), 0, values);
-      return;
-    }
-    // Rows of all dimensions but the last, such as those of experts.
-    const rowsOfItem = rows / (shape[0] as number);
-    for (let row = first; row < last; ) {
-      const item = Math.floor(row / rowsOfItem);
-      const [begin, end] = [
-        row - item * rowsOfItem,
-        Math.min(rowsOfItem, last - item * rowsOfItem),
-      ];
-      const part = await base.getSlice(name, item, [begin, end], { signal });
-      const at = (row - first) * columns;
-      readValues(part, 0, values.subarray(at, at + (end - begin) * columns));
-      row += end - begin;
-    }
+    const { entry, rows } = this.#target;
+    await fetchRows(this.#context.base, entry, { rows, first }, values, signal);
   }
 
   /** Yields all rows for every step that has yet to count them. */
   *#surveys(steps: readonly Step[]): Generator<RowRange, void, void> {
     const { rows, columns } = this.#target;
     for (const { survey } of steps) {
-      if (survey === undefined || survey.isDone) continue;
-      survey.begin();
-      for (const { begin, end } of cut(0, rows, rowsAtOnce(columns))) {
-        yield { first: begin, count: end - begin };
-      }
-      survey.end();
+      if (survey !== undefined) yield* surveyedRows(survey, rows, columns);
     }
   }
 
@@ -166,7 +130,7 @@ export class MergedWeight implements Computation {
   #survey(steps: readonly Step[], first: number, rows: Float64Array): void {
     for (const step of steps) {
       if (step.survey?.isDone === false) {
-        step.survey.count(rows);
+        step.survey.count(rows, first * this.#target.columns);
         return;
       }
       step.apply(rows, first);

@@ -69,15 +69,23 @@ interface CastConfiguration {
   readonly declared: readonly string[];
 }
 
+/** Numbers that take the place of others, by the names of members. */
+export type ConfigCounts = ReadonlyMap<string, number>;
+
 /**
- * Returns the configuration with another dtype of all weights, torch's name for it, at all places that list one. A
- * section about quantization stays as it is.
+ * Returns the configuration with another dtype of all weights, torch's name for it, at all places that list one; null
+ * changes none. `counts` replace numbers of the text model. A section about quantization stays as it is.
  *
  * @throws As {@link plainConfig}
  */
-export function castConfig(config: Uint8Array, dtype: string, path: string): CastConfiguration {
+export function castConfig(
+  config: Uint8Array,
+  dtype: string | null,
+  path: string,
+  counts: ConfigCounts = new Map(),
+): CastConfiguration {
   try {
-    const found = new ConfigEdits(config, dtype, true);
+    const found = new ConfigEdits(config, dtype, true, counts);
     const contents = edited(config, found.find());
     return { contents, declared: [...found.declared] };
   } catch (error) {
@@ -101,11 +109,17 @@ class ConfigEdits {
   readonly #dtype: string | null;
   /** Whether all weights have the dtype, and nothing but the dtype changes. */
   readonly #isCast: boolean;
+  readonly #counts: ConfigCounts;
   readonly #edits: Edit[] = [];
   /** The other dtypes that a cast replaces. */
   readonly declared: Set<string> = new Set();
 
-  constructor(config: Uint8Array, dtype: string | null, isCast = false) {
+  constructor(
+    config: Uint8Array,
+    dtype: string | null,
+    isCast = false,
+    counts: ConfigCounts = new Map(),
+  ) {
     const replaced = replacePythonNumbers(config, (number) => '1'.repeat(number.length));
     const standard = new TextEncoder().encode(replaced);
     // Only a text that is not UTF-8 has another length, and is refused as it stands.
@@ -113,18 +127,19 @@ class ConfigEdits {
     this.#reader = new JsonReader(text, {}, CONFIG_TEXT);
     this.#dtype = dtype;
     this.#isCast = isCast;
+    this.#counts = counts;
   }
 
   find(): readonly Edit[] {
     const reader = this.#reader;
     reader.skipByteOrderMark();
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
-    this.#object(true, 1);
+    this.#object(true, true, 1);
     reader.expectEnd();
     return this.#edits.sort((a, b) => a.begin - b.begin);
   }
 
-  #object(hasWeights: boolean, depth: number): void {
+  #object(hasWeights: boolean, isText: boolean, depth: number): void {
     const reader = this.#reader;
     const members: Member[] = [];
     if (!reader.enter(CLOSE_BRACE)) return;
@@ -136,12 +151,17 @@ class ConfigEdits {
       const isObject = reader.peek() === OPEN_BRACE;
       const valueBegin = reader.at;
       if (!isSection && isObject && key.endsWith('_config')) {
-        this.#object(this.#isCast || key === 'text_config', depth + 1);
+        const isTextConfig = key === 'text_config';
+        this.#object(this.#isCast || isTextConfig, isText && isTextConfig, depth + 1);
       } else skipValue(reader, depth);
       const end = reader.at;
       const isDtype = hasWeights && this.#dtype !== null && DTYPES.has(key);
       if (isDtype && (!this.#isCast || this.#isOther(valueBegin, end))) {
         this.#edits.push({ begin: valueBegin, end, text: JSON.stringify(this.#dtype) });
+      }
+      const count = isText ? this.#counts.get(key) : undefined;
+      if (count !== undefined) {
+        this.#edits.push({ begin: valueBegin, end, text: String(count) });
       }
       members.push({ begin, end, isRemoved: isSection && !this.#isCast });
     } while (reader.hasNext(CLOSE_BRACE));

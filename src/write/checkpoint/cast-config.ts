@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { Dtype } from '../../header/dtype.js';
+import { TORCH_DTYPES } from '../../header/dtype-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { castConfig } from '../../quantized/plan/plain-config.js';
@@ -14,16 +15,6 @@ import type { SelectionReport } from '../selection/selection-report.js';
 
 /** The configuration whose dtype programs use. */
 export const CONFIG_FILE = 'config.json';
-
-/** Torch's names of floating-point dtypes. */
-const TORCH_DTYPES: Readonly<Partial<Record<Dtype, string>>> = {
-  F64: 'float64',
-  F32: 'float32',
-  F16: 'float16',
-  BF16: 'bfloat16',
-  F8_E4M3: 'float8_e4m3fn',
-  F8_E5M2: 'float8_e5m2',
-};
 
 /** A configuration that lists another dtype than the weights have, or describes plain weights as quantized. */
 export interface ConfigMismatch {

@@ -1,0 +1,40 @@
+/** What names of tensors tell: layers, embeddings and heads. */
+
+/** The place of a tensor in a list of layers. */
+export interface LayerPlace {
+  /** What its name begins with: `model.layers.`. */
+  readonly list: string;
+  readonly index: number;
+  /** The rest of the name: `.mlp.up_proj.weight`. */
+  readonly rest: string;
+}
+
+/** The layer of a tensor, by the first number in its name; null without one. */
+export function layerOf(name: string): LayerPlace | null {
+  const [, list = '', index, rest = ''] = /^((?:.*?\.)?)(\d+)(\..+)$/s.exec(name) ?? [];
+  return index === undefined ? null : { list, index: Number(index), rest };
+}
+
+/** Whether rows of a matrix are those of a vocabulary. */
+export function isOfVocabulary(name: string, shape: readonly number[]): boolean {
+  return (
+    shape.length === 2 &&
+    /(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|shared|embed_in|lm_head|embed_out)\.weight$/.test(
+      name,
+    )
+  );
+}
+
+/** Whether a tensor without a layer comes before all layers. */
+export function isBeforeLayers(name: string): boolean {
+  return /(?:^|\.)(?:w[tp]e|shared|\w*embed\w*)\./.test(name) && !/embed_out\./.test(name);
+}
+
+/** Where a model without a head has the same weight: its input embeddings. Undefined for other tensors. */
+export function tiedName(name: string, names: Iterable<string>): string | undefined {
+  if (!/(?:^|\.)(?:lm_head|embed_out)\.weight$/.test(name)) return undefined;
+  const inputs =
+    /(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|shared|embed_in)\.weight$/;
+  const [found, other] = [...names].filter((one) => inputs.test(one));
+  return other === undefined ? found : undefined;
+}

@@ -1,0 +1,17 @@
+/** The models that are merged. */
+
+import type { TensorEntry } from '../../file/source/facts.js';
+import type { OwnMergeSource } from '../base.js';
+
+/** An open model. */
+export interface Model {
+  readonly handle: OwnMergeSource;
+  /** Hub id, or the name of its file or folder; null for bytes. */
+  readonly name: string | null;
+  readonly entries: ReadonlyMap<string, TensorEntry>;
+}
+
+/** Names a model for messages. */
+export function modelLabel({ name }: Pick<Model, 'name'>): string {
+  return name === null ? 'a model' : `model ${JSON.stringify(name)}`;
+}

@@ -1,0 +1,258 @@
+/** Finds out which tensors the result has, and which ones of the models each is merged from. */
+
+import type { Advice } from '../../errors/advice.js';
+import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
+import type { TensorEntry } from '../../file/source/facts.js';
+import { isBeforeLayers, layerOf, tiedName } from './layers.js';
+import { type Model, modelLabel } from './model.js';
+import type { Recipe, RecipeSlice, RecipeSource } from './recipe.js';
+
+/** One input of a tensor. */
+export interface PlannedInput {
+  readonly source: RecipeSource;
+  /** Position among the sources of its slice. */
+  readonly position: number;
+  readonly model: Model;
+  readonly entry: TensorEntry;
+}
+
+/** A tensor of the result. */
+export interface PlannedTensor {
+  readonly name: string;
+  /** The base or the first model comes first. */
+  readonly inputs: readonly PlannedInput[];
+  readonly slice: RecipeSlice;
+  /** Where in the layers of its slice it is: from 0 to 1. */
+  readonly t: number;
+}
+
+/** The tensors of the result. */
+export interface Plan {
+  readonly tensors: readonly PlannedTensor[];
+  /** What was left out, as texts. */
+  readonly warnings: readonly string[];
+  /** Number of layers; null when it is that of the base. */
+  readonly layerCount: number | null;
+}
+
+/** Advice for tensors that only some models have. */
+const SKIP_UNMATCHED: Advice = { option: 'unmatched', text: "pass unmatched: 'skip'" };
+
+/** The parts of a model that a tensor may be in. */
+interface Part {
+  readonly slice: RecipeSlice;
+  /** Maps a name of the result to the name in a source; null for one of another part. */
+  nameIn(name: string, source: RecipeSource): string;
+  readonly names: readonly string[];
+  readonly t: number;
+}
+
+/**
+ * Plans a merge.
+ *
+ * @throws SafetensorsError `SAFETENSORS_MERGE_UNMATCHED` for tensors that a model lacks,
+ *   `SAFETENSORS_INVALID_RECIPE` for layers that it lacks, `SAFETENSORS_MERGE_UNSUPPORTED`
+ */
+export function planMerge(
+  recipe: Recipe,
+  models: readonly Model[],
+  unmatched: 'error' | 'skip',
+): Plan {
+  const planner = new Planner(recipe, models);
+  const plan = planner.plan();
+  const { problems } = planner;
+  if (problems.length === 0) return plan;
+  if (unmatched === 'skip' || recipe.method.isPartial === true) {
+    return { ...plan, warnings: problems };
+  }
+  const message = `${problems.join('; ')}; ${SKIP_UNMATCHED.text} to merge the others`;
+  throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, {
+    path: planner.problemPath,
+    advice: [SKIP_UNMATCHED],
+  });
+}
+
+class Planner {
+  readonly problems: string[] = [];
+  problemPath: string | undefined;
+  readonly #recipe: Recipe;
+  readonly #models: readonly Model[];
+
+  constructor(recipe: Recipe, models: readonly Model[]) {
+    this.#recipe = recipe;
+    this.#models = models;
+  }
+
+  plan(): Plan {
+    const { slices } = this.#recipe;
+    const [only] = slices as [RecipeSlice];
+    const tensors: PlannedTensor[] = [];
+    const lacking = new Map<Model, string[]>();
+    const parts = [...(only.length === null ? this.#wholeModels(only) : this.#sliced())];
+    for (const { slice, names, nameIn, t } of parts) {
+      for (const name of names) {
+        const inputs = this.#inputsOf(slice, (source) => nameIn(name, source), lacking);
+        if (inputs !== null) tensors.push({ name, inputs, slice, t });
+      }
+    }
+    for (const [model, names] of lacking) {
+      this.problemPath ??= model.handle.path;
+      this.problems.push(`${modelLabel(model)} lacks ${quoteNames(names)}`);
+    }
+    this.#reportExtras(tensors, only.length === null ? null : parts);
+    const layerCount =
+      only.length === null ? null : slices.reduce((sum, { length }) => sum + (length as number), 0);
+    return { tensors, warnings: [], layerCount };
+  }
+
+  /** The inputs of a tensor; null when nothing is left to merge. */
+  #inputsOf(
+    slice: RecipeSlice,
+    nameIn: (source: RecipeSource) => string,
+    lacking: Map<Model, string[]>,
+  ): readonly PlannedInput[] | null {
+    const inputs: PlannedInput[] = [];
+    for (const [position, source] of slice.sources.entries()) {
+      const model = this.#model(source);
+      const name = nameIn(source);
+      const entry = entryOf(model, name);
+      if (entry !== undefined) inputs.push({ source, position, model, entry });
+      else lacking.set(model, [...(lacking.get(model) ?? []), name]);
+    }
+    const needsFirst = this.#recipe.method.base === 'first';
+    return inputs.length === 0 || (needsFirst && inputs[0]?.position !== 0) ? null : inputs;
+  }
+
+  /** Lists tensors that only models after the first have: they are in no result. */
+  #reportExtras(tensors: readonly PlannedTensor[], parts: readonly Part[] | null): void {
+    const used = new Map<Model, Set<string>>(this.#models.map((model) => [model, new Set()]));
+    for (const { inputs } of tensors) {
+      for (const { model, entry } of inputs) used.get(model)?.add(entry.name);
+    }
+    const inLayers = new Map<Model, Set<string>>();
+    for (const { sources, length } of this.#recipe.slices) {
+      for (const source of sources) {
+        const layers = inLayers.get(this.#model(source)) ?? new Set();
+        for (let i = 0; i < (length ?? 0); i++) layers.add(String(source.first + i));
+        inLayers.set(this.#model(source), layers);
+      }
+    }
+    for (const [model, layers] of inLayers) {
+      const extras = [...model.entries.keys()].filter((name) => {
+        if (used.get(model)?.has(name) === true) return false;
+        const layer = layerOf(name);
+        return parts === null || (layer !== null && layers.has(String(layer.index)));
+      });
+      if (extras.length === 0) continue;
+      this.problemPath ??= model.handle.path;
+      this.problems.push(`only ${modelLabel(model)} has ${quoteNames(extras)}`);
+    }
+  }
+
+  /** All tensors of the first source, and heads of others. */
+  *#wholeModels(slice: RecipeSlice): Generator<Part> {
+    const models = slice.sources.map((source) => this.#model(source));
+    const [reference] = models as [Model];
+    const names = new Set(reference.entries.keys());
+    if (this.#recipe.method.isPartial !== true) {
+      for (const { entries } of models.slice(1)) {
+        for (const name of entries.keys()) {
+          // A head in the file of one model, and not in that of another, which ties it to its embeddings.
+          if (!names.has(name) && entryOf(reference, name) !== undefined) names.add(name);
+        }
+      }
+    }
+    const counts = layerCounts(names);
+    for (const name of names) {
+      const layer = layerOf(name);
+      const count = layer === null ? 0 : (counts.get(layer.list) as number);
+      const t = layer === null ? 0 : count === 1 ? 1 : layer.index / (count - 1);
+      yield { slice, names: [name], nameIn: (one) => one, t };
+    }
+  }
+
+  /** What comes before the layers from the first slice, the layers of all slices, and the rest from the last slice. */
+  *#sliced(): Generator<Part> {
+    const { slices } = this.#recipe;
+    const [first, last] = [slices[0], slices.at(-1)] as [RecipeSlice, RecipeSlice];
+    const list = this.#listOfLayers();
+    const others = (slice: RecipeSlice, isWanted: (name: string) => boolean): Part => {
+      const { sources } = slice;
+      const names = new Set(
+        sources
+          .flatMap((source) => [...this.#model(source).entries.keys()])
+          .filter((name) => {
+            return layerOf(name) === null && isWanted(name);
+          }),
+      );
+      return { slice, names: [...names], nameIn: (name) => name, t: 0 };
+    };
+    yield others(first, isBeforeLayers);
+    let layer = 0;
+    for (const slice of slices) {
+      const { sources } = slice;
+      const length = slice.length as number;
+      for (const source of sources) this.#requireLayers(source, length, list);
+      for (let i = 0; i < length; i++, layer++) {
+        const prefix = `${list}${layer}`;
+        const [reference] = sources as [RecipeSource];
+        const names = [...this.#model(reference).entries.keys()].flatMap((name) => {
+          const found = layerOf(name);
+          return found?.index === reference.first + i ? [prefix + found.rest] : [];
+        });
+        yield {
+          slice,
+          names,
+          nameIn: (name, { first }) => `${list}${first + i}${name.slice(prefix.length)}`,
+          t: length === 1 ? 1 : i / (length - 1),
+        };
+      }
+    }
+    yield others(last, (name) => !isBeforeLayers(name));
+  }
+
+  /** What names of layers begin with, in all models. */
+  #listOfLayers(): string {
+    const { slices, path } = this.#recipe;
+    const lists = new Set(
+      slices.flatMap(({ sources }) =>
+        sources.flatMap((source) => [...layerCounts(this.#model(source).entries.keys()).keys()]),
+      ),
+    );
+    const [list, ...others] = lists;
+    if (list !== undefined && others.length === 0) return list;
+    const found = list === undefined ? 'no layers' : `several lists: ${quoteNames([...lists])}`;
+    const message = `slices need one list of layers, found ${found}`;
+    throw new SafetensorsError('SAFETENSORS_MERGE_UNSUPPORTED', message, { path });
+  }
+
+  #requireLayers(source: RecipeSource, length: number, list: string): void {
+    const model = this.#model(source);
+    const count = layerCounts(model.entries.keys()).get(list) ?? 0;
+    const { first } = source;
+    if (first + length <= count) return;
+    const message = `${modelLabel(model)} has ${count} layers, the recipe lists [${first}, ${first + length})`;
+    throw new SafetensorsError('SAFETENSORS_INVALID_RECIPE', message, { path: this.#recipe.path });
+  }
+
+  #model({ model }: RecipeSource): Model {
+    return this.#models[model] as Model;
+  }
+}
+
+/** The tensor of a model, or the one that its head is tied to. */
+function entryOf({ entries }: Model, name: string): TensorEntry | undefined {
+  const tied = entries.has(name) ? name : tiedName(name, entries.keys());
+  return tied === undefined ? undefined : entries.get(tied);
+}
+
+/** Numbers of layers, by what their names begin with. */
+function layerCounts(names: Iterable<string>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const name of names) {
+    const layer = layerOf(name);
+    if (layer === null) continue;
+    counts.set(layer.list, Math.max(counts.get(layer.list) ?? 0, layer.index + 1));
+  }
+  return counts;
+}

@@ -1,0 +1,359 @@
+/** Recipes of merges: the library's own form, and mergekit's. */
+
+import { nearNames } from '../../errors/near-names.js';
+import type { TensorSource } from '../../file/source/tensor-source.js';
+import type { Dtype } from '../../header/dtype.js';
+import { dtypeOfOtherName } from '../../header/dtype-names.js';
+import { isCastSource } from '../../tensor/float32/cast.js';
+import type { MergeDtype } from '../values.js';
+import { invalidRecipe, recipeError } from './errors.js';
+import { METHODS, type MergeMethod, type Method } from './methods/methods.js';
+import { type Parameters, type ParameterValue, parseParameter } from './parameters.js';
+
+/** Parameters of methods. Each method takes its own; see the table of `mergeModels`. */
+export interface MergeParameters {
+  /** Of a model: its share. */
+  readonly weight?: ParameterValue | undefined;
+  /** Of a model: the share of its changes that is kept, above 0; 1 by default. */
+  readonly density?: ParameterValue | undefined;
+  /** Of a model: what it is multiplied by; 1 by default. */
+  readonly scale?: ParameterValue | undefined;
+  /** From 0, the base, to 1, the other model. */
+  readonly t?: ParameterValue | undefined;
+  /** The share of the second model, or of the difference. */
+  readonly alpha?: ParameterValue | undefined;
+  /** What the sum of changes is multiplied by; 1 by default. */
+  readonly lambda?: ParameterValue | undefined;
+  /** Whether the sum is divided by that of the weights. */
+  readonly normalize?: ParameterValue | undefined;
+  /** Whether changes that are kept grow to the sum of all. */
+  readonly rescale?: ParameterValue | undefined;
+  /** Whether rows are merged one by one. */
+  readonly filterWise?: ParameterValue | undefined;
+}
+
+/** A model of a recipe, with its parameters. */
+export interface ModelInput<Source> extends MergeParameters {
+  /** Anything that `open` takes, or an open checkpoint. */
+  readonly source: Source | TensorSource;
+  /** In slices: the first layer, and the one after the last. */
+  readonly layers?: readonly [first: number, end: number] | undefined;
+}
+
+/** Layers of the result, and the models whose layers they are merged from. */
+export interface SliceInput<Source> extends MergeParameters {
+  readonly sources: readonly ModelInput<Source>[];
+  /** The base of this slice. */
+  readonly base?: Source | TensorSource | undefined;
+}
+
+/** A merge: the library's form of a recipe. */
+export interface MergeRecipe<Source> extends MergeParameters {
+  readonly method: MergeMethod;
+  /** The model whose configuration is copied, and from which methods with task vectors measure changes. */
+  readonly base?: Source | TensorSource | undefined;
+  /** The models, all layers of each. Give either these or `slices`. */
+  readonly models?: readonly ModelInput<Source>[] | undefined;
+  readonly slices?: readonly SliceInput<Source>[] | undefined;
+  /** The dtype of merged weights; that of the inputs by default. */
+  readonly dtype?: Dtype | undefined;
+  /** The same, for recipes that list both; this one counts. */
+  readonly outDtype?: Dtype | undefined;
+  /** Whose vocabulary the result gets: that of the base, the union of all, or that of a model. */
+  readonly tokenizer?: 'base' | 'union' | Source | TensorSource | undefined;
+  /** Seed of what `dare_linear` and `dare_ties` draw; 0 by default. */
+  readonly seed?: number | undefined;
+}
+
+/** A model in a parsed recipe. */
+export interface RecipeSource {
+  /** Position in `sources` of the recipe. */
+  readonly model: number;
+  /** First layer. */
+  readonly first: number;
+  readonly parameters: Parameters;
+}
+
+/** Layers in a parsed recipe. */
+export interface RecipeSlice {
+  /** With the base as the first one, if the method needs it. */
+  readonly sources: readonly RecipeSource[];
+  /** Number of layers; null for all. */
+  readonly length: number | null;
+  readonly parameters: Parameters;
+}
+
+/** A parsed recipe. */
+export interface Recipe {
+  readonly path: string | undefined;
+  readonly methodName: MergeMethod;
+  readonly method: Method;
+  /** All models, as given. */
+  readonly sources: readonly unknown[];
+  readonly base: number | null;
+  readonly slices: readonly RecipeSlice[];
+  readonly parameters: Parameters;
+  readonly dtype: MergeDtype | null;
+  readonly tokenizer: 'base' | 'union' | number | null;
+  readonly seed: number;
+}
+
+type Level = 'recipe' | 'slice' | 'model' | 'source';
+
+/** Keys by level: the library's, and mergekit's for the same. Null where there is none. */
+const KEYS: Readonly<Record<Level, Readonly<Record<string, string | null>>>> = {
+  recipe: {
+    method: 'merge_method',
+    base: 'base_model',
+    models: 'models',
+    slices: 'slices',
+    dtype: 'dtype',
+    outDtype: 'out_dtype',
+    tokenizer: 'tokenizer_source',
+    tokenizerOptions: 'tokenizer',
+    seed: 'seed',
+  },
+  slice: { sources: 'sources', base: 'base_model' },
+  model: { source: 'model' },
+  source: { source: 'model', layers: 'layer_range' },
+};
+
+const OTHER_FORM = "it mixes the library's keys with those of mergekit";
+
+/** Parsed members of an object in a recipe. */
+interface Members {
+  readonly fields: ReadonlyMap<string, unknown>;
+  readonly parameters: Parameters;
+}
+
+/**
+ * Parses a recipe.
+ *
+ * @param path the file that it is from, for errors
+ * @throws SafetensorsError `SAFETENSORS_INVALID_RECIPE`
+ */
+export function parseRecipe(recipe: unknown, path: string | undefined): Recipe {
+  return new RecipeParser(path, recipe).parse();
+}
+
+class RecipeParser {
+  readonly #path: string | undefined;
+  readonly #recipe: object;
+  readonly #isMergekits: boolean;
+  readonly #methodName: MergeMethod;
+  readonly #sources: unknown[] = [];
+
+  constructor(path: string | undefined, recipe: unknown) {
+    this.#path = path;
+    this.#recipe = this.#object(recipe, '');
+    const { method, merge_method: mergekits } = recipe as Readonly<Record<string, unknown>>;
+    this.#isMergekits = mergekits !== undefined;
+    if (this.#isMergekits && method !== undefined) this.#fail(OTHER_FORM);
+    const name = mergekits ?? method;
+    if (typeof name !== 'string' || !Object.hasOwn(METHODS, name)) {
+      const key = this.#isMergekits ? 'merge_method' : 'method';
+      const names = Object.keys(METHODS).join(', ');
+      throw invalidRecipe(`one of ${names}`, { key, path }, name);
+    }
+    this.#methodName = name as MergeMethod;
+  }
+
+  parse(): Recipe {
+    const { fields, parameters } = this.#members(this.#recipe, 'recipe', '');
+    const [models, slices] = [fields.get('models'), fields.get('slices')];
+    if ((models === undefined) === (slices === undefined)) {
+      this.#fail('the recipe needs either models or slices');
+    }
+    const base = this.#model(fields.get('base'));
+    return {
+      path: this.#path,
+      methodName: this.#methodName,
+      method: METHODS[this.#methodName],
+      base,
+      slices:
+        slices === undefined
+          ? [this.#allLayers(models, base)]
+          : this.#list(slices, 'slices').map((slice, i) =>
+              this.#slice(slice, base, `slices[${i}]`),
+            ),
+      parameters,
+      dtype: this.#dtype(fields),
+      tokenizer: this.#tokenizer(fields, base),
+      seed: this.#seed(fields.get('seed')),
+      sources: this.#sources,
+    };
+  }
+
+  #allLayers(models: unknown, base: number | null): RecipeSlice {
+    const sources = this.#list(models, 'models').map((model, i) => {
+      return this.#source(this.#members(model, 'model', `models[${i}]`), `models[${i}]`);
+    });
+    const parameters: Parameters = new Map();
+    const unlisted = base === null ? null : { model: base, first: 0, parameters };
+    return { sources: this.#inputs(sources, base, unlisted, 'models'), length: null, parameters };
+  }
+
+  #slice(slice: unknown, base: number | null, key: string): RecipeSlice {
+    const { fields, parameters } = this.#members(slice, 'slice', key);
+    const lengths = new Set<number>();
+    const sources = this.#list(fields.get('sources'), `${key}.sources`).map((source, i) => {
+      const at = `${key}.sources[${i}]`;
+      const members = this.#members(source, 'source', at);
+      const [first, end] = this.#layers(members.fields.get('layers'), at);
+      lengths.add(end - first);
+      return { ...this.#source(members, at), first };
+    });
+    const [length, other] = lengths;
+    if (other !== undefined) this.#fail(`${key}: its sources have ${length} and ${other} layers`);
+    const ownBase = this.#model(fields.get('base')) ?? base;
+    const inputs = this.#inputs(sources, ownBase, null, `${key}.sources`);
+    return { sources: inputs, length: length as number, parameters };
+  }
+
+  #source({ fields, parameters }: Members, key: string): RecipeSource {
+    const model = this.#model(fields.get('source'));
+    if (model === null) this.#fail(`${key} has no ${this.#isMergekits ? 'model' : 'source'}`);
+    return { model, first: 0, parameters };
+  }
+
+  /** Puts the base before all others, if the method needs it. */
+  #inputs(
+    sources: readonly RecipeSource[],
+    base: number | null,
+    unlisted: RecipeSource | null,
+    key: string,
+  ): readonly RecipeSource[] {
+    const method = METHODS[this.#methodName];
+    const isFirst = method.base === 'first';
+    const others = isFirst ? sources.filter(({ model }) => model !== base) : sources;
+    const [min, max] = method.models;
+    if (others.length < min || others.length > max) {
+      const count = min === max ? min : `at least ${min}`;
+      const besides = isFirst ? ' besides the base' : '';
+      this.#fail(`${key}: ${this.#methodName} merges ${count}${besides}, found ${others.length}`);
+    }
+    if (!isFirst) return others;
+    const first = sources.find(({ model }) => model === base) ?? unlisted;
+    if (first === null) {
+      const found = base === null ? 'needs a base' : `needs the base among ${key}`;
+      this.#fail(`${this.#methodName} ${found}`);
+    }
+    return [first, ...others];
+  }
+
+  /** Position of a model among all; null for none. */
+  #model(source: unknown): number | null {
+    if (source == null) return null;
+    const known = this.#sources.indexOf(source);
+    return known === -1 ? this.#sources.push(source) - 1 : known;
+  }
+
+  #members(object: unknown, level: Level, key: string): Members {
+    const fields = new Map<string, unknown>();
+    const parameters = new Map<string, ReturnType<typeof parseParameter>>();
+    const add = (name: string, value: unknown, at: string): void => {
+      parameters.set(name, parseParameter(value, { key: at, path: this.#path }));
+    };
+    const rules = Object.keys(METHODS[this.#methodName].parameters);
+    for (const [given, value] of Object.entries(this.#object(object, key))) {
+      if (value == null) continue;
+      const at = key === '' ? given : `${key}.${given}`;
+      const field = this.#field(given, level);
+      if (field !== null) {
+        fields.set(field, value);
+      } else if (this.#isMergekits && given === 'parameters') {
+        for (const [name, one] of Object.entries(this.#object(value, at))) {
+          // It changes only the memory that mergekit needs.
+          if (name === 'int8_mask') continue;
+          const own = name === 'filter_wise' ? 'filterWise' : name;
+          if (!rules.includes(own)) this.#refuse(name, `${at}.${name}`, rules);
+          add(own, one, `${at}.${name}`);
+        }
+      } else if (!this.#isMergekits && rules.includes(given)) {
+        add(given, value, at);
+      } else {
+        this.#refuse(given, at, this.#isMergekits ? [] : rules, level);
+      }
+    }
+    return { fields, parameters };
+  }
+
+  /** The library's name of a key; null for none. */
+  #field(given: string, level: Level): string | null {
+    const keys = Object.entries(KEYS[level]);
+    const found = keys.find(([own, mergekits]) => given === (this.#isMergekits ? mergekits : own));
+    return found === undefined || (!this.#isMergekits && given === 'tokenizerOptions')
+      ? null
+      : found[0];
+  }
+
+  #refuse(given: string, at: string, parameters: readonly string[], level?: Level): never {
+    const keys = level === undefined ? [] : Object.entries(KEYS[level]);
+    const others = keys.map(([own, mergekits]) => (this.#isMergekits ? own : mergekits));
+    if (others.includes(given) || (!this.#isMergekits && given === 'parameters')) {
+      this.#fail(`${at}: ${OTHER_FORM}`);
+    }
+    const names = keys.map(([own, mergekits]) => (this.#isMergekits ? mergekits : own));
+    const known = [...names, ...parameters].filter((name) => name !== null);
+    const [near] = nearNames(given, known);
+    const hint = near === undefined ? '' : `; did you mean ${near}?`;
+    this.#fail(`${at} is not supported with ${this.#methodName}${hint}`);
+  }
+
+  #layers(layers: unknown, key: string): readonly [first: number, end: number] {
+    const [first, end] = (Array.isArray(layers) ? layers : []) as [number, number];
+    const isRange = Number.isInteger(first) && Number.isInteger(end) && 0 <= first && first < end;
+    if (isRange && (layers as unknown[]).length === 2) return [first, end];
+    const name = this.#isMergekits ? 'layer_range' : 'layers';
+    throw invalidRecipe('[first, end)', { key: `${key}.${name}`, path: this.#path }, layers);
+  }
+
+  #dtype(fields: Members['fields']): MergeDtype | null {
+    const [first, last] = (['dtype', 'outDtype'] as const).map((key) => {
+      const given = fields.get(key);
+      if (given === undefined) return null;
+      const dtype = typeof given === 'string' ? dtypeOfOtherName(given) : undefined;
+      if (dtype !== undefined && isCastSource(dtype)) return dtype;
+      throw invalidRecipe('F64, F32, F16 or BF16', { key, path: this.#path }, given);
+    });
+    return last ?? first ?? null;
+  }
+
+  #tokenizer(fields: Members['fields'], base: number | null): Recipe['tokenizer'] {
+    let tokenizer = fields.get('tokenizer');
+    const options = fields.get('tokenizerOptions');
+    if (options !== undefined) {
+      if (tokenizer !== undefined) this.#fail('the recipe has tokenizer_source and tokenizer');
+      const { source, ...others } = this.#object(options, 'tokenizer') as Record<string, unknown>;
+      const [other] = Object.keys(others);
+      if (other !== undefined) this.#fail(`tokenizer.${other} is not supported`);
+      tokenizer = source;
+    }
+    if (tokenizer === 'base' && base === null) this.#fail('the tokenizer of the base needs a base');
+    if (tokenizer === 'base' || tokenizer === 'union') return tokenizer;
+    const known = this.#sources.length;
+    const model = this.#model(tokenizer);
+    if (model === known) this.#fail('the tokenizer is not that of a model of the recipe');
+    return model;
+  }
+
+  #seed(seed: unknown): number {
+    if (seed === undefined) return 0;
+    if (Number.isSafeInteger(seed) && (seed as number) >= 0) return seed as number;
+    throw invalidRecipe('an integer from 0 on', { key: 'seed', path: this.#path }, seed);
+  }
+
+  #object(value: unknown, key: string): object {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+    throw invalidRecipe('an object', { key, path: this.#path }, value);
+  }
+
+  #list(value: unknown, key: string): readonly unknown[] {
+    if (Array.isArray(value) && value.length > 0) return value;
+    throw invalidRecipe('a list with an item at least', { key, path: this.#path }, value);
+  }
+
+  #fail(message: string): never {
+    throw recipeError(message, this.#path);
+  }
+}

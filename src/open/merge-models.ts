@@ -21,7 +21,7 @@ export type MergeModelsRecipe =
  * `dare_ties` and `model_stock`) read each tensor once to three times more before its first row.
  *
  * Values are accumulated in float64 and rounded once, to the dtype of the recipe; by default to that of the base, or of
- * the models. `docs/recipes.md` has the methods, their parameters, and the keys of recipes.
+ * the models. `docs/writing.md` has the methods, their parameters, and the keys of recipes.
  *
  * The view is local when all models are, else remote. `close()` closes what `mergeModels` has opened; checkpoints that
  * you pass stay yours to close. Its `sibling('config.json')` is that of the base, or of the first model, with the dtype,

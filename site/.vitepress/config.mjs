@@ -17,30 +17,30 @@ const guides = [
     text: 'Start',
     items: [
       doc('Getting started', 'getting-started'),
-      doc('Which call do I want?', 'which-call'),
+      doc('Which call', 'which-call'),
       doc('Coming from Python', 'from-python'),
-      doc('Reading and slicing', 'reading'),
-      doc('Writing, sharding, converting', 'writing'),
-      { text: 'Whole programs', link: '/examples/README' },
     ],
   },
   {
     text: 'Guides',
     items: [
-      doc('Remote and Hub', 'remote'),
+      doc('Reading and slicing', 'reading'),
+      doc('Writing, sharding, converting', 'writing'),
       doc('PyTorch, NumPy and GGUF files', 'other-formats'),
       doc('Quantized checkpoints', 'quantized'),
-      doc('Command line', 'cli'),
-      doc('The page', 'viewer'),
+      doc('Remote and Hub', 'remote'),
       doc('Servers and memory', 'servers'),
       doc('Bundlers and runtimes', 'bundlers'),
+      doc('Command line and viewer', 'cli'),
+      { text: 'Example programs', link: '/examples/README' },
     ],
   },
   {
-    text: 'Exactly',
+    text: 'Reference',
     items: [
-      doc('Guarantees, limits, security, platforms', 'guarantees'),
+      { text: 'API', link: '/reference/' },
       doc('Errors', 'errors'),
+      doc('Guarantees, limits, security, platforms', 'guarantees'),
       { text: 'Changelog', link: '/CHANGELOG' },
     ],
   },
@@ -84,7 +84,7 @@ export default defineConfig({
   vite: { build: { chunkSizeWarningLimit: 4000 } },
   themeConfig: {
     nav: [
-      { text: 'Guide', link: '/docs/which-call', activeMatch: '^/(docs|README|examples)' },
+      { text: 'Guide', link: '/docs/getting-started', activeMatch: '^/(docs|README|examples)' },
       { text: 'Reference', link: '/reference/', activeMatch: '^/reference/' },
       { text: 'Look at a checkpoint', link: '/view/index.html', target: '_self' },
       { text: version, link: '/CHANGELOG' },

@@ -1,4 +1,4 @@
-/** The headers on which this package and the reference disagree: those of a table in docs/errors.md. */
+/** The headers on which this package and the reference disagree: those of a table in docs/internals/design-notes.md. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parse, SafetensorsError } from '../support/api.js';
@@ -30,7 +30,7 @@ const HEADERS = [
 const python = findPython('safetensors');
 
 /** The rows of the table: header, the reference's verdict, this package's verdict. */
-const rows = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+const rows = readFileSync(new URL('../../docs/internals/design-notes.md', import.meta.url), 'utf8')
   .split('## Differences from the reference')[1]
   ?.split('\n## ')[0]
   ?.split('\n')

@@ -86,14 +86,9 @@ function isThere(page: string, link: string): boolean {
 
 describe.skipIf(findChromium() === null)('in a browser', () => {
   const SHOWN = [
-    ...['index', 'docs/which-call', 'docs/from-python', 'docs/guarantees'],
-    ...[
-      'docs/servers',
-      'docs/cli',
-      'docs/reading',
-      'docs/errors',
-      'reference/index/interfaces/SaveOptions',
-    ],
+    ...['index', 'docs/getting-started', 'docs/which-call', 'docs/from-python', 'docs/reading'],
+    ...['docs/servers', 'docs/cli', 'docs/errors', 'docs/guarantees'],
+    'reference/index/interfaces/SaveOptions',
   ];
   const TYPES: Readonly<Record<string, string>> = {
     '.html': 'text/html',

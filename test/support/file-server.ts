@@ -1,4 +1,4 @@
-/** A server of files in memory that lets every page read them by ranges, as docs/viewer.md asks, and counts requests. */
+/** A server of files in memory that lets every page read them by ranges, as docs/cli.md asks, and counts requests. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -27,7 +27,7 @@ const WORDS: readonly string[] = [
   '1.7976931348623158e308', '"k":"v"', '"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
 ]; // biome-ignore format: a table
 
-/** Codes of headers that this package refuses and the reference accepts: the table of docs/errors.md. */
+/** Codes of headers that this package refuses and the reference accepts: the table of docs/internals/design-notes.md. */
 const STRICTER: readonly string[] = [
   'SAFETENSORS_INVALID_HEADER_START',
   'SAFETENSORS_DUPLICATE_KEY',
@@ -132,7 +132,7 @@ function compare(what: string, one: Reading, other: Reading): void {
   throw new Problem(`${what} differ:\n${shown(one)}\n${shown(other)}`);
 }
 
-/** Whether docs/errors.md says that the reference accepts what this package refuses with that code. */
+/** Whether docs/internals/design-notes.md lists that the reference accepts what this package rejects with that code. */
 function isKnownToBeStricter(code: string, header: Buffer): boolean {
   if (STRICTER.includes(code)) return true;
   if (code === 'SAFETENSORS_VALIDATION_OVERFLOW') return /\d{16}/.test(header.toString('latin1'));

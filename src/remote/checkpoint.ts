@@ -15,9 +15,10 @@ import type { CheckpointSummary } from '../file/hub/parameter-count.js';
 import type { SourceMetadata } from '../file/shards/metadata.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
-import { Catalog, type LocatedTensor, summarize } from '../file/source/catalog.js';
+import { Catalog, type LocatedTensor } from '../file/source/catalog.js';
 import type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from '../file/source/facts.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../file/source/stream.js';
+import { summarize } from '../file/source/summary.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import {
   requireVerifyBytesOptions,

@@ -2,8 +2,8 @@
 
 import { absenceIn } from '../errors/absence.js';
 import { RemoteError } from '../errors/errors.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../file/shards/file-names.js';
 import { isOfFile } from '../file/shards/file-problems.js';
 import { impliedIndex } from '../file/shards/implied-index.js';
 import { chooseIndex, isChosen } from '../file/shards/model-choice.js';

@@ -27,7 +27,7 @@ import type { CheckpointSummary } from '../hub/parameter-count.js';
 import type { SourceMetadata } from '../shards/metadata.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
-import { Catalog, type LocatedTensor, summarize } from '../source/catalog.js';
+import { Catalog, type LocatedTensor } from '../source/catalog.js';
 import {
   type ShardHeader,
   type SiblingFile,
@@ -630,6 +630,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     requireOptions(options, LISTING_OPTIONS);
     requireSignal(options.signal);
     this.#requireOpen();
+    const { summarize } = await import('../source/summary.js');
     return await this.#whileOpen(runAsync(summarize(this.#shards), options.signal), options.signal);
   }
 

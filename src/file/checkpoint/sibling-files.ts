@@ -6,7 +6,7 @@ import { closeFile } from '../../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../hub/parameter-count.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../shards/file-names.js';
 import type { SiblingFile } from '../source/facts.js';
 import { insideOf, refuseLink, type SiblingPlace } from './find-files.js';
 

@@ -11,9 +11,6 @@ import { ITEMS_PER_YIELD } from '../../work/yielding.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
 
-/** As on the Hub: a longer `config.json` is ignored. */
-export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
-
 /** Most work for a configuration: the cost of its patterns times bytes of headers. */
 const MAX_MATCHING_WORK = 1e10;
 

@@ -13,6 +13,9 @@ const NUMBER_WIDTH = 5;
 
 const NUMBERED_END = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WIDTH},}$`);
 
+/** As for the Hub, a longer `config.json` is ignored. */
+export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
+
 /** Marks a pipeline of diffusers, which has each model in a folder. */
 export const PIPELINE_FILE = 'model_index.json';
 

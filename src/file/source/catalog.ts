@@ -5,7 +5,6 @@ import type { SafetensorsError } from '../../errors/errors.js';
 import { Header } from '../../header/header.js';
 import { forEachYielding, mapYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
-import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { CheckpointContents } from '../shards/contents.js';
@@ -18,7 +17,6 @@ import {
   tensorEntries,
   tensorInfo,
 } from './facts.js';
-import { countedFiles, isDequantized } from './view.js';
 
 /** The files of a checkpoint, or the tensors of a view in their place; shards by position. */
 export interface CatalogFiles {
@@ -221,13 +219,4 @@ export class Catalog {
     this.#files.requireOpen();
     return this.#files.contentsOf([...this.#files.names.keys()]);
   }
-}
-
-/** Tensors, parameters and bytes per dtype and by shard. */
-export function* summarize(files: CountedFiles): Work<CheckpointSummary> {
-  const { names, index } = files;
-  const { contents, config } = yield* files.contentsAndConfig();
-  const counted = contents.flatMap((one, i) => countedFiles(names[i] as string, one));
-  // A configuration describes codes, not the weights that a view computes from them.
-  return countParameters(counted, index, contents.some(isDequantized) ? undefined : config);
 }

@@ -4,7 +4,6 @@ import { FileChangedError } from '../../errors/errors.js';
 import type { CheckpointFiles } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { SafetensorsFile } from '../../file/file.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
 import type { ParseOptions } from '../../file/open.js';
 import { readFileHeader } from '../../file/read-header.js';
 import { requireModelFile } from '../../file/require-model.js';
@@ -15,6 +14,7 @@ import {
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, isOfVariant } from '../../file/shards/file-choice.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../../file/shards/file-names.js';
 import { impliedIndex } from '../../file/shards/implied-index.js';
 import { isChosen } from '../../file/shards/model-choice.js';
 import {

@@ -3,7 +3,7 @@
 import { type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../../file/shards/file-names.js';
 import type { Dtype } from '../../header/dtype.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';
 import type { SiblingPlace } from '../../file/checkpoint/find-files.js';
 import { readWholeSibling } from '../../file/checkpoint/sibling-files.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../../file/hub/parameter-count.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../../file/shards/file-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { plainConfig } from '../../quantized/plan/plain-config.js';

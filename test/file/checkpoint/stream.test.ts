@@ -210,7 +210,9 @@ describe('progress', () => {
       });
       onProgress.mockClear();
       await collect(file.stream({ names: ['c', 'empty', 'c'], onProgress }));
-      expect(onProgress.mock.calls).toEqual([[{ bytes: 40, totalBytes: 40 }]]);
+      // On a slow machine a report comes before the last one.
+      expect(onProgress.mock.calls.at(-1)).toEqual([{ bytes: 40, totalBytes: 40 }]);
+      for (const [{ totalBytes }] of onProgress.mock.calls) expect(totalBytes).toBe(40);
       onProgress.mockClear();
       await collect(file.stream({ names: [], onProgress }));
       expect(onProgress.mock.calls).toEqual([[{ bytes: 0, totalBytes: 0 }]]);

@@ -65,8 +65,11 @@ function slugify(heading) {
     .replaceAll(/\s/g, '-');
 }
 
-/** Pages whose tables need the room of the page's outline. */
+/** Pages whose tables need the width of the outline. */
 const WIDE = new Set(['docs/which-call.md']);
+
+/** Pages whose outline lists sections only: the codes of errors are too long for it. */
+const SECTIONS_ONLY = new Set(['docs/errors.md']);
 
 export default defineConfig({
   title: 'safetensors-mmap',
@@ -80,6 +83,7 @@ export default defineConfig({
   markdown: { anchor: { slugify }, toc: { slugify } },
   transformPageData(page) {
     if (WIDE.has(page.relativePath)) page.frontmatter['aside'] = false;
+    if (SECTIONS_ONLY.has(page.relativePath)) page.frontmatter['outline'] = 2;
   },
   vite: { build: { chunkSizeWarningLimit: 4000 } },
   themeConfig: {

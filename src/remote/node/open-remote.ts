@@ -26,8 +26,8 @@ function runtime(): RemoteRuntime {
  * find out what it has; a Blob, such as a dropped file; a Map of Blobs by path, which are the files of a folder; or
  * your own reader.
  *
- * The Hub's address is `HF_ENDPOINT`; it gets the token of `HF_TOKEN` or of the token file. `docs/remote.md` says
- * more about sources, tokens and versions. Close the checkpoint, or declare it with `using`: that ends requests under
+ * The Hub's address is `HF_ENDPOINT`; it gets the token of `HF_TOKEN` or of the token file. `docs/remote.md`
+ * describes sources, tokens and versions. Close the checkpoint, or declare it with `using`: that ends requests under
  * way.
  *
  * @throws FormatError, by rejecting, when the file is not valid safetensors or the index is bad

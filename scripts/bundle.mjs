@@ -290,7 +290,11 @@ await write(
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },
         { name: 'verification', test: begins('open/'), priority: 1 },
         { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
-        { name: 'inspection', test: begins('inspect/'), priority: 1 },
+        {
+          name: 'inspection',
+          test: begins('inspect/|merge/adapters/describe-adapter'),
+          priority: 3,
+        },
         { name: 'download', test: begins('remote/download/checked-download'), priority: 0 },
       ],
     },

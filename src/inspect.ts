@@ -1,5 +1,6 @@
 /**
- * What is in a checkpoint: statistics of its values, differences of two tensors, names folded to a tree, ModelSpec.
+ * What is in a checkpoint: statistics of its values, differences of two tensors, names folded to a tree, ModelSpec,
+ * adapters.
  *
  * @packageDocumentation
  */
@@ -20,4 +21,5 @@ export { valueNumbers } from './inspect/values/numbers.js';
 export { histogram, statistics } from './inspect/values/statistics.js';
 export { tensorValues } from './inspect/values/tensor-values.js';
 export { formatValues } from './inspect/values/value-texts.js';
+export { describeAdapter } from './merge/adapters/describe-adapter.js';
 export type * from './types.js';

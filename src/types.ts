@@ -64,6 +64,11 @@ export type { TensorDifference } from './inspect/values/difference.js';
 export type { Histogram, Statistics, ValueWindows } from './inspect/values/statistics.js';
 export type { SliceableTensor } from './inspect/values/tensor-values.js';
 export type { AdapterChange } from './merge/adapters/change.js';
+export type {
+  AdapterDescription,
+  DescribeAdapterOptions,
+  DescribedModule,
+} from './merge/adapters/describe.js';
 export type { MergedFacts } from './merge/adapters/merge-adapters.js';
 export type {
   AdapterInput,

@@ -93,9 +93,10 @@ class ProductOfRows {
     if (factors === null) return false;
     const { source, begin, end } = this.#place(first, count);
     const bytes = source.isComputed ? source.window(begin, end) : source.sharedOrWindow(begin, end);
-    const notFinite = addProduct({ ...this.#elements, ...factors, bytes, output });
-    source.verify();
-    return this.#isRight(notFinite);
+    const { left, right } = factors;
+    const { dtype, columns } = this.#merged;
+    const rows = { from: dtype, to: dtype, bytes, output, left, right, columns };
+    return this.#isRight(addProduct(rows));
   }
 
   /** As `fill`, on a thread of the pool. */

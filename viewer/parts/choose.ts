@@ -20,7 +20,8 @@ export interface FileGroup {
 const WEIGHTS = /\.safetensors$/;
 const INDEX = /\.safetensors\.index(?:\.[\w-]+)?\.json$/;
 /** What tells how quantized weights are stored. */
-const CONFIG = /(?:^|\/)(?:hf_quant_config|quantize_config|quant_config|config)\.json$/;
+const CONFIG =
+  /(?:^|\/)(?:adapter_config|hf_quant_config|quantize_config|quant_config|config)\.json$/;
 
 /** A longer index is not read for the names of its shards, which are then told by their own names. */
 const MAX_INDEX_BYTE_LENGTH = 2 ** 26;

@@ -30,10 +30,11 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
   if (adapter === null) return null;
   const most = pairs?.reduce((top, { relative, norm }) => Math.max(top, relative ?? norm), 0) ?? 0;
   const rows = () =>
-    pairs?.map(({ target, rank, alpha, norm, base: found, relative }) => [
+    pairs?.map(({ target, rank, alpha, scale, norm, base: found, relative }) => [
       target,
       rank,
       alpha,
+      scale,
       norm,
       found,
       relative,
@@ -44,7 +45,7 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
         <h2 class="grow">LoRA: {pairs === null ? adapter.label : plural(pairs.length, 'pair')}</h2>
         <SaveTable
           name="pairs"
-          columns={['target', 'rank', 'alpha', 'norm', 'base', 'relative']}
+          columns={['target', 'rank', 'alpha', 'scale', 'norm', 'base', 'relative']}
           rows={rows}
         />
       </div>
@@ -53,8 +54,9 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
       {pairs !== null && (
         <>
           <p class="muted small">
-            The norm is ‖up · down‖, times alpha / rank where the file has alpha. The share is that
-            of the norm of the base's weight, of which a sample is read.
+            The norm is ‖up · down‖ times the scale, from adapter_config.json or alpha in the file.
+            The share is that of the norm of the base's weight, of which a sample is read; there is
+            none where the scale is unknown.
           </p>
           <ScrollBox label="Pairs" height="tall">
             <table>

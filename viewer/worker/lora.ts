@@ -1,6 +1,12 @@
 /** The pairs of a LoRA adapter: rank and size of what each adds to a weight of its base. */
 
-import { statistics, tensorValues, valueNumbers } from 'safetensors-mmap/inspect';
+import {
+  type DescribedModule,
+  describeAdapter,
+  statistics,
+  tensorValues,
+  valueNumbers,
+} from 'safetensors-mmap/inspect';
 import { sampleAxes, sampleSize } from './sample.js';
 import type { Source } from './sources.js';
 import { partOf } from './statistics.js';
@@ -11,12 +17,14 @@ export interface LoraPair {
   /** The layer that it changes, as the adapter names it. */
   readonly target: string;
   readonly rank: number;
-  /** ‖up · down‖, scaled by alpha / rank where the file has alpha. */
+  /** ‖up · down‖, times the scale where it is known. */
   readonly norm: number;
   readonly alpha: number | null;
+  /** From adapter_config.json, or alpha of the file; null where neither is there. */
+  readonly scale: number | null;
   /** The weight of the base; null without a base, or one that fits. */
   readonly base: string | null;
-  /** The norm by that of the base, of which a sample is read; null without a base. */
+  /** The norm by that of the base, of which a sample is read; null without a base or a scale. */
   readonly relative: number | null;
 }
 
@@ -41,7 +49,6 @@ interface PairNames {
   readonly target: string;
   readonly down: string;
   readonly up: string;
-  readonly alpha: string;
 }
 
 /** Finds the pairs among names. */
@@ -52,7 +59,7 @@ function pairNames(names: readonly string[]): PairNames[] {
       const [, target] = form.down.exec(down) ?? [];
       if (target === undefined) continue;
       const up = form.up(down);
-      if (known.has(up)) return [{ target, down, up, alpha: `${target}.alpha` }];
+      if (known.has(up)) return [{ target, down, up }];
     }
     return [];
   });
@@ -136,6 +143,21 @@ async function baseNorm(source: Source, name: string, signal: AbortSignal): Prom
   return mean === null || std === null ? null : Math.hypot(mean, std) * Math.sqrt(elements);
 }
 
+/** The modules of an adapter by the names of their tensors; none of one that cannot be merged. */
+async function modulesOf(
+  adapter: Source,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, DescribedModule>> {
+  try {
+    const found = await describeAdapter(adapter.checkpoint, { signal });
+    const modules = found?.modules ?? [];
+    return new Map(modules.flatMap((module) => module.keys.map((key) => [key, module] as const)));
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return new Map();
+  }
+}
+
 /** Rank and norm of every pair of an adapter, beside the weights of a base. */
 export async function loraPairs(
   adapter: Source,
@@ -143,27 +165,23 @@ export async function loraPairs(
   signal: AbortSignal,
 ): Promise<LoraPair[]> {
   const baseOf = baseNames(base?.list.names ?? []);
+  const modules = await modulesOf(adapter, signal);
   const pairs: LoraPair[] = [];
-  for (const { target, down, up, alpha: alphaName } of pairNames(adapter.list.names)) {
+  for (const { target, down, up } of pairNames(adapter.list.names)) {
     const rank = tensorFacts(adapter, down).shape[0] as number;
     const [downValues, upValues] = await Promise.all([
       numbers(adapter, down, signal),
       numbers(adapter, up, signal),
     ]);
-    const alpha = adapter.entries.has(alphaName)
-      ? ((await numbers(adapter, alphaName, signal))[0] as number)
-      : null;
-    const norm = productNorm(upValues, downValues, rank) * (alpha === null ? 1 : alpha / rank);
+    const { alpha = null, scale = null } = modules.get(down) ?? {};
+    const norm = productNorm(upValues, downValues, rank) * Math.abs(scale ?? 1);
     const found = baseOf(target);
-    const size = found === null || base === null ? null : await baseNorm(base, found, signal);
-    pairs.push({
-      target,
-      rank,
-      norm,
-      alpha,
-      base: found,
-      relative: size === null || size === 0 ? null : norm / size,
-    });
+    const size =
+      found === null || base === null || scale === null
+        ? null
+        : await baseNorm(base, found, signal);
+    const relative = size === null || size === 0 ? null : norm / size;
+    pairs.push({ target, rank, norm, alpha, scale, base: found, relative });
   }
   return pairs;
 }

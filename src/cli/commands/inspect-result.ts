@@ -5,13 +5,19 @@ import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js
 import {
   type AnyCheckpoint,
   QuantizationError,
-  type SafetensorsError,
+  SafetensorsError,
   type SourceChoice,
   type TensorCounts,
 } from '../../index.js';
 import { plural } from '../../inspect/number-texts.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';
-import { type TreeNode, treeOf } from '../../inspect.js';
+import {
+  type AdapterDescription,
+  type DescribedModule,
+  describeAdapter,
+  type TreeNode,
+  treeOf,
+} from '../../inspect.js';
 import { type ListedFile, type ListedTensor, listModel } from '../sources/listing.js';
 import { type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
 import {
@@ -34,12 +40,24 @@ export interface TreeResult {
   readonly children?: readonly TreeResult[];
 }
 
+/** An adapter, for `--json`. */
+export interface AdapterResult
+  extends Pick<AdapterDescription, 'targetModules' | 'baseModel'>,
+    Readonly<Record<'ranks' | 'alphas' | 'scales', readonly number[]>> {
+  readonly kinds: readonly DescribedModule['kind'][];
+  readonly modules: number;
+  /** Modules with factors whose scale is declared neither in the file nor in `adapter_config.json`. */
+  readonly withoutScale: number;
+}
+
 /** One model, for `--json`. */
 export interface ModelResult {
   readonly path: string;
   readonly format: string;
-  /** What the file is: a model, a part of a distributed checkpoint, or a delta. */
+  /** What the file is: a model, an adapter, a part of a distributed checkpoint, or a delta. */
   readonly kind: string;
+  /** Null of other kinds, and of adapters that cannot be merged. */
+  readonly adapter: AdapterResult | null;
   readonly byteLength: number;
   readonly tensorCount: number;
   readonly parameters: number;
@@ -96,6 +114,7 @@ function warningsOf(
   { ignoredFiles }: AnyCheckpoint,
   dtypes: Iterable<string>,
   { counts, refusal }: Logical,
+  { refusal: ofAdapter }: Described,
 ): string[] {
   const refused = Object.values(counts?.problems ?? {});
   const [first] = refused;
@@ -105,7 +124,43 @@ function warningsOf(
     ...ignoredFiles.map((name) => `${name} next to it is ignored`),
     ...(first === undefined ? [] : [refused.length === 1 ? first : many]),
     ...(refusal === undefined ? [] : [refusal]),
+    ...(ofAdapter === undefined ? [] : [ofAdapter]),
   ];
+}
+
+/** What an adapter is, or why it cannot be described. */
+interface Described {
+  readonly adapter: AdapterResult | null;
+  readonly refusal?: string;
+}
+
+async function adapterOf(checkpoint: AnyCheckpoint, signal: AbortSignal): Promise<Described> {
+  try {
+    // A request for each alpha of a remote file would take longer than all headers.
+    const found = await describeAdapter(checkpoint, { readAlpha: checkpoint.local, signal });
+    if (found === null) return { adapter: null };
+    const { modules, targetModules, baseModel } = found;
+    const ranked = modules.filter(({ rank }) => rank !== null);
+    const distinct = (of: 'rank' | 'alpha' | 'scale'): number[] => {
+      const values = modules.flatMap((module) => module[of] ?? []);
+      return [...new Set(values)].sort((a, b) => a - b);
+    };
+    const adapter: AdapterResult = {
+      kinds: [...new Set(modules.map(({ kind }) => kind))],
+      modules: modules.length,
+      ...{ ranks: distinct('rank'), alphas: distinct('alpha'), scales: distinct('scale') },
+      withoutScale: ranked.filter(({ scale }) => scale === null).length,
+      ...{ targetModules, baseModel },
+    };
+    return { adapter };
+  } catch (error) {
+    const isRefusal =
+      error instanceof SafetensorsError &&
+      (error.code === 'SAFETENSORS_MERGE_UNSUPPORTED' ||
+        error.code === 'SAFETENSORS_INVALID_ADAPTER');
+    if (!isRefusal) throw error;
+    return { adapter: null, refusal: error.message };
+  }
 }
 
 /**
@@ -175,18 +230,21 @@ async function modelResult(
   const { files, listed, dtypes, ...summary } = await listModel(checkpoint, signal);
   const { parameters, totalParameters, quantization } = summary;
   const logical = await logicalOf(checkpoint, listed, signal);
+  const described = await adapterOf(checkpoint, signal);
+  const { adapter } = described;
   const tensors = chosen(listed, view);
   return {
     path: checkpoint.path as string,
     format,
-    kind,
+    kind: adapter === null ? kind : 'adapter',
+    adapter,
     byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
     tensorCount: listed.length,
     ...{ parameters, totalParameters, quantization, logical: logical.counts },
     dtypes: Object.fromEntries(dtypes),
     files,
     metadata: metadata === null ? null : Object.fromEntries(metadata),
-    warnings: warningsOf(checkpoint, dtypes.keys(), logical),
+    warnings: warningsOf(checkpoint, dtypes.keys(), logical, described),
     unsupported: filtered(checkpoint.problems.map(unsupportedTensor), view),
     ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
   };

@@ -9,6 +9,7 @@ import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visibl
 import { cutLines } from '../output/width.js';
 import { kindText, type LogicalCounts } from '../sources/logical.js';
 import {
+  type AdapterResult,
   type InspectResult,
   type ModelResult,
   type TreeResult,
@@ -145,6 +146,38 @@ function logicalFacts({ tensors, parameters, quantized }: LogicalCounts): [strin
   ];
 }
 
+/** One number, or the first and the last of several. */
+function rangeText(values: readonly number[]): string {
+  const texts = values.map((value) => String(Number(value.toPrecision(4))));
+  const [first = '', last = first] = [texts[0], texts.at(-1)];
+  return first === last ? first : `${first} to ${last}`;
+}
+
+/** Most target modules in one line. */
+const SHOWN_TARGETS = 20;
+
+function adapterFacts(adapter: AdapterResult): [string, string][] {
+  const { kinds, modules, ranks, alphas, scales, withoutScale, targetModules, baseModel } = adapter;
+  const scale = scales.length === 0 ? '' : `${rangeText(scales)} (alpha ${rangeText(alphas)})`;
+  const unknown =
+    withoutScale === 0
+      ? ''
+      : `unknown for ${plural(withoutScale, 'module')}: no adapter_config.json, no alpha`;
+  const targets = targetModules.slice(0, SHOWN_TARGETS).map((name) => visible(name));
+  const more = targetModules.length - targets.length;
+  return [
+    ['adapter', `${kinds.join(', ')}, ${plural(modules, 'module')}`],
+    ...(ranks.length === 0 ? [] : [['rank', rangeText(ranks)] as [string, string]]),
+    ...(ranks.length === 0
+      ? []
+      : [['scale', [scale, unknown].filter(Boolean).join(', ')] as [string, string]]),
+    ['targets', [...targets, ...(more > 0 ? [`${more} more`] : [])].join(', ')],
+    ...(baseModel === null
+      ? []
+      : [['base model', visible(baseModel, SHOWN_NAME_LENGTH)] as [string, string]]),
+  ];
+}
+
 /** The tree of a model: the requested one, or one in place of a list that is too long. */
 function shownTree(
   { tree, tensors = [] }: ModelResult,
@@ -175,6 +208,7 @@ function modelLines(
   }
   if (quantization !== null) facts.push(['quantization', visible(quantization)]);
   if (logical !== null) facts.push(...logicalFacts(logical));
+  if (model.adapter !== null) facts.push(...adapterFacts(model.adapter));
   if (tensorCount > 0) facts.push(['dtypes', dtypesText(dtypes)]);
   const rows =
     tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);

@@ -19,8 +19,11 @@ import { foreignFormatError } from '../sources/open-source.js';
 /** The caller's choice in a folder, or a repository of the cache. */
 export type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
 
-/** Sibling files that readers request: they specify how weights are quantized, and how to count parameters. */
-const CONFIGS: readonly string[] = ['config.json', ...OTHER_CONFIGS];
+/**
+ * Sibling files that readers request: they specify how weights are quantized, how to count parameters, and the scale of
+ * adapters.
+ */
+const CONFIGS: readonly string[] = ['config.json', 'adapter_config.json', ...OTHER_CONFIGS];
 
 /** One file. */
 export interface ServedFile {

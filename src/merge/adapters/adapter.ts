@@ -48,15 +48,21 @@ export async function readAdapter(
           ]),
         )
       : await adapter.readTensors(undefined, options);
-    const isPeft =
-      config !== undefined ||
-      /(?:^|[\\/])adapter_model\.[^\\/]*$/.test(path ?? '') ||
-      [...tensors.keys()].some((key) => key.startsWith(PEFT_PREFIX));
-    const parsed = isPeft ? await readConfig(adapter, config, options) : null;
+    const parsed =
+      config !== undefined || isPeft(path, tensors.keys())
+        ? await readConfig(adapter, config, options)
+        : null;
     return { name: sourceName(path), path, tensors, metadata, config: parsed };
   } finally {
     if (handle !== source) adapter.close();
   }
+}
+
+/** Whether an adapter is PEFT's, by its path and keys. */
+export function isPeft(path: string | undefined, keys: Iterable<string>): boolean {
+  if (/(?:^|[\\/])adapter_model\.[^\\/]*$/.test(path ?? '')) return true;
+  for (const key of keys) if (key.startsWith(PEFT_PREFIX)) return true;
+  return false;
 }
 
 async function readConfig(
@@ -65,11 +71,19 @@ async function readConfig(
   options: { readonly signal: AbortSignal | undefined },
 ): Promise<PeftConfig> {
   if (given !== undefined) return new PeftConfig(given, adapter.path ?? 'config');
+  const config = await findConfig(adapter, options);
+  if (config !== null) return config;
+  const message = `a PEFT adapter needs its ${CONFIG_NAME}, which has the scale; keep it next to the adapter, or pass config`;
+  throw invalidAdapter(message, { path: adapter.path });
+}
+
+/** Reads the configuration next to an adapter; null without one. */
+export async function findConfig(
+  adapter: Pick<OwnMergeSource, 'sibling'>,
+  options: { readonly signal?: AbortSignal | undefined },
+): Promise<PeftConfig | null> {
   const file = await adapter.sibling(CONFIG_NAME, options);
-  if (file === undefined) {
-    const message = `a PEFT adapter needs its ${CONFIG_NAME}, which has the scale; keep it next to the adapter, or pass config`;
-    throw invalidAdapter(message, { path: adapter.path });
-  }
+  if (file === undefined) return null;
   const { path, bytes, byteLength } = file;
   if (bytes.length < byteLength) {
     throw invalidAdapter(`the configuration is longer than ${bytes.length} bytes`, { path });

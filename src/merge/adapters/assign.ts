@@ -5,7 +5,6 @@ import type { TensorEntry } from '../../file/source/facts.js';
 import { requireMergeDtype } from '../values.js';
 import { type Adapter, labelOf, PEFT_PREFIX } from './adapter.js';
 import { inRows, type Slot, type WeightChange } from './change.js';
-import { DiffusersScales } from './diffusers-scales.js';
 import { invalidAdapter, unsupportedMerge } from './errors.js';
 import { matrixShape, valuesOf } from './factors.js';
 import {
@@ -25,6 +24,7 @@ import {
 import { type BaseNames, modulePaths, type Place } from './names.js';
 import type { CheckedInput } from './options.js';
 import { type Replacement, replacements } from './replacements.js';
+import { type DeclaredScale, declaredScales, scaleOfAlpha } from './scales.js';
 import { addedTensor, ia3Change, replacedTensor, replacedTokens } from './simple-changes.js';
 
 /** A change, and its weight. */
@@ -57,7 +57,7 @@ export class Assignment {
   readonly #adapter: Adapter;
   readonly #input: CheckedInput;
   readonly #base: BaseWeights;
-  readonly #scales: DiffusersScales | null;
+  readonly #declaredOf: (path: string) => DeclaredScale | null;
   readonly #modules: readonly AdapterModule[];
   readonly #used = new Set<string>();
   #orientations: ReadonlySet<boolean> | undefined;
@@ -72,7 +72,7 @@ export class Assignment {
     this.#adapter = adapter;
     this.#input = input;
     this.#base = base;
-    this.#scales = DiffusersScales.of(adapter);
+    this.#declaredOf = declaredScales(adapter);
     const { path } = adapter;
     for (const key of adapter.tensors.keys()) {
       const kind = unsupportedKind(key);
@@ -167,21 +167,19 @@ export class Assignment {
 
   /** Alpha / rank; a rank of 0 is that of the configuration. */
   #scaleOf(module: AdapterModule, rank: number): number {
-    const { config, path } = this.#adapter;
-    const declared = config ?? this.#scales?.configOf(module.path);
-    if (declared != null) {
-      const found = declared.rankOf(this.#scales?.moduleOf(module.path) ?? module.path);
-      if (rank !== 0 && found.rank !== rank) {
-        const message = `${quoteName(module.path)} has factors of rank ${rank}, but the configuration lists ${found.rank}`;
+    const { path } = this.#adapter;
+    const declared = this.#declaredOf(module.path);
+    if (declared !== null) {
+      if (rank !== 0 && declared.rank !== rank) {
+        const message = `${quoteName(module.path)} has factors of rank ${rank}, but the configuration lists ${declared.rank}`;
         throw invalidAdapter(message, { path });
       }
-      return declared.scaleOf(found);
+      return declared.scale;
     }
     const alpha = module.parts.get('alpha');
     if (alpha === undefined) return 1;
     const [value = Number.NaN] = valuesOf(alpha.tensor);
-    // As LyCORIS and kohya, which train with alpha 0 as if it were the rank.
-    return value === 0 ? 1 : value / rank;
+    return scaleOfAlpha(value, rank);
   }
 
   #addModule(module: AdapterModule): void {

@@ -26,17 +26,17 @@ export type Part =
   | 'normWeight'
   | 'normBias';
 
-/** A tensor of an adapter. */
-export interface PartTensor {
+/** A tensor of an adapter, or its facts. */
+export interface PartTensor<Facts = Tensor> {
   readonly key: string;
-  readonly tensor: Tensor;
+  readonly tensor: Facts;
 }
 
 /** All parts of one module's adapter. */
-export interface AdapterModule {
+export interface AdapterModule<Facts = Tensor> {
   /** The path of the module, as keys have it. */
   readonly path: string;
-  readonly parts: ReadonlyMap<Part, PartTensor>;
+  readonly parts: ReadonlyMap<Part, PartTensor<Facts>>;
 }
 
 /** The ends of keys, and what they are. PEFT's keys may have the name of the adapter before the last part. */
@@ -97,17 +97,20 @@ export function unsupportedKind(key: string): string | undefined {
 }
 
 /** The tensors of an adapter by module, and those that are no part of one. */
-export interface GroupedKeys {
-  readonly modules: readonly AdapterModule[];
-  readonly others: readonly PartTensor[];
+export interface GroupedKeys<Facts = Tensor> {
+  readonly modules: readonly AdapterModule<Facts>[];
+  readonly others: readonly PartTensor<Facts>[];
 }
 
 /** Sorts the tensors of an adapter, without the prefix that all keys have. */
-export function groupKeys(tensors: ReadonlyMap<string, Tensor>, prefix: string): GroupedKeys {
-  const modules = new Map<string, Map<Part, PartTensor>>();
-  const others: PartTensor[] = [];
-  const put = (path: string, part: Part, found: PartTensor): void => {
-    const parts = modules.get(path) ?? new Map<Part, PartTensor>();
+export function groupKeys<Facts>(
+  tensors: ReadonlyMap<string, Facts>,
+  prefix: string,
+): GroupedKeys<Facts> {
+  const modules = new Map<string, Map<Part, PartTensor<Facts>>>();
+  const others: PartTensor<Facts>[] = [];
+  const put = (path: string, part: Part, found: PartTensor<Facts>): void => {
+    const parts = modules.get(path) ?? new Map<Part, PartTensor<Facts>>();
     parts.set(part, found);
     modules.set(path, parts);
   };

@@ -89,6 +89,13 @@ export class PeftConfig {
     return targets.filter((name) => typeof name === 'string');
   }
 
+  /** The names in `target_modules`, or its expression. */
+  get targetModules(): string[] | null {
+    const { target_modules: targets } = this.#fields;
+    if (typeof targets === 'string') return [targets];
+    return Array.isArray(targets) ? targets.filter((name) => typeof name === 'string') : null;
+  }
+
   /** Parameters that have factors, in the order of the configuration. */
   get targetParameters(): readonly string[] {
     const names = this.#fields['target_parameters'];

@@ -339,3 +339,49 @@ describe('inspect', () => {
     expect(stderr).toContain('--sort takes offset, name, size');
   });
 });
+
+describe('inspect of an adapter', () => {
+  const shape = [2, 4];
+  const factors = ['A', 'B'].map((part) => {
+    const name = `base_model.model.layers.0.q_proj.lora_${part}.weight`;
+    return { name, dtype: 'F32', shape: part === 'A' ? shape : [4, 2] } as const;
+  });
+
+  it('shows kind, rank, scale, target modules and base', async () => {
+    const path = writeTemporary(factors);
+    const config = { peft_type: 'LORA', r: 2, lora_alpha: 3, target_modules: ['q_proj'] };
+    writeBelow(
+      dirname(path),
+      'adapter_config.json',
+      JSON.stringify({ ...config, base_model_name_or_path: 'org/base' }),
+    );
+    const text = await printed(['inspect', path]);
+    expect(text).toContain(
+      'adapter     lora, 1 module\nrank        2\nscale       1.5 (alpha 3)\ntargets     q_proj\nbase model  org/base\n',
+    );
+    expect(JSON.parse(await printed(['inspect', path, '--json']))).toMatchObject({
+      kind: 'adapter',
+      adapter: {
+        kinds: ['lora'],
+        modules: 1,
+        ranks: [2],
+        alphas: [3],
+        scales: [1.5],
+        withoutScale: 0,
+        targetModules: ['q_proj'],
+        baseModel: 'org/base',
+      },
+    });
+  });
+
+  it('shows that the scale is unknown without a configuration', async () => {
+    const text = await printed(['inspect', writeTemporary(factors)]);
+    expect(text).toContain('scale       unknown for 1 module: no adapter_config.json, no alpha\n');
+  });
+
+  it('warns of an adapter that cannot be merged', async () => {
+    const path = writeTemporary(factors);
+    writeBelow(dirname(path), 'adapter_config.json', '{"peft_type":"OFT"}');
+    expect(await printed(['inspect', path])).toMatch(/warning: .*peft_type "OFT" cannot be merged/);
+  });
+});

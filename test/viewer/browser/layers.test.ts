@@ -1,5 +1,5 @@
 /** Statistics of all layers, differences and LoRA pairs are the library's numbers, in tables and on the map. */
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -61,6 +61,7 @@ const folder = folderUntilEnd();
 const FIRST = join(folder, 'first.safetensors');
 const TUNED = join(folder, 'tuned.safetensors');
 const ADAPTER = join(folder, 'adapter.safetensors');
+const PEFT = join(folder, 'peft');
 const OPEN = 'open=first.safetensors';
 
 /** A pair of matrices of rank `rank` for a weight, by the names of PEFT or of kohya. */
@@ -84,9 +85,9 @@ const PAIRS: readonly Pair[] = [
   pair('lora_unet_model_layers_2_mlp_up_proj', 2, 1),
 ];
 
-function adapter(): Entry[] {
+function adapter(pairs: readonly Pair[]): Entry[] {
   const [rows, columns] = SHAPE as [number, number];
-  return PAIRS.flatMap(({ target, rank, alpha, down, up }): Entry[] => {
+  return pairs.flatMap(({ target, rank, alpha, down, up }): Entry[] => {
     const [downName, upName] = alpha === null ? ['lora_A', 'lora_B'] : ['lora_down', 'lora_up'];
     const entry = (part: string, shape: number[], values: Float32Array): Entry => {
       const name = `${target}.${part}`;
@@ -105,8 +106,12 @@ let server: PageServer;
 beforeAll(async () => {
   writeFileSync(FIRST, fileBytes(model(0)));
   writeFileSync(TUNED, fileBytes(model(0.25)));
-  writeFileSync(ADAPTER, fileBytes(adapter()));
-  server = await serve(FIRST, TUNED, ADAPTER);
+  writeFileSync(ADAPTER, fileBytes(adapter(PAIRS)));
+  mkdirSync(PEFT);
+  writeFileSync(join(PEFT, 'adapter_model.safetensors'), fileBytes(adapter(PAIRS.slice(0, 1))));
+  const config = { peft_type: 'LORA', r: 4, lora_alpha: 8 };
+  writeFileSync(join(PEFT, 'adapter_config.json'), JSON.stringify(config));
+  server = await serve(FIRST, TUNED, ADAPTER, PEFT);
 });
 
 /** The library's statistics of a tensor of the first model. */
@@ -324,18 +329,32 @@ describe('two models', () => {
     const rows = page.getByRole('region', { name: 'Pairs' }).locator('tbody tr');
     const bases = [nameOf(0, ROLES[0]), nameOf(2, ROLES[1])];
     for (const [at, { target, rank, alpha, down, up }] of PAIRS.entries()) {
-      const norm = productNorm(up, down, rank) * (alpha === null ? 1 : alpha / rank);
+      const scale = alpha === null ? null : alpha / rank;
+      const norm = productNorm(up, down, rank) * (scale ?? 1);
       const { mean, std } = await libraryStatistics(bases[at] as string);
       const share = norm / (Math.hypot(mean as number, std as number) * Math.sqrt(COUNT));
-      expect(saved[at]).toMatchObject({ target, rank, alpha, base: bases[at] });
+      expect(saved[at]).toMatchObject({ target, rank, alpha, scale, base: bases[at] });
       expect(saved[at].norm).toBeCloseTo(norm, 10);
-      expect(saved[at].relative).toBeCloseTo(share, 10);
+      if (scale === null) expect(saved[at].relative).toBe(null);
+      else expect(saved[at].relative).toBeCloseTo(share, 10);
       const texts = await rows.nth(at).getByRole('cell').allTextContents();
       expect(texts.slice(0, 2)).toEqual([target, String(rank)]);
       expectShown(Number(texts[2]), norm);
-      expect(texts[3]).toBe(`${Number((100 * share).toPrecision(3))} %`);
+      expect(texts[3]).toBe(scale === null ? '–' : `${Number((100 * share).toPrecision(3))} %`);
     }
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
+  it('scale the pairs of PEFT by their configuration', async () => {
+    const { page } = await show(viewOf(server, `${OPEN}&with=peft&view=compare`));
+    await page.getByRole('heading', { name: 'LoRA: 1 pair' }).waitFor();
+    const [saved] = JSON.parse(await savedText(page, 'Save pairs as JSON'));
+    const [{ target, rank, down, up }] = PAIRS as [Pair];
+    expect(saved).toMatchObject({ target, rank, alpha: 8, scale: 2 });
+    expect(saved.norm).toBeCloseTo(2 * productNorm(up, down, rank), 10);
+    const { mean, std } = await libraryStatistics(nameOf(0, ROLES[0]));
+    const norm = Math.hypot(mean as number, std as number) * Math.sqrt(COUNT);
+    expect(saved.relative).toBeCloseTo(saved.norm / norm, 10);
   });
 });
 

@@ -1,13 +1,36 @@
-/** Scales in the metadata of adapters that Diffusers writes. */
+/** Scales that a configuration declares: PEFT's, or in the metadata of adapters that Diffusers writes. */
 
 import type { Adapter } from './adapter.js';
-import { PeftConfig } from './peft-config.js';
+import { type ModuleRank, PeftConfig } from './peft-config.js';
+
+/** Rank and alpha of a module, and alpha / rank. */
+export interface DeclaredScale extends ModuleRank {
+  readonly scale: number;
+}
+
+/** Returns a function that returns the scale of a module; null where no configuration declares it. */
+export function declaredScales(
+  adapter: Pick<Adapter, 'config' | 'metadata' | 'path'>,
+): (path: string) => DeclaredScale | null {
+  const scales = DiffusersScales.of(adapter);
+  return (path) => {
+    const config = adapter.config ?? scales?.configOf(path);
+    if (config === undefined) return null;
+    const found = config.rankOf(scales?.moduleOf(path) ?? path);
+    return { ...found, scale: config.scaleOf(found) };
+  };
+}
 
 /** The key of the metadata: JSON with the fields of PEFT's configurations, after the name of the model. */
 const METADATA_KEY = 'lora_adapter_metadata';
 
+/** Alpha / rank. LyCORIS and kohya train with alpha 0 as if it were the rank. */
+export function scaleOfAlpha(alpha: number, rank: number): number {
+  return alpha === 0 ? 1 : alpha / rank;
+}
+
 /** The configurations of the models of a pipeline. */
-export class DiffusersScales {
+class DiffusersScales {
   readonly #configs: ReadonlyMap<string, PeftConfig>;
 
   private constructor(configs: ReadonlyMap<string, PeftConfig>) {
@@ -15,7 +38,7 @@ export class DiffusersScales {
   }
 
   /** Reads the metadata of an adapter; null without any. */
-  static of({ metadata, path = '' }: Adapter): DiffusersScales | null {
+  static of({ metadata, path = '' }: Pick<Adapter, 'metadata' | 'path'>): DiffusersScales | null {
     const fields = fieldsOf(metadata?.get(METADATA_KEY));
     if (fields.length === 0) return null;
     const byModel = new Map<string, [string, unknown][]>();

@@ -285,7 +285,7 @@ await write(
         { name: 'core', test: inCore, priority: 4 },
         { name: 'dequantizing', test: begins('quantized/'), priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
-        { name: 'merging', test: begins('merge/'), priority: 2 },
+        { name: 'merging', test: begins('merge/(?!adapters/describe-adapter)'), priority: 2 },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },
         { name: 'verification', test: begins('open/'), priority: 1 },

@@ -1,6 +1,9 @@
 /** `serializeStream`: the bytes of `serialize`, piece by piece, from wherever they are. */
 import { appendFileSync, writeFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import * as browser from '../../../src/runtime-browser.js';
 import {
   openTorch,
@@ -46,6 +49,20 @@ describe('the bytes are those of serialize', () => {
     const stream = serializeStream(file, { metadata: { format: 'pt' } });
     expect(stream.byteLength).toBe(BYTES.length);
     expect(Buffer.compare(await read(stream), BYTES)).toBe(0);
+  });
+
+  it('as the body of an HTTP response of known length', async () => {
+    using file = safeOpen(fileOf(BYTES));
+    const server = createServer((_, response) => {
+      const stream = serializeStream(file);
+      response.setHeader('Content-Length', stream.byteLength);
+      Readable.from(stream).pipe(response);
+    });
+    onTestFinished(() => void server.close());
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    expect(response.headers.get('content-length')).toBe(String(BYTES.length));
+    expect(Buffer.compare(Buffer.from(await response.arrayBuffer()), BYTES)).toBe(0);
   });
 
   it('of tensors in use, slices, memory, and other formats', async () => {

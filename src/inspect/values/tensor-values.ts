@@ -51,14 +51,43 @@ interface ValueWindow {
  * console.log(sum); // → 124
  * ```
  */
-export async function* tensorValues(
+export function tensorValues(
   tensor: SliceableTensor,
   options: TransferOptions = {},
 ): AsyncGenerator<ArrayLike<number>, void, void> {
+  const windows = decoded(tensor, options, () => void UNREAD.delete(windows));
+  UNREAD.set(windows, { tensor, options });
+  return windows;
+}
+
+/** What `tensorValues` was called with. */
+interface TensorToRead {
+  readonly tensor: SliceableTensor;
+  readonly options: TransferOptions;
+}
+
+/** Windows of which none has been asked for: whoever gets them may read the tensor itself. */
+const UNREAD = new WeakMap<object, TensorToRead>();
+
+/**
+ * Returns the tensor whose values windows have, before the first is asked for; undefined for other windows.
+ *
+ * @throws TypeError as `tensorValues`
+ */
+export function unreadTensor(windows: unknown): TensorToRead | undefined {
+  const unread = UNREAD.get(Object(windows));
+  if (unread !== undefined) requireTensor('tensor', unread.tensor);
+  return unread;
+}
+
+async function* decoded(
+  tensor: SliceableTensor,
+  options: TransferOptions,
+  begin: () => void,
+): AsyncGenerator<ArrayLike<number>, void, void> {
+  begin();
   requireTensor('tensor', tensor);
-  for await (const { values } of alikeWindows([tensor], options)) {
-    yield values[0] as ArrayLike<number>;
-  }
+  for await (const [part] of alikeParts([tensor], options)) yield valueNumbers(part as Tensor);
 }
 
 /** Throws a TypeError for a path, a checkpoint or whatever else has no values of its own. */
@@ -73,33 +102,33 @@ export async function* alikeWindows(
   tensors: readonly SliceableTensor[],
   options: TransferOptions,
 ): AsyncGenerator<ValueWindow, void, void> {
+  for await (const parts of alikeParts(tensors, options)) {
+    yield { values: parts.map(valueNumbers), parts };
+  }
+}
+
+/** Parts of tensors of one shape, cut alike, in the order of their bytes. Progress counts bytes of the first. */
+export async function* alikeParts(
+  tensors: readonly SliceableTensor[],
+  options: TransferOptions,
+): AsyncGenerator<readonly Tensor[], void, void> {
   const { signal } = options;
   const [first] = tensors as readonly [SliceableTensor];
-  const { byteLength, valueCount } = extentOf(first);
-  const transfer = new Transfer(byteLength, options);
+  const transfer = new Transfer(tensorByteLength(first), options);
   signal?.throwIfAborted();
-  for await (const window of windowsOf(tensors)) {
-    yield window;
-    const { length } = window.values[0] as ArrayLike<number>;
-    transfer.advance((byteLength * length) / valueCount);
+  for await (const parts of partsOf(tensors)) {
+    yield parts;
+    transfer.advance((parts[0] as Tensor).byteLength);
     await yieldIfDue();
     signal?.throwIfAborted();
   }
   transfer.finish();
 }
 
-function extentOf(tensor: SliceableTensor): { byteLength: number; valueCount: number } {
-  const valueCount = elementCountOf(tensor.shape);
-  return {
-    byteLength: tensorByteLength(tensor),
-    valueCount: tensor.dtype === 'C64' ? 2 * valueCount : valueCount,
-  };
-}
-
-/** While one window is used the next is under way: of a remote tensor it has to be fetched. */
-async function* windowsOf(
+/** While one part is used the next is under way: of a remote tensor it has to be fetched. */
+async function* partsOf(
   tensors: readonly SliceableTensor[],
-): AsyncGenerator<ValueWindow, void, void> {
+): AsyncGenerator<readonly Tensor[], void, void> {
   const [{ shape }] = tensors as readonly [SliceableTensor];
   const count = elementCountOf(shape);
   if (count === 0) return;
@@ -111,16 +140,12 @@ async function* windowsOf(
       const next = Promise.all(tensors.map(async (tensor) => await tensor.slice(...box)));
       // Its error is thrown when its turn comes.
       next.catch(() => {});
-      const window = ahead;
+      const parts = ahead;
       ahead = next;
-      if (window !== undefined) yield valued(await window);
+      if (parts !== undefined) yield await parts;
     }
-    if (ahead !== undefined) yield valued(await ahead);
+    if (ahead !== undefined) yield await ahead;
   } finally {
     await ahead?.catch(() => {});
   }
-}
-
-function valued(parts: readonly Tensor[]): ValueWindow {
-  return { values: parts.map(valueNumbers), parts };
 }

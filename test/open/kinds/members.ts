@@ -262,7 +262,11 @@ export const MEMBERS: Readonly<Record<string, Member>> = {
     closed: 'answers',
   },
   close: { calls: { once: (handle) => handle.close() }, closed: 'closes' },
-  'nodejs.dispose': { calls: { once: (handle) => handle[Symbol.dispose]() }, closed: 'closes' },
+  // Node 20 and 22 describe the symbol as `nodejs.dispose`.
+  [String(Symbol.dispose.description)]: {
+    calls: { once: (handle) => handle[Symbol.dispose]() },
+    closed: 'closes',
+  },
 };
 
 /** Members that only this package calls, and that its types leave out. */

@@ -148,4 +148,6 @@ function writeFrontPage() {
     .replace('<!-- comparison -->', sectionOf('Why not .+'));
   mkdirSync(dirname(join(pages, 'index.md')), { recursive: true });
   writeFileSync(join(pages, 'index.md'), text);
+  // Searches shall find the guides, not the summary of them.
+  writeFileSync(join(pages, 'README.md'), `---\nsearch: false\n---\n\n${readme}`);
 }

@@ -62,8 +62,8 @@ async function mergeModelsHere(
 ): ReturnType<typeof node.mergeModels> {
   const { mergeModelsWith } = await import('./merge/models/merge-models.js');
   const readRecipe = async (): Promise<never> => unavailable('mergeModels of a file');
-  const merged = await mergeModelsWith({ open: openHere, readRecipe }, recipe, options);
-  return merged as unknown as Awaited<ReturnType<typeof node.mergeModels>>;
+  const { view } = await mergeModelsWith({ open: openHere, readRecipe }, recipe, options);
+  return view as unknown as Awaited<ReturnType<typeof node.mergeModels>>;
 }
 
 /** Verifies open handles. */

@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import type { MergeModelsOptions } from '../merge/adapters/options.js';
-import type { MergedModelFacts } from '../merge/models/merge-models.js';
+import type { MergedModel, MergedModelFacts } from '../merge/models/merge-models.js';
 import type { MergeRecipe } from '../merge/models/recipe.js';
 import type { RemoteCheckpoint } from '../remote/checkpoint.js';
 import { open } from './open.js';
@@ -53,8 +53,16 @@ export async function mergeModels(
   recipe: MergeModelsRecipe,
   options: MergeModelsOptions = {},
 ): Promise<(Checkpoint | RemoteCheckpoint) & MergedModelFacts> {
+  const { view } = await mergeModelFiles(recipe, options);
+  return view as unknown as (Checkpoint | RemoteCheckpoint) & MergedModelFacts;
+}
+
+/** As above, with the sources of the files next to the weights. */
+export async function mergeModelFiles(
+  recipe: MergeModelsRecipe,
+  options: MergeModelsOptions,
+): Promise<MergedModel> {
   const { mergeModelsWith } = await import('../merge/models/merge-models.js');
   const { readRecipe } = await import('./read-recipe.js');
-  const merged = await mergeModelsWith({ open, readRecipe }, recipe, options);
-  return merged as unknown as (Checkpoint | RemoteCheckpoint) & MergedModelFacts;
+  return await mergeModelsWith({ open, readRecipe }, recipe, options);
 }

@@ -3,10 +3,9 @@
 import { argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import type { SiblingFile } from '../../file/source/facts.js';
-import { VIEW_OF, type ViewParts } from '../../file/source/view.js';
-import type { Dtype } from '../../header/dtype.js';
+import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
-import { castConfig } from '../../quantized/plan/plain-config.js';
+import { type ConfigCounts, castConfig } from '../../quantized/plan/plain-config.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
 import { mergeAdaptersWith } from '../adapters/merge-adapters.js';
 import { isHandle, type MergeModelsOptions, requireMergeOptions } from '../adapters/options.js';
@@ -24,6 +23,7 @@ import { planMerge } from './plan.js';
 import { parseRecipe, type Recipe } from './recipe.js';
 import { MERGE_KEY, recordOf } from './record.js';
 import { type DrawFor, drawWith, resultTensor } from './tensors.js';
+import { isOfTokenizer, Vocabulary } from './vocabulary.js';
 
 /** A tensor of a merged model, as data: an item of `changes`. */
 export interface ModelChange {
@@ -55,13 +55,22 @@ export interface RecipeFile {
   resolve(source: string): string;
 }
 
+/** A merged model, and where the files next to its weights come from. */
+export interface MergedModel {
+  readonly view: MergeSource & MergedModelFacts;
+  /** The source of the configuration, as `open` took it. */
+  readonly base: unknown;
+  /** The source of the tokenizer. */
+  readonly tokenizer: unknown;
+}
+
 /** As the public `mergeModels`. `draw` is for tests: what DARE draws. */
 export async function mergeModelsWith(
   runtime: RecipeRuntime,
   given: unknown,
   options: MergeModelsOptions = {},
   draw?: DrawFor,
-): Promise<MergeSource & MergedModelFacts> {
+): Promise<MergedModel> {
   requireMergeOptions(options);
   const { signal, unmatched = 'error', nonFinite = 'error' } = options;
   const isPath = typeof given === 'string' || isUrl(given);
@@ -76,9 +85,9 @@ export async function mergeModelsWith(
   };
   try {
     const models: Model[] = [];
+    const resolve = (source: string): string => file?.resolve(source) ?? source;
     for (const source of recipe.sources) {
-      const resolved = typeof source === 'string' && file !== null ? file.resolve(source) : source;
-      models.push(await openModel(resolved, runtime.open, opened, signal));
+      models.push(await openModel(source, { recipe, resolve, opened, open: runtime.open, signal }));
     }
     const mustBeFinite = nonFinite === 'error';
     const rules = { unmatched, mustBeFinite, draw: draw ?? drawWith(recipe.seed) };
@@ -89,12 +98,24 @@ export async function mergeModelsWith(
   }
 }
 
+/** How models are opened. */
+interface Opening {
+  readonly recipe: Recipe;
+  readonly resolve: (source: string) => string;
+  readonly open: OpenMergeSource;
+  /** Gets what is opened, to be closed. */
+  readonly opened: OwnMergeSource[];
+  readonly signal: AbortSignal | undefined;
+}
+
 async function openModel(
-  source: unknown,
-  open: OpenMergeSource,
-  opened: OwnMergeSource[],
-  signal: AbortSignal | undefined,
+  given: unknown,
+  { recipe, resolve, open, opened, signal }: Opening,
 ): Promise<Model> {
+  // mergekit's form of a model with an adapter.
+  const [path = '', adapter] =
+    typeof given === 'string' && recipe.isMergekits ? given.split('+', 2) : [String(given)];
+  const source = typeof given === 'string' ? resolve(path) : given;
   let handle = source as OwnMergeSource;
   if (!isHandle(source)) {
     handle = (await open(source as never, { signal })) as OwnMergeSource;
@@ -103,8 +124,14 @@ async function openModel(
   const [problem] = handle.problems;
   if (problem !== undefined) throw problem;
   await requireDequantized(handle as unknown as MergeSource, signal);
+  const name = modelName(handle.path);
+  if (adapter !== undefined) {
+    const base = handle as unknown as MergeSource;
+    const view = await mergeAdaptersWith(open, base, [resolve(adapter)], { signal });
+    handle = view as unknown as OwnMergeSource;
+  }
   const entries = new Map((await handle.tensors({ signal })).map((entry) => [entry.name, entry]));
-  return { handle, name: modelName(handle.path), entries };
+  return { handle, source, name, entries };
 }
 
 interface MergeRules {
@@ -119,23 +146,21 @@ async function merged(
   recipe: Recipe,
   models: readonly Model[],
   { close, signal, ...rules }: MergeRules,
-): Promise<MergeSource & MergedModelFacts> {
+): Promise<MergedModel> {
   const { tensors, warnings, layerCount } = planMerge(recipe, models, rules.unmatched);
   const [first] = recipe.slices[0]?.sources ?? [];
   const base = models[recipe.base ?? first?.model ?? 0] as Model;
+  const { tokenizer } = recipe;
+  const chosen = typeof tokenizer === 'number' ? (models[tokenizer] as Model) : base;
+  const from = { base: recipe.base === null ? null : base, chosen, isUnion: tokenizer === 'union' };
+  const vocabulary = tokenizer === null ? null : await Vocabulary.read(models, from, signal);
   // Only a remote checkpoint has views that wait for what they read.
   const anchor = (models.find(({ handle }) => !handle.local) ?? base).handle;
   const results = tensors.map((planned) => {
-    return resultTensor(planned, { recipe, anchor, vocabulary: null, ...rules });
+    return resultTensor(planned, { recipe, anchor, vocabulary, ...rules });
   });
   const views = results.map(({ view }) => view);
-  const counts = new Map<string, number>();
-  if (layerCount !== null) for (const key of LAYER_KEYS) counts.set(key, layerCount);
-  const vocabulary = views.find(({ entry: { name, shape } }) => isOfVocabulary(name, shape))?.entry;
-  const [size] = vocabulary?.shape ?? [];
-  const [ownSize] = base.entries.get(vocabulary?.name ?? '')?.shape ?? [];
-  if (size !== undefined && size !== ownSize) counts.set('vocab_size', size);
-  const dtypes = new Set(views.map(({ entry }) => entry.dtype).filter(isCastSource));
+  const fit = configFit(views, base, layerCount);
   const parts: ViewParts = {
     tensors: views,
     metadata: new Map([
@@ -145,39 +170,59 @@ async function merged(
     problems: [],
     quantMethod: null,
     sibling: async (name, signal) => {
-      const file = await base.handle.sibling(name, { signal });
-      return file && name === 'config.json' ? fittedConfig(file, dtypes, counts) : file;
+      const { handle } = isOfTokenizer(name) ? chosen : base;
+      const file = await handle.sibling(name, { signal });
+      if (file === undefined) return undefined;
+      const { path, bytes, byteLength } = file;
+      if (name === 'tokenizer.json' && vocabulary !== null && vocabulary.contents !== null) {
+        return siblingOf(path, vocabulary.contents);
+      }
+      if (name !== 'config.json' || bytes.length < byteLength) return file;
+      return siblingOf(path, castConfig(bytes, fit.dtype, path, fit.counts).contents);
     },
     close,
   };
+  const changes = results.map(({ view, isMerged }): ModelChange => {
+    const kind = isMerged ? recipe.methodName : 'copied';
+    return Object.freeze({ name: view.entry.name, kind });
+  });
   const facts: MergedModelFacts = {
-    changes: Object.freeze(
-      results.map(({ view, isMerged }) =>
-        Object.freeze({
-          name: view.entry.name,
-          kind: isMerged ? recipe.methodName : ('copied' as const),
-        }),
-      ),
-    ),
+    changes: Object.freeze(changes),
     warnings: Object.freeze([...warnings, ...results.flatMap(({ warnings }) => warnings)]),
   };
-  return Object.assign(anchor[VIEW_OF](parts) as MergeSource & object, facts);
+  const view = Object.assign(anchor[VIEW_OF](parts) as MergeSource & object, facts);
+  return { view, base: base.source, tokenizer: chosen.source };
+}
+
+function siblingOf(path: string, contents: Uint8Array): SiblingFile {
+  const bytes = new Uint8Array(contents);
+  return Object.freeze({ path, bytes, byteLength: bytes.length });
 }
 
 /** Names of the number of layers. */
 const LAYER_KEYS = ['num_hidden_layers', 'n_layer', 'n_layers', 'num_layers'];
 
-/** The configuration with the dtype, the number of layers and the size of the vocabulary of the result. */
-function fittedConfig(
-  file: SiblingFile,
-  dtypes: ReadonlySet<Dtype>,
-  counts: ReadonlyMap<string, number>,
-): SiblingFile {
-  const { path, bytes } = file;
-  if (bytes.length < file.byteLength) return file;
-  const [dtype, other] = dtypes;
-  const name = dtype !== undefined && other === undefined ? (TORCH_DTYPES[dtype] ?? null) : null;
-  const { contents } = castConfig(bytes, name, path, counts);
-  const copy = contents.slice() as Uint8Array<ArrayBuffer>;
-  return Object.freeze({ path, bytes: copy, byteLength: copy.length });
+/** What the configuration lists of the weights. */
+interface ConfigFit {
+  /** Torch's name of the dtype; null when there are several. */
+  readonly dtype: string | null;
+  readonly counts: ConfigCounts;
+}
+
+/** Dtype, number of layers and size of the vocabulary of the result. */
+function configFit(
+  views: readonly ViewTensor[],
+  base: Model,
+  layerCount: number | null,
+): ConfigFit {
+  const counts = new Map<string, number>();
+  if (layerCount !== null) for (const key of LAYER_KEYS) counts.set(key, layerCount);
+  const rows = views.find(({ entry: { name, shape } }) => isOfVocabulary(name, shape))?.entry;
+  const [size] = rows?.shape ?? [];
+  const [ownSize] = base.entries.get(rows?.name ?? '')?.shape ?? [];
+  if (size !== undefined && size !== ownSize) counts.set('vocab_size', size);
+  const dtypes = new Set(views.map(({ entry }) => entry.dtype).filter(isCastSource));
+  const [only, other] = dtypes;
+  const dtype = only === undefined || other !== undefined ? null : (TORCH_DTYPES[only] ?? null);
+  return { dtype, counts };
 }

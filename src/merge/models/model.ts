@@ -6,6 +6,8 @@ import type { OwnMergeSource } from '../base.js';
 /** An open model. */
 export interface Model {
   readonly handle: OwnMergeSource;
+  /** What it was opened from, or the handle. */
+  readonly source: unknown;
   /** Hub id, or the name of its file or folder; null for bytes. */
   readonly name: string | null;
   readonly entries: ReadonlyMap<string, TensorEntry>;

@@ -86,6 +86,8 @@ export interface RecipeSlice {
 /** A parsed recipe. */
 export interface Recipe {
   readonly path: string | undefined;
+  /** Whether it has mergekit's keys. */
+  readonly isMergekits: boolean;
   readonly methodName: MergeMethod;
   readonly method: Method;
   /** All models, as given. */
@@ -167,6 +169,7 @@ class RecipeParser {
     const base = this.#model(fields.get('base'));
     return {
       path: this.#path,
+      isMergekits: this.#isMergekits,
       methodName: this.#methodName,
       method: METHODS[this.#methodName],
       base,

@@ -1,11 +1,15 @@
 /** Models with the values that mergekit and A1111 compute: whole, by rows, saved, and from remote models. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { mergeModelsWith } from '../../../src/merge/models/merge-models.js';
+import { readRecipe } from '../../../src/open/read-recipe.js';
 import {
   type AnyCheckpoint,
   type Checkpoint,
   fromFloat32,
   type MergeModelsRecipe,
   mergeModels,
+  open,
   safeOpen,
   type Tensor,
 } from '../../support/api.js';
@@ -132,4 +136,72 @@ describe.each(FIXTURES)('$name', (fixture) => {
     }
     merged.close();
   });
+});
+
+it('mk-missing-error: a tensor that a model lacks', async () => {
+  const merging = mergeModels(pathOf('mk-missing-error', 'config.yml'));
+  await expect(merging).rejects.toMatchObject({
+    code: 'SAFETENSORS_MERGE_UNMATCHED',
+    message: expect.stringContaining('model "b" lacks "model.layers.0.self_attn.k_proj.weight"'),
+  });
+});
+
+it('mk-linear-vocab-mismatch: vocabularies of different lengths', async () => {
+  const merging = mergeModels(pathOf('mk-linear-vocab-mismatch', 'config.yml'));
+  await expect(merging).rejects.toMatchObject({
+    code: 'SAFETENSORS_MERGE_MISMATCH',
+    message: expect.stringMatching(
+      /of shape \[10, 8\], but model "b" has .* of shape \[11|12|13, 8\]/,
+    ),
+  });
+});
+
+it('mk-tokenizer-union-base: the union of two vocabularies', async () => {
+  const folder = 'mk-tokenizer-union-base';
+  const merged = (await mergeModels(pathOf(folder, 'config.yml'))) as Checkpoint;
+  const expected = safeOpen(pathOf(folder, 'expected.safetensors'));
+  const [ids, expectedIds] = [
+    idsOf((await merged.sibling('tokenizer.json'))?.bytes),
+    idsOf(readFileSync(pathOf(folder, 'expected.tokenizer.json'))),
+  ];
+  // mergekit appends new tokens in the order of a hash table, which differs from run to run: here by their ids.
+  expect([...ids.keys()].sort()).toEqual([...expectedIds.keys()].sort());
+  expect([ids.get('<unk>'), ids.get('d'), ids.get('e'), ids.get('f'), ids.get('<x>')]).toEqual([
+    0, 4, 5, 6, 7,
+  ]);
+  for (const [name, tensor] of expected) {
+    const found = merged.getTensor(name);
+    if (!/embed_tokens|lm_head/.test(name)) {
+      expect(differences(found, tensor, F32)).toEqual([]);
+      continue;
+    }
+    const rows = [...expectedIds].sort(([, a], [, b]) => a - b).map(([token]) => ids.get(token));
+    const permuted = found.take(rows as number[]);
+    expect(differences(permuted, tensor, F32), name).toEqual([]);
+  }
+  const config = await merged.sibling('config.json');
+  expect(JSON.parse(new TextDecoder().decode(config?.bytes))).toMatchObject({ vocab_size: 8 });
+});
+
+function idsOf(bytes: Uint8Array | undefined): Map<string, number> {
+  const { model, added_tokens: added } = JSON.parse(new TextDecoder().decode(bytes));
+  const addedIds = added.map(({ id, content }: { id: number; content: string }) => [content, id]);
+  return new Map([...Object.entries<number>(model.vocab), ...addedIds]);
+}
+
+it('mk-dare-ties: with the choices that torch drew', async () => {
+  const masks = safeOpen(pathOf('mk-dare-ties', 'masks.safetensors'));
+  const { view } = await mergeModelsWith(
+    { open: open as never, readRecipe },
+    pathOf('mk-dare-ties', 'config.yml'),
+    {},
+    (tensor, input) => {
+      const mask = masks.getTensor(`${input === 1 ? 'a' : 'b'}/${tensor}`).toFloat32();
+      return { fill: (first, kept) => kept.set(mask.subarray(first, first + kept.length)) };
+    },
+  );
+  const merged = view as unknown as Checkpoint;
+  for (const [name, tensor] of safeOpen(pathOf('mk-dare-ties', 'expected.safetensors'))) {
+    expect(differences(merged.getTensor(name), tensor, F32), name).toEqual([]);
+  }
 });

@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
 import { formatBytes, plural } from '../../inspect/number-texts.js';
-import { progressOn } from '../output/progress.js';
+import { findOtherFiles, type OtherFiles } from '../../write/checkpoint/other-files.js';
 import type { Style } from '../output/style.js';
 import { tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -17,17 +17,16 @@ import {
   requireChoice,
   UsageError,
 } from './command.js';
+import { MODEL_OPTIONS, type ModelsResult, mergeModelsInto } from './merge-models.js';
+import { type SavedResult, saveMerged } from './save-merged.js';
 import {
   DRY_RUN,
   deletedLines,
   FORCE,
-  isDryRun,
-  isForced,
   replacedLines,
   requirePath,
   SHARD_SIZE,
   shardSizeOf,
-  type WrittenResult,
 } from './written.js';
 
 const COMPONENTS = ['unet', 'transformer', 'te', 'te1', 'te2', 'te3'] as const;
@@ -39,11 +38,8 @@ interface ChangeResult extends AdapterChange {
 }
 
 /** The result, for `--json`. */
-interface MergeResult
-  extends Pick<
-    WrittenResult,
-    'source' | 'target' | 'dryRun' | 'files' | 'index' | 'byteLength' | 'deleted' | 'replaced'
-  > {
+interface MergeResult extends SavedResult {
+  readonly source: string;
   readonly changes: readonly ChangeResult[];
   readonly warnings: readonly string[];
 }
@@ -86,43 +82,29 @@ async function mergeInto(
   source: string,
   target: string,
 ): Promise<MergeResult> {
-  const { signal, stderr } = context;
+  const { signal } = context;
   const { component: chosen, unmatched = 'error' } = options;
   const component =
     chosen === undefined ? undefined : requireChoice('component', chosen, COMPONENTS);
   const adapters = optionTexts(options, 'adapter').map((text) => adapterOf(text, component));
-  if (adapters.length === 0) throw new UsageError('--adapter is missing');
   const unmatchedRule = requireChoice('unmatched', unmatched, ['error', 'skip']);
-  const maxShardSize = shardSizeOf(options);
   const base: AnyCheckpoint = await open(placeOf(source), { signal });
-  const progress = progressOn(stderr, 'merging');
   try {
     const merging = { unmatched: unmatchedRule, signal };
     const merged = await mergeAdapters(base, adapters as never, merging);
-    const dryRun = isDryRun(options);
-    const { saveCheckpoint } = await import('../../write/checkpoint/save.js');
-    const { onProgress } = progress;
-    const saving = { maxShardSize, signal, onProgress, dryRun };
-    const place = {
-      otherFilesOf: isFolder(source) ? placeOf(source) : undefined,
-      overwrite: isForced(options),
-    };
-    const saved = await saveCheckpoint(target, merged, saving, undefined, place);
+    const place = placeOf(source);
+    const others = isFolder(source)
+      ? (folder: string): OtherFiles => findOtherFiles(place, folder)
+      : undefined;
+    const saved = await saveMerged(context, options, target, merged, others);
     const changes: ChangeResult[] = [];
     for (const change of merged.changes) {
-      const size = dryRun ? await relativeSize(base, merged, change.name, signal) : null;
+      const size = saved.dryRun ? await relativeSize(base, merged, change.name, signal) : null;
       changes.push({ ...change, relativeSize: size });
     }
-    const { index, totalSize, replaced, deleted } = saved;
-    const files = saved.files.flatMap((file) => {
-      if (typeof file === 'string') return file;
-      return file.tensors === null ? [] : file.name;
-    });
-    const { warnings } = merged;
-    const facts = { source, target, dryRun, files, index, byteLength: totalSize };
-    return { ...facts, changes, warnings, replaced, deleted };
+    const { replaced, deleted, ...facts } = saved;
+    return { source, ...facts, changes, warnings: merged.warnings, replaced, deleted };
   } finally {
-    progress.end();
     base.close();
   }
 }
@@ -140,20 +122,26 @@ const COLUMNS = [
   { title: 'change', align: 'right' },
 ] as const;
 
-function linesOf(result: MergeResult, style: Style, width: number | null): string[] {
+function linesOf(result: MergeResult | ModelsResult, style: Style, width: number | null): string[] {
   const { target, dryRun, files, byteLength, changes, warnings, replaced, deleted } = result;
-  const names = new Set(changes.map(({ name }) => name));
-  const rows = changes.map(({ name, kind, rank, scale, relativeSize: size }) => [
-    visible(name, SHOWN_NAME_LENGTH),
-    kind,
-    rank === null ? '' : String(rank),
-    String(Number(scale.toPrecision(4))),
-    size === null ? '' : `${Number((100 * size).toPrecision(3))} %`,
-  ]);
+  const merged = changes.filter(({ kind }) => kind !== 'copied');
+  const names = new Set(merged.map(({ name }) => name));
+  const rows = changes.map((change) => {
+    const texts = [visible(change.name, SHOWN_NAME_LENGTH), change.kind];
+    if (!('scale' in change)) return texts;
+    const { rank, scale, relativeSize: size } = change;
+    return [
+      ...texts,
+      rank === null ? '' : String(rank),
+      String(Number(scale.toPrecision(4))),
+      size === null ? '' : `${Number((100 * size).toPrecision(3))} %`,
+    ];
+  });
+  const columns = COLUMNS.slice(0, rows[0]?.length);
   return [
     `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors, ${plural(names.size, 'weight')} merged`,
     ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
-    ...(dryRun ? tableLines(COLUMNS, rows, width, style.bold) : []),
+    ...(dryRun ? tableLines(columns, rows, width, style.bold) : []),
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...replacedLines(replaced, deleted, dryRun),
     ...deletedLines(deleted, dryRun),
@@ -161,12 +149,13 @@ function linesOf(result: MergeResult, style: Style, width: number | null): strin
 }
 
 export const mergeCommand: Command = {
-  summary: 'merges adapters into a checkpoint',
-  usage: 'merge BASE --adapter ADAPTER[=SCALE] -o FOLDER',
+  summary: 'merges adapters into a checkpoint, or models',
+  usage: 'merge SOURCE [MODEL…] -o FOLDER',
   description:
-    'Writes a checkpoint with adapters merged into its weights: LoRA, DoRA, LoHa, LoKr, IA3 and others of PEFT, ' +
-    'kohya, LyCORIS and Diffusers. Configuration, tokenizer and other files of a BASE that is a folder are copied. ' +
-    'Weight files that FOLDER holds are replaced only with --force.',
+    'With --adapter, writes SOURCE with adapters merged into its weights: LoRA, DoRA, LoHa, LoKr, IA3 and others of ' +
+    'PEFT, kohya, LyCORIS and Diffusers. With --method, merges SOURCE and the other models. Without both, SOURCE is a ' +
+    'recipe in YAML or JSON, with the keys of mergekit or those of mergeModels. Configuration, tokenizer and other ' +
+    'files of a base that is a folder are copied. Weight files that FOLDER holds are replaced only with --force.',
   options: {
     adapter: {
       type: 'string',
@@ -180,31 +169,41 @@ export const mergeCommand: Command = {
       value: 'FOLDER',
       help: 'the folder of the new checkpoint',
     },
+    ...MODEL_OPTIONS,
     unmatched: {
       type: 'string',
       value: 'RULE',
       choices: ['error', 'skip'],
-      help: 'keys of adapters without a place in BASE: error (the default), or skip them',
+      help: 'keys of adapters, or tensors of models, without a counterpart: error (the default), or skip them',
     },
     component: {
       type: 'string',
       value: 'NAME',
       choices: COMPONENTS,
-      help: 'the model that BASE is, for adapters of several: unet, transformer, te, te1, te2 or te3',
+      help: 'the model that SOURCE is, for adapters of several: unet, transformer, te, te1, te2 or te3',
     },
     ...SHARD_SIZE,
     ...FORCE,
     ...DRY_RUN,
   },
-  positionals: [1, 1],
-  async run(context, [source = ''], options) {
+  positionals: [1, Number.POSITIVE_INFINITY],
+  async run(context, sources, options) {
     const { output: target } = options;
     if (typeof target !== 'string') throw new UsageError('-o FOLDER is missing');
     requirePath(target);
     if (target.endsWith('.safetensors')) {
       throw new UsageError('-o takes a folder; `join FOLDER -o FILE` writes one file');
     }
-    printResult(context, options, await mergeInto(context, options, source, target), linesOf);
+    shardSizeOf(options);
+    const [source = '', second] = sources;
+    const hasAdapters = optionTexts(options, 'adapter').length > 0;
+    if (hasAdapters && (second !== undefined || options['method'] !== undefined)) {
+      throw new UsageError('--adapter merges adapters into one checkpoint; merge models first');
+    }
+    const result = hasAdapters
+      ? await mergeInto(context, options, source, target)
+      : await mergeModelsInto(context, options, sources, target);
+    printResult(context, options, result, linesOf);
     return 'done';
   },
 };

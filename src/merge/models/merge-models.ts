@@ -62,6 +62,8 @@ export interface MergedModel {
   readonly base: unknown;
   /** The source of the tokenizer. */
   readonly tokenizer: unknown;
+  /** Files that the view has other contents of than their folder. */
+  readonly changedFiles: readonly string[];
 }
 
 /** As the public `mergeModels`. `draw` is for tests: what DARE draws. */
@@ -174,7 +176,7 @@ async function merged(
       const file = await handle.sibling(name, { signal });
       if (file === undefined) return undefined;
       const { path, bytes, byteLength } = file;
-      if (name === 'tokenizer.json' && vocabulary !== null && vocabulary.contents !== null) {
+      if (name === 'tokenizer.json' && vocabulary?.contents != null) {
         return siblingOf(path, vocabulary.contents);
       }
       if (name !== 'config.json' || bytes.length < byteLength) return file;
@@ -191,7 +193,8 @@ async function merged(
     warnings: Object.freeze([...warnings, ...results.flatMap(({ warnings }) => warnings)]),
   };
   const view = Object.assign(anchor[VIEW_OF](parts) as MergeSource & object, facts);
-  return { view, base: base.source, tokenizer: chosen.source };
+  const changedFiles = ['config.json', ...(vocabulary?.contents == null ? [] : ['tokenizer.json'])];
+  return { view, base: base.source, tokenizer: chosen.source, changedFiles };
 }
 
 function siblingOf(path: string, contents: Uint8Array): SiblingFile {

@@ -1,7 +1,7 @@
 /** Finds out which tensors the result has, and which ones of the models each is merged from. */
 
 import type { Advice } from '../../errors/advice.js';
-import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
+import { quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
 import { isBeforeLayers, layerOf, tiedName } from './layers.js';
 import { type Model, modelLabel } from './model.js';
@@ -36,7 +36,10 @@ export interface Plan {
 }
 
 /** Advice for tensors that only some models have. */
-const SKIP_UNMATCHED: Advice = { option: 'unmatched', text: "pass unmatched: 'skip'" };
+const SKIP_UNMATCHED: Advice = {
+  option: 'unmatched',
+  text: "pass unmatched: 'skip' to leave them out",
+};
 
 /** The parts of a model that a tensor may be in. */
 interface Part {
@@ -65,7 +68,7 @@ export function planMerge(
   if (unmatched === 'skip' || recipe.method.isPartial === true) {
     return { ...plan, warnings: problems };
   }
-  const message = `${problems.join('; ')}; ${SKIP_UNMATCHED.text} to merge the others`;
+  const message = `${problems.join('; ')}; ${SKIP_UNMATCHED.text}`;
   throw new SafetensorsError('SAFETENSORS_MERGE_UNMATCHED', message, {
     path: planner.problemPath,
     advice: [SKIP_UNMATCHED],

@@ -28,6 +28,8 @@ class YamlReader {
   /** The current line, and the place in its text. */
   #line = 0;
   #at = 0;
+  /** Least indentation of further lines of a flow collection. */
+  #minIndent = 0;
 
   constructor(text: string) {
     const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\n|\r/);
@@ -91,20 +93,22 @@ class YamlReader {
       ? this.#sequence(column)
       : this.#isKeyHere()
         ? this.#mapping(column)
-        : this.#lineValue();
+        : this.#wholeLine(indent);
     this.#depth--;
     return value;
   }
 
-  /** A value that ends with its line, or a flow collection of several. */
-  #lineValue(): unknown {
-    const indent = this.#column;
+  /**
+   * A value that ends with its line, or a flow collection of several. Further lines of it have at least this
+   * indentation.
+   */
+  #wholeLine(indent: number): unknown {
+    this.#minIndent = indent;
     const value = this.#inline(false);
     this.#skip();
     if (this.#rest !== '') this.#fail(`unexpected ${JSON.stringify(this.#rest)}`);
     this.#nextLine();
     const next = this.#current;
-    // Plain scalars and keys of several lines.
     if (next !== undefined && next.indent >= indent && indent > 0) {
       this.#fail('a value of several lines is not supported');
     }
@@ -166,7 +170,7 @@ class YamlReader {
       if (this.#isKeyHere() || /^-(?=\s|$)/.test(this.#rest)) {
         this.#fail('a collection cannot begin after a key');
       }
-      value = this.#lineValueOf(column);
+      value = this.#wholeLine(column + 1);
     } else {
       this.#nextLine();
       const next = this.#current;
@@ -176,18 +180,6 @@ class YamlReader {
       value = isBelow ? this.#block(isList ? column : column + 1) : null;
     }
     if (anchor !== null) this.#anchors.set(anchor, value);
-    return value;
-  }
-
-  #lineValueOf(column: number): unknown {
-    const value = this.#inline(false);
-    this.#skip();
-    if (this.#rest !== '') this.#fail(`unexpected ${JSON.stringify(this.#rest)}`);
-    this.#nextLine();
-    const next = this.#current;
-    if (next !== undefined && next.indent > column) {
-      this.#fail('a value of several lines is not supported');
-    }
     return value;
   }
 
@@ -229,24 +221,23 @@ class YamlReader {
 
   #flow(open: '[' | '{'): unknown {
     if (++this.#depth > MAX_DEPTH) this.#fail('nested too deeply');
-    const indent = this.#current?.indent ?? 0;
     const close = open === '[' ? ']' : '}';
     const items: unknown[] = [];
     const members = new Map<string, unknown>();
     this.#at++;
     for (;;) {
-      this.#skipInFlow(indent);
+      this.#skipInFlow();
       if (this.#rest[0] === close) break;
       if (open === '[') {
         items.push(this.#inline(true));
-        this.#skipInFlow(indent);
+        this.#skipInFlow();
         if (this.#rest[0] === ':') this.#fail('pairs in lists are not supported');
       } else {
         const key = this.#flowKey(members);
-        this.#skipInFlow(indent);
+        this.#skipInFlow();
         const isEmpty = this.#rest[0] === ',' || this.#rest[0] === '}';
         members.set(key, isEmpty ? null : this.#inline(true));
-        this.#skipInFlow(indent);
+        this.#skipInFlow();
       }
       if (this.#rest[0] === ',') this.#at++;
       else if (this.#rest[0] !== close) this.#fail(`expected , or ${close}`);
@@ -272,14 +263,12 @@ class YamlReader {
     this.#at += found.length;
   }
 
-  #skipInFlow(indent: number): void {
+  #skipInFlow(): void {
     this.#skip();
     while (this.#rest === '') {
       this.#nextLine();
       if (this.#current === undefined) this.#fail('a bracket is not closed');
-      if ((this.#current as Line).indent <= indent && indent > 0) {
-        this.#fail('too little indentation');
-      }
+      if ((this.#current as Line).indent < this.#minIndent) this.#fail('too little indentation');
     }
   }
 

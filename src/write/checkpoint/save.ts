@@ -35,7 +35,7 @@ import {
   tableOf,
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
-import { findOtherFiles, NO_OTHER_FILES } from './other-files.js';
+import { NO_OTHER_FILES, type OtherFiles } from './other-files.js';
 import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
 
 /** Options of `saveCheckpoint`. */
@@ -69,8 +69,8 @@ export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 
 /** What a command decides about the folder. */
 export interface SaveTarget {
-  /** A folder whose files next to the weights are copied: configuration, tokenizer and the like. */
-  readonly otherFilesOf?: string | undefined;
+  /** Finds the files to copy next to the weights: configuration, tokenizer and the like. */
+  readonly otherFiles?: ((folder: string) => OtherFiles) | undefined;
   /** Whether weights of another checkpoint may be replaced; by default they are. */
   readonly overwrite?: boolean | undefined;
 }
@@ -113,9 +113,8 @@ export async function saveCheckpoint(
   const { unrecorded } = checkpoint.metadata;
   return await inLockedFolder(folder, options, async (locked) => {
     const shared = { dropped, unrecorded, overlaps };
-    const { otherFilesOf, overwrite } = target;
-    const others =
-      otherFilesOf === undefined ? NO_OTHER_FILES : findOtherFiles(otherFilesOf, locked);
+    const { otherFiles: find, overwrite } = target;
+    const others = find?.(locked) ?? NO_OTHER_FILES;
     const plan = planCheckpoint(locked, checkpoint, others);
     if (options.dryRun === true) return { ...plan, ...shared };
     if (overwrite !== undefined) requireOverwrite(plan.replaced, locked, { overwrite });

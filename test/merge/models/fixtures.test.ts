@@ -1,8 +1,11 @@
 /** Models with the values that mergekit and A1111 compute: whole, by rows, saved, and from remote models. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { mergeModelsWith } from '../../../src/merge/models/merge-models.js';
 import { readRecipe } from '../../../src/open/read-recipe.js';
+import { call } from '../../cli/call.js';
 import {
   type AnyCheckpoint,
   type Checkpoint,
@@ -10,14 +13,20 @@ import {
   type MergeModelsRecipe,
   mergeModels,
   open,
+  openRemote,
+  type RemoteCheckpoint,
   safeOpen,
+  saveCheckpoint,
   type Tensor,
 } from '../../support/api.js';
+import { temporaryPath } from '../../support/make-file.js';
 import { pathOf } from '../fixtures.js';
 
 interface Fixture {
   readonly name: string;
   readonly recipe: MergeModelsRecipe;
+  /** The same on the command line. */
+  readonly args: readonly string[];
   /** Greatest difference, relative to the largest value of a tensor. */
   readonly tolerance: number;
   readonly skips?: boolean;
@@ -28,12 +37,17 @@ interface Fixture {
 const mergekit = (name: string, tolerance: number, skips = false): Fixture => ({
   name,
   recipe: pathOf(name, 'config.yml'),
+  args: [pathOf(name, 'config.yml')],
   tolerance,
   skips,
 });
 
 const models = (name: string, files: readonly string[]): { readonly source: string }[] =>
-  files.map((file) => ({ source: pathOf(name, `${file}.safetensors`) }));
+  filesOf(name, files).map((source) => ({ source }));
+
+function filesOf(name: string, files: readonly string[]): string[] {
+  return files.map((file) => pathOf(name, `${file}.safetensors`));
+}
 
 /** An F32 step, and half of a step of BF16. */
 const [F32, BF16] = [3e-7, 2 ** -7];
@@ -57,6 +71,13 @@ const FIXTURES: readonly Fixture[] = [
       models: models('sdwebui-weighted-sum-f16', ['a', 'b']),
       alpha: 0.3,
     },
+    args: [
+      ...filesOf('sdwebui-weighted-sum-f16', ['a', 'b']),
+      '--method',
+      'weighted_sum',
+      '--alpha',
+      '0.3',
+    ],
     tolerance: 2 ** -10,
   },
   {
@@ -67,6 +88,10 @@ const FIXTURES: readonly Fixture[] = [
       alpha: 0.7,
       dtype: 'F16',
     },
+    args: [
+      ...filesOf('sdwebui-add-difference-f32-half', ['a', 'b', 'c']),
+      ...['--method', 'add_difference', '--alpha', '0.7', '--dtype', 'F16'],
+    ],
     tolerance: 2 ** -10,
   },
 ];
@@ -136,7 +161,90 @@ describe.each(FIXTURES)('$name', (fixture) => {
     }
     merged.close();
   });
+
+  it('has the same values by rows, saved, and by the command', async () => {
+    const merged = (await merge(fixture)) as Checkpoint;
+    const [folder, written] = [temporaryPath('saved'), temporaryPath('written')];
+    await saveCheckpoint(folder, merged, { maxShardSize: '1KB' });
+    const skip = fixture.skips === true ? ['--unmatched', 'skip'] : [];
+    const { code, stderr } = await call(['merge', ...fixture.args, ...skip, '-o', written]);
+    expect([code, stderr]).toEqual([0, '']);
+    const [saved, byCommand] = [safeOpen(folder), safeOpen(written)];
+    expect(saved.keys()).toEqual(merged.keys());
+    expect(byCommand.keys()).toEqual(merged.keys());
+    for (const [name, tensor] of merged) {
+      const { bytes, shape } = tensor;
+      expect(saved.getTensor(name).bytes).toEqual(bytes);
+      expect(byCommand.getTensor(name).bytes).toEqual(bytes);
+      const [rows = 1] = shape;
+      const middle = Math.floor(rows / 2);
+      const part = merged.getSlice(name, `${middle}:`);
+      expect(part.copy().bytes).toEqual(bytes.subarray((bytes.length / rows) * middle));
+      expect(merged.getSlice(name, '..., 1::2').copy().bytes).toEqual(
+        tensor.slice('..., 1::2').copy().bytes,
+      );
+    }
+    expect(configOf(readConfig(written))).toEqual(
+      configOf(readConfig(pathOf(fixture.name), 'expected.')),
+    );
+    expect(merged.metadata?.get('safetensors-mmap.merge')).not.toContain('/');
+    merged.close();
+  });
+
+  it('has the same values from remote models', async () => {
+    const local = (await merge(fixture)) as Checkpoint;
+    const recipe = await withBlobs(fixture.recipe);
+    const remote = (await mergeModels(recipe, {
+      unmatched: fixture.skips === true ? 'skip' : 'error',
+    })) as RemoteCheckpoint;
+    expect(remote.local).toBe(false);
+    const read = await remote.readTensors();
+    for (const [name, tensor] of local) {
+      expect(read.get(name)?.bytes, name).toEqual(tensor.bytes);
+      const slice = await remote.getSlice(name, '1:, ...');
+      expect(slice.bytes).toEqual(tensor.slice('1:, ...').copy().bytes);
+    }
+    local.close();
+    remote.close();
+  });
 });
+
+/** The recipe as an object whose models are Blobs: every second one, for a mix with local ones. */
+async function withBlobs(recipe: MergeModelsRecipe): Promise<MergeModelsRecipe> {
+  const isFile = typeof recipe === 'string';
+  const parsed = isFile ? parse(readFileSync(recipe, 'utf8')) : structuredClone(recipe);
+  const opened = new Map<string, unknown>();
+  const blobOf = async (source: string): Promise<unknown> => {
+    const path = isFile ? join(dirname(recipe), source) : source;
+    if (!opened.has(path)) {
+      const file = path.endsWith('.safetensors') ? path : join(path, 'model.safetensors');
+      const blob = new Blob([readFileSync(file)]);
+      opened.set(path, opened.size % 2 === 0 ? await openRemote(blob) : safeOpen(path));
+    }
+    return opened.get(path);
+  };
+  const replace = async (object: Record<string, unknown>): Promise<void> => {
+    for (const [key, value] of Object.entries(object)) {
+      if (typeof value === 'object' && value !== null) await replace(value as typeof object);
+      else if (['model', 'source', 'base_model'].includes(key))
+        object[key] = await blobOf(String(value));
+    }
+  };
+  await replace(parsed);
+  return parsed;
+}
+
+function readConfig(folder: string, prefix = ''): Record<string, unknown> | null {
+  const path = join(folder, `${prefix}config.json`);
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : null;
+}
+
+/** What mergekit sets. It leaves the vocabulary of the first model, which is that of the result here. */
+function configOf(config: Record<string, unknown> | null): unknown {
+  if (config === null) return null;
+  const { num_hidden_layers: layers, vocab_size: size, torch_dtype: dtype } = config;
+  return [layers, size, dtype ?? config['dtype'], config['tie_word_embeddings']];
+}
 
 it('mk-missing-error: a tensor that a model lacks', async () => {
   const merging = mergeModels(pathOf('mk-missing-error', 'config.yml'));

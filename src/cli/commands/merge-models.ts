@@ -1,0 +1,172 @@
+/** `merge` of models: by a recipe, or by a method and its parameters. */
+
+import type { AnyCheckpoint, MergeMethod, MergeModelsRecipe, ModelChange } from '../../index.js';
+import { placeOf } from '../sources/open-source.js';
+import {
+  type CommandContext,
+  type CommandOptions,
+  type OptionValues,
+  optionTexts,
+  requireChoice,
+  requireDtypeChoice,
+  UsageError,
+} from './command.js';
+import { type SavedResult, saveMerged } from './save-merged.js';
+
+/** Methods that measure changes from a base. */
+const METHODS_OF_BASES = [
+  'slerp',
+  'task_arithmetic',
+  'ties',
+  'dare_linear',
+  'dare_ties',
+  'model_stock',
+] as const satisfies readonly MergeMethod[];
+
+const METHOD_NAMES = [
+  'linear',
+  ...METHODS_OF_BASES,
+  'passthrough',
+  'weighted_sum',
+  'add_difference',
+] as const satisfies readonly MergeMethod[];
+
+/** Parameters of the method, by their flags. */
+const NUMBERS = ['t', 'alpha', 'lambda', 'seed'] as const;
+
+/** Parameters of models, by their flags. */
+const NUMBERS_OF_MODELS = ['weight', 'density'] as const;
+
+const DTYPES = ['F64', 'F32', 'F16', 'BF16'] as const;
+
+export const MODEL_OPTIONS: CommandOptions = {
+  method: {
+    type: 'string',
+    value: 'METHOD',
+    choices: METHOD_NAMES,
+    help: `merges models: ${METHOD_NAMES.join(', ')}`,
+  },
+  base: {
+    type: 'string',
+    value: 'MODEL',
+    help: 'the base of the models; the first of them by default, for methods that need one',
+  },
+  t: {
+    type: 'string',
+    short: 't',
+    value: 'NUMBER',
+    help: 'slerp: from 0, the base, to 1, the other model',
+  },
+  weight: {
+    type: 'string',
+    multiple: true,
+    value: 'NUMBER',
+    help: 'the share of a model; one for each model, without the base',
+  },
+  density: {
+    type: 'string',
+    multiple: true,
+    value: 'NUMBER',
+    help: 'ties, dare: the share of its changes that a model keeps; one for each',
+  },
+  alpha: {
+    type: 'string',
+    value: 'NUMBER',
+    help: 'weighted_sum, add_difference: the share of the second model',
+  },
+  lambda: {
+    type: 'string',
+    value: 'NUMBER',
+    help: 'what the sum of all changes is multiplied by; 1 by default',
+  },
+  seed: { type: 'string', value: 'NUMBER', help: 'dare: seed of the choice; 0 by default' },
+  dtype: {
+    type: 'string',
+    value: 'DTYPE',
+    choices: DTYPES,
+    help: 'the dtype of merged weights; that of the models by default',
+  },
+};
+
+/** The result, for `--json`. */
+export interface ModelsResult extends SavedResult {
+  readonly source: string | readonly string[];
+  readonly changes: readonly ModelChange[];
+  readonly warnings: readonly string[];
+}
+
+/** Merges models by the recipe that is the only source, or by `--method`. */
+export async function mergeModelsInto(
+  context: CommandContext,
+  options: OptionValues,
+  sources: readonly string[],
+  target: string,
+): Promise<ModelsResult> {
+  const { signal } = context;
+  const unmatched = requireChoice('unmatched', options['unmatched'] ?? 'error', ['error', 'skip']);
+  const recipe = recipeOf(options, sources);
+  const { mergeModelFiles } = await import('../../open/merge-models.js');
+  const { mergedFiles } = await import('../../open/merged-files.js');
+  const merged = await mergeModelFiles(recipe as MergeModelsRecipe, { unmatched, signal });
+  const view = merged.view as unknown as AnyCheckpoint;
+  try {
+    const others = await mergedFiles(merged, signal);
+    const saved = await saveMerged(context, options, target, view, others);
+    const { changes, warnings } = merged.view;
+    const [only, second] = sources;
+    const source = second === undefined ? (only as string) : sources;
+    const { replaced, deleted, ...facts } = saved;
+    return { source, ...facts, changes, warnings, replaced, deleted };
+  } finally {
+    view.close();
+  }
+}
+
+function recipeOf(options: OptionValues, sources: readonly string[]): unknown {
+  if (options['method'] === undefined) {
+    const flags = Object.keys(MODEL_OPTIONS).filter((flag) => options[flag] !== undefined);
+    if (flags[0] !== undefined) throw new UsageError(`--${flags[0]} needs --method`);
+    const [file, second] = sources;
+    if (second !== undefined) throw new UsageError('several models need --method');
+    if (/\.(?:ya?ml|json)$/i.test(file ?? '')) return file;
+    throw new UsageError(
+      '--adapter or --method is missing; a recipe is a .yml, .yaml or .json file',
+    );
+  }
+  const method = requireChoice('method', options['method'], METHOD_NAMES);
+  const isFirst = (METHODS_OF_BASES as readonly string[]).includes(method);
+  const [first = '', ...others] = sources;
+  const given = options['base'];
+  const takesFirst = given === undefined && isFirst;
+  const base = takesFirst ? first : given;
+  const models = takesFirst ? others : sources;
+  const own: Record<string, readonly number[]> = {};
+  for (const flag of NUMBERS_OF_MODELS) {
+    const numbers = optionTexts(options, flag).map((text) => numberOf(flag, text));
+    if (numbers.length > 0) own[flag] = numbers;
+    if (numbers.length === 0 || numbers.length === models.length) continue;
+    const models_ = `${models.length} models${takesFirst ? ' besides the base' : ''}`;
+    throw new UsageError(`--${flag} is given ${numbers.length} times for ${models_}`);
+  }
+  const settings = NUMBERS.flatMap((flag) => {
+    const text = options[flag];
+    return text === undefined ? [] : [[flag, numberOf(flag, String(text))] as const];
+  });
+  const dtype = options['dtype'];
+  return {
+    method,
+    ...(base === undefined ? {} : { base: placeOf(String(base)) }),
+    models: models.map((source, i) => ({
+      source: placeOf(source),
+      ...Object.fromEntries(Object.entries(own).map(([flag, numbers]) => [flag, numbers[i]])),
+    })),
+    ...Object.fromEntries(settings),
+    ...(dtype === undefined ? {} : { dtype: requireDtypeChoice('dtype', String(dtype), DTYPES) }),
+  };
+}
+
+function numberOf(flag: string, text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isFinite(value)) return value;
+  throw new UsageError(`--${flag} takes a number`);
+}

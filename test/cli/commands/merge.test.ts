@@ -1,0 +1,110 @@
+/** `merge` of models: what it copies, what it takes, and what it rejects. */
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { pathOf } from '../../merge/fixtures.js';
+import { safeOpen } from '../../support/api.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { call, printed } from '../call.js';
+
+const folder = pathOf('mk-ties-f32');
+const models = ['base', 'a', 'b'].map((name) => join(folder, name));
+
+it('merges models by a method: the first is the base', async () => {
+  const target = temporaryPath('merged');
+  const numbers = ['--weight', '0.5', '--weight', '0.3', '--density', '0.5', '--density', '0.9'];
+  const args = [
+    'merge',
+    ...models,
+    '--method',
+    'ties',
+    ...numbers,
+    '--dtype',
+    'bf16',
+    '-o',
+    target,
+  ];
+  const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+  expect(existsSync(target)).toBe(false);
+  expect(plan).toMatchObject({ source: models, dryRun: true, warnings: [] });
+  expect(plan.changes).toContainEqual({ name: 'lm_head.weight', kind: 'ties' });
+  expect(await printed(args)).toContain('21 weights merged');
+  expect(readdirSync(target).sort()).toEqual(['config.json', 'model.safetensors']);
+  expect(JSON.parse(readFileSync(join(target, 'config.json'), 'utf8')).torch_dtype).toBe(
+    'bfloat16',
+  );
+  const { metadata } = safeOpen(target);
+  const record = JSON.parse(metadata?.get('safetensors-mmap.merge') as string);
+  expect(record).toMatchObject({
+    method: 'ties',
+    base: 0,
+    models: [{ name: 'base' }, { name: 'a' }, { name: 'b' }],
+  });
+  expect((await call(args)).stderr).toContain('--force');
+  await printed([...args, '--force']);
+});
+
+it('copies the other files of the base, and the tokenizer of another model', async () => {
+  const recipes = temporaryPath('recipes');
+  cpSync(pathOf('mk-tokenizer-union-base'), recipes, { recursive: true });
+  writeFileSync(join(recipes, 'a/notes.txt'), 'a');
+  writeFileSync(join(recipes, 'b/notes.txt'), 'b');
+  const config = readFileSync(join(recipes, 'config.yml'), 'utf8');
+  const merge = async (tokenizer: string): Promise<string> => {
+    const target = temporaryPath(tokenizer.replaceAll(/\W/g, ''));
+    writeFileSync(join(recipes, 'own.yml'), config.replace('tokenizer_source: union', tokenizer));
+    await printed(['merge', join(recipes, 'own.yml'), '-o', target]);
+    expect(readdirSync(target).sort()).toEqual([
+      'config.json',
+      'model.safetensors',
+      'notes.txt',
+      'tokenizer.json',
+      'tokenizer_config.json',
+    ]);
+    expect(readFileSync(join(target, 'notes.txt'), 'utf8')).toBe('a');
+    return target;
+  };
+  const sizeOf = (target: string): number =>
+    JSON.parse(readFileSync(join(target, 'config.json'), 'utf8')).vocab_size;
+  const other = await merge('tokenizer_source: ./b');
+  expect(readFileSync(join(other, 'tokenizer.json'))).toEqual(
+    readFileSync(join(recipes, 'b/tokenizer.json')),
+  );
+  expect([sizeOf(other), safeOpen(other).info('lm_head.weight').shape]).toEqual([7, [7, 8]]);
+  const union = await merge('tokenizer: {source: union}');
+  expect(JSON.parse(readFileSync(join(union, 'tokenizer.json'), 'utf8')).added_tokens).toHaveLength(
+    4,
+  );
+  expect([sizeOf(union), safeOpen(union).info('lm_head.weight').shape]).toEqual([8, [8, 8]]);
+  // Into the folder of the base: only what changes is written.
+  await printed(['merge', join(recipes, 'own.yml'), '-o', join(recipes, 'a'), '--force']);
+  expect(sizeOf(join(recipes, 'a'))).toBe(8);
+});
+
+it.each([
+  [['x'], '--adapter or --method is missing'],
+  [['a', 'b'], 'several models need --method'],
+  [['a', '-t', '1'], '--t needs --method'],
+  [['a', 'b', '--method', 'nuslerp'], '--method takes linear'],
+  [['a', 'b', '--method', 'linear', '--weight', '1'], '--weight is given 1 times for 2 models'],
+  [['a', 'b', 'c', '--method', 'ties', '--weight', '1'], '1 times for 2 models besides the base'],
+  [['a', 'b', '--method', 'slerp', '-t', 'x'], '--t takes a number'],
+  [['a', 'b', '--adapter', 'c'], 'one checkpoint'],
+])('%j is a usage error', async (args, message) => {
+  const { code, stderr } = await call(['merge', ...args, '-o', 'target']);
+  expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+});
+
+it('names the flag of a rule', async () => {
+  const target = temporaryPath('merged');
+  mkdirSync(target);
+  const { code, stderr } = await call([
+    'merge',
+    pathOf('mk-missing-error', 'config.yml'),
+    '-o',
+    target,
+  ]);
+  expect(code).toBe(1);
+  expect(stderr).toContain('pass --unmatched skip');
+  expect(readdirSync(target)).toEqual([]);
+});

@@ -1,0 +1,297 @@
+/** Recipes and models that are rejected before anything is computed, and values that fail a save. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import {
+  type Checkpoint,
+  type MergedModelFacts,
+  type MergeModelsRecipe,
+  mergeModels,
+  parse,
+  safeOpen,
+  saveCheckpoint,
+  serialize,
+} from '../../support/api.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { pathOf } from '../fixtures.js';
+import { checkpoint, type Tensors, valuesOf } from '../make-adapter.js';
+
+const W = valuesOf([2, 2], [1, 2, 3, 4]);
+const a = checkpoint({ 'model.layers.0.w': W });
+const b = checkpoint({ 'model.layers.0.w': W });
+const c = checkpoint({ 'model.layers.0.w': W });
+
+const LINEAR = { method: 'linear', models: [{ source: a, weight: 1 }] };
+const MERGEKITS = {
+  merge_method: 'linear',
+  models: [{ model: a, parameters: { weight: 1 } }],
+};
+
+describe('a recipe is invalid', () => {
+  it.each<[string, object]>([
+    ['method must be one of linear, slerp', { models: [] }],
+    ['found "karcher"', { merge_method: 'karcher', models: [] }],
+    ['found "constructor"', { method: 'constructor', models: [] }],
+    ['either models or slices', { method: 'linear' }],
+    ['either models or slices', { ...LINEAR, slices: [] }],
+    ['models must be a list with an item', { method: 'linear', models: [] }],
+    ['models[0] must be an object', { method: 'linear', models: ['a'] }],
+    ['models[0] has no source', { method: 'linear', models: [{ weight: 1 }] }],
+    ["mixes the library's keys", { ...LINEAR, base_model: a }],
+    ["mixes the library's keys", { ...LINEAR, merge_method: 'linear' }],
+    ["mixes the library's keys", { ...MERGEKITS, base: a }],
+    ['models[0].model: it mixes', { method: 'linear', models: [{ model: a }] }],
+    ['models[0].source: it mixes', { merge_method: 'linear', models: [{ source: a }] }],
+    ['parameters: it mixes', { ...LINEAR, parameters: { weight: 1 } }],
+    [
+      'models[0].wieght is not supported with linear; did you mean weight?',
+      { method: 'linear', models: [{ source: a, wieght: 1 }] },
+    ],
+    ['density is not supported with linear', { ...LINEAR, density: 1 }],
+    ['parameters.t is not supported with linear', { ...MERGEKITS, parameters: { t: 1 } }],
+    ['modules is not supported', { ...MERGEKITS, modules: {} }],
+    ['chat_template is not supported', { ...MERGEKITS, chat_template: 'auto' }],
+    [
+      'tokenizer.tokens is not supported',
+      { ...MERGEKITS, tokenizer: { source: 'union', tokens: {} } },
+    ],
+    [
+      'tokenizer_source and tokenizer',
+      { ...MERGEKITS, tokenizer: { source: a }, tokenizer_source: a },
+    ],
+    ['needs a base', { ...LINEAR, tokenizer: 'base' }],
+    ['not that of a model', { ...LINEAR, tokenizer: 'other' }],
+    ['dtype must be F64, F32, F16 or BF16', { ...LINEAR, dtype: 'F8_E4M3' }],
+    ['outDtype must be', { ...LINEAR, outDtype: 'float' + '8' }],
+    ['seed must be an integer', { ...LINEAR, seed: -1 }],
+    [
+      'models[0].weight must be a number',
+      { method: 'linear', models: [{ source: a, weight: '1' }] },
+    ],
+    [
+      'models[0].weight must be a number',
+      { method: 'linear', models: [{ source: a, weight: [] }] },
+    ],
+    [
+      'models[0].weight must be a number',
+      { method: 'linear', models: [{ source: a, weight: Number.NaN }] },
+    ],
+    [
+      'a list of { filter, value }',
+      { method: 'linear', models: [{ source: a, weight: [{ filter: 1, value: 1 }] }] },
+    ],
+    [
+      'linear needs weight of a model for "model.layers.0.w"',
+      { method: 'linear', models: [{ source: a }] },
+    ],
+    ['add up to 0', { method: 'linear', models: [{ source: a, weight: 0 }] }],
+    ['slerp needs a base', { method: 'slerp', models: [{ source: a }], t: 0.5 }],
+    [
+      'merges 1 besides the base, found 2',
+      { method: 'slerp', base: a, models: [{ source: b }, { source: c }], t: 0.5 },
+    ],
+    ['slerp needs t for', { method: 'slerp', base: a, models: [{ source: b }] }],
+    [
+      'merges at least 2 besides the base',
+      { method: 'model_stock', base: a, models: [{ source: b }] },
+    ],
+    [
+      'passthrough merges 1, found 2',
+      { method: 'passthrough', models: [{ source: a }, { source: b }] },
+    ],
+    [
+      'must be above 0, found 0',
+      { method: 'ties', base: a, models: [{ source: b, weight: 1, density: 0 }] },
+    ],
+    [
+      'layers must be [first, end)',
+      { method: 'passthrough', slices: [{ sources: [{ source: a }] }] },
+    ],
+    [
+      'layers must be [first, end)',
+      { method: 'passthrough', slices: [{ sources: [{ source: a, layers: [1, 1] }] }] },
+    ],
+    [
+      'has 1 layers, the recipe lists [0, 2)',
+      { method: 'passthrough', slices: [{ sources: [{ source: a, layers: [0, 2] }] }] },
+    ],
+    [
+      'have 1 and 2 layers',
+      {
+        method: 'linear',
+        slices: [
+          {
+            sources: [
+              { source: a, layers: [0, 1] },
+              { source: b, layers: [0, 2] },
+            ],
+          },
+        ],
+      },
+    ],
+    [
+      'needs the base among slices[0].sources',
+      { method: 'slerp', t: 0.5, base: a, slices: [{ sources: [{ source: b, layers: [0, 1] }] }] },
+    ],
+  ])('%s', async (message, recipe) => {
+    await expect(mergeModels(recipe as MergeModelsRecipe)).rejects.toMatchObject({
+      code: 'SAFETENSORS_INVALID_RECIPE',
+      message: expect.stringContaining(message),
+    });
+  });
+});
+
+function file(name: string, text: string | Uint8Array): string {
+  const path = join(temporaryPath('recipes'), name);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+  return path;
+}
+
+describe('a file of a recipe', () => {
+  it.each<[string, string | Uint8Array, string]>([
+    ['a.yml', 'a: !x 1', 'line 1: tags are not supported'],
+    ['a.json', '{', 'cannot be parsed'],
+    ['a.yml', Uint8Array.of(0xff), 'cannot be parsed'],
+    ['a.yml', new Uint8Array(2 ** 20 + 1), 'too long'],
+    ['a.yml', '- a', 'must be an object'],
+  ])('%s with %j is an error', async (name, text, message) => {
+    const path = file(name, text);
+    await expect(mergeModels(path)).rejects.toMatchObject({
+      code: 'SAFETENSORS_INVALID_RECIPE',
+      path,
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('that is missing is an error of the system', async () => {
+    await expect(mergeModels(temporaryPath('none.yml'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('in JSON leads to models next to it', async () => {
+    const path = file(
+      'recipe.json',
+      JSON.stringify({ method: 'passthrough', models: [{ source: 'a' }] }),
+    );
+    await saveCheckpoint(join(dirname(path), 'a'), a);
+    const merged = (await mergeModels(path)) as Checkpoint;
+    expect(merged.getTensor('model.layers.0.w').toFloat32()).toEqual(W.values);
+    const tensor = merged.getTensor('model.layers.0.w');
+    merged.close();
+    expect(() => merged.keys()).toThrow(
+      expect.objectContaining({ code: 'SAFETENSORS_FILE_CLOSED' }),
+    );
+    expect(tensor.toFloat32()).toEqual(W.values);
+  });
+});
+
+describe('models that differ', () => {
+  const merge = (other: Tensors, options = {}): ReturnType<typeof mergeModels> =>
+    mergeModels(
+      {
+        method: 'linear',
+        models: [
+          { source: checkpoint({ x: W, y: W }), weight: 1 },
+          { source: checkpoint(other), weight: 1 },
+        ],
+      },
+      options,
+    );
+  const skip = { unmatched: 'skip' };
+
+  it.each<[string, string, Tensors]>([
+    ['UNMATCHED', 'a model lacks "y"', { x: W }],
+    ['UNMATCHED', 'only a model has "z"', { x: W, y: W, z: W }],
+    [
+      'MISMATCH',
+      '"x" of shape [2, 2], but a model has "x" of shape [4]',
+      { x: valuesOf([4], [1, 2, 3, 4]), y: W },
+    ],
+  ])('%s: %s', async (code, message, other) => {
+    await expect(merge(other)).rejects.toMatchObject({
+      code: `SAFETENSORS_MERGE_${code}`,
+      message: expect.stringContaining(message),
+    });
+    const merged = (await merge(other, skip)) as Checkpoint & MergedModelFacts;
+    expect(merged.keys()).toEqual(['x', 'y']);
+    expect(merged.warnings).toEqual([expect.stringContaining(message.split(',')[0] as string)]);
+    for (const [, tensor] of merged) expect(tensor.toFloat32()).toEqual(W.values);
+  });
+
+  it('quantized ones are rejected', async () => {
+    const source = parse(
+      serialize({
+        'x.weight': { dtype: 'F8_E4M3', shape: [2, 2], data: new Uint8Array(4).fill(0x38) },
+        'x.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(1) },
+      }),
+    );
+    await expect(
+      mergeModels({ method: 'passthrough', models: [{ source }] }),
+    ).rejects.toMatchObject({
+      code: 'SAFETENSORS_MERGE_UNSUPPORTED',
+      message: expect.stringContaining('dequantize it first'),
+    });
+  });
+
+  it('integers are copied from the first', async () => {
+    const of = (value: number): Checkpoint =>
+      parse(
+        serialize({ ids: { dtype: 'I64', shape: [1], data: BigInt64Array.of(BigInt(value)) } }),
+      );
+    const models = [of(1), of(2)].map((source) => ({ source, weight: 1 }));
+    const merged = (await mergeModels({ method: 'linear', models })) as Checkpoint;
+    expect(merged.getTensor('ids').data).toEqual(BigInt64Array.of(1n));
+    expect(Object(merged).changes).toEqual([{ name: 'ids', kind: 'copied' }]);
+  });
+});
+
+it('values that are not finite fail a save, which leaves the target, and can be kept', async () => {
+  const large = checkpoint({ x: valuesOf([1], [3e38]) });
+  const recipe: MergeModelsRecipe = {
+    method: 'linear',
+    models: [{ source: large, weight: 2 }],
+    normalize: false,
+  };
+  const folder = temporaryPath('merged');
+  await saveCheckpoint(folder, a);
+  const before = readFileSync(join(folder, 'model.safetensors'));
+  await expect(saveCheckpoint(folder, await mergeModels(recipe))).rejects.toMatchObject({
+    code: 'SAFETENSORS_NON_FINITE',
+    tensor: 'x',
+  });
+  expect(readFileSync(join(folder, 'model.safetensors'))).toEqual(before);
+  await saveCheckpoint(folder, await mergeModels(recipe, { nonFinite: 'keep' }));
+  expect(safeOpen(folder).getTensor('x').toFloat32()[0]).toBe(Number.POSITIVE_INFINITY);
+});
+
+it('arguments are checked', async () => {
+  for (const recipe of [1, null, [], undefined]) {
+    await expect(mergeModels(recipe as never)).rejects.toThrow(TypeError);
+  }
+  const options = [{ unmatched: true }, { nonFinite: 'x' }, { signal: 1 }, { seed: 1 }];
+  for (const one of options) {
+    await expect(mergeModels(LINEAR as MergeModelsRecipe, one as never)).rejects.toThrow();
+  }
+  const signal = AbortSignal.abort(new Error('enough'));
+  await expect(mergeModels(LINEAR as MergeModelsRecipe, { signal })).rejects.toThrow('enough');
+});
+
+it('a model with an adapter is merged as such', async () => {
+  const [base, adapter] = [pathOf('peft-linear-f32', 'base'), pathOf('peft-linear-f32', 'adapter')];
+  const merged = (await mergeModels({
+    merge_method: 'passthrough',
+    models: [{ model: `${base}+${adapter}` }],
+  })) as Checkpoint;
+  const expected = safeOpen(pathOf('peft-linear-f32', 'expected.safetensors'));
+  for (const name of expected.keys()) {
+    const [own, values] = [
+      merged.getTensor(name).toFloat32(),
+      expected.getTensor(name).toFloat32(),
+    ];
+    expect(
+      Math.max(...own.map((value, i) => Math.abs(value - (values[i] as number)))),
+    ).toBeLessThan(1e-6);
+  }
+  merged.close();
+  expect(existsSync(base)).toBe(true);
+});

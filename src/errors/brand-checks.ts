@@ -62,7 +62,16 @@ export function isSharedArrayBuffer(value: unknown): value is SharedArrayBuffer 
 
 /** Whether a value is an ArrayBuffer or a SharedArrayBuffer. */
 export function isAnyArrayBuffer(value: unknown): value is ArrayBufferLike {
+  // The getters below throw for other objects, which is slow. A buffer is plain only if its prototype was replaced.
+  if (isTypedArray(value) || isPlainObject(value)) return false;
   return byteLengthOfBuffer(value) !== undefined || isSharedArrayBuffer(value);
+}
+
+/** Whether a value is as object literals are, of any realm. */
+export function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** A place of bytes in memory. */

@@ -1,7 +1,7 @@
 /** Values by name, in every form in which callers give tensors and metadata. */
 
 import { argumentTypeError, requireString } from './arguments.js';
-import { isIterable, tagOf } from './brand-checks.js';
+import { isIterable, isPlainObject, tagOf } from './brand-checks.js';
 import { quoteName } from './errors.js';
 
 /** A Map, an iterable of pairs, or a plain object with its own enumerable keys. */
@@ -51,12 +51,4 @@ function notNamedValues(what: string, values: unknown): TypeError {
       : 'a Map, an iterable of [name, value] pairs or a plain object';
   const isPromise = typeof Object(values).then === 'function';
   return argumentTypeError(what, expected, values, isPromise ? '; await it' : '');
-}
-
-/** A buffer or a promise would pass as an object without keys, but is a mistake. */
-function isPlainObject(values: unknown): boolean {
-  if (typeof values !== 'object' || values === null) return false;
-  const prototype = Object.getPrototypeOf(values);
-  // Every realm has its own Object.prototype, the only one without a prototype.
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -282,7 +282,7 @@ export class TensorOf<D extends Dtype> {
   /**
    * The same memory as another typed array: integers as wide as the elements, which show their bits,
    * or the array of the very numbers, such as `tensor.view(Float16Array)` for F16 where the runtime
-   * has it. `docs/reading.md` lists them; `reinterpret` allows all others. A view; a copy where
+   * has it. `docs/internals/dtypes.md` lists them; `reinterpret` allows all others. A view; a copy where
    * `byteOffset` is not a multiple of the item's size, as can happen after `parse` and in slices.
    *
    * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an array that cannot show the dtype

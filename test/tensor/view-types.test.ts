@@ -15,10 +15,10 @@ const ARRAYS = [
 
 const ALL_DTYPES = Object.keys(DTYPES) as Dtype[];
 
-/** The table of docs/reading.md: the arrays that `view` takes, by dtype. */
+/** The table of docs/internals/dtypes.md: the arrays that `view` takes, by dtype. */
 function documented(): Map<string, string[]> {
   const [, table = ''] =
-    /\| `view` takes +\|\n([\s\S]*?)\n\n/.exec(textOf('docs/reading.md')) ?? [];
+    /\| `view` takes +\|\n([\s\S]*?)\n\n/.exec(textOf('docs/internals/dtypes.md')) ?? [];
   const namesIn = (cell = ''): string[] => Array.from(cell.matchAll(/`(\w+)`/g), ([, n = '']) => n);
   return new Map(
     table.split('\n').flatMap((row) => {

@@ -75,6 +75,11 @@ const TABLE = `
   dequantize | safetensors-mmap | dequantize.mjs - | ours
   dequantizeTorch | torch | dequantize.py - | needs=safetensors,torch
 
+  mergeAdapter | an adapter: safetensors-mmap | merge.mjs adapter | ours
+  mergePeft | an adapter: PEFT | merge.py adapter | needs=torch,transformers,peft
+  mergeLinear | two models: safetensors-mmap | merge.mjs linear | ours
+  mergeLinearSteps | two models: mergekit's steps, NumPy | merge.py linear | needs=safetensors,numpy,ml_dtypes
+
   take | takeFloat32 | rows.mjs take | ours
   takeAsync | takeFloat32Async, 16 at once | rows.mjs takeAsync | ours
   rowsLoop | a loop over the mapped values, JavaScript | rows.mjs loop | ours

@@ -8,6 +8,7 @@
 import { casts } from './trials/casts.mjs';
 import { commands } from './trials/commands.mjs';
 import { formats } from './trials/formats.mjs';
+import { merging } from './trials/merging.mjs';
 import { network } from './trials/network.mjs';
 import { opening } from './trials/opening.mjs';
 import { pickle } from './trials/pickle.mjs';
@@ -26,6 +27,7 @@ export const TRIALS = [
   save,
   casts,
   quantized,
+  merging,
   formats,
   ...pickle,
   commands,

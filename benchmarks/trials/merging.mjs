@@ -14,13 +14,23 @@ const RANK = 16;
 /** Bytes of a layer of the full width. */
 const LAYER_BYTES = 0.09e9;
 
-/** Weights around zero, as BF16. */
-function weights(count, seed) {
-  let next = seed;
-  return Uint16Array.from({ length: count }, () => {
+/** Weights around zero, as BF16; every so many they are the same. */
+const PATTERN = (() => {
+  let next = 1;
+  return Uint16Array.from({ length: 2 ** 20 }, () => {
     next = (Math.imul(next, 1103515245) + 12345) | 0;
     return 0x3c00 | ((next >>> 16) & 0x80ff);
   });
+})();
+
+function weights(count, seed) {
+  const values = new Uint16Array(count);
+  for (let at = 0, from = seed; at < count; from = 0) {
+    const part = PATTERN.subarray(from, from + count - at);
+    values.set(part, at);
+    at += part.length;
+  }
+  return values;
 }
 
 const factors = (count, seed) =>

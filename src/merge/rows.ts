@@ -5,15 +5,13 @@ import { allocate } from '../errors/out-of-memory.js';
 import { DTYPES } from '../header/dtype.js';
 import { fillSlice } from '../tensor/fill-slice.js';
 import { type FillUnits, fillUnits, unitsToFill } from '../tensor/fill-units.js';
-import { nativeKernels, type ProductRows } from '../tensor/float32/kernels.js';
+import { nativeKernels } from '../tensor/float32/kernels.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';
-import type { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { type ByteRange, cut } from '../work/byte-ranges.js';
+import { cut } from '../work/byte-ranges.js';
 import { Transfer, type TransferOptions } from '../work/transfer.js';
 import { yieldIfDue } from '../work/yielding.js';
-import { addProduct, addProductOnPool, type RowFactors } from './product.js';
-import { bytesOfElements, type EncodedTensor, writeValues } from './values.js';
+import { type EncodedTensor, writeValues } from './values.js';
 
 /** Values that are computed at once: rows of about 2 MiB. */
 const WINDOW_LENGTH = 2 ** 18;
@@ -29,106 +27,59 @@ export function rowsAtOnce(columns: number): number {
   return Math.max(1, Math.floor(WINDOW_LENGTH / Math.max(columns, 1)));
 }
 
-/** Returns the factors of `count` rows from `first` on; null of a weight that is more than its source plus a product. */
-export type FactorsOf = (first: number, count: number) => RowFactors | null;
+/**
+ * Rows that kernels compute from stored ones. Both return false where they cannot, or where values are not finite,
+ * which is an error: the caller computes such rows in float64, and finds out which.
+ */
+export interface DirectRows {
+  /** Computes `count` rows from `first` on as elements. */
+  fill(first: number, count: number, output: Uint8Array): boolean;
+  /** As `fill`, on threads of the pool. */
+  fillOnPool(first: number, count: number, output: Uint8Array): Promise<boolean>;
+}
 
 /**
  * Returns a merged weight whose rows are computed when they are used: on this thread, or by writers on the pool where
- * they are the source's plus a product of factors.
+ * kernels can.
  *
  * @param source the open tensor that it is a change of: its file stays open as long as the result is in use
  * @param fill computes the rows from `first` on, as many as fit
- * @param factorsOf of a weight that may be the source plus a product
+ * @param direct computes the same rows
  */
 export function mergedTensor(
   source: Tensor,
   merged: MergedTensor,
   fill: (first: number, values: Float64Array) => void,
-  factorsOf: FactorsOf | null = null,
+  direct: DirectRows | null = null,
 ): Tensor {
   const { name, dtype, shape, columns } = merged;
   const width = DTYPES[dtype].bits / 8;
   const units = { byteLength: columns * width, atOnce: rowsAtOnce(columns) };
   const byteLength = shape.reduce((product, size) => product * size, width);
+  // Kernels don't count values of F64 that are not finite.
+  const used = dtype === 'F64' || nativeKernels() === undefined ? null : direct;
   const fillRows: FillUnits = (first, count, output) => {
     const values = new Float64Array(count * columns);
     fill(first, values);
     writeValues(values, merged, output);
   };
-  const product = factorsOf === null ? null : new ProductOfRows(source, merged, factorsOf);
   const range = TensorOf.sourceOf(source).computed(
     name,
     byteLength,
     (target, position) =>
       fillUnits(target, position, units, (first, count, output) => {
-        if (product?.fill(first, count, output) !== true) fillRows(first, count, output);
+        if (used?.fill(first, count, output) !== true) fillRows(first, count, output);
       }),
-    product === null || nativeKernels() === undefined
+    used === null
       ? undefined
       : async (target, position) => {
           for (const { first, count, bytes } of unitsToFill(target, position, units)) {
-            const isFilled = await product.fillOnPool(first, count, bytes);
+            const isFilled = await used.fillOnPool(first, count, bytes);
             if (!isFilled) fillRows(first, count, bytes);
           }
         },
   );
   return TensorOf.of(name, dtype, shape, range);
-}
-
-/** Rows of a stored tensor of the same dtype, plus a product of factors. */
-class ProductOfRows {
-  readonly #source: Tensor;
-  readonly #merged: MergedTensor;
-  readonly #factorsOf: FactorsOf;
-
-  constructor(source: Tensor, merged: MergedTensor, factorsOf: FactorsOf) {
-    this.#source = source;
-    this.#merged = merged;
-    this.#factorsOf = factorsOf;
-  }
-
-  /** Returns false where the weight is no such sum, or has values that are not finite: the caller finds out which. */
-  fill(first: number, count: number, output: Uint8Array): boolean {
-    const factors = this.#find(first, count);
-    if (factors === null) return false;
-    const { source, begin, end } = this.#place(first, count);
-    const bytes = source.isComputed ? source.window(begin, end) : source.sharedOrWindow(begin, end);
-    const { left, right } = factors;
-    const { dtype, columns } = this.#merged;
-    const rows = { from: dtype, to: dtype, bytes, output, left, right, columns };
-    return this.#isRight(addProduct(rows));
-  }
-
-  /** As `fill`, on a thread of the pool. */
-  async fillOnPool(first: number, count: number, output: Uint8Array): Promise<boolean> {
-    const factors = this.#find(first, count);
-    if (factors === null) return false;
-    const { source, begin, end } = this.#place(first, count);
-    const bytes = source.hold(begin, end) ?? source.window(begin, end).slice();
-    const notFinite = await addProductOnPool({ ...this.#elements, ...factors, bytes, output });
-    source.verify();
-    return this.#isRight(notFinite);
-  }
-
-  #find(first: number, count: number): RowFactors | null {
-    // Kernels don't count values of F64 that are not finite.
-    return this.#merged.dtype === 'F64' ? null : this.#factorsOf(first, count);
-  }
-
-  #place(first: number, count: number): ByteRange & { readonly source: StorageRange } {
-    const { columns } = this.#merged;
-    const bytes = bytesOfElements(this.#source, first * columns, count * columns);
-    return { source: TensorOf.sourceOf(this.#source), ...bytes };
-  }
-
-  get #elements(): Pick<ProductRows, 'from' | 'to' | 'columns'> {
-    const { dtype, columns } = this.#merged;
-    return { from: dtype, to: dtype, columns };
-  }
-
-  #isRight(notFinite: number): boolean {
-    return notFinite === 0 || !this.#merged.mustBeFinite;
-  }
 }
 
 /**

@@ -7,9 +7,9 @@ export class Factors {
   readonly columns: number;
   readonly #rank: number;
   /** Rows of the rank, one for each row of the product. */
-  readonly #left: Float64Array;
+  #left: Float64Array;
   /** The rank × the product's columns, padded; several such matrices one after the other. */
-  readonly #right: Float32Array;
+  #right: Float32Array;
 
   /**
    * Takes the values of both.
@@ -36,6 +36,24 @@ export class Factors {
     }
     this.#left = isExact ? left : new Float64Array(2 * left.length);
     if (!isExact) for (const [i, value] of left.entries()) this.#left.fill(value, 2 * i, 2 * i + 2);
+  }
+
+  /** The factors of the sum of two products. */
+  static sum(one: Factors, other: Factors): Factors {
+    const { columns } = one;
+    const [rank, added] = [one.#rank, other.#rank];
+    const rows = one.#left.length / rank;
+    const sum = new Factors(new Float64Array(0), new Float64Array(0), rank + added, columns);
+    sum.#left = new Float64Array(rows * (rank + added));
+    for (let row = 0; row < rows; row++) {
+      const at = row * (rank + added);
+      sum.#left.set(one.#left.subarray(row * rank, (row + 1) * rank), at);
+      sum.#left.set(other.#left.subarray(row * added, (row + 1) * added), at + rank);
+    }
+    sum.#right = new Float32Array(one.#right.length + other.#right.length);
+    sum.#right.set(one.#right);
+    sum.#right.set(other.#right, one.#right.length);
+    return sum;
   }
 
   /**

@@ -5,10 +5,13 @@ import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import { fetchRows, type OwnMergeSource } from '../base.js';
-import { type FactorsOf, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
+import { type FactorsOf, ProductOfRows } from '../direct-rows.js';
+import { type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
 import { type RowRange, surveyedRows } from '../survey.js';
 import { type MergeDtype, readValues } from '../values.js';
 import type { Step, TargetWeight, WeightChange } from './change.js';
+import { Factors } from './product.js';
+import { addFactors } from './steps.js';
 
 /** Weights whose factors are retained: writers compute a few at a time, each piece by piece. */
 const MAX_RECENT = 4;
@@ -49,9 +52,15 @@ export class MergedWeight implements Computation {
     this.#context = context;
   }
 
-  /** Loads the factors. */
+  /** Loads the factors; products that follow each other are one. */
   open(): readonly Step[] {
-    return this.#changes.flatMap((change) => change.open());
+    const steps: Step[] = [];
+    for (const step of this.#changes.flatMap((change) => change.open())) {
+      const last = steps.at(-1)?.factors;
+      if (last === undefined || step.factors === undefined) steps.push(step);
+      else steps[steps.length - 1] = addFactors(Factors.sum(last, step.factors));
+    }
+    return steps;
   }
 
   compute(sources: ReadonlyMap<string, Tensor>): Tensor {
@@ -72,7 +81,8 @@ export class MergedWeight implements Computation {
       const [only, second] = this.#context.recent.of(this);
       return second === undefined ? (only?.factors?.ofRows(first, count) ?? null) : null;
     };
-    return mergedTensor(source, this.#merged, fill, factorsOf);
+    const merged = this.#merged;
+    return mergedTensor(source, merged, fill, new ProductOfRows(source, merged, factorsOf));
   }
 
   async fetch(

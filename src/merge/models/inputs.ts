@@ -10,6 +10,8 @@ import { readValues } from '../values.js';
 export interface OpenRows {
   /** The local tensor, whose file stays open as long as it is referenced; undefined for a remote one. */
   readonly tensor: Tensor | undefined;
+  /** Whether these are the rows of the tensor, as they are. */
+  readonly areWhole: boolean;
   /** Reads the rows from `first` on, as many as fit. */
   read(first: number, values: Float64Array): Work<void>;
 }
@@ -88,10 +90,13 @@ export class StoredRows implements RowSource {
             async: (signal) => fetchRows(handle, entry, { rows: own.rows, first }, values, signal),
           })
         : immediate(() => readValues(tensor, first * own.columns, values));
-    if (own.columns === columns) return { tensor, read: readAll };
+    if (own.columns === columns) {
+      return { tensor, areWhole: tensor !== undefined, read: readAll };
+    }
     const filler = this.#filler?.open();
     return {
       tensor,
+      areWhole: false,
       *read(first, values) {
         if (filler !== undefined) yield* filler.read(first, values);
         const count = values.length / columns;

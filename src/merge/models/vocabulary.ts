@@ -116,7 +116,7 @@ export class Vocabulary implements VocabularyRows {
         const read = (first: number, values: Float64Array): Work<void> =>
           readMapped(opened, rowsOf, { input, base }, first, values, columns);
         const isLocal = opened.every(({ tensor }) => tensor !== undefined);
-        return { tensor: isLocal ? own.open().tensor : undefined, read };
+        return { tensor: isLocal ? own.open().tensor : undefined, areWhole: false, read };
       },
     }));
   }

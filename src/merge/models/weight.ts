@@ -5,7 +5,8 @@ import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
-import { type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
+import { WeightedRows } from '../direct-rows.js';
+import { type DirectRows, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
 import { surveyedRows } from '../survey.js';
 import type { OpenRows, RowSource } from './inputs.js';
 import { readTogether } from './inputs.js';
@@ -30,10 +31,21 @@ export class MergedModelWeight implements Computation {
   compute(): Tensor {
     const inputs = this.#inputs.map((input) => input.open());
     const [{ tensor }] = inputs as [OpenRows];
-    return mergedTensor(tensor as Tensor, this.#merged, (first, values) => {
+    const fill = (first: number, values: Float64Array): void => {
       runSync(this.#survey(inputs));
       runSync(this.#fill(inputs, first, values));
-    });
+    };
+    return mergedTensor(tensor as Tensor, this.#merged, fill, this.#directRows(inputs));
+  }
+
+  /** For sums of stored rows. */
+  #directRows(inputs: readonly OpenRows[]): DirectRows | null {
+    const kernel = this.#kernel;
+    const tensors = inputs.flatMap(({ tensor, areWhole }) => (areWhole && tensor) || []);
+    const areAll =
+      tensors.length === inputs.length && tensors.every(({ dtype }) => dtype !== 'F64');
+    if (!areAll || kernel.coefficients === undefined) return null;
+    return new WeightedRows(tensors, this.#merged, () => kernel.coefficients?.() ?? null);
   }
 
   async fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor> {

@@ -5,7 +5,10 @@ import type { InputRows, Kernel } from './kernel.js';
 
 /** Adds up the inputs, each times its coefficient. */
 export function weightedSum(coefficients: readonly number[]): Kernel {
-  return { combine: (inputs, _, output) => addScaled(inputs, coefficients, output) };
+  return {
+    combine: (inputs, _, output) => addScaled(inputs, coefficients, output),
+    coefficients: () => coefficients,
+  };
 }
 
 /** As above, with coefficients that depend on the products of the inputs. */
@@ -13,13 +16,15 @@ export function surveyedSum(
   products: Products,
   coefficientsOf: (products: Products) => readonly number[],
 ): Kernel {
-  let coefficients: readonly number[] | undefined;
+  let known: readonly number[] | undefined;
+  const coefficients = (): readonly number[] => {
+    known ??= coefficientsOf(products);
+    return known;
+  };
   return {
     survey: products,
-    combine(inputs, _, output) {
-      coefficients ??= coefficientsOf(products);
-      addScaled(inputs, coefficients, output);
-    },
+    combine: (inputs, _, output) => addScaled(inputs, coefficients(), output),
+    coefficients: () => (products.isDone ? coefficients() : null),
   };
 }
 

@@ -15,6 +15,8 @@ export interface Kernel {
    * @param first the position of the first value among the elements of the tensor
    */
   combine(inputs: InputRows, first: number, output: Float64Array): void;
+  /** Of a method that only adds up its inputs: what each is multiplied by; null until it is known. */
+  coefficients?(): readonly number[] | null;
 }
 
 /** The inputs of one tensor, and the parameters for it. */

@@ -61,7 +61,8 @@ export type {
   CompareOptions,
 } from './inspect/values/checkpoint-difference.js';
 export type { TensorDifference } from './inspect/values/difference.js';
-export type { Histogram, Statistics, ValueWindows } from './inspect/values/statistics.js';
+export type { Statistics } from './inspect/values/running-statistics.js';
+export type { Histogram, ValueWindows } from './inspect/values/statistics.js';
 export type { SliceableTensor } from './inspect/values/tensor-values.js';
 export type { AdapterChange } from './merge/adapters/change.js';
 export type {

@@ -11,7 +11,12 @@ import {
 } from '../../header/tensor-sums.js';
 import { SHA256 } from '../cache/cache-layout.js';
 import { unverifiedFile, type VerifiedFile, verifiedFile } from '../shards/verification-report.js';
-import { AUTO_V1_BYTE_LENGTH, type FileHashes, type HashedLayout } from './hash-file.js';
+import {
+  AUTO_V1_BYTE_LENGTH,
+  type FileHashes,
+  type HashedLayout,
+  type LongHash,
+} from './hash-file.js';
 
 /** The claimant of a blob's name. */
 export const HUB_CACHE = 'Hub cache';
@@ -38,6 +43,18 @@ export function hasClaim(cached: string | null, metadata: ReadonlyMap<string, st
     SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
     cached !== null
   );
+}
+
+/** The long hashes that `claimsOf` compares. */
+export function wantedBy(
+  cached: string | null,
+  metadata: ReadonlyMap<string, string>,
+): ReadonlySet<LongHash> {
+  const wanted = new Set<LongHash>();
+  if (cached !== null) wanted.add('sha256');
+  const ofData = [MODELSPEC_HASH, MODEL_HASH, LEGACY_HASH];
+  if (ofData.some((key) => metadata.has(key))) wanted.add('dataSha256');
+  return wanted;
 }
 
 /**

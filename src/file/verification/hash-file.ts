@@ -4,7 +4,6 @@ import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import {
-  blocksLength,
   PASSING_READ_BYTE_LENGTH,
   type PassedFile,
   passOver,
@@ -13,6 +12,7 @@ import {
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
 import type { FilePlace } from '../file.js';
+import { hashRanges } from './hash-ranges.js';
 import { HashThread } from './hash-thread.js';
 
 /** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
@@ -33,7 +33,12 @@ export interface HashedLayout {
   readonly ranges: readonly HashedRange[];
 }
 
-/** The hashes, in hexadecimal digits. */
+/** A hash of many bytes, which takes as long as reading them. */
+export type LongHash = 'sha256' | 'dataSha256' | 'crc32';
+
+const LONG_HASHES: ReadonlySet<LongHash> = new Set<LongHash>(['sha256', 'dataSha256', 'crc32']);
+
+/** The hashes, in hexadecimal digits; empty where they are not wanted. */
 export interface FileHashes {
   readonly byteLength: number;
   /** Of the whole file. */
@@ -52,55 +57,59 @@ export interface FileHashes {
 export interface HashOptions {
   readonly signal: AbortSignal | undefined;
   readonly onBytes: (byteLength: number) => void;
+  /** The long hashes to compute besides those of ranges; all by default. */
+  readonly wanted?: ReadonlySet<LongHash> | undefined;
 }
 
-/** Pieces in memory at once, which are read or hashed. Measured with 4 to 8. */
-const PIECES = 6;
+/** Those that hashes of ranges alone leave out. */
+const NO_HASHES = { sha256: '', dataSha256: '', autoV1: '', legacy: null, crc32: '' };
 
 /** Hashes bytes in order, from the start of the file to its end. */
 class FileHasher {
   readonly #layout: HashedLayout;
-  readonly #whole = createHash('sha256');
-  /** Null when a thread of its own hashes these bytes. */
-  readonly #data: Hash | null;
+  readonly #whole: Hash | undefined;
+  readonly #data: Hash | undefined;
   readonly #autoV1 = createHash('sha256');
   readonly #legacy = createHash('sha256');
   readonly #ranges: RangeHashes;
-  #crc = 0;
+  #crc: number | undefined;
   #at = 0;
 
-  constructor(layout: HashedLayout, hasData: boolean) {
+  /** `wanted` are the long hashes that it computes itself. */
+  constructor(layout: HashedLayout, wanted: ReadonlySet<LongHash>) {
     this.#layout = layout;
-    this.#data = hasData ? createHash('sha256') : null;
+    this.#whole = wanted.has('sha256') ? createHash('sha256') : undefined;
+    this.#data = wanted.has('dataSha256') ? createHash('sha256') : undefined;
+    this.#crc = wanted.has('crc32') ? 0 : undefined;
     this.#ranges = new RangeHashes(layout.ranges);
   }
 
   update(piece: Uint8Array): void {
     const at = this.#at;
     const { dataStart, legacyBegin } = this.#layout;
-    this.#whole.update(piece);
+    this.#whole?.update(piece);
     updateWithin(this.#autoV1, piece, at, AUTO_V1_BEGIN, AUTO_V1_BEGIN + AUTO_V1_BYTE_LENGTH);
     if (legacyBegin !== null) {
       updateWithin(this.#legacy, piece, at, legacyBegin, legacyBegin + AUTO_V1_BYTE_LENGTH);
     }
-    if (this.#data !== null) {
+    if (this.#data !== undefined) {
       updateWithin(this.#data, piece, at, dataStart, Number.POSITIVE_INFINITY);
     }
-    this.#crc = crc32(piece, this.#crc);
+    if (this.#crc !== undefined) this.#crc = crc32(piece, this.#crc);
     this.#ranges.add(piece);
     this.#at += piece.length;
   }
 
-  /** Ends after the last byte; `ownThread` resolves with the thread's hash. */
-  async digests(ownThread?: Promise<string>): Promise<FileHashes> {
+  /** Ends after the last byte. */
+  digests(): FileHashes {
     const short = (hash: Hash): string => hash.digest('hex').slice(0, AUTO_V1_DIGITS);
     return {
       byteLength: this.#at,
-      sha256: this.#whole.digest('hex'),
-      dataSha256: this.#data?.digest('hex') ?? ((await ownThread) as string),
+      sha256: this.#whole?.digest('hex') ?? '',
+      dataSha256: this.#data?.digest('hex') ?? '',
       autoV1: short(this.#autoV1),
       legacy: this.#layout.legacyBegin === null ? null : short(this.#legacy),
-      crc32: this.#crc.toString(16).padStart(8, '0'),
+      crc32: this.#crc?.toString(16).padStart(8, '0') ?? '',
       ranges: this.#ranges.digests(),
     };
   }
@@ -110,15 +119,15 @@ class FileHasher {
 export async function hashPieces(
   pieces: AsyncIterable<Uint8Array>,
   layout: HashedLayout,
-  { signal, onBytes }: HashOptions,
+  { signal, onBytes, wanted = LONG_HASHES }: HashOptions,
 ): Promise<FileHashes> {
-  const hasher = new FileHasher(layout, true);
+  const hasher = new FileHasher(layout, wanted);
   for await (const piece of pieces) {
     signal?.throwIfAborted();
     hasher.update(piece);
     onBytes(piece.length);
   }
-  return await hasher.digests();
+  return hasher.digests();
 }
 
 /** Opens a file, and hashes it as `hashOpened`. */
@@ -153,33 +162,38 @@ export async function hashPart(
 }
 
 /**
- * Reads the file once from start to end, and hashes it. For a long file, the hash of the tensors runs on a thread of
- * its own, because one hash takes longer than reading.
+ * Reads the file once, and hashes it. For a long file a second thread has a part of the work, because one hash takes
+ * longer than reading: the hash of all tensors, or where that is not wanted the hashes of the later ranges.
  *
  * @throws FileChangedError when the file ends early; errors of the system; `signal.reason`
  */
 export async function hashOpened(
   file: PassedFile,
   layout: HashedLayout,
-  { signal, onBytes }: HashOptions,
+  options: HashOptions,
 ): Promise<FileHashes> {
-  const { byteLength } = file;
-  const memory = sharedPassingMemory(
-    Math.min(PIECES * PASSING_READ_BYTE_LENGTH, blocksLength(byteLength)),
-  );
-  const isLong = byteLength >= WORKER_BYTE_LENGTH && mayStartThread();
-  const thread = isLong ? new HashThread(memory) : undefined;
-  const hasher = new FileHasher(layout, thread === undefined);
+  const isLong = file.byteLength >= WORKER_BYTE_LENGTH && mayStartThread();
+  const { wanted = LONG_HASHES } = options;
+  if (isLong && wanted.size === 0 && layout.legacyBegin === null) {
+    const ranges = await hashRanges(file, layout.ranges, options);
+    return { ...NO_HASHES, byteLength: file.byteLength, ranges };
+  }
+  const memory = sharedPassingMemory(file);
+  const thread = isLong && wanted.has('dataSha256') ? new HashThread(memory) : undefined;
+  const own = new Set(wanted);
+  if (thread !== undefined) own.delete('dataSha256');
+  const hasher = new FileHasher(layout, own);
   const use = async (begin: number, end: number, position: number) => {
-    signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
     const onThread = thread?.update(begin + Math.max(0, layout.dataStart - position), end);
     hasher.update(memory.subarray(begin, end));
-    onBytes(end - begin);
+    options.onBytes(end - begin);
     await onThread;
   };
   try {
     await passOver(file, memory, use);
-    return await hasher.digests(thread?.digest());
+    const hashes = hasher.digests();
+    return thread === undefined ? hashes : { ...hashes, dataSha256: await thread.digest() };
   } finally {
     await thread?.end();
   }

@@ -1,4 +1,4 @@
-/** A SHA-256 that grows on a thread of its own, from memory that both threads see. */
+/** SHA-256 on another thread, of memory that both threads see. */
 
 import { Worker } from 'node:worker_threads';
 import { cut } from '../../work/byte-ranges.js';
@@ -6,9 +6,14 @@ import { cut } from '../../work/byte-ranges.js';
 /** The program of the thread. Text, so that bundles need no second file. */
 const PROGRAM = `
 const { parentPort, workerData } = require('node:worker_threads');
-const hash = require('node:crypto').createHash('sha256');
+const { createHash } = require('node:crypto');
+let hash = createHash('sha256');
 parentPort.on('message', (part) => {
-  if (part === null) return parentPort.postMessage(hash.digest('hex'));
+  if (part === null) {
+    parentPort.postMessage(hash.digest('hex'));
+    hash = createHash('sha256');
+    return;
+  }
   hash.update(workerData.subarray(part.begin, part.end));
   parentPort.postMessage('');
 });
@@ -39,7 +44,7 @@ export class HashThread {
     await this.#ask({ begin, end });
   }
 
-  /** Returns the hash of all that was added, in hexadecimal digits. Call it once. */
+  /** Returns the hash of all that was added since the last call, in hexadecimal digits. */
   digest(): Promise<string> {
     return this.#ask(null);
   }

@@ -14,7 +14,7 @@ import {
   unverifiedFile,
   type VerifiedFile,
 } from '../shards/verification-report.js';
-import { type Claim, claimsOf, comparedBy, HUB_CACHE, hasClaim } from './claims.js';
+import { type Claim, claimsOf, comparedBy, HUB_CACHE, hasClaim, wantedBy } from './claims.js';
 import { type HashedLayout, hashFile, hashPart } from './hash-file.js';
 import { hashedLayout, tensorsLayout } from './legacy-place.js';
 
@@ -74,10 +74,11 @@ export async function verifyClaims(
     }
     try {
       const layout = layoutOf(header);
+      const choice = { ...hashing, wanted: wantedBy(cached, metadata) };
       const hashes =
         place === undefined
-          ? await hashFile(path, layout, hashing)
-          : await hashPart(place, layout, hashing);
+          ? await hashFile(path, layout, choice)
+          : await hashPart(place, layout, choice);
       check(position);
       const found = claimsOf(cached, metadata, hashes);
       for (const claim of found) {

@@ -1,9 +1,31 @@
 /** Adds up the statistics of values, window by window. */
 
+import { isFloat32Array } from '../../errors/brand-checks.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { PatternCounts } from './patterns.js';
 import { factorOf, LOWEST_LEVEL, levelOf, raised } from './scaled.js';
-import type { Statistics } from './statistics.js';
+
+/** Of real numbers. NaN and infinities are counted, and left out of min, max, mean and std. */
+export interface Statistics {
+  /** All values. */
+  readonly elements: number;
+  /** Null, as the next three, without finite values. */
+  readonly min: number | null;
+  /** The greatest finite value. */
+  readonly max: number | null;
+  /** The mean of the finite values. */
+  readonly mean: number | null;
+  /** Standard deviation of the population: divides by the number of values. */
+  readonly std: number | null;
+  /** Values that are NaN. */
+  readonly nan: number;
+  /** Infinities of both signs. */
+  readonly infinite: number;
+  /** Values that are 0 or -0. */
+  readonly zero: number;
+  /** Values nearer to zero than the least normal number of their dtype, and not zero. */
+  readonly subnormal: number;
+}
 
 /** The least positive normal number of each dtype that has subnormal ones. */
 const LEAST_NORMAL: Readonly<Partial<Record<Dtype, number>>> = {
@@ -104,7 +126,7 @@ export class RunningStatistics {
 
   /** Adds values. */
   add(values: ArrayLike<number>): void {
-    if (!(values instanceof Float32Array)) {
+    if (!isFloat32Array(values)) {
       this.#addAny(values);
       return;
     }

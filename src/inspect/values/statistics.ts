@@ -7,33 +7,11 @@ import { argumentTypeError, requireInteger } from '../../errors/arguments.js';
 import { isIterable } from '../../errors/brand-checks.js';
 import type { Dtype } from '../../header/dtype.js';
 import { countPatterns, hasPatterns, type PatternCounts } from './patterns.js';
-import { RunningStatistics } from './running-statistics.js';
+import { RunningStatistics, type Statistics } from './running-statistics.js';
 import { type SliceableTensor, unreadTensor } from './tensor-values.js';
 
 /** Values window by window, as `tensorValues` gives them, or arrays of a caller's own. */
 export type ValueWindows = AsyncIterable<ArrayLike<number>> | Iterable<ArrayLike<number>>;
-
-/** Of real numbers. NaN and infinities are counted, and left out of min, max, mean and std. */
-export interface Statistics {
-  /** All values. */
-  readonly elements: number;
-  /** Null, as the next three, without finite values. */
-  readonly min: number | null;
-  /** The greatest finite value. */
-  readonly max: number | null;
-  /** The mean of the finite values. */
-  readonly mean: number | null;
-  /** Standard deviation of the population: divides by the number of values. */
-  readonly std: number | null;
-  /** Values that are NaN. */
-  readonly nan: number;
-  /** Infinities of both signs. */
-  readonly infinite: number;
-  /** Values that are 0 or -0. */
-  readonly zero: number;
-  /** Values nearer to zero than the least normal number of their dtype, and not zero. */
-  readonly subnormal: number;
-}
 
 const MOST_BINS = 65_536;
 

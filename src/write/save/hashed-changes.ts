@@ -1,7 +1,7 @@
 /** Hashes of a file's tensors as changes of its metadata. */
 
 import { sumClaims } from '../../file/verification/claims.js';
-import { type FileHashes, hashOpened } from '../../file/verification/hash-file.js';
+import { type FileHashes, hashOpened, type LongHash } from '../../file/verification/hash-file.js';
 import { tensorsLayout } from '../../file/verification/legacy-place.js';
 import type { Header } from '../../header/header.js';
 import { MODELSPEC_HASH, roomForSums, SUMS_KEY, sumMismatch } from '../../header/tensor-sums.js';
@@ -44,7 +44,8 @@ export async function hashedChanges(
   transfer: Transfer,
 ): Promise<Map<string, string>> {
   const onBytes = (bytes: number): void => transfer.advance(bytes);
-  const hashing = { signal: transfer.signal, onBytes };
+  const wanted = new Set<LongHash>(modelspecHash ? ['dataSha256'] : []);
+  const hashing = { signal: transfer.signal, onBytes, wanted };
   const hashes = await hashOpened(file, tensorsLayout(header), hashing);
   const changes = new Map<string, string>();
   if (!isNew) requireRightSums(header, hashes, file.path);

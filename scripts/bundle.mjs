@@ -253,7 +253,7 @@ const inCore = (id) =>
  * chunk.
  */
 const isCopied = begins(
-  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/',
+  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/|file/hub/module-patterns',
 );
 
 rmSync(lib, { recursive: true, force: true });

@@ -12,7 +12,7 @@ import {
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
 import type { FilePlace } from '../file.js';
-import { hashRanges } from './hash-ranges.js';
+import { type HashingOptions, hashRanges } from './hash-ranges.js';
 import { HashThread } from './hash-thread.js';
 
 /** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
@@ -54,9 +54,7 @@ export interface FileHashes {
   readonly ranges: ReadonlyMap<string, string>;
 }
 
-export interface HashOptions {
-  readonly signal: AbortSignal | undefined;
-  readonly onBytes: (byteLength: number) => void;
+export interface HashOptions extends HashingOptions {
   /** The long hashes to compute besides those of ranges; all by default. */
   readonly wanted?: ReadonlySet<LongHash> | undefined;
 }

@@ -2,8 +2,14 @@
 
 import { type PassedFile, passOver, sharedPassingMemory } from '../../platform/io/passing-file.js';
 import { type HashedRange, RangeHashes } from '../../platform/io/range-hashes.js';
-import type { HashOptions } from './hash-file.js';
 import { HashThread } from './hash-thread.js';
+
+/** What goes with hashing. */
+export interface HashingOptions {
+  readonly signal: AbortSignal | undefined;
+  /** Called with the number of bytes that were read since the last call. */
+  readonly onBytes: (byteLength: number) => void;
+}
 
 /**
  * Returns the SHA-256 of the ranges by their names, in hexadecimal digits. Both threads have reads of their own, of
@@ -15,7 +21,7 @@ import { HashThread } from './hash-thread.js';
 export async function hashRanges(
   file: PassedFile,
   ranges: readonly HashedRange[],
-  { signal, onBytes }: Pick<HashOptions, 'signal' | 'onBytes'>,
+  { signal, onBytes }: HashingOptions,
 ): Promise<ReadonlyMap<string, string>> {
   const [earlier, later] = halves(ranges, file.byteLength);
   const middle = later[0]?.begin ?? file.byteLength;

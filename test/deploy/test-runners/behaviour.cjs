@@ -54,10 +54,10 @@ exports.testLibrary = (library) => {
     expect(metadata).toStrictEqual(new Map([['license', 'mit']]));
   });
 
-  test('saves and reshards a checkpoint', async () => {
+  test('saves a checkpoint and converts it to one file', async () => {
     const checkpoint = pathToFileURL(join(folder, 'checkpoint'));
     await library.saveCheckpoint(checkpoint, tensors, { maxShardSize: '8B' });
-    await library.reshard(checkpoint, join(folder, 'whole'));
+    await library.convert(checkpoint, join(folder, 'whole'));
     expect([...library.loadFile(join(folder, 'whole')).keys()].sort()).toEqual(['a', 'b']);
   });
 

@@ -86,9 +86,11 @@ export async function show(url: string, options: BrowserContextOptions = {}): Pr
   });
   context.on('page', (popup) => faults.push(`another page: ${popup.url()}`));
   await page.addInitScript(REPORT_VIOLATIONS);
-  await page.goto(url);
   const requests: string[] = [];
-  context.on('request', (request) => requests.push(request.url().replace(/\?.*$/s, '')));
+  context.on('request', (request) => {
+    if (!request.isNavigationRequest()) requests.push(request.url().replace(/\?.*$/s, ''));
+  });
+  await page.goto(url);
   return { page, faults, requests };
 }
 

@@ -8,6 +8,6 @@ import { measureInChild } from '../support/run-child.js';
 it.runIf(process.platform === 'linux')('400 MB with an adapter take little memory', async () => {
   const folder = temporaryPath('large');
   mkdirSync(folder);
-  const grown = await measureInChild<number>('merge/children/merge-memory.mjs', [folder]);
-  expect(grown).toBeLessThan(150e6);
+  const used = await measureInChild<number>('merge/children/merge-memory.mjs', [folder]);
+  expect(used).toBeLessThan(150e6);
 });

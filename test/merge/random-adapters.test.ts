@@ -1,16 +1,16 @@
 /** Random adapters of every kind against the formula of its original, in float64 and without any shortcut. */
 import { describe, expect, it } from 'vitest';
-import type { AdapterInput, Source } from '../support/api.js';
+import { type AdapterInput, mergeAdapters, type Source } from '../support/api.js';
 import { Random } from '../support/random.js';
 import {
   changed,
   checkpoint,
   expectValues,
-  merged,
   peft,
   product,
   random,
   type Tensors,
+  type Values,
   valuesOf,
 } from './make-adapter.js';
 
@@ -20,6 +20,8 @@ const EPSILON = 2 ** -23;
 interface Case {
   readonly base: Tensors;
   readonly adapter: AdapterInput<Source>;
+  /** Adapters after the first. */
+  readonly others?: readonly AdapterInput<Source>[];
   readonly expected: Readonly<Record<string, readonly number[]>>;
 }
 
@@ -29,6 +31,32 @@ function norms(values: readonly number[], group: (i: number) => number, count: n
   for (const [i, value] of values.entries())
     sums[group(i)] = (sums[group(i)] as number) + value ** 2;
   return sums.map(Math.sqrt);
+}
+
+/** Element [p, q, k] of a change. */
+type Element = (p: number, q: number, k: number) => number;
+
+/** The sum of `core[i, j, k] · a[i, p] · b[j, q]` over i and j. */
+function tucker(core: Values, a: Values, b: Values): Element {
+  const [ranks = 1, others = 1, kernel = 1] = core.shape;
+  const [rows, columns] = [a.values.length / ranks, b.values.length / others];
+  return (p, q, k) => {
+    let sum = 0;
+    for (let i = 0; i < ranks; i++) {
+      for (let j = 0; j < others; j++) {
+        const factor = core.values[(i * others + j) * kernel + k] as number;
+        sum += factor * (a.values[i * rows + p] as number) * (b.values[j * columns + q] as number);
+      }
+    }
+    return sum;
+  };
+}
+
+function transposedOf({ shape: [rows = 1, columns = 1], values }: Values): Values {
+  const result = Float32Array.from(values, (_, at) => {
+    return values[(at % rows) * columns + Math.floor(at / rows)] as number;
+  });
+  return { shape: [columns, rows], values: result };
 }
 
 const KINDS: Readonly<Record<string, (r: Random) => Case>> = {
@@ -262,6 +290,123 @@ const KINDS: Readonly<Record<string, (r: Random) => Case>> = {
     return { base: { 'x.weight': w }, adapter, expected: { 'x.weight': expected } };
   },
 
+  'loha with cores': (r) => {
+    const [out, inner, rank, kernel] = [r.from(1, 6), r.from(1, 6), r.from(1, 4), r.from(1, 3)];
+    const w = random(r, out, inner, kernel);
+    const parts: Record<string, Values> = {};
+    const products = ['1', '2'].map((i) => {
+      const [a, b] = [random(r, rank, out), random(r, rank, inner)];
+      const core = random(r, rank, rank, kernel);
+      Object.assign(parts, { [`hada_w${i}_a`]: a, [`hada_w${i}_b`]: b, [`hada_t${i}`]: core });
+      return tucker(core, a, b);
+    }) as [Element, Element];
+    const named = Object.entries(parts).map(([name, part]) => [`lycoris_x.${name}`, part]);
+    const tensors = { ...Object.fromEntries(named), 'lycoris_x.alpha': valuesOf([], [3]) };
+    const expected = changed(w, (value, p, column) => {
+      const [q, k] = [Math.floor(column / kernel), column % kernel];
+      return value + (3 / rank) * products[0](p, q, k) * products[1](p, q, k);
+    });
+    return {
+      base: { 'x.weight': w },
+      adapter: { source: checkpoint(tensors) },
+      expected: { 'x.weight': expected },
+    };
+  },
+
+  'lokr with a core': (r) => {
+    const [a, b, c, d, kernel] = [1, 2, 3, 4, 5].map(() => r.from(1, 4)) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    const rank = r.from(1, 3);
+    const w = random(r, a * c, b * d, kernel);
+    const [left, ofA, ofB] = [random(r, a, b), random(r, rank, c), random(r, rank, d)];
+    const core = random(r, rank, rank, kernel);
+    const right = tucker(core, ofA, ofB);
+    const tensors = {
+      'lora_unet_x.lokr_w1': left,
+      'lora_unet_x.lokr_w2_a': ofA,
+      'lora_unet_x.lokr_w2_b': ofB,
+      'lora_unet_x.lokr_t2': core,
+      'lora_unet_x.alpha': valuesOf([], [2]),
+    };
+    const expected = changed(w, (value, i, column) => {
+      const [j, k] = [Math.floor(column / kernel), column % kernel];
+      const first = left.values[Math.floor(i / c) * b + Math.floor(j / d)] as number;
+      return value + (2 / rank) * first * right(i % c, j % d, k);
+    });
+    return {
+      base: { 'x.weight': w },
+      adapter: { source: checkpoint(tensors) },
+      expected: { 'x.weight': expected },
+    };
+  },
+
+  'whole differences': (r) => {
+    const [out, inner, kernel] = [r.from(1, 20), r.from(1, 20), r.from(1, 3)];
+    const [w, diff] = [random(r, out, inner, kernel), random(r, out, inner, kernel)];
+    const [bias, diffBias, norm, diffNorm] = [1, 2, 3, 4].map(() => random(r, out)) as [
+      Values,
+      Values,
+      Values,
+      Values,
+    ];
+    const strength = r.pick([1, 0.3]);
+    const tensors = {
+      'lycoris_x.diff': diff,
+      'lycoris_x.diff_b': diffBias,
+      'lycoris_n.w_norm': diffNorm,
+      'lycoris_n.b_norm': diffBias,
+    };
+    const sum = (one: Values, other: Values): number[] =>
+      Array.from(one.values, (value, i) => value + strength * (other.values[i] as number));
+    return {
+      base: { 'x.weight': w, 'x.bias': bias, 'n.weight': norm, 'n.bias': bias },
+      adapter: { source: checkpoint(tensors), scale: strength },
+      expected: {
+        'x.weight': sum(w, diff),
+        'x.bias': sum(bias, diffBias),
+        'n.weight': sum(norm, diffNorm),
+        'n.bias': sum(bias, diffBias),
+      },
+    };
+  },
+
+  'several adapters': (r) => {
+    const [out, inner, rank] = [r.from(1, 20), r.from(1, 20), r.from(1, 6)];
+    const w = random(r, out, inner, 2);
+    const added: Element[] = [];
+    const adapters = [1, 2, 3].map((number): AdapterInput<Source> => {
+      const [up, down] = [random(r, out, rank, 1), random(r, rank, inner, 1)];
+      const mid = random(r, rank, rank, 2);
+      const scale = r.pick([1, 0.3, -2]);
+      const product = tucker(mid, transposedOf(up), down);
+      added.push((p, q, k) => scale * product(p, q, k));
+      return {
+        source: checkpoint(
+          {
+            'lora_unet_x.lora_up.weight': up,
+            'lora_unet_x.lora_down.weight': down,
+            'lora_unet_x.lora_mid.weight': mid,
+            'lora_unet_x.alpha': valuesOf([], [rank]),
+          },
+          'F32',
+          { number: String(number) },
+        ),
+        scale,
+      };
+    });
+    const [adapter, ...others] = adapters as [AdapterInput<Source>, ...AdapterInput<Source>[]];
+    const expected = changed(w, (value, p, column) => {
+      const [q, k] = [Math.floor(column / 2), column % 2];
+      return added.reduce((sum, of) => sum + of(p, q, k), value);
+    });
+    return { base: { 'x.weight': w }, adapter, others, expected: { 'x.weight': expected } };
+  },
+
   ia3: (r) => {
     const [out, inner] = [r.from(2, 20), r.from(2, 20)];
     const [w, bias] = [random(r, out, inner), random(r, out)];
@@ -334,8 +479,8 @@ const KINDS: Readonly<Record<string, (r: Random) => Case>> = {
 describe.each(Object.entries(KINDS))('%s', (_, make) => {
   it(`has the values of the formula, ${COUNT} times`, async () => {
     for (let number = 0; number < COUNT; number++) {
-      const { base, adapter, expected } = make(new Random(57, number));
-      const model = await merged(base, adapter);
+      const { base, adapter, others = [], expected } = make(new Random(57, number));
+      const model = await mergeAdapters(checkpoint(base), [adapter, ...others]);
       for (const [name, values] of Object.entries(expected)) expectValues(model, name, values);
       const [name] = Object.keys(expected) as [string];
       const whole = model.getTensor(name).toFloat32();

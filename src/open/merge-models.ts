@@ -13,7 +13,11 @@ export type MergeModelsRecipe =
   | string
   | URL
   | MergeRecipe<Source>
-  | { readonly merge_method: string; readonly [key: string]: unknown };
+  | {
+      /** The method of a recipe with mergekit's keys. */
+      readonly merge_method: string;
+      readonly [key: string]: unknown;
+    };
 
 /**
  * Merges models into one: a view whose weights are computed when they are used, only the rows that a call returns. No

@@ -15,6 +15,7 @@ import { declaredScales, scaleOfAlpha } from './scales.js';
 export interface DescribedModule {
   /** The path of the module, as the adapter has it, without PEFT's prefix. */
   readonly path: string;
+  /** The kind of change. */
   readonly kind: AdapterKind;
   /** Rank of the factors; null for a change without factors. */
   readonly rank: number | null;
@@ -28,6 +29,7 @@ export interface DescribedModule {
 
 /** An adapter, as data. */
 export interface AdapterDescription {
+  /** What it changes, in the order of the file. */
   readonly modules: readonly DescribedModule[];
   /** Names of the modules, such as `q_proj`: those of PEFT's configuration, else the ends of their paths. */
   readonly targetModules: readonly string[];
@@ -39,6 +41,7 @@ export interface AdapterDescription {
 export interface DescribeAdapterOptions {
   /** Whether to read values of `alpha` from the file, which takes requests where it is remote; true by default. */
   readonly readAlpha?: boolean | undefined;
+  /** Ends the call with its reason. */
   readonly signal?: AbortSignal | undefined;
 }
 

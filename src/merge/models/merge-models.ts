@@ -27,6 +27,7 @@ import { isOfTokenizer, Vocabulary } from './vocabulary.js';
 
 /** A tensor of a merged model, as data: an item of `changes`. */
 export interface ModelChange {
+  /** The name of the tensor. */
   readonly name: string;
   /** The method, or `copied` for a tensor that is that of the first model. */
   readonly kind: MergeMethod | 'copied';

@@ -8,7 +8,12 @@ export type Gradient = number | boolean | readonly (number | boolean)[];
 /** A parameter: one value, or values for tensors whose names contain `filter`, of which the first counts. */
 export type ParameterValue =
   | Gradient
-  | readonly { readonly filter?: string | undefined; readonly value: Gradient }[];
+  | readonly {
+      /** A part of the names of tensors; all without it. */
+      readonly filter?: string | undefined;
+      /** The value for these tensors. */
+      readonly value: Gradient;
+    }[];
 
 /** Values for tensors whose names contain a text. */
 interface FilteredValues {

@@ -42,6 +42,7 @@ export interface ModelInput<Source> extends MergeParameters {
 
 /** Layers of the result, and the models whose layers they are merged from. */
 export interface SliceInput<Source> extends MergeParameters {
+  /** The models, with as many layers each. */
   readonly sources: readonly ModelInput<Source>[];
   /** The base of this slice. */
   readonly base?: Source | TensorSource | undefined;
@@ -49,11 +50,13 @@ export interface SliceInput<Source> extends MergeParameters {
 
 /** A merge: the library's form of a recipe. */
 export interface MergeRecipe<Source> extends MergeParameters {
+  /** How the models are merged. */
   readonly method: MergeMethod;
   /** The model whose configuration is copied, and from which methods with task vectors measure changes. */
   readonly base?: Source | TensorSource | undefined;
   /** The models, all layers of each. Give either these or `slices`. */
   readonly models?: readonly ModelInput<Source>[] | undefined;
+  /** Layers from several models, one slice after the other. */
   readonly slices?: readonly SliceInput<Source>[] | undefined;
   /** The dtype of merged weights; that of the inputs by default. */
   readonly dtype?: Dtype | undefined;

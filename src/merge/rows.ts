@@ -45,12 +45,14 @@ export interface DirectRows {
  * @param source the open tensor that it is a change of: its file stays open as long as the result is in use
  * @param fill computes the rows from `first` on, as many as fit
  * @param direct computes the same rows
+ * @param fillYielding as `fill`, between other events: for writers
  */
 export function mergedTensor(
   source: Tensor,
   merged: MergedTensor,
   fill: (first: number, values: Float64Array) => void,
   direct: DirectRows | null = null,
+  fillYielding?: (first: number, values: Float64Array) => Promise<void>,
 ): Tensor {
   const { name, dtype, shape, columns } = merged;
   const width = DTYPES[dtype].bits / 8;
@@ -70,12 +72,18 @@ export function mergedTensor(
       fillUnits(target, position, units, (first, count, output) => {
         if (used?.fill(first, count, output) !== true) fillRows(first, count, output);
       }),
-    used === null
+    used === null && fillYielding === undefined
       ? undefined
       : async (target, position) => {
           for (const { first, count, bytes } of unitsToFill(target, position, units)) {
-            const isFilled = await used.fillOnPool(first, count, bytes);
-            if (!isFilled) fillRows(first, count, bytes);
+            if ((await used?.fillOnPool(first, count, bytes)) === true) continue;
+            if (fillYielding === undefined) {
+              fillRows(first, count, bytes);
+              continue;
+            }
+            const values = new Float64Array(count * columns);
+            await fillYielding(first, values);
+            writeValues(values, merged, bytes);
           }
         },
   );

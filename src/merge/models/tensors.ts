@@ -91,7 +91,7 @@ export function resultTensor(planned: PlannedTensor, context: TensorContext): Re
   const warnings: string[] = [];
   const { inputs, shape, sources } = fitted(planned, context, warnings);
   const dtype = resultDtype(planned.name, inputs, recipe);
-  const kernel = kernelFor({ ...planned, inputs }, shape, context);
+  const makeKernel = kernelMaker({ ...planned, inputs }, shape, context);
   const [only] = inputs as [PlannedInput];
   const isStored =
     recipe.methodName === 'passthrough' &&
@@ -105,7 +105,7 @@ export function resultTensor(planned: PlannedTensor, context: TensorContext): Re
   const merged = { name: planned.name, dtype, shape, columns, path, mustBeFinite };
   const entry = viewEntry(planned.name, only.entry, { dtype, shape });
   const own = inputs.filter(({ model }) => model.handle === anchor).map(({ entry }) => entry.name);
-  const computation = new MergedModelWeight(merged, rows, sources, kernel);
+  const computation = new MergedModelWeight(merged, rows, sources, makeKernel);
   return { view: { entry, sources: [...new Set(own)], computation }, isMerged: true, warnings };
 }
 
@@ -237,11 +237,12 @@ function resultDtype(name: string, inputs: readonly PlannedInput[], recipe: Reci
   return dtypes.includes('F64') ? 'F64' : 'F32';
 }
 
-function kernelFor(
+/** Returns what makes kernels for a tensor, with all parameters. */
+function kernelMaker(
   planned: PlannedTensor,
   shape: readonly number[],
   { recipe, draw }: TensorContext,
-): Kernel {
+): () => Kernel {
   const { inputs, name } = planned;
   const { method } = recipe;
   const settings: Record<string, number> = {};
@@ -263,16 +264,17 @@ function kernelFor(
   const others = inputs.length - (method.base === 'first' ? 1 : 0);
   // Too few models have the tensor: it stays that of the first.
   if (others < method.models[0] && method.isPartial !== true) {
-    return weightedSum(inputs.map((_, i) => (i === 0 ? 1 : 0)));
+    return () => weightedSum(inputs.map((_, i) => (i === 0 ? 1 : 0)));
   }
-  return method.kernel({
+  const kernelInputs: KernelInputs = {
     count: inputs.length,
     parameters,
     settings,
     elementCount: shape.reduce((product, size) => product * size, 1),
     rowLength: shape.length < 2 ? (shape[0] ?? 1) : (shape.at(-1) as number),
     draw: (input, density) => draw(name, (inputs[input] as PlannedInput).position, density),
-  });
+  };
+  return () => method.kernel(kernelInputs);
 }
 
 /** A parameter of a tensor, or of one of its inputs. */

@@ -145,6 +145,7 @@ function* readMapped(
       const sources = having.includes(base) ? [base] : having;
       const into = values.subarray((row - first) * columns, (next - first) * columns);
       const part = new Float64Array(columns);
+      into.fill(0);
       for (const source of sources) {
         yield* (opened[source] as OpenRows).read(rowsOf[source]?.[row] as number, part);
         for (let i = 0; i < columns; i++) {

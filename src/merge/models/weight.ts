@@ -3,6 +3,7 @@
 import type { Computation } from '../../file/source/view.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { type ByteRange, cut } from '../../work/byte-ranges.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
 import { WeightedRows } from '../direct-rows.js';
@@ -12,19 +13,34 @@ import type { OpenRows, RowSource } from './inputs.js';
 import { readTogether } from './inputs.js';
 import type { InputRows, Kernel } from './methods/kernel.js';
 
+/** Values of each input that are merged at once. */
+const BLOCK_LENGTH = 2 ** 15;
+
 /** The computation of a tensor that is merged from several. */
 export class MergedModelWeight implements Computation {
   readonly #merged: MergedTensor;
   readonly #rows: number;
   readonly #inputs: readonly RowSource[];
-  readonly #kernel: Kernel;
-  #surveyed: Promise<void> | undefined;
+  readonly #makeKernel: () => Kernel;
+  readonly #isSum: boolean;
+  /** The kernel that knows what it needs of all rows. */
+  #kernel: Kernel | undefined;
+  #surveyed: Promise<Kernel> | undefined;
 
-  constructor(merged: MergedTensor, rows: number, inputs: readonly RowSource[], kernel: Kernel) {
+  /** Each survey makes a kernel: one on this thread may begin while another waits. */
+  constructor(
+    merged: MergedTensor,
+    rows: number,
+    inputs: readonly RowSource[],
+    makeKernel: () => Kernel,
+  ) {
     this.#merged = merged;
     this.#rows = rows;
     this.#inputs = inputs;
-    this.#kernel = kernel;
+    this.#makeKernel = makeKernel;
+    const kernel = makeKernel();
+    this.#isSum = kernel.coefficients !== undefined;
+    if (kernel.survey === undefined) this.#kernel = kernel;
   }
 
   /** Takes the tensors of local inputs now, so that closing their models leaves the result usable. */
@@ -32,58 +48,105 @@ export class MergedModelWeight implements Computation {
     const inputs = this.#inputs.map((input) => input.open());
     const [{ tensor }] = inputs as [OpenRows];
     const fill = (first: number, values: Float64Array): void => {
-      runSync(this.#survey(inputs));
-      runSync(this.#fill(inputs, first, values));
+      this.#kernel ??= runSync(this.#survey(inputs));
+      runSync(this.#fill(this.#kernel, inputs, first, values));
     };
-    return mergedTensor(tensor as Tensor, this.#merged, fill, this.#directRows(inputs));
+    const direct = this.#directRows(inputs);
+    return mergedTensor(tensor as Tensor, this.#merged, fill, direct, async (first, values) => {
+      await this.#fillYielding(inputs, first, values, undefined);
+    });
   }
 
   /** For sums of stored rows. */
   #directRows(inputs: readonly OpenRows[]): DirectRows | null {
-    const kernel = this.#kernel;
     const tensors = inputs.flatMap(({ tensor, areWhole }) => (areWhole && tensor) || []);
     const areAll =
       tensors.length === inputs.length && tensors.every(({ dtype }) => dtype !== 'F64');
-    if (!areAll || kernel.coefficients === undefined) return null;
-    return new WeightedRows(tensors, this.#merged, () => kernel.coefficients?.() ?? null);
+    if (!areAll || !this.#isSum) return null;
+    return new WeightedRows(tensors, this.#merged, () => this.#kernel?.coefficients?.() ?? null);
   }
 
   async fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor> {
     const inputs = this.#inputs.map((input) => input.open());
     return await mergedSlice(this.#merged, index, options, async (first, values) => {
-      await this.#surveyOnce(inputs, options.signal);
-      await runAsync(this.#fill(inputs, first, values), options.signal);
+      await this.#fillYielding(inputs, first, values, options.signal);
     });
   }
 
+  async #fillYielding(
+    inputs: readonly OpenRows[],
+    first: number,
+    values: Float64Array,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    this.#kernel ??= await this.#surveyOnce(inputs, signal);
+    await runAsync(this.#fill(this.#kernel, inputs, first, values), signal);
+  }
+
   /** Once for all calls, and again after a failure. */
-  async #surveyOnce(inputs: readonly OpenRows[], signal: AbortSignal | undefined): Promise<void> {
+  async #surveyOnce(inputs: readonly OpenRows[], signal: AbortSignal | undefined): Promise<Kernel> {
     this.#surveyed ??= runAsync(this.#survey(inputs), signal);
     try {
-      await this.#surveyed;
+      return await this.#surveyed;
     } catch (error) {
       this.#surveyed = undefined;
       throw error;
     }
   }
 
-  *#survey(inputs: readonly OpenRows[]): Work<void> {
-    const { survey } = this.#kernel;
-    if (survey === undefined) return;
-    const { columns } = this.#merged;
-    for (const { first, count } of surveyedRows(survey, this.#rows, columns)) {
-      survey.count(yield* this.#read(inputs, first, count * columns), first * columns);
+  *#survey(inputs: readonly OpenRows[]): Work<Kernel> {
+    const kernel = this.#makeKernel();
+    const { survey } = kernel;
+    if (survey === undefined) return kernel;
+    const rows = this.#memoryFor(inputs);
+    for (const { first, count } of surveyedRows(survey, this.#rows, this.#merged.columns)) {
+      for (const { begin, end } of this.#blocks(first, first + count)) {
+        const values = yield* this.#read(inputs, begin, end, rows);
+        survey.count(values, begin * this.#merged.columns);
+      }
       yield;
     }
+    return kernel;
   }
 
-  *#fill(inputs: readonly OpenRows[], first: number, values: Float64Array): Work<void> {
-    const rows = yield* this.#read(inputs, first, values.length);
-    this.#kernel.combine(rows, first * this.#merged.columns, values);
+  *#fill(
+    kernel: Kernel,
+    inputs: readonly OpenRows[],
+    first: number,
+    values: Float64Array,
+  ): Work<void> {
+    const { columns } = this.#merged;
+    const rows = this.#memoryFor(inputs);
+    for (const { begin, end } of this.#blocks(first, first + values.length / columns)) {
+      const read = yield* this.#read(inputs, begin, end, rows);
+      const output = values.subarray((begin - first) * columns, (end - first) * columns);
+      kernel.combine(read, begin * columns, output);
+    }
+    yield;
   }
 
-  *#read(inputs: readonly OpenRows[], first: number, length: number): Work<InputRows> {
-    const rows = inputs.map(() => new Float64Array(length));
+  /** Rows that are merged at once: their values stay in the cache. */
+  get #rowsOfBlock(): number {
+    const { columns } = this.#merged;
+    return Math.min(this.#rows, Math.max(1, Math.floor(BLOCK_LENGTH / Math.max(columns, 1))));
+  }
+
+  #blocks(first: number, last: number): Iterable<ByteRange> {
+    return cut(first, last, this.#rowsOfBlock);
+  }
+
+  #memoryFor(inputs: readonly OpenRows[]): InputRows {
+    return inputs.map(() => new Float64Array(this.#rowsOfBlock * this.#merged.columns));
+  }
+
+  *#read(
+    inputs: readonly OpenRows[],
+    first: number,
+    last: number,
+    memory: InputRows,
+  ): Work<InputRows> {
+    const length = (last - first) * this.#merged.columns;
+    const rows = memory.map((values) => values.subarray(0, length));
     yield* readTogether(inputs, first, rows);
     return rows;
   }

@@ -242,7 +242,8 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
     if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);
     return new Uint8Array(buffer, start + begin, end - begin);
   };
-  window(0, Math.min(byteLength, 1));
+  // Computed values are in no buffer yet, and may take long.
+  if (!source.isComputed) window(0, Math.min(byteLength, 1));
   const verify = (): void => source.verify();
   const { fillAsync } = source;
   const fill: AsyncFill | undefined =

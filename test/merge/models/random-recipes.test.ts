@@ -1,8 +1,9 @@
 /** Random recipes of every method against its formula, in float64 and without any shortcut. */
 import { afterAll, describe, expect, it } from 'vitest';
-import { type Checkpoint, mergeModels } from '../../support/api.js';
+import { seededDraw } from '../../../src/merge/models/methods/random.js';
+import { type Checkpoint, mergeAdapters, mergeModels, select } from '../../support/api.js';
 import { Random } from '../../support/random.js';
-import { checkpoint, type Values, valuesOf } from '../make-adapter.js';
+import { checkpoint, peft, type Values, valuesOf } from '../make-adapter.js';
 
 const COUNT = 200;
 
@@ -68,6 +69,30 @@ function ties(inputs: Inputs, kept: readonly Numbers[]): Numbers {
   });
 }
 
+/** Keeps what the generator draws with the seed 0. */
+function drawn(inputs: Inputs): Numbers[] {
+  const { densities, settings } = inputs;
+  return deltasOf(inputs).map((delta, m) => {
+    const density = element(densities, m);
+    if (density >= 1) return delta;
+    const kept = new Uint8Array(delta.length);
+    seededDraw(0, 'x', m + 1, density).fill(0, kept);
+    const masked = delta.map((value, i) => value * (kept[i] as number));
+    const [all, left] = [delta, masked].map((values) => sum(values.map(Math.abs))) as [
+      number,
+      number,
+    ];
+    const factor = settings['rescale'] && all >= 1e-7 && left >= 1e-7 ? all / left : 1;
+    return masked.map((value) => value * factor);
+  });
+}
+
+const taskSettings = (r: Random): Inputs['settings'] => ({
+  normalize: r.chance(0.5),
+  rescale: r.chance(0.5),
+  lambda: r.from(1, 20) / 10,
+});
+
 const METHODS: Readonly<Record<string, Method>> = {
   linear: {
     hasBase: false,
@@ -122,11 +147,7 @@ const METHODS: Readonly<Record<string, Method>> = {
     hasBase: true,
     models: [1, 4],
     ofModels: ['weight', 'density'],
-    settings: (r) => ({
-      normalize: r.chance(0.5),
-      rescale: r.chance(0.5),
-      lambda: r.from(1, 20) / 10,
-    }),
+    settings: taskSettings,
     formula: (inputs) => {
       const { densities, settings } = inputs;
       const kept = deltasOf(inputs).map((delta, m) =>
@@ -134,6 +155,35 @@ const METHODS: Readonly<Record<string, Method>> = {
       );
       return ties(inputs, kept);
     },
+  },
+  dare_linear: {
+    hasBase: true,
+    models: [1, 4],
+    ofModels: ['weight', 'density'],
+    settings: taskSettings,
+    formula: (inputs) => {
+      const { x, weights, settings } = inputs;
+      const kept = drawn(inputs);
+      const by = settings['normalize'] ? divisor(sum(weights)) : 1;
+      return (x[0] as Numbers).map((base, i) => {
+        const scaled = kept.map((delta, m) => element(weights, m) * element(delta, i));
+        return base + (Number(settings['lambda']) * sum(scaled)) / by;
+      });
+    },
+  },
+  dare_ties: {
+    hasBase: true,
+    models: [1, 4],
+    ofModels: ['weight', 'density'],
+    settings: taskSettings,
+    formula: (inputs) => ties(inputs, drawn(inputs)),
+  },
+  passthrough: {
+    hasBase: false,
+    models: [1, 1],
+    ofModels: [],
+    settings: (r) => ({ scale: r.from(-20, 20) / 10 }),
+    formula: ({ x: [a = []], settings: { scale } }) => a.map((value) => Number(scale) * value),
   },
   model_stock: {
     hasBase: true,
@@ -248,4 +298,24 @@ describe.each(Object.keys(METHODS))('%s', (name) => {
       expect(rows).toEqual(values.subarray(first * last));
     }
   });
+});
+
+it('composes with adapters and selections', async () => {
+  const [base, other] = [valuesOf([2, 2], [1, 2, 3, 4]), valuesOf([2, 2], [3, 4, 5, 6])];
+  const models = [base, other].map((x) => ({ source: checkpoint({ 'x.weight': x }), weight: 1 }));
+  const merged = (await mergeModels({ method: 'linear', models })) as Checkpoint;
+  const adapter = peft(
+    { 'x.lora_A.weight': valuesOf([1, 2], [1, 1]), 'x.lora_B.weight': valuesOf([2, 1], [1, 2]) },
+    { r: 1, lora_alpha: 1 },
+  );
+  const tuned = select(await mergeAdapters(merged, [adapter]), { dtype: 'BF16' });
+  expect([...tuned.getTensor('x.weight').toFloat32()]).toEqual([3, 4, 6, 7]);
+  const again = (await mergeModels({
+    method: 'slerp',
+    t: 0,
+    base: tuned,
+    models: [{ source: merged }],
+    dtype: 'float32' as never,
+  })) as Checkpoint;
+  expect([...again.getTensor('x.weight').toFloat32()]).toEqual([3, 4, 6, 7]);
 });

@@ -102,9 +102,10 @@ export class LargestElements implements Sparsifier {
   }
 
   #countEqual(words: Uint32Array, first: number): void {
-    for (let i = 0; i < words.length; i++) {
-      if (((words[i] as number) & MAGNITUDE_BITS) !== this.#cut) continue;
-      if (this.#uncounted > 0 && --this.#uncounted === 0) this.#last = first + i;
+    const cut = this.#cut;
+    for (let i = 0; i < words.length && this.#uncounted > 0; i++) {
+      if (((words[i] as number) & MAGNITUDE_BITS) !== cut) continue;
+      if (--this.#uncounted === 0) this.#last = first + i;
     }
   }
 
@@ -148,10 +149,10 @@ export class LargestElements implements Sparsifier {
 
   apply(deltas: Float64Array, first: number): void {
     const words = new Uint32Array(new Float32Array(deltas).buffer);
+    const [cut, last] = [this.#cut, this.#last - first];
     for (let i = 0; i < words.length; i++) {
       const word = (words[i] as number) & MAGNITUDE_BITS;
-      const isKept = word === this.#cut ? first + i <= this.#last : word > this.#cut;
-      if (!isKept) deltas[i] = 0;
+      if (word < cut || (word === cut && i > last)) deltas[i] = 0;
     }
   }
 }

@@ -2,27 +2,53 @@
 
 import type { Draw } from './kernel.js';
 
-const ROTATIONS = [13, 15, 26, 6, 17, 29, 16, 24] as const;
 const PARITY = 0x1bd11bda;
 
 /** A key, and a block of the generator: two words of 32 bits. */
 export type Words = readonly [number, number];
 
 /** Threefry-2x32 of 20 rounds (Salmon et al. 2011), as in Random123 and JAX. */
-export function threefry([key0, key1]: Words, [counter0, counter1]: Words): Words {
-  const keys = [key0, key1, key0 ^ key1 ^ PARITY] as const;
-  let a = (counter0 + key0) | 0;
-  let b = (counter1 + key1) | 0;
-  for (let group = 0; group < 5; group++) {
-    for (let round = 0; round < 4; round++) {
-      const rotation = ROTATIONS[(group % 2) * 4 + round] as number;
+export function threefry(key: Words, counter: Words): Words {
+  const block = new Uint32Array(2);
+  fillBlock(key, counter[0], counter[1], block);
+  return [block[0] as number, block[1] as number];
+}
+
+function fillBlock(key: Words, low: number, high: number, block: Uint32Array): void {
+  // Each group of rounds ends with the next two of three keys.
+  let [k0, k1] = key;
+  let k2 = k0 ^ k1 ^ PARITY;
+  let a = (low + k0) | 0;
+  let b = (high + k1) | 0;
+  for (let group = 1; group <= 5; group++) {
+    if (group % 2 === 1) {
       a = (a + b) | 0;
-      b = ((b << rotation) | (b >>> (32 - rotation))) ^ a;
+      b = ((b << 13) | (b >>> 19)) ^ a;
+      a = (a + b) | 0;
+      b = ((b << 15) | (b >>> 17)) ^ a;
+      a = (a + b) | 0;
+      b = ((b << 26) | (b >>> 6)) ^ a;
+      a = (a + b) | 0;
+      b = ((b << 6) | (b >>> 26)) ^ a;
+    } else {
+      a = (a + b) | 0;
+      b = ((b << 17) | (b >>> 15)) ^ a;
+      a = (a + b) | 0;
+      b = ((b << 29) | (b >>> 3)) ^ a;
+      a = (a + b) | 0;
+      b = ((b << 16) | (b >>> 16)) ^ a;
+      a = (a + b) | 0;
+      b = ((b << 24) | (b >>> 8)) ^ a;
     }
-    a = (a + (keys[(group + 1) % 3] as number)) | 0;
-    b = (b + (keys[(group + 2) % 3] as number) + group + 1) | 0;
+    a = (a + k1) | 0;
+    b = (b + k2 + group) | 0;
+    const next = k0;
+    k0 = k1;
+    k1 = k2;
+    k2 = next;
   }
-  return [a >>> 0, b >>> 0];
+  block[0] = a;
+  block[1] = b;
 }
 
 /** Keeps each element with the probability `density`. What is drawn depends on nothing but these arguments. */
@@ -31,16 +57,13 @@ export function seededDraw(seed: number, tensor: string, model: number, density:
   const limit = Math.round(density * 2 ** 32);
   return {
     fill(first, kept) {
-      let block: Words = [0, 0];
-      let number = -1;
-      for (let i = 0; i < kept.length; i++) {
-        const position = first + i;
-        const of = Math.floor(position / 2);
-        if (of !== number) {
-          number = of;
-          block = threefry(key, [of >>> 0, Math.floor(of / 2 ** 32)]);
-        }
-        kept[i] = (block[position % 2] as number) < limit ? 1 : 0;
+      const block = new Uint32Array(2);
+      // Two elements have a block.
+      for (let i = -(first % 2); i < kept.length; i += 2) {
+        const number = (first + i) / 2;
+        fillBlock(key, number >>> 0, Math.floor(number / 2 ** 32), block);
+        if (i >= 0) kept[i] = (block[0] as number) < limit ? 1 : 0;
+        if (i + 1 < kept.length) kept[i + 1] = (block[1] as number) < limit ? 1 : 0;
       }
     },
   };

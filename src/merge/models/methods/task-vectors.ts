@@ -75,21 +75,30 @@ function addVoted(
   { factors, weights, isNormalized }: SumRules,
   output: Float64Array,
 ): void {
-  for (let i = 0; i < output.length; i++) {
-    let vote = 0;
-    for (let m = 0; m < deltas.length; m++) {
-      vote += (factors[m] as number) * ((deltas[m] as Float64Array)[i] as number);
+  const votes = new Float64Array(output.length);
+  for (const [m, values] of deltas.entries()) {
+    const factor = factors[m] as number;
+    for (let i = 0; i < votes.length; i++) {
+      const value = factor * (values[i] as number);
+      values[i] = value;
+      votes[i] = (votes[i] as number) + value;
     }
-    // A sum of 0 counts as positive.
-    const isPositive = vote >= 0;
-    let [sum, divisor] = [0, 0];
-    for (let m = 0; m < deltas.length; m++) {
-      const value = (factors[m] as number) * ((deltas[m] as Float64Array)[i] as number);
-      if (isPositive ? value <= 0 : value >= 0) continue;
-      sum += value;
-      divisor += weights[m] as number;
+  }
+  const divisors = new Float64Array(isNormalized ? output.length : 0);
+  output.fill(0);
+  for (const [m, values] of deltas.entries()) {
+    const weight = weights[m] as number;
+    for (let i = 0; i < output.length; i++) {
+      // A sum of 0 counts as positive.
+      const sign = (votes[i] as number) >= 0 ? 1 : -1;
+      // NaN stays NaN.
+      const agreeing = Math.max((values[i] as number) * sign, 0);
+      output[i] = (output[i] as number) + agreeing * sign;
+      if (isNormalized && agreeing !== 0) divisors[i] = (divisors[i] as number) + weight;
     }
-    output[i] = isNormalized ? sum / divisorOf(divisor) : sum;
+  }
+  for (let i = 0; i < divisors.length; i++) {
+    output[i] = (output[i] as number) / divisorOf(divisors[i] as number);
   }
 }
 

@@ -75,36 +75,40 @@ function addVoted(
   { factors, weights, isNormalized }: SumRules,
   output: Float64Array,
 ): void {
-  const votes = new Float64Array(output.length);
+  const { length } = output;
+  // Sums of positive and of negative values, and of their weights: branches on random signs take most of the time.
+  const [positive, negative] = [new Float64Array(length), new Float64Array(length)];
+  const votes = new Float64Array(length);
+  const ofWeights = isNormalized ? length : 0;
+  const [ofPositive, ofNegative] = [new Float64Array(ofWeights), new Float64Array(ofWeights)];
   for (const [m, values] of deltas.entries()) {
-    const factor = factors[m] as number;
-    for (let i = 0; i < votes.length; i++) {
+    const [factor, weight] = [factors[m] as number, weights[m] as number];
+    for (let i = 0; i < length; i++) {
       const value = factor * (values[i] as number);
-      values[i] = value;
+      const magnitude = Math.abs(value);
       votes[i] = (votes[i] as number) + value;
+      positive[i] = (positive[i] as number) + (value + magnitude) / 2;
+      negative[i] = (negative[i] as number) + (value - magnitude) / 2;
+    }
+    for (let i = 0; i < ofWeights; i++) {
+      const value = factor * (values[i] as number);
+      if (value > 0) ofPositive[i] = (ofPositive[i] as number) + weight;
+      else if (value < 0) ofNegative[i] = (ofNegative[i] as number) + weight;
     }
   }
-  const divisors = new Float64Array(isNormalized ? output.length : 0);
-  output.fill(0);
-  for (const [m, values] of deltas.entries()) {
-    const weight = weights[m] as number;
-    for (let i = 0; i < output.length; i++) {
-      // A sum of 0 counts as positive.
-      const sign = (votes[i] as number) >= 0 ? 1 : -1;
-      // NaN stays NaN.
-      const agreeing = Math.max((values[i] as number) * sign, 0);
-      output[i] = (output[i] as number) + agreeing * sign;
-      if (isNormalized && agreeing !== 0) divisors[i] = (divisors[i] as number) + weight;
-    }
-  }
-  for (let i = 0; i < divisors.length; i++) {
-    output[i] = (output[i] as number) / divisorOf(divisors[i] as number);
+  for (let i = 0; i < length; i++) {
+    // A sum of 0 counts as positive. NaN is in both sums.
+    const isPositive = (votes[i] as number) >= 0;
+    const sum = (isPositive ? positive[i] : negative[i]) as number;
+    const divisor = isNormalized ? ((isPositive ? ofPositive[i] : ofNegative[i]) as number) : 1;
+    output[i] = sum / divisorOf(divisor);
   }
 }
 
 /** The passes of all sparsifiers of a tensor. */
 class SparsifierSurvey implements Survey<InputRows> {
   readonly #sparsifiers: readonly (Sparsifier | null)[];
+  #deltas = new Float32Array(0);
 
   constructor(sparsifiers: readonly (Sparsifier | null)[]) {
     this.#sparsifiers = sparsifiers;
@@ -122,7 +126,8 @@ class SparsifierSurvey implements Survey<InputRows> {
     for (const [i, values] of others.entries()) {
       const one = this.#sparsifiers[i];
       if (one == null || one.isDone) continue;
-      const deltas = new Float32Array(values.length);
+      if (this.#deltas.length < values.length) this.#deltas = new Float32Array(values.length);
+      const deltas = this.#deltas.subarray(0, values.length);
       for (let k = 0; k < deltas.length; k++) {
         deltas[k] = (values[k] as number) - ((base as Float64Array)[k] as number);
       }

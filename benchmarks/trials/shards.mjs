@@ -69,7 +69,7 @@ const OPEN_ROUNDS = 40;
 /** Copies vary more than readers. */
 const LEAST_COPY_ROUNDS = 5;
 
-/** As many shards and tensors as the largest models have: opened as the first of a process, and written anew. */
+/** As many shards and tensors as the largest models have: opened as the first of a process, and rewritten. */
 const manyShards = {
   name: 'shards',
   contenders: [...OPENERS, ...WRITERS],

@@ -88,7 +88,7 @@ export class Pool {
     });
   }
 
-  /** Every thread opens the file anew; answers of the old one may come until this resolves. */
+  /** Every thread opens the file again; answers of the old one may come until this resolves. */
   async reload() {
     const threads = [...this.#threads];
     const tables = await Promise.all(threads.map((thread) => this.#send(thread, 'reload')));

@@ -1,4 +1,4 @@
-/** The model of this server: opened once, and anew when another file has taken its place. */
+/** The model of this server: opened once, and again when another file has taken its place. */
 import 'server-only';
 import { stat } from 'node:fs/promises';
 import { safeOpenAsync } from 'safetensors-mmap';

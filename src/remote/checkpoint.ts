@@ -89,7 +89,7 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
 /**
  * An open remote checkpoint, made by `open`: one file, or the shards that an index names. Opening fetches the
  * index or the only file's header, which answers `keys`, `has`, `size`, `metadata` and `shards`. All other methods
- * return promises: they fetch the header of a shard on first use, and tensors anew by every call. A tensor owns its
+ * return promises: they fetch the header of a shard on first use, and tensors again on every call. A tensor owns its
  * memory, which nothing else refers to.
  *
  * Names of dropped tensors are aliases of the kept ones, as in a `Checkpoint`.

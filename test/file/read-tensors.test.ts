@@ -45,7 +45,7 @@ describe.each(['mmap', 'read'] as const)('over storage %s', (storage) => {
     expect(reports.at(-1)).toEqual({ bytes: totalBytes, totalBytes });
   });
 
-  test('every call reads anew, and what was loaded outlives handle and file', async () => {
+  test('every call reads again, and what was loaded outlives handle and file', async () => {
     const path = writeTemporary(entries());
     const file = safeOpen(path, { storage });
     const [one, two] = await Promise.all([file.readTensors(['z']), file.readTensors(['z'])]);

@@ -1,4 +1,4 @@
-/** Opens the files that are served, each request anew, and tells their versions. */
+/** Opens the files that are served, for each request, and returns their versions. */
 
 import { constants } from 'node:fs';
 import { lstat } from 'node:fs/promises';
@@ -14,7 +14,7 @@ const NOT_THERE: readonly string[] = [
   ...['ELOOP', 'EMLINK', 'EACCES', 'EPERM', 'SAFETENSORS_NOT_A_REGULAR_FILE'],
 ];
 
-/** A file that is saved anew between two looks at it is opened again so often. */
+/** A file that is replaced between two checks is opened again, so many times at most. */
 const MAX_TRIES = 3;
 
 /** An open file. The caller closes it by `closeFile(fd)`. */

@@ -119,7 +119,7 @@ export interface SourceMetadata {
   readonly conflicts?: readonly string[];
 }
 
-/** Where a key of a checkpoint that is written anew comes from. */
+/** Where a key of a checkpoint that is rewritten comes from. */
 interface MetadataSources {
   /** Of the source, as far as its tensors were selected; null for formats without metadata. */
   readonly source: SourceMetadata | null;

@@ -54,7 +54,7 @@ export interface DownloadOptions
    */
   readonly versionId?: string | undefined;
   /**
-   * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
+   * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are rewritten in files of that size,
    * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
    * a source that is one file.
    */

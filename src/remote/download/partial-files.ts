@@ -43,7 +43,7 @@ export async function deleteOtherPartials(
   for (const name of others) deleteIdle(join(folder, name));
 }
 
-/** Deletes a partial file under its lock: a process that waits for the lock finds the file gone and begins anew. */
+/** Deletes a partial file under its lock: a process that waits for the lock finds the file gone and starts again. */
 function deleteIdle(path: string): void {
   let fd: number;
   try {

@@ -46,7 +46,7 @@ export interface WritePlan {
   readonly replaced: readonly ReplacedFile[];
 }
 
-/** The plan of a call that writes all tensors anew. */
+/** The plan of a call that rewrites all tensors. */
 export interface CheckpointPlan extends WritePlan {
   /** Path of the index, or of the single file. */
   readonly path: string;

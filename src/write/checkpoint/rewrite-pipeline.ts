@@ -1,4 +1,4 @@
-/** Writes the models of a pipeline anew, each into its folder, with all other files. */
+/** Rewrites the models of a pipeline, each into its folder, with all other files. */
 
 import { basename, join } from 'node:path';
 import { namingOf } from '../../file/shards/file-choice.js';

@@ -1,4 +1,4 @@
-/** Opens pipelines of diffusers to write them anew: a folder of models, or a DDUF archive. */
+/** Opens Diffusers pipelines to be rewritten: a folder of models, or a DDUF archive. */
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';

@@ -1,4 +1,4 @@
-/** Counts `total_parameters` of a checkpoint's metadata anew when only some of its tensors are taken. */
+/** Recounts `total_parameters` of a checkpoint's metadata when only some of its tensors are taken. */
 
 import type { Dtype } from '../../header/dtype.js';
 import { elementCountOf } from '../../header/tensor-spec.js';

@@ -3,6 +3,7 @@
 import type { ProductRows } from '../tensor/float32/kernels.js';
 import { convertOnPool, toFloat32 } from '../tensor/float32/kernels.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { cut } from '../work/byte-ranges.js';
 import { addProduct, addProductOnPool, paddedLength, type RowFactors } from './product.js';
 import type { DirectRows, MergedTensor } from './rows.js';
 import { bytesOfElements } from './values.js';
@@ -64,54 +65,93 @@ export class WeightedRows implements DirectRows {
   fill(first: number, count: number, output: Uint8Array): boolean {
     const coefficients = this.#coefficientsOf();
     if (coefficients === null) return false;
-    const { begin, length, right, rowOf } = this.#place(first, count);
-    for (const [i, source] of this.#sources.entries()) {
-      toFloat32(source.dtype, elementsHere(source, begin, length), rowOf(i));
-      TensorOf.sourceOf(source).verify();
+    let notFinite = 0;
+    for (const part of this.#parts(first, count, output, LENGTH_HERE)) {
+      const values = takeValues(this.#sources.length * part.stride);
+      for (const [i, source] of this.#sources.entries()) {
+        const bytes = elementsHere(source, part.begin, part.length);
+        toFloat32(source.dtype, bytes, rowOf(values, i, part));
+        TensorOf.sourceOf(source).verify();
+      }
+      notFinite += addProduct(this.#product(coefficients, values, part));
+      free.push(values);
     }
-    return isRight(addProduct(this.#product(coefficients, right, length, output)), this.#merged);
+    return isRight(notFinite, this.#merged);
   }
 
   async fillOnPool(first: number, count: number, output: Uint8Array): Promise<boolean> {
     const coefficients = this.#coefficientsOf();
     if (coefficients === null) return false;
-    const { begin, length, right, rowOf } = this.#place(first, count);
-    for (const [i, source] of this.#sources.entries()) {
-      await convertOnPool(source.dtype, elementsForPool(source, begin, length), rowOf(i));
-      TensorOf.sourceOf(source).verify();
+    let notFinite = 0;
+    for (const part of this.#parts(first, count, output, LENGTH_ON_POOL)) {
+      const values = takeValues(this.#sources.length * part.stride);
+      for (const [i, source] of this.#sources.entries()) {
+        const bytes = elementsForPool(source, part.begin, part.length);
+        await convertOnPool(source.dtype, bytes, rowOf(values, i, part));
+        TensorOf.sourceOf(source).verify();
+      }
+      notFinite += await addProductOnPool(this.#product(coefficients, values, part));
+      free.push(values);
     }
-    const rows = this.#product(coefficients, right, length, output);
-    return isRight(await addProductOnPool(rows), this.#merged);
+    return isRight(notFinite, this.#merged);
   }
 
-  #place(
+  *#parts(
     first: number,
     count: number,
-  ): {
-    readonly begin: number;
-    readonly length: number;
-    readonly right: Float32Array;
-    rowOf(source: number): Float32Array;
-  } {
+    output: Uint8Array,
+    atOnce: number,
+  ): Generator<Part, void, void> {
     const { columns } = this.#merged;
-    const length = count * columns;
-    const stride = paddedLength(length);
-    const right = new Float32Array(this.#sources.length * stride);
-    const rowOf = (i: number): Float32Array => right.subarray(i * stride, i * stride + length);
-    return { begin: first * columns, length, right, rowOf };
+    const start = first * columns;
+    const width = output.length / (count * columns);
+    for (const { begin, end } of cut(start, start + count * columns, atOnce)) {
+      const [from, to] = [(begin - start) * width, (end - start) * width];
+      const length = end - begin;
+      const stride = paddedLength(length);
+      yield { begin, length, stride, output: output.subarray(from, to) };
+    }
   }
 
   #product(
     coefficients: readonly number[],
-    right: Float32Array,
-    length: number,
-    output: Uint8Array,
+    values: Float32Array,
+    { length, stride, output }: Part,
   ): ProductRows {
-    // Adding to -0 changes nothing, not even the sign of a zero.
-    const bytes = new Uint8Array(new Uint16Array(length).fill(0x8000).buffer);
     const left = Float64Array.from(coefficients);
+    const right = values.subarray(0, coefficients.length * stride);
+    // Adding to -0 changes nothing, not even the sign of a zero.
+    minusZeros ??= new Uint8Array(new Uint16Array(LENGTH_ON_POOL).fill(0x8000).buffer);
+    const bytes = minusZeros.subarray(0, 2 * length);
     return { from: 'BF16', to: this.#merged.dtype, bytes, output, left, right, columns: length };
   }
+}
+
+/** Values that are computed at once: on this thread they stay in the second-level cache. */
+const [LENGTH_HERE, LENGTH_ON_POOL] = [2 ** 14, 2 ** 17];
+
+/** -0 in BF16. */
+let minusZeros: Uint8Array | undefined;
+
+/** Elements that are computed at once. */
+interface Part {
+  readonly begin: number;
+  readonly length: number;
+  /** Distance of the rows of values of two inputs. */
+  readonly stride: number;
+  readonly output: Uint8Array;
+}
+
+/** Memory of parts that are done: new memory costs more than what is computed in it. */
+const free: Float32Array[] = [];
+
+function takeValues(length: number): Float32Array {
+  const values = free.pop();
+  return values !== undefined && values.length >= length ? values : new Float32Array(length);
+}
+
+function rowOf(values: Float32Array, input: number, { length, stride }: Part): Float32Array {
+  return values.subarray(input * stride, input * stride + length);
 }
 
 /** Elements in memory that may be the caller's. */

@@ -4,7 +4,7 @@ import { weightedSum } from './combination.js';
 import type { Kernel, KernelInputs } from './kernel.js';
 import { modelStock, modelStockByRow } from './model-stock.js';
 import { slerp } from './slerp.js';
-import { type TaskVectorRules, taskVectors } from './task-vectors.js';
+import { divisorOf, sumOf, type TaskVectorRules, taskVectors } from './task-vectors.js';
 
 /** The names of methods. */
 export type MergeMethod =
@@ -75,8 +75,8 @@ export const METHODS: Readonly<Record<MergeMethod, Method>> = {
     parameters: { weight: WEIGHT, normalize: setting(1) },
     kernel: ({ parameters, settings }) => {
       const weights = parameters.map(({ weight = 0 }) => weight);
-      const sum = weights.reduce((sum, weight) => sum + weight, 0);
-      return weightedSum(settings['normalize'] === 0 ? weights : weights.map((one) => one / sum));
+      const sum = settings['normalize'] === 0 ? 1 : sumOf(weights);
+      return weightedSum(weights.map((one) => one / sum));
     },
   },
   slerp: {
@@ -89,7 +89,13 @@ export const METHODS: Readonly<Record<MergeMethod, Method>> = {
     base: 'first',
     models: [1, Number.POSITIVE_INFINITY],
     parameters: { weight: WEIGHT, normalize: setting(0), lambda: setting(1) },
-    kernel: (inputs) => taskVectors(inputs, { by: 'chance', isVoted: false }),
+    // The base counts as much as the changes leave of it: a sum of stored rows, which kernels add up.
+    kernel: ({ parameters, settings }) => {
+      const weights = parameters.slice(1).map(({ weight = 0 }) => weight);
+      const divisor = settings['normalize'] === 0 ? 1 : divisorOf(sumOf(weights));
+      const factors = weights.map((one) => ((settings['lambda'] as number) * one) / divisor);
+      return weightedSum([1 - sumOf(factors), ...factors]);
+    },
   },
   ties: ofTaskVectors({ by: 'magnitude', isVoted: true }, { normalize: 1, rescale: 0 }),
   dare_linear: ofTaskVectors({ by: 'chance', isVoted: false }, { normalize: 0, rescale: 1 }),

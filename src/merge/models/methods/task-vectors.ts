@@ -50,7 +50,12 @@ interface SumRules {
   readonly isNormalized: boolean;
 }
 
-function divisorOf(sum: number): number {
+export function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
+/** A sum of weights, unless it is too small to divide by. */
+export function divisorOf(sum: number): number {
   return Math.abs(sum) < MIN_DIVISOR ? 1 : sum;
 }
 
@@ -59,8 +64,7 @@ function addAll(
   { factors, weights, isNormalized }: SumRules,
   output: Float64Array,
 ): void {
-  const sum = weights.reduce((sum, weight) => sum + weight, 0);
-  const divisor = isNormalized ? divisorOf(sum) : 1;
+  const divisor = isNormalized ? divisorOf(sumOf(weights)) : 1;
   output.fill(0);
   for (const [m, values] of deltas.entries()) {
     const factor = (factors[m] as number) / divisor;

@@ -78,7 +78,6 @@ export type {
 } from './merge/adapters/options.js';
 export type { MergedModelFacts, ModelChange } from './merge/models/merge-models.js';
 export type { MergeMethod } from './merge/models/methods/methods.js';
-export type { Gradient, ParameterValue } from './merge/models/parameters.js';
 export type {
   MergeParameters,
   MergeRecipe,

@@ -1,5 +1,5 @@
 /**
- * Measures this package beside other readers and writers and prints Markdown, or two versions of it.
+ * Measures this package against other readers and writers and prints Markdown, or two versions of it.
  * `npm run bench [-- --size 2GB] [-- --only every-byte,cold] [-- --save]`
  */
 import { readFileSync } from 'node:fs';

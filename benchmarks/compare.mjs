@@ -1,4 +1,4 @@
-/** This package as it is in the folder beside the one of a commit: which is faster, where noise does not explain it. */
+/** This package in the folder against that of a commit: which is faster, where noise does not explain it. */
 import { spawnSync } from 'node:child_process';
 import { cp, mkdir, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -2,7 +2,7 @@
  * The one writer of tables: what a trial measured, by the lines of its `page`.
  * - `## Title`
  * - `| head | column = expression unit | … |`: a row for each contender, its name in the first column
- * - `- note`; `{reasons}`, behind any text, makes a note for each contender that was not measured, `{reasons a b}`
+ * - `- note`; `{reasons}`, after any text, makes a note for each contender that was not measured, `{reasons a b}`
  *   for those of the legs a and b
  * - `> what | at most 12 ms | expression | beside = expression unit & …`: a target
  * `{name}` and `$name` are `values` of the trial, functions of the row's contender among them; `{= expression}` is its

@@ -1,7 +1,7 @@
 // Where the addon finds Node-API: in the program that loads it, whatever that program is called.
 // node-gyp's import library and hook do this for Visual C++; this file does it for compilers
 // without them. The headers declare the functions as imported, so that every call goes through a
-// pointer `__imp_<name>`; here are the pointers. The linker tells of a function that is missing.
+// pointer `__imp_<name>`; here are the pointers. The linker reports a missing function.
 
 #include <node_api.h>
 

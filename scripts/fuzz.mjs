@@ -1,6 +1,6 @@
 /**
- * Runs the fuzzer of `test/fuzz`, `npm run fuzz -- TARGET`: bundles it, with the compiled library of `build/` beside
- * it, and watches its process. Keeps an input that ends the process or hangs it.
+ * Runs the fuzzer of `test/fuzz`, `npm run fuzz -- TARGET`: bundles it, with the compiled library of `build/` next
+ * to it, and watches its process. Keeps an input that ends the process or hangs it.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

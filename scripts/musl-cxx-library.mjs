@@ -1,5 +1,5 @@
 // GNU's C++ library for programs that were made for musl, from Debian's own: Bun's build for musl asks for it,
-// and Debian has it for its C library alone. Good enough for tests, and for nothing else.
+// and Debian has it only for its C library. Good enough for tests, and for nothing else.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -5,7 +5,7 @@
  * more files of requirements, which are installed too.
  *
  * The packages of `scripts/fixtures/huggingface_hub-2.txt` go to `.venv/huggingface_hub-2`, a folder for
- * PYTHONPATH: that version beside the one that transformers needs.
+ * PYTHONPATH: that version in addition to the one that transformers needs.
  *
  * PYTHON names the interpreter to start from; without it that is `python3`.
  */

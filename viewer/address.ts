@@ -1,5 +1,5 @@
 /**
- * The address of a view: what stands behind the `#`, as `name=value` pairs. Everything that decides what is shown is
+ * The address of a view: what follows the `#`, as `name=value` pairs. Everything that decides what is shown is
  * in it, so that it can be sent.
  */
 

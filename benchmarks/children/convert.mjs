@@ -1,7 +1,7 @@
 /**
- * Converts a checkpoint of torch in a process of its own: `convert`, or `convert-unverified`, whose code loads at the call;
+ * Converts a PyTorch checkpoint in a separate process: `convert`, or `convert-unverified`, whose code loads late;
  * `cp` copies it as it is. Arguments: METHOD FILE TARGET. With an index, `reshard` writes its tensors into a folder, in
- * shards of as many bytes as a further argument says, and `cp-folder` copies its folder. Prints the ms as `elapsed`,
+ * shards of as many bytes as a further argument gives, and `cp-folder` copies its folder. Prints the ms as `elapsed`,
  * and as `peak` the highest resident memory. `convert_checkpoint.py` does the same as `convert`.
  */
 import { execFileSync } from 'node:child_process';

@@ -1,6 +1,6 @@
-"""Converts a checkpoint of torch by the steps that the reference's script takes for one file.
+"""Converts a PyTorch checkpoint by the steps that the reference's script takes for one file.
 
-Arguments: METHOD SOURCE TARGET. `mapped` loads and saves alone. That script, convert.py, is in no package; this is
+Arguments: METHOD SOURCE TARGET. `mapped` only loads and saves. That script, convert.py, is in no package; this is
 not its code. Prints the line of convert.mjs.
 """
 

@@ -1,4 +1,4 @@
-"""Times the rule of each scheme in torch, on one thread: as `dequantize.mjs` says."""
+"""Times the rule of each scheme in torch, on one thread: as `dequantize.mjs` describes."""
 
 import json
 import os

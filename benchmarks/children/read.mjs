@@ -1,6 +1,6 @@
 /**
  * The readers in Node. Arguments: METHOD FILE LOOPS NAME TOLD…, with the folder of the compiled loop, the NAME of the
- * one tensor to read, all when it is empty, and names whose dtypes are told. Prints a line: ms from opening the file
+ * one tensor to read, all when it is empty, and names whose dtypes are printed. Prints a line: ms from opening the file
  * until it is open (`open`), the first byte is in a register (`firstTensor`), all tensors are handed out (`handedOut`)
  * and the loop has been over every byte (`everyByte`); bytes and the sum of all words; memory when the clock started
  * (`before`) and in the end (`after`). Keeps all tensors until standard input ends. So do `read.py` and `limits.c`.

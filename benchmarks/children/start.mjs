@@ -1,5 +1,5 @@
 /**
- * Processes that do little. Arguments: METHOD FILE. Prints 0; the ms that the import takes, by a clock of its own;
+ * Processes that do little. Arguments: METHOD FILE. Prints 0; the ms that the import takes, by its clock;
  * or the first byte of the first tensor, while the clock of the parent runs.
  */
 const [method, path] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-/** The command line as people run it: whole processes, beside other programs that give the same answer. */
+/** The command line as people run it: whole processes, against other programs that give the same answer. */
 import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CONTENDERS, pick } from '../contenders.mjs';

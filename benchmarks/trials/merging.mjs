@@ -1,4 +1,4 @@
-/** An adapter merged into a model, and two models merged, beside PEFT and the steps of mergekit. */
+/** An adapter merged into a model, and two models merged, against PEFT and the steps of mergekit. */
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';

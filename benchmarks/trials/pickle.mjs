@@ -1,4 +1,4 @@
-/** A checkpoint of torch in the page cache: read, and converted to safetensors. */
+/** A PyTorch checkpoint in the page cache: read, and converted to safetensors. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { freeTemporaryBytes } from '../command-line.mjs';

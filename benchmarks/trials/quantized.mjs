@@ -1,4 +1,4 @@
-/** Quantized weights as float32, beside each scheme's rule in torch. */
+/** Quantized weights as float32, against each scheme's rule in torch. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { serialize } from 'safetensors-mmap';

@@ -1,5 +1,5 @@
 /**
- * Errors that say that there is no such file. The place that throws one knows; callers that then try another file ask
+ * Errors for a missing file. The place that throws one knows; callers that then try another file ask
  * here, and not by codes, which are for users.
  */
 

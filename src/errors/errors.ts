@@ -2,7 +2,7 @@
  * Error classes and their stable codes. Match on `code`: messages may be reworded in any release.
  *
  * Every message starts with the file and the tensor it is about, when they are known: a log
- * line alone tells what to look at. Node's own errors (`ENOENT`, `EACCES`, `ENOMEM` …) are
+ * line shows what to look at. Node's own errors (`ENOENT`, `EACCES`, `ENOMEM` …) are
  * passed on unchanged and are not instances of these classes.
  */
 

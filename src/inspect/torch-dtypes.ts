@@ -1,4 +1,4 @@
-/** Dtypes that older versions of torch lack: opening the file there fails. */
+/** Dtypes that older PyTorch versions lack: opening the file there fails. */
 
 /**
  * The first torch version with each dtype. 2.1 and 2.3: checks in `safetensors/torch.py` of safetensors 0.8.0. 2.2:

@@ -1,5 +1,5 @@
 /**
- * The interface of a repository of the Hub at one revision. Types only: `hub-repository` sends requests,
+ * The interface of a Hub repository at one revision. Types only: `hub-repository` sends requests,
  * `node/cached-repository` reads the Hub cache.
  */
 

@@ -1,4 +1,4 @@
-/** Finds the files of a URL, a page of the Hub or an `hf://` id. */
+/** Finds the files of a URL, a Hub page or an `hf://` id. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';

@@ -1,4 +1,4 @@
-/** Every call of the command line that a page shows prints what the page says. */
+/** Every call of the command line that a page shows prints what the page shows. */
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { writeModels } from '../support/example-models.js';

@@ -1,6 +1,6 @@
 // Records what changes a folder, for the tests of a loss of power: preloaded, it writes a line for
 // every call that changes a file or a name below RECORD_ROOT, or syncs one, into the file
-// RECORD_FILE, in the order in which the changes were made, and behind it the bytes that were
+// RECORD_FILE, in the order in which the changes were made, followed by the bytes that were
 // written.
 //
 // A line has the kind of change, the number of the file (its inode), position and length, and

@@ -1,7 +1,7 @@
 /**
  * Files with names that got past scanners are not safe. The scanners `picklescan` and `fickling` know what is
  * dangerous by lists and rules; a name on none of them is not called safe here either. The fuzzer,
- * `test/fuzz/targets/scan.ts`, checks that Python finds no names beside the report's.
+ * `test/fuzz/targets/scan.ts`, checks that Python finds no names besides the report's.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

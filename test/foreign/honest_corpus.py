@@ -1,4 +1,4 @@
-"""Writes honest files of torch, NumPy, pickle, safetensors and others: what a scan must have no objection to.
+"""Writes honest PyTorch, NumPy, pickle, safetensors and others: what a scan must have no objection to.
 
 usage: python honest_corpus.py FOLDER [RECORD]
 

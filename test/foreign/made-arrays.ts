@@ -1,4 +1,4 @@
-/** Arrays of NumPy made from a grammar, with a wrong part now and then. */
+/** NumPy arrays made from a grammar, with a wrong part now and then. */
 
 import type { Random } from '../support/random.js';
 import type { ArchiveFile } from './made-archive.js';

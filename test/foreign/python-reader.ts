@@ -1,4 +1,4 @@
-/** A Python process that reads files of torch and NumPy, and describes their contents. */
+/** A Python process that reads PyTorch and NumPy files, and describes their contents. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

@@ -1,4 +1,4 @@
-"""Answers questions about files of torch and NumPy. A question is a line: a reader, a tab, a path. The answer is
+"""Answers questions about PyTorch and NumPy files. A question is a line: a reader, a tab, a path. The answer is
 a line of JSON, what was found or the error.
 
 torch    name (keys joined by dots), dtype, shape and SHA-256 of every tensor that torch's restricted loader gives;

@@ -1,4 +1,4 @@
-"""Runs hostile files, each with a reader of its kind, in a folder of its own.
+"""Runs hostile files, each with a reader of its kind, in a separate folder.
 
 usage: python run_hostile.py FOLDER < JSON
 

@@ -1,4 +1,4 @@
-/** Files of torch and NumPy for the fuzzer: made from a grammar, or of the corpus with something wrong. */
+/** PyTorch and NumPy files for the fuzzer: made from a grammar, or of the corpus with something wrong. */
 import {
   type ArchiveFile,
   changeBytes,

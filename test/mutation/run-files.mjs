@@ -1,7 +1,7 @@
 /**
  * A process that runs test files in the tree it is started in, and sends what happens to its parent. It takes the Vitest
  * of that tree. MUTATION_JOB is the job as JSON: `config` and `projects` choose the suite; `files` are run one after the
- * other in this order, all of the suite beside each other without them.
+ * other in this order, all of the suite at once without them.
  */
 import { createRequire } from 'node:module';
 import { join, relative } from 'node:path';

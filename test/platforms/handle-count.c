@@ -1,5 +1,5 @@
 // Prints how many handles a process of Windows has: those that can be duplicated. Its own count would be
-// GetProcessHandleCount, for which wine says 0. For tests under wine; on Windows PowerShell knows it.
+// GetProcessHandleCount, which returns 0 under wine. For tests under wine; on Windows PowerShell knows it.
 //
 //     zig cc -target x86_64-windows-gnu test/platforms/handle-count.c -o handle-count.exe
 

@@ -1,4 +1,4 @@
-/** Mirrors of the Hub that serve files by their names and have no API to list them. */
+/** Hub mirrors that serve files by their names and have no API to list them. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';

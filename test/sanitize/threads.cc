@@ -1,10 +1,10 @@
-// Several environments at once, each on a thread of its own, with one pool: they map files that
+// Several environments at once, each on a separate thread, with one pool: they map files that
 // another thread cuts short and makes long again, hand out buffers, read them here and on the pool,
 // close, detach, drop, and end with work under way. ThreadSanitizer watches; see run.mjs.
 //
 //     threads <folder for files> <seconds> <seed>
 //
-// Ends with 1 when something is left behind, or when too little happened for the run to prove
+// Ends with 1 when something is left, or when too little happened for the run to prove
 // anything.
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-// An environment with a thread of its own, as a worker has it.
+// An environment with its own thread, as a worker has it.
 #ifndef SAFETENSORS_MMAP_TEST_WORKER_H_
 #define SAFETENSORS_MMAP_TEST_WORKER_H_
 

@@ -1,4 +1,4 @@
-/** A lane of the soak: one operation after the other, chosen at random, until it is told to stop. */
+/** A lane of the soak: one operation after the other, chosen at random, until it gets the message to stop. */
 import { join } from 'node:path';
 import { makeFolder } from './files.mjs';
 import { Random } from './random.mjs';

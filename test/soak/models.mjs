@@ -1,5 +1,5 @@
 /**
- * The models of the soak: a version and a number of rows say every value, so a reader knows from a file's metadata
+ * The models of the soak: version and number of rows determine every value, so a reader knows from a file's metadata
  * what each tensor must hold. A file that mixes two versions is found by its values.
  */
 import assert from 'node:assert';

@@ -1,5 +1,5 @@
 /**
- * The server of the soak, a process of its own: models by ranges, connections that break, answers that come
+ * The server of the soak, a separate process: models by ranges, connections that break, answers that come
  * late, and one model that changes under its readers. Prints its port. Argument: SEED
  */
 import { createServer } from 'node:http';

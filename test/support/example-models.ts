@@ -5,7 +5,7 @@
  * `model.safetensors`, with the metadata `format: pt`, and `my-model`, a folder of two shards with
  * an index and a config. At the Hub the repository `org/name` has what `my-model` has.
  * `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of shape [4] and all
- * zeros. `model.ckpt` is a checkpoint of torch, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
+ * zeros. `model.ckpt` is a PyTorch checkpoint, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
  * `arrays.npz` has arrays of NumPy, `model.gguf` blocks of Q4_0; `quantized` has `up_proj.weight`, FP8 of shape

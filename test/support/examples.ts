@@ -1,8 +1,8 @@
 /**
  * The examples of pages and docstrings: finds them, checks their types, runs them.
  *
- * An example is a block of ```ts or ```js in a Markdown page or in a doc comment. Its output stands in a
- * ```text block right behind it, or in its comments, one `// → ` for every line:
+ * An example is a block of ```ts or ```js in a Markdown page or in a doc comment. Its output is in a
+ * ```text block right after it, or in its comments, one `// → ` for every line:
  *
  *     const file = safeOpen('model.safetensors');
  *     console.log(file.size); // → 2

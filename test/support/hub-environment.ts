@@ -1,4 +1,4 @@
-/** Removes the machine's settings of the Hub from the environment of a test. */
+/** Removes the machine's Hub settings from the environment of a test. */
 import { vi } from 'vitest';
 import { temporaryPath } from './make-file.js';
 

@@ -1,6 +1,6 @@
 /**
  * A Hugging Face Hub on this machine, for tests: repositories with their revisions, the addresses, headers, redirects
- * and errors of the Hub, and a second server beside it, the content network, which has the large files. It records
+ * and errors of the Hub, and a second server next to it, the content network, which has the large files. It records
  * its requests.
  */
 import { createHash } from 'node:crypto';

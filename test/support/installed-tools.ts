@@ -1,4 +1,4 @@
-/** Before tests with tools of their own: installs these where that is due, and packs the package once for all. */
+/** Before tests with their own tools: installs these where that is due, and packs the package once for all. */
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * A server that lies, and the expected result of each lie. Every lie has a folder of its own on the server, so all of
+ * A server that lies, and the expected result of each lie. Every lie has its own folder on the server, so all of
  * them can run at the same time, in any runtime that has `node:http` and `fetch`.
  */
 import assert from 'node:assert/strict';

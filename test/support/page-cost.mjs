@@ -1,7 +1,7 @@
 /**
  * Processor time without what new pages of memory cost more than they should. On a virtual machine whose host has to
  * find each page first, a page that a process touches for the first time costs over ten microseconds; what takes 0.9 s
- * elsewhere takes 2.5 s there. The pages are counted, and what one costs is measured beside the work.
+ * elsewhere takes 2.5 s there. The pages are counted, and what one costs is measured during the work.
  */
 import { Buffer } from 'node:buffer';
 import process from 'node:process';

@@ -1,4 +1,4 @@
-/** Runs scripts that may crash, or that the kernel's counters measure, in processes of their own. */
+/** Runs scripts that may crash, or that the kernel's counters measure, in separate processes. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** `take` beside `numpy.take`. One difference is wanted: to numpy a scalar is an array of one row. */
+/** `take` against `numpy.take`. One difference is wanted: to numpy a scalar is an array of one row. */
 import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import fc from 'fast-check';

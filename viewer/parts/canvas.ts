@@ -1,4 +1,4 @@
-/** A canvas that is drawn anew when its size, its data or the page's colours change. */
+/** A canvas that is redrawn when its size, its data or the page's colours change. */
 
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';

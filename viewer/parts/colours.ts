@@ -1,4 +1,4 @@
-/** Colours of data. Okabe and Ito's eight differ for all kinds of colour vision; texts beside them say the same. */
+/** Colours of data. Okabe and Ito's eight differ for all kinds of colour vision; texts repeat what they show. */
 
 const CATEGORIES = [
   '#0072b2',

@@ -1,4 +1,4 @@
-/** The pairs of a LoRA adapter beside its base. */
+/** The pairs of a LoRA adapter, and its base. */
 
 import { formatInteger, percentText, plural, shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';

@@ -1,4 +1,4 @@
-/** The metadata of a source, ModelSpec and trainers' data in groups of their own. */
+/** The metadata of a source, ModelSpec and trainers' data in separate groups. */
 
 import { useState } from 'preact/hooks';
 import { plural } from '../parts/format.js';

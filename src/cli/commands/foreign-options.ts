@@ -1,4 +1,4 @@
-/** The options of commands that open files of torch and NumPy. */
+/** The options of commands that open PyTorch and NumPy files. */
 
 import type { RootKeys, VoidDtype } from '../../index.js';
 import type { ForeignChoices } from '../sources/open-source.js';

@@ -1,7 +1,7 @@
 /**
  * Who may ask: requests to this address, from this page, with the token.
  *
- * A page of another site can make a browser send requests to 127.0.0.1, and by a name of its own that leads there
+ * A page of another site can make a browser send requests to 127.0.0.1, and by a name that leads there
  * (DNS rebinding) even read the answers. Its `Host` or `Origin` gives it away, and it cannot know the token. Other
  * users of this machine can connect, too: to them the token is all that is between.
  */

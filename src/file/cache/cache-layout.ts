@@ -3,7 +3,7 @@
  * share. Links lead from a snapshot to a blob, and from a blob perhaps on to the store.
  *
  * ```
- * blobs/.huggingface-shared-blobs       says that this folder is the store, and of which layout
+ * blobs/.huggingface-shared-blobs       marks this folder as the store, and of which layout
  * blobs/ab/ab01…                        an entry of the store, by a hash that only its chunks can show
  * models--org--name/blobs/<etag>        the bytes of a file, by their hash; or a link to an entry
  * models--org--name/snapshots/<commit>  links to the blobs, by the names of the files

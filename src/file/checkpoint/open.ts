@@ -1,4 +1,4 @@
-/** Opens checkpoints: a folder, an index, a file, bytes, or a repository of the Hub that is in its cache. */
+/** Opens checkpoints: a folder, an index, a file, bytes, or a repository in the Hub's cache. */
 
 import {
   argumentRangeError,

@@ -1,5 +1,5 @@
 /**
- * Decides which files of a folder are the model, by names alone: for local folders, the Hub, Blobs and archives. The
+ * Decides which files of a folder are the model, only by names: for local folders, the Hub, Blobs and archives. The
  * caller reads the indexes that the decision requests.
  */
 

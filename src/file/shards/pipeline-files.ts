@@ -1,4 +1,4 @@
-/** Decides which folders of a pipeline hold models, and which files these are, by names alone. */
+/** Decides which folders of a pipeline hold models, and which files these are, only by names. */
 
 import type { Advice } from '../../errors/advice.js';
 import { FormatError, SafetensorsError } from '../../errors/errors.js';

@@ -1,4 +1,4 @@
-/** Opens arrays of NumPy. */
+/** Opens NumPy arrays. */
 
 import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';

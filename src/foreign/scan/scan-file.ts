@@ -1,6 +1,6 @@
 /**
  * Scans a file for pickles without building their values. A reader must claim every byte: the structure of an
- * archive, a pickle from its first opcode to its last, storages of the length that the pickle says, a header and its
+ * archive, a pickle from its first opcode to its last, storages of the length that the pickle gives, a header and its
  * numbers. Unclaimed bytes are a finding.
  */
 

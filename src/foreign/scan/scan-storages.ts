@@ -1,4 +1,4 @@
-/** Collects the storages that a pickle names: they account for the bytes beside it. */
+/** Collects the storages that a pickle names: they account for the bytes next to it. */
 
 import { FormatError } from '../../errors/errors.js';
 import { PickledBytes } from '../pickle/inner-files.js';

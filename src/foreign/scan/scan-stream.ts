@@ -1,4 +1,4 @@
-/** Scans consecutive pickles; a legacy checkpoint has five, and storages behind them. */
+/** Scans consecutive pickles; a legacy checkpoint has five, and storages after them. */
 
 import { FormatError } from '../../errors/errors.js';
 import { readPickle } from '../pickle/machine.js';

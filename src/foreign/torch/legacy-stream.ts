@@ -1,5 +1,5 @@
 /**
- * Checkpoints of torch before version 1.6: five pickles one after the other, then the storages, each behind the
+ * PyTorch checkpoints before version 1.6: five pickles one after the other, then the storages, each after the
  * number of its elements. Always little endian, regardless of the third pickle.
  */
 

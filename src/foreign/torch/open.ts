@@ -1,4 +1,4 @@
-/** Opens checkpoints of torch. */
+/** Opens PyTorch checkpoints. */
 
 import { readdirSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/** Decodes many strings of a text together. A start is the position behind a string's opening quote. */
+/** Decodes many strings of a text together. A start is the position after a string's opening quote. */
 
 import { SURROGATE, sortByName } from './code-point-order.js';
 import { decodeString } from './strings.js';

@@ -1,5 +1,5 @@
 /**
- * Compares and decodes JSON strings in place. A position is that of the first byte behind the opening quote; the
+ * Compares and decodes JSON strings in place. A position is that of the first byte after the opening quote; the
  * string was checked before.
  */
 

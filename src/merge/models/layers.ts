@@ -1,4 +1,4 @@
-/** What names of tensors tell: layers, embeddings and heads. */
+/** What names of tensors contain: layers, embeddings and heads. */
 
 /** The place of a tensor in a list of layers. */
 export interface LayerPlace {

@@ -1,6 +1,6 @@
 /**
  * Decides whether V8 counts the buffers over a mapping. It treats counted buffers as memory to reclaim: 894
- * buffers of 134 MB, beside two million live objects, then take 9 to 11 s and 53 to 69 full collections. Uncounted
+ * buffers of 134 MB, with two million live objects, then take 9 to 11 s and 53 to 69 full collections. Uncounted
  * they take 1.4 to 7 ms and no collection (docs/internals/performance.md).
  */
 

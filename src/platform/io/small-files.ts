@@ -1,5 +1,5 @@
 /**
- * Whole files of some kilobytes. `readFile` and `writeFile` of Node have descriptors of their own, which stay open
+ * Whole files of some kilobytes. `readFile` and `writeFile` of Node have their own descriptors, which stay open
  * when a worker is ended meanwhile; these go by calls that leave none.
  */
 

@@ -1,4 +1,4 @@
-/** Whether work can have a thread of its own. */
+/** Whether work can have a separate thread. */
 
 import process from 'node:process';
 import { IS_DENO } from './file-calls.js';

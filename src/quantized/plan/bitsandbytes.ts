@@ -1,4 +1,4 @@
-/** Weights of bitsandbytes in 4 bits: NF4 and FP4. A state as JSON in a tensor of its own says their shape and blocks. */
+/** Weights of bitsandbytes in 4 bits: NF4 and FP4. A state, JSON in a separate tensor, has their shape and blocks. */
 
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';

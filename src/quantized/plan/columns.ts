@@ -1,5 +1,5 @@
 /**
- * GPTQ and AWQ: `qweight`, whose columns are the rows of the weight. The shapes tell them apart: GPTQ packs codes down
+ * GPTQ and AWQ: `qweight`, whose columns are the rows of the weight. Shapes distinguish them: GPTQ packs codes down
  * the columns, AWQ eight columns into a word.
  */
 

@@ -1,7 +1,7 @@
 /**
  * What a model's `config.json` declares about its quantization. It is untrusted: patterns never become regular
  * expressions, and a malformed field is a problem of all weights. The tensors decide what is quantized; the configuration gives
- * what their shapes do not tell.
+ * what their shapes do not show.
  */
 
 import type { QuantizationError } from '../../errors/errors.js';

@@ -1,4 +1,4 @@
-/** What a plan says about a logical tensor: its shape, and how its values come from the stored tensors. */
+/** What a plan has for a logical tensor: its shape, and how its values come from the stored tensors. */
 
 import type { Dtype } from '../../header/dtype.js';
 

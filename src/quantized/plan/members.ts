@@ -1,5 +1,5 @@
 /**
- * What else a module holds beside the parts of its quantized weight. A tensor that no scheme knows may change what the
+ * What else a module holds besides the parts of its quantized weight. A tensor that no scheme knows may change what the
  * codes mean, such as an offset, a low-rank part or a rotation: the weight is rejected, and the tensor named.
  */
 

@@ -1,6 +1,6 @@
 /**
- * Finds the tensors of quantized weights by names and dtypes: a weight is quantized exactly when its companions stand
- * beside it. No configuration is more reliable.
+ * Finds the tensors of quantized weights by names and dtypes: a weight is quantized exactly when its companions are
+ * next to it. No configuration is more reliable.
  */
 
 import type { Dtype } from '../../header/dtype.js';

@@ -1,6 +1,6 @@
 /**
  * The plan of a checkpoint: which logical tensors it has, and how each is stored. By names, dtypes and shapes; reads no
- * weights. A weight is quantized exactly when its companions stand beside it.
+ * weights. A weight is quantized exactly when its companions are next to it.
  */
 
 import { QuantizationError } from '../../errors/errors.js';

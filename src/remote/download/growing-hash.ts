@@ -1,4 +1,4 @@
-/** The hash of a file while it is written: of a long one on a thread of its own. */
+/** The hash of a file while it is written: of a long one on a separate thread. */
 
 import { Worker } from 'node:worker_threads';
 import type { ReadFile } from '../../platform/io/pool-calls.js';

@@ -1,4 +1,4 @@
-/** Finds a source's files of the model, and the files beside it. */
+/** Finds a source's files of the model, and the files next to it. */
 
 import { type Advice, adviceOf } from '../../errors/advice.js';
 import { RemoteError, SafetensorsError } from '../../errors/errors.js';

@@ -1,4 +1,4 @@
-/** Files that downloads leave beside a target: partial files, and records of finished ones. */
+/** Files that downloads leave next to a target: partial files, and records of finished ones. */
 
 import { constants, openSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';

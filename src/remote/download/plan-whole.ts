@@ -1,4 +1,4 @@
-/** Plans downloads of whole files: the weights, their index, and the files beside them. */
+/** Plans downloads of whole files: the weights, their index, and the files next to them. */
 
 import { FormatError, RemoteError } from '../../errors/errors.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';

@@ -1,4 +1,4 @@
-/** A repository in the Hub cache, read in place of the Hub when that must not receive requests. */
+/** A repository in the Hub cache, read instead of sending requests to the Hub. */
 
 import { join } from 'node:path';
 import { FileChangedError, type SafetensorsError } from '../../errors/errors.js';

@@ -1,4 +1,4 @@
-/** Receives ranges over connections of its own, in Node. */
+/** Receives ranges over its own connections, in Node. */
 
 import { dispatchers } from '../connection-advice.js';
 import type { PlacedAnswer, PlacedRequest, Receiver } from '../receiver.js';

@@ -3,7 +3,7 @@
  * index) finds the whole old checkpoint or the whole new one.
  *
  * Everything is written to temporary files first. Then one step switches: the new index is renamed into place, or an
- * old index beside a single file is deleted. If an old index names some of the new files, they get interim names
+ * old index next to a single file is deleted. If an old index names some of the new files, they get interim names
  * first; an index with the interim names is renamed into place in that one step, and the files get their own names
  * afterwards.
  *

@@ -1,5 +1,5 @@
 /**
- * Finds the files beside the weights of a checkpoint, such as `config.json` and the tokenizer's, and copies them into
+ * Finds the files next to the weights of a checkpoint, such as `config.json` and the tokenizer's, and copies them into
  * the folder of another checkpoint.
  */
 

@@ -1,4 +1,4 @@
-/** The files beside plain weights that were quantized: no program must take them for quantized ones any more. */
+/** The files next to plain weights that were quantized: no program must take them for quantized ones any more. */
 
 import { basename, dirname, join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';

@@ -1,4 +1,4 @@
-/** `convert`: writes checkpoints of torch, arrays of NumPy and safetensors as safetensors. */
+/** `convert`: writes PyTorch checkpoints, NumPy arrays and safetensors as safetensors. */
 
 import {
   argumentRangeError,

@@ -1,4 +1,4 @@
-/** Refuses options of one format beside a source of another: they would be ignored. */
+/** Refuses options of one format with a source of another: they would be ignored. */
 
 import { argumentRangeError } from '../../errors/arguments.js';
 import type { DetectedFormat } from './detect-format.js';

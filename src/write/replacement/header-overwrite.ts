@@ -1,6 +1,6 @@
 /**
  * Overwrites the header of a file in place. If the process dies meanwhile, the header is half old and half new, so
- * the old header stays in a backup beside the file until the new one is on the disk.
+ * the old header stays in a backup next to the file until the new one is on the disk.
  */
 
 import { closeSync, linkSync, lstatSync, openSync, renameSync } from 'node:fs';

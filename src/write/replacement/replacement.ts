@@ -2,7 +2,7 @@
  * Writes a new file that replaces another, or is new at its path, in one step: at every moment the path has the old
  * file or the new one, whole.
  *
- * The bytes go to a temporary file in the same folder. Only a killed process or worker leaves it behind; it can then
+ * The bytes go to a temporary file in the same folder. Only a killed process or worker leaves it; it can then
  * be deleted.
  */
 

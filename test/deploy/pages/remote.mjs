@@ -1,5 +1,5 @@
 // A page in a browser: opens checkpoints on the Hub, on another site and in a dropped file, and posts its results to
-// its own server. The query says where they are.
+// its own server. The query gives their addresses.
 import { open, RemoteError } from 'safetensors-mmap';
 
 const query = new URL(location.href).searchParams;

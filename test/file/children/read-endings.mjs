@@ -1,4 +1,4 @@
-// Ends workers, or the process, while a load is under way. Prints the descriptors left behind.
+// Ends workers, or the process, while a load is under way. Prints the descriptors that are left.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { safeOpen } from '../../../lib/index.js';
 import { collect, counters } from '../../support/process-memory.mjs';

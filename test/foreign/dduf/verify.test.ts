@@ -1,4 +1,4 @@
-/** What is verified of a DDUF archive besides its models' headers, and what is read beside these. */
+/** What is verified of a DDUF archive besides its models' headers, and what else is read. */
 import { createHash } from 'node:crypto';
 import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';

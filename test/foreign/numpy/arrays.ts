@@ -1,4 +1,4 @@
-/** Arrays of NumPy put together by hand. */
+/** NumPy arrays assembled by hand. */
 import { writeFileSync } from 'node:fs';
 import { temporaryPath } from '../../support/make-file.js';
 

@@ -1,4 +1,4 @@
-/** Numbers of every dtype to float32 and back, beside ml_dtypes and torch, bit by bit. */
+/** Numbers of every dtype to float32 and back, against ml_dtypes and torch, bit by bit. */
 import { fromFloat32, parse, serialize } from 'safetensors-mmap';
 import type { Random } from '../../support/random.js';
 import { BYTES } from '../bytes.js';

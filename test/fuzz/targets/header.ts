@@ -1,4 +1,4 @@
-/** Files of safetensors: the header that is usual and read fast, the scanner, and the reference say the same. */
+/** Files of safetensors: the header that is usual and read fast, the scanner, and the reference agree. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type Checkpoint, DTYPES, parse, safeOpen } from 'safetensors-mmap';

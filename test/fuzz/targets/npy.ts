@@ -1,4 +1,4 @@
-/** Arrays of NumPy, single ones and archives: refused, or those that `numpy.load` reads. */
+/** NumPy arrays, single ones and archives: refused, or those that `numpy.load` reads. */
 import { scanPickle } from 'safetensors-mmap';
 import type { TensorFact } from '../../foreign/python-reader.js';
 import type { Random } from '../../support/random.js';

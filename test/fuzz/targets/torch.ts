@@ -1,4 +1,4 @@
-/** Checkpoints of torch: refused, or the tensors that `torch.load(weights_only=True)` reads; nothing runs. */
+/** PyTorch checkpoints: refused, or the tensors that `torch.load(weights_only=True)` reads; nothing runs. */
 import { existsSync } from 'node:fs';
 import { type ScanReport, scanPickle } from 'safetensors-mmap';
 import type { TensorFact } from '../../foreign/python-reader.js';

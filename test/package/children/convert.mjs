@@ -1,4 +1,4 @@
-// Runs in a folder that has the package installed: opens a checkpoint of torch, and prints its contents as one line
+// Runs in a folder that has the package installed: opens a PyTorch checkpoint, and prints its contents as one line
 // of JSON.
 import { open, SafetensorsError, scanPickle } from 'safetensors-mmap';
 import { SafetensorsError as SameError } from 'safetensors-mmap/inspect';

@@ -1,6 +1,6 @@
 // Runs programs one after the other: `example.mjs` in each folder of which a line of stdin has the path. Prints a
 // line of JSON for each: its output, or the error that ended it. A program is over when nothing is pending, as in a
-// process of its own.
+// separate process.
 import { readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';

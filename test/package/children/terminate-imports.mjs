@@ -1,5 +1,5 @@
 // Terminates `argv[2]` workers while they import the package, which is an entry and its core, and as many while they import two
-// empty modules of the same length. Prints the files whose descriptors are left behind.
+// empty modules of the same length. Prints the files whose descriptors are left.
 import {
   mkdtempSync,
   readdirSync,

@@ -1,5 +1,5 @@
 // Lays out DeepSeek-V3 by its names and shapes in 163 sparse files, dequantizes it and reads one expert.
-// Prints what was found, and the time of that alone, without what slow pages of memory add. argv: the folder.
+// Prints what was found, and the time of only that, without what slow pages of memory add. argv: the folder.
 import { closeSync, ftruncateSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';

@@ -1,4 +1,4 @@
-/** What configurations say, and what they may cost. */
+/** What configurations contain, and what they may cost. */
 import { describe, expect, it } from 'vitest';
 import { group, infoOf, open, problemOf, quantization, type Tensors } from '../opened-tensors.js';
 

@@ -1,4 +1,4 @@
-/** `config.json` without what it says about quantization, byte for byte as it was otherwise. */
+/** `config.json` without its quantization, byte for byte as it was otherwise. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parsedConfig, plainConfig } from '../../../src/quantized/plan/plain-config.js';

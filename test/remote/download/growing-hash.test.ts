@@ -1,4 +1,4 @@
-/** The hash of a file that is being written, here and on a thread of its own. */
+/** The hash of a file that is being written, here and on a separate thread. */
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import process from 'node:process';

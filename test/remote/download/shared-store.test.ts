@@ -1,4 +1,4 @@
-/** Downloads into a cache of the Hub with a store that its repositories share. */
+/** Downloads into a Hub cache with a store that its repositories share. */
 import {
   existsSync,
   lstatSync,

@@ -1,4 +1,4 @@
-/** A process that receives by `fetch` and over sockets of its own, and the time until it ends. */
+/** A process that receives by `fetch` and over its own sockets, and the time until it ends. */
 import { describe, expect, it } from 'vitest';
 import { measureInChild } from '../../support/run-child.js';
 

@@ -1,4 +1,4 @@
-/** Bytes that sockets read into their place, from a server that says whatever a test wants. */
+/** Bytes that sockets read into their place, from a server that sends whatever a test wants. */
 import { Socket } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
 import {

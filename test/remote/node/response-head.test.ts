@@ -1,4 +1,4 @@
-/** The head of an answer: read as a strict grammar says, or refused. */
+/** The head of an answer: read by a strict grammar, or refused. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {

@@ -1,4 +1,4 @@
-/** A server that says whatever a test wants, and requests to it for sockets that receive. */
+/** A server that sends whatever a test wants, and requests to it for sockets that receive. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterEach } from 'vitest';
 import { SocketReceiver } from '../../../src/remote/node/receiver.js';

@@ -1,4 +1,4 @@
-/** A gated model of the Hub: the page asks for a token, which stays in its memory and goes to the Hub alone. */
+/** A gated model on the Hub: the page asks for a token, which stays in its memory and goes only to the Hub. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

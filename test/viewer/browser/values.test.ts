@@ -1,4 +1,4 @@
-/** What the page says of values is what the library says, which equals numpy. */
+/** What the page shows of values is what the library returns, which equals numpy. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';

@@ -1,7 +1,7 @@
 /**
  * transformers loads a plain checkpoint as what it makes of the quantized one by itself. Of what it dequantizes without a
  * GPU only block FP8, MXFP8, MXFP4 and MLX need no further package: compressed-tensors, bitsandbytes and GPTQModel are
- * packages of their own, whose code made the values of `test/fixtures/quantized`.
+ * separate packages, whose code made the values of `test/fixtures/quantized`.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Which pipelines are taken as sources, beside other saves and into which targets. */
+/** Which pipelines are taken as sources, during other saves, and into which targets. */
 import { closeSync, existsSync, openSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';

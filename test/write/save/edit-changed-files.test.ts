@@ -1,4 +1,4 @@
-/** Files that change while their metadata are edited: the edit leaves them alone. */
+/** Files that change while their metadata are edited: the edit does not touch them. */
 import {
   appendFileSync,
   readdirSync,

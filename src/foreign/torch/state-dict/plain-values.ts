@@ -1,4 +1,4 @@
-/** The values beside the tensors, as plain data. */
+/** The values besides the tensors, as plain data. */
 
 import { FormatError } from '../../../errors/errors.js';
 import type { PlainValue, UnknownObject } from '../../../file/source/plain-value.js';

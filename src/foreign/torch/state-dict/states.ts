@@ -1,4 +1,4 @@
-/** States that a pickle sets on tensors: attributes beside the values, which are left out. */
+/** States that a pickle sets on tensors: attributes besides the values, which are left out. */
 
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';

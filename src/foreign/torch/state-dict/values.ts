@@ -1,4 +1,4 @@
-/** Values of a checkpoint's pickle beside plain data. None has bytes yet. */
+/** Values of a checkpoint's pickle besides plain data. None has bytes yet. */
 
 import { type PickleMap, PickleObject, type PickleValue } from '../../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';

@@ -1,4 +1,4 @@
-// Shared by the scripts of this folder. Each works in a folder of its own and prints one line of JSON.
+// Shared by the scripts of this folder. Each works in a separate folder and prints one line of JSON.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// Downloads in a process of its own, which may be killed; prints the memory that it took.
+// Downloads in a separate process, which may be killed; prints the memory that it took.
 import { readdirSync } from 'node:fs';
 import { download } from '../../../../lib/index.js';
 import { processStatus } from '../../../support/process-memory.mjs';

@@ -27,6 +27,7 @@ export function taskVectors(inputs: KernelInputs, { by, isVoted }: TaskVectorRul
   const weights = parameters.slice(1).map(({ weight = 0 }) => weight);
   const lambda = settings['lambda'] as number;
   const survey = new SparsifierSurvey(sparsifiers);
+  const voted = new VotedSums();
   return {
     survey,
     combine(rows, first, output) {
@@ -34,7 +35,7 @@ export function taskVectors(inputs: KernelInputs, { by, isVoted }: TaskVectorRul
       subtractFirst(rows);
       for (const [i, values] of deltas.entries()) sparsifiers[i]?.apply(values, first);
       const factors = weights.map((weight, i) => weight * (sparsifiers[i]?.factor ?? 1));
-      if (isVoted) addVoted(deltas, { factors, weights, isNormalized }, output);
+      if (isVoted) voted.add(deltas, { factors, weights, isNormalized }, output);
       else addAll(deltas, { factors, weights, isNormalized }, output);
       for (let i = 0; i < output.length; i++) {
         output[i] = (base[i] as number) + lambda * (output[i] as number);
@@ -74,38 +75,57 @@ function addAll(
   }
 }
 
-function addVoted(
-  deltas: InputRows,
-  { factors, weights, isNormalized }: SumRules,
-  output: Float64Array,
-): void {
-  const { length } = output;
-  // Sums of positive and of negative values, and of their weights: branches on random signs take most of the time.
-  const [positive, negative] = [new Float64Array(length), new Float64Array(length)];
-  const votes = new Float64Array(length);
-  const ofWeights = isNormalized ? length : 0;
-  const [ofPositive, ofNegative] = [new Float64Array(ofWeights), new Float64Array(ofWeights)];
-  for (const [m, values] of deltas.entries()) {
-    const [factor, weight] = [factors[m] as number, weights[m] as number];
-    for (let i = 0; i < length; i++) {
-      const value = factor * (values[i] as number);
-      const magnitude = Math.abs(value);
-      votes[i] = (votes[i] as number) + value;
-      positive[i] = (positive[i] as number) + (value + magnitude) / 2;
-      negative[i] = (negative[i] as number) + (value - magnitude) / 2;
+/**
+ * Adds up the values whose sign has the larger sum. Signs are random: with a branch on each, most of the time would go
+ * into branches that the processor predicts wrongly. So the sign bit of a value is the index of the sum it goes to.
+ */
+class VotedSums {
+  /** For every element the sum of its positive values, then that of its negative ones. */
+  #sums = new Float64Array(0);
+  /** The same of weights. */
+  #weights = new Float64Array(0);
+  #votes = new Float64Array(0);
+
+  add(deltas: InputRows, { factors, weights, isNormalized }: SumRules, output: Float64Array): void {
+    const { length } = output;
+    const [sums, ofSigns, votes] = this.#memoryFor(length);
+    for (const [m, values] of deltas.entries()) {
+      const [factor, weight] = [factors[m] as number, weights[m] as number];
+      const flip = factor < 0 ? 1 : 0;
+      const words = new Int32Array(values.buffer, values.byteOffset, 2 * length);
+      for (let i = 0; i < length; i++) {
+        const value = factor * (values[i] as number);
+        const high = words[2 * i + 1] as number;
+        const at = 2 * i + ((high >>> 31) ^ flip);
+        votes[i] = (votes[i] as number) + value;
+        sums[at] = (sums[at] as number) + value;
+        if (!isNormalized) continue;
+        const magnitude = (high & 0x7fffffff) | (words[2 * i] as number);
+        // 0 for a value of 0, which has no weight; else 1.
+        const isAny = (magnitude | -magnitude) >>> 31;
+        ofSigns[at] = (ofSigns[at] as number) + weight * isAny;
+      }
     }
-    for (let i = 0; i < ofWeights; i++) {
-      const value = factor * (values[i] as number);
-      if (value > 0) ofPositive[i] = (ofPositive[i] as number) + weight;
-      else if (value < 0) ofNegative[i] = (ofNegative[i] as number) + weight;
+    const words = new Int32Array(votes.buffer, votes.byteOffset, 2 * length);
+    for (let i = 0; i < length; i++) {
+      // A sum of 0 counts as positive, and is never -0.
+      const at = 2 * i + ((words[2 * i + 1] as number) >>> 31);
+      const divisor = isNormalized ? divisorOf(ofSigns[at] as number) : 1;
+      const vote = votes[i] as number;
+      output[i] = Number.isNaN(vote) ? vote : (sums[at] as number) / divisor;
     }
   }
-  for (let i = 0; i < length; i++) {
-    // A sum of 0 counts as positive. NaN is in both sums.
-    const isPositive = (votes[i] as number) >= 0;
-    const sum = (isPositive ? positive[i] : negative[i]) as number;
-    const divisor = isNormalized ? ((isPositive ? ofPositive[i] : ofNegative[i]) as number) : 1;
-    output[i] = sum / divisorOf(divisor);
+
+  #memoryFor(
+    length: number,
+  ): readonly [sums: Float64Array, weights: Float64Array, votes: Float64Array] {
+    if (this.#votes.length < length) {
+      this.#sums = new Float64Array(2 * length);
+      this.#weights = new Float64Array(2 * length);
+      this.#votes = new Float64Array(length);
+    }
+    for (const memory of [this.#sums, this.#weights, this.#votes]) memory.fill(0);
+    return [this.#sums, this.#weights, this.#votes];
   }
 }
 

@@ -34,7 +34,7 @@ interface AmbientToken {
 export function requireToken(name: string, token: unknown): void {
   if (typeof token !== 'string') throw argumentTypeError(name, 'a string or false', token);
   if (token !== '' && !NOT_IN_TOKENS.test(token)) return;
-  const message = `${name} must be a token alone, without "Bearer", spaces and line breaks`;
+  const message = `${name} must be only a token, without "Bearer", spaces and line breaks`;
   throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }
 

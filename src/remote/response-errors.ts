@@ -71,11 +71,11 @@ export function passingMessage(
   if (status !== 429) return `expected 206 Partial Content, found status ${status}${note}`;
   const token = isAuthorized
     ? ''
-    : `, or ${PASS_TOKEN.text}, which raises the limit of the Hub and others`;
+    : `, or ${PASS_TOKEN.text}, which raises the limit on the Hub and others`;
   const wait =
     retryAfter === undefined
       ? 'the wait is unknown (no Retry-After)'
-      : 'retries wait as long as Retry-After says, up to a minute';
+      : 'retries wait as long as Retry-After asks, up to a minute';
   return `found status 429, the rate limit of the server${note}; ${wait}; call again later${token}`;
 }
 
@@ -131,7 +131,7 @@ function textOf(code: RemoteErrorCode, request: RefusedRequest): string {
     case 'SAFETENSORS_UNAUTHORIZED':
       return isAuthorized
         ? 'the server does not accept the token'
-        : `${PASS_CREDENTIALS.text}, which go to https: URLs and this machine alone`;
+        : `${PASS_CREDENTIALS.text}, which go only to https: URLs and this machine`;
     case 'SAFETENSORS_FORBIDDEN':
       return isRedirected
         ? 'the URL that the server redirects to is refused, in two tries'

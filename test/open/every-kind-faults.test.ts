@@ -91,7 +91,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
       code: 'SAFETENSORS_INDEX_MISMATCH',
       tensor: 'ids',
       path: INDEX,
-      message: `tensor "ids": expected the tensor in "${SECOND}", as the index says, found none`,
+      message: `tensor "ids": expected the tensor in "${SECOND}", as the index lists it, found none`,
     },
   },
   'a shard outside of the folder': {

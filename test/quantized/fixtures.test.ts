@@ -42,7 +42,7 @@ const REASONS: Readonly<Record<string, string>> = {
   'bad-missing-scale':
     'F8_E4M3 codes without a scale; looked for model.layers.0.mlp.down_proj.weight_scale_inv',
   'bad-mixed-schemes':
-    'qweight [8, 16] with qzeros [2, 2] and scales [2, 16] is not AWQ, as the configuration says, but looks like GPTQ',
+    'qweight [8, 16] with qzeros [2, 2] and scales [2, 16] is not AWQ, as the configuration declares, but looks like GPTQ',
   'bad-name-collision': 'the name is taken',
   'bad-nan-scale': 'down_proj.weight_scale_inv" is NaN at [1, 2]',
   'bad-quant-state-json': 'the state of bitsandbytes (quant_state) is not JSON',

@@ -76,7 +76,7 @@ function mappingText(mapping: MappingStatus): string {
 
 function buffersText(buffers: BufferCounting): string {
   if (!buffers.counted) return 'the engine does not count them: they cause no garbage collection';
-  return `the engine counts them as memory of its own, because ${buffers.reason}`;
+  return `the engine counts them as its own memory, because ${buffers.reason}`;
 }
 
 function doctorLines(result: DoctorResult, style: Style): readonly string[] {

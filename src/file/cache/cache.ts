@@ -132,7 +132,7 @@ export function* findInSnapshot(snapshot: Snapshot, relative: string): Work<stri
   }
   const [root, real] = [yield* realPath(repository), yield* realPath(path)];
   if (!isBelow(real, root) && !(yield* leadsToBlob(path, real, yield* blobsOf(root)))) {
-    fail(id, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
+    fail(id, label, `expected a file in the Hub's cache, found a link out of it at ${path}`);
   }
   return path;
 }

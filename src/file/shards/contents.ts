@@ -17,7 +17,7 @@ export function missingTensor(
   shard: string,
   tensor: string,
 ): FormatError {
-  const message = `expected the tensor in ${quoteName(shard)}, as the index says, found none`;
+  const message = `expected the tensor in ${quoteName(shard)}, as the index lists it, found none`;
   return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor });
 }
 

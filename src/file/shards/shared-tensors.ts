@@ -16,7 +16,7 @@ import type { Work } from '../../work/work.js';
  *
  * - `copy`: every name is written with bytes of its own.
  * - `dedupe`: of equal tensors over the same bytes one name is written, the others are recorded.
- *   Tensors that overlap in any other way are written with bytes of their own.
+ *   Tensors that overlap in any other way are written with their own bytes.
  * - `error`: tensors over common bytes are refused.
  * - `python`: as `huggingface_hub` and `safetensors.torch.save_model` do it: of names over common
  *   bytes one that covers the whole memory is written, and the others' dtypes, shapes and places are
@@ -172,7 +172,7 @@ function* dropAsPython(tensors: readonly TensorMemory[], dropped: Map<string, st
   if (uncovered.length === 0) return;
   throw sharedTensorsError(
     `no tensor covers the whole of its memory: ${listGroups(uncovered)}; ` +
-      "'dedupe' and 'copy' write such tensors with bytes of their own",
+      "'dedupe' and 'copy' write such tensors with their own bytes",
   );
 }
 

@@ -110,7 +110,7 @@ export function describeNpz(
   } catch (error) {
     const isOfTorch = [...entries.keys()].some((name) => TORCH_PICKLE.test(name));
     if (!isOfTorch || !(error instanceof FormatError)) throw error;
-    const message = `expected arrays of NumPy, found a torch file, which ${OPEN_READS.text} by its path`;
+    const message = `expected NumPy arrays, found a PyTorch file, which ${OPEN_READS.text} by its path`;
     const advice = [OPEN_READS];
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { ...context, advice });
   }

@@ -178,7 +178,7 @@ class ArchiveScan {
     };
     const end = scanArray(source, this.#notes);
     if (end === undefined || end === entry.byteLength) return;
-    this.#notes.add('trailing-bytes', 'bytes behind the items of an array', end, entry.name);
+    this.#notes.add('trailing-bytes', 'bytes after the items of an array', end, entry.name);
   }
 
   /** Notes an unexplained entry with its format, unless it is a pickle without a mark. */

@@ -49,7 +49,7 @@ export function scanArrays(file: ByteReader, notes: ScanNotes): void {
     at += length;
     if (at === file.byteLength) return;
     if (!isNpy(upTo(at, at + SCANNED_START_BYTE_LENGTH))) {
-      notes.add('trailing-bytes', 'bytes behind the items of an array', at);
+      notes.add('trailing-bytes', 'bytes after the items of an array', at);
       return;
     }
   }
@@ -61,7 +61,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
   let start = source.start(SCANNED_START_BYTE_LENGTH);
   const end = npyHeaderEnd(start) ?? Number.POSITIVE_INFINITY;
   if (end > byteLength) {
-    notes.addProblem(`expected a header of NumPy up to byte ${end}, found ${byteLength} bytes`);
+    notes.addProblem(`expected a NumPy header up to byte ${end}, found ${byteLength} bytes`);
     return undefined;
   }
   if (!notes.spendHeader(Math.min(end, MAX_SCANNED_START_BYTE_LENGTH))) {

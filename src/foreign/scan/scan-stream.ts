@@ -86,7 +86,7 @@ export function noteTrailing(
   isExplained = false,
 ): void {
   if (at === source.byteLength) return;
-  const message = 'bytes behind the pickle, which another reader may take for something else';
+  const message = 'bytes after the pickle, which another reader may take for something else';
   if (!isExplained) notes.add('trailing-bytes', message, at, source.entry);
   if (at >= source.bytes.length) return;
   const next = notes.walk(source, at);

@@ -72,7 +72,7 @@ function readFromHead(
   };
   const none = noPersistentIds(context);
   if (next(none) !== MAGIC_NUMBER) {
-    const message = 'expected a checkpoint of torch, found a pickle of something else';
+    const message = 'expected a PyTorch checkpoint, found a pickle of something else';
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
   }
   if (next(none) !== PROTOCOL_VERSION) {

@@ -175,7 +175,7 @@ function openOne(
     const kind = fileKindOf(start);
     const isRead = (kind === 'zip' || kind === 'pickle') && !isUnreadKind(start, context.path);
     if (!isRead) {
-      throw otherKind(start, 'a checkpoint of torch', context);
+      throw otherKind(start, 'a PyTorch checkpoint', context);
     }
     const read = kind === 'zip' ? readZipCheckpoint : readLegacyStream;
     const described = read(file, reading, context);

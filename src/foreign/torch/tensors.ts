@@ -120,7 +120,7 @@ function checkTensor(
   }
   if (search.finds(tensor.attributes)) {
     return unsupported(
-      'expected attributes without tensors, found some, which would be lost; save them under keys of their own',
+      'expected attributes without tensors, found some, which would be lost; save them under separate keys',
     );
   }
   const { isConjugate, isNegative } = tensor;

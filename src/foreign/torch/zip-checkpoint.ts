@@ -163,6 +163,6 @@ function requireRecords(names: readonly string[], context: ErrorContext): void {
 }
 
 function foreign(found: string, context: ErrorContext): FormatError {
-  const message = `expected a checkpoint of torch, found ${found}`;
+  const message = `expected a PyTorch checkpoint, found ${found}`;
   return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
 }

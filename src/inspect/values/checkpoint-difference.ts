@@ -120,7 +120,7 @@ export async function compare(
   requireBoolean('values', options.values ?? false);
   const [inA, inB] = [modelsOf('a', a), modelsOf('b', b)];
   if ('models' in a !== 'models' in b) {
-    throw argumentTypeError('b', 'a pipeline beside a pipeline, else a checkpoint', b);
+    throw argumentTypeError('b', 'a pipeline with a pipeline, else a checkpoint', b);
   }
   const parts: ComparedModels[] = [];
   for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {

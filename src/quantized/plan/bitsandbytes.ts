@@ -25,7 +25,7 @@ export function planFourBits(state: StoredTensor, tensors: CheckpointTensors): L
   if (fields['quant_type'] !== kind) {
     throw invalid(
       name,
-      `the state of bitsandbytes is called ${kind}, but says ${JSON.stringify(fields['quant_type'])}`,
+      `the state of bitsandbytes is named ${kind}, but has the type ${JSON.stringify(fields['quant_type'])}`,
     );
   }
   const shape = shapeOf(name, fields['shape']);
@@ -36,7 +36,7 @@ export function planFourBits(state: StoredTensor, tensors: CheckpointTensors): L
   if (!fits) {
     throw invalid(
       name,
-      `the state says ${shapeText(shape)}, which does not fit ${byteLength} bytes of codes`,
+      `the state has the shape ${shapeText(shape)}, which does not fit ${byteLength} bytes of codes`,
     );
   }
   const blockLength = countOf(fields['blocksize']);

@@ -77,9 +77,9 @@ export function planColumns(
   }
   const mayBe = mayBeMethods(method, format);
   if (isGptq && !mayBe.gptq)
-    throw wrongShapes(parts, 'not AWQ, as the configuration says, but looks like GPTQ');
+    throw wrongShapes(parts, 'not AWQ, as the configuration declares, but looks like GPTQ');
   if (isAwq && !mayBe.awq)
-    throw wrongShapes(parts, 'not GPTQ, as the configuration says, but looks like AWQ');
+    throw wrongShapes(parts, 'not GPTQ, as the configuration declares, but looks like AWQ');
   return isGptq ? planGptq(parts, configuration, format) : planAwq(parts, configuration);
 }
 

@@ -149,7 +149,7 @@ function zerosOfGptq(
   if (offset.kind === 'by-data' && !areAll(middle - 1)) {
     throw invalid(
       weight,
-      'without a configuration nothing tells whether the zero points of GPTQ are stored as they are or one less',
+      'without a configuration nothing shows whether the zero points of GPTQ are stored as they are or one less',
     );
   }
   if (32 % bits !== 0) {

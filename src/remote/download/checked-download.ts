@@ -130,7 +130,7 @@ function requirePatterns(options: DownloadOptions): void {
   const others = { names, rename, dtype, dequantize, maxShardSize, variant };
   for (const [name, given] of Object.entries(others)) {
     if (given === undefined || patterns.length === 0) continue;
-    const expected = `left out beside ${patterns.map(([each]) => each).join(' and ')}`;
+    const expected = `left out with ${patterns.map(([each]) => each).join(' and ')}`;
     throw argumentRangeError(name, `${expected}, which choose whole files`, given);
   }
 }

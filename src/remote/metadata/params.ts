@@ -115,12 +115,12 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
     throw argumentTypeError('repo', 'given, or source instead of it', repo);
   }
   if (repo !== undefined && source !== undefined) {
-    throw argumentTypeError('source', 'left out beside repo', source);
+    throw argumentTypeError('source', 'left out with repo', source);
   }
   if (source !== undefined) {
     const needless = OF_REPOSITORIES.find((name) => texts[name] !== undefined);
     if (needless === undefined) return;
-    throw argumentTypeError(needless, 'undefined beside source', texts[needless]);
+    throw argumentTypeError(needless, 'undefined with source', texts[needless]);
   }
   const { path, revision } = texts;
   if (revision !== undefined) requireRevision(revision);

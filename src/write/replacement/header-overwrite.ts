@@ -41,7 +41,7 @@ function shellQuoted(path: Buffer): string {
 function interruptedEdit(target: ReplacementTarget, label: string): SafetensorsError {
   return new SafetensorsError(
     'SAFETENSORS_EDIT_INTERRUPTED',
-    'expected no backup of the header beside the file, found one: an edit in place is under way, or ' +
+    'expected no backup of the header next to the file, found one: an edit in place is under way, or ' +
       'was interrupted. If the file was not replaced since, put the old header back with ' +
       `\`dd if=${shellQuoted(headerBackupOf(target))} of=${shellQuoted(target.path)} conv=notrunc\`; then delete the ` +
       'backup',

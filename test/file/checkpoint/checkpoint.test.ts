@@ -310,7 +310,7 @@ describe('an index that promises too much', () => {
     expect(checkpoint.keys()).toEqual(['b.bias', 'embed']);
     for (const use of [() => checkpoint.getTensor('embed'), () => checkpoint.offsetKeys()]) {
       expect(use).toThrow(
-        `tensor "embed": expected the tensor in "${SECOND}", as the index says, found none`,
+        `tensor "embed": expected the tensor in "${SECOND}", as the index lists it, found none`,
       );
     }
   });

@@ -198,7 +198,7 @@ test('of an archive of torch the error names its function', () => {
   expect(() => openNumpy(fixturePath('zip-state-dict.pt'))).toThrow(
     expect.objectContaining({
       code: 'SAFETENSORS_FOREIGN_FORMAT',
-      message: expect.stringContaining('found a torch file, which open() reads by its path'),
+      message: expect.stringContaining('found a PyTorch file, which open() reads by its path'),
     }),
   );
 });

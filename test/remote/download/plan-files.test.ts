@@ -344,8 +344,8 @@ describe('what is refused', () => {
   it.each([
     [{ files: 7 }, 'files must be a pattern'],
     [{ ignore: ['*.md', null] }, 'ignore must be a pattern'],
-    [{ files: '*', names: ['a'] }, 'names must be left out beside files'],
-    [{ files: '*', ignore: 'x', dtype: 'F16' }, 'dtype must be left out beside files and ignore'],
+    [{ files: '*', names: ['a'] }, 'names must be left out with files'],
+    [{ files: '*', ignore: 'x', dtype: 'F16' }, 'dtype must be left out with files and ignore'],
     [{ ignore: '*', maxShardSize: '1GB' }, 'maxShardSize must be left out'],
     [{ files: '*', variant: 'fp16' }, 'variant must be left out'],
   ])('options: %j', async (options, message) => {

@@ -163,7 +163,7 @@ export class TorchHost implements PickleHost {
     const [storage, offset = null, shape = null, strides = null] = args;
     if (!isStorage(storage)) {
       if (storage instanceof Placeholder && loadsInnerFile(storage.global)) {
-        const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}: scanPickle lists what loading it would run`;
+        const message = `expected a PyTorch checkpoint, found one that ${PLAIN_PICKLE}: scanPickle lists what loading it would run`;
         throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
       }
       return this.#refuse('a tensor without a storage', at);

@@ -139,7 +139,7 @@ function* fillMap(
     memory.spend(PLAIN_COST.entry);
     const plainKey = isPlain(key) ? key : yield key;
     if (map.has(plainKey)) {
-      const message = `two keys of a dict that Python tells apart are one here: ${showKey(key)}`;
+      const message = `two keys of a dict that differ in Python are equal here: ${showKey(key)}`;
       throw new FormatError('SAFETENSORS_DUPLICATE_NAME', message, context);
     }
     map.set(plainKey, isPlain(item) ? item : yield item);

@@ -62,7 +62,7 @@ export function refusedTensor(
   const kind = KINDS.get(name);
   if (kind === undefined) {
     return args.length <= 1
-      ? new OldTensor(`a ${path}, a class of torch before 0.4`, [])
+      ? new OldTensor(`a ${path}, a PyTorch class before 0.4`, [])
       : undefined;
   }
   const parts = kind.partsOf(args);

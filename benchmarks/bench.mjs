@@ -17,7 +17,7 @@ import { NAMES, TRIALS } from './trials.mjs';
 
 const HELP = `usage: npm run bench [-- OPTIONS]
 
-Measures this package beside other readers and writers and prints Markdown.
+Measures this package against other readers and writers and prints Markdown.
   --size SIZE   size of the model file (1GB); every format has a copy of its own
   --rounds N    fresh processes per reader, of which the median counts (3; with --compare 20, at least 11)
   --only NAMES  some trials, separated by commas:

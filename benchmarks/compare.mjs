@@ -65,8 +65,9 @@ async function buildTree(commit, tree, rounds) {
   run(tree, 'npm', 'run', '--silent', scripts.build === undefined ? 'compile' : 'build');
   // They import the package by its name, which is that of the tree they lie in.
   await rm(join(tree, 'benchmarks'), { recursive: true });
-  const children = join(tree, 'benchmarks/children');
-  await cp(join(import.meta.dirname, 'children'), children, { recursive: true });
+  for (const name of ['children', 'figures.mjs']) {
+    await cp(join(import.meta.dirname, name), join(tree, 'benchmarks', name), { recursive: true });
+  }
 }
 
 /**
@@ -75,6 +76,9 @@ async function buildTree(commit, tree, rounds) {
  */
 function timesOf(measured, contender, figure) {
   const times = measured.every(contender, (line) => median([line[figure]].flat()));
+  if (times.some((time) => !(time > 0))) {
+    throw new Error(`${contender.name} prints no time as "${figure}"`);
+  }
   const pairs = Array.from({ length: times.length / 2 }, (_, i) => times.slice(2 * i, 2 * i + 2));
   return pairs.map((pair) => Math.min(...pair));
 }

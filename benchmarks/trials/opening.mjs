@@ -114,6 +114,7 @@ const names = {
       contenders: pick('getBuilt getKept mapBuilt'),
       rounds: many(SHORT_ROUNDS),
       args: [`${size(CALLS, 2000)}`],
+      compared: ['call'],
     },
   }),
   page: `

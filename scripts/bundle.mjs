@@ -68,6 +68,27 @@ module.exports = Object.create(new Proxy({}, { get }));`;
   },
 };
 
+const JS_YAML = join(root, 'node_modules/js-yaml/index.js');
+
+/**
+ * Takes from js-yaml what reads, with the types of the core schema. The only file that it exports has its writer, too,
+ * which cannot be left out.
+ */
+const readerOfYaml = {
+  name: 'reader-of-yaml',
+  resolveId(id) {
+    if (id === 'js-yaml') return JS_YAML;
+    return id === './schema/default' ? join(dirname(JS_YAML), 'lib/schema/core.js') : null;
+  },
+  load(id) {
+    if (id !== JS_YAML) return null;
+    const code = `export { load } from './lib/loader.js';
+export { default as CORE_SCHEMA } from './lib/schema/core.js';
+export { default as Type } from './lib/type.js';`;
+    return { code, moduleType: 'js' };
+  },
+};
+
 /** A bundle in lib/ is one folder below the package's root, the modules that name the addon and the page three. */
 const locations = {
   name: 'locations',
@@ -272,7 +293,7 @@ await write(
   { core: index, ...others, cli: 'src/cli/main.ts' },
   {
     ...forNode,
-    plugins: [copiesForCli, lateBuiltins, locations],
+    plugins: [copiesForCli, lateBuiltins, locations, readerOfYaml],
     // The core gets exports for the other files. The entries have no code of their own, and get none.
     preserveEntrySignatures: 'allow-extension',
   },
@@ -285,7 +306,11 @@ await write(
         { name: 'core', test: inCore, priority: 4 },
         { name: 'dequantizing', test: begins('quantized/'), priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
-        { name: 'merging', test: begins('merge/(?!adapters/describe-adapter)'), priority: 2 },
+        {
+          name: 'merging',
+          test: begins('merge/(?!adapters/describe-adapter|models/yaml)'),
+          priority: 2,
+        },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
         { name: 'conversion', test: begins('write/convert/'), priority: 1 },
         { name: 'verification', test: begins('open/'), priority: 1 },

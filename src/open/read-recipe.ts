@@ -37,14 +37,15 @@ export async function readRecipe(
 }
 
 async function parseFile(path: string, bytes: Uint8Array): Promise<unknown> {
+  let text: string;
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     if (/\.json$/i.test(path)) return JSON.parse(text);
-    const { parseYaml } = await import('../merge/models/yaml.js');
-    return parseYaml(text);
   } catch (cause) {
     throw invalid(`the recipe cannot be parsed: ${(cause as Error).message}`, path, cause);
   }
+  const { parseYaml } = await import('../merge/models/yaml.js');
+  return parseYaml(text, path);
 }
 
 function* readFile(path: string): Work<Uint8Array> {

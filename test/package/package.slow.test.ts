@@ -82,12 +82,13 @@ describe('the tarball', () => {
         'foreign',
         'conversion',
         'merging',
+        'yaml',
         'remote-core',
         'download',
         'verification',
       ].map((name) => `lib/${name}.js`),
       ...['dequantizing', 'inspection', 'inspect', 'cli'].map((name) => `lib/${name}.js`),
-      ...['d3-hierarchy', 'get-east-asian-width', 'preact'].map(
+      ...['d3-hierarchy', 'get-east-asian-width', 'js-yaml', 'preact'].map(
         (name) => `lib/licences/${name}.txt`,
       ),
       'lib/viewer/index.html.gz',
@@ -145,7 +146,7 @@ describe('the tarball', () => {
     const bundled = sources.flatMap(
       (path: string) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
     );
-    expect([...new Set(bundled)]).toEqual(['get-east-asian-width']);
+    expect([...new Set(bundled)]).toEqual(['get-east-asian-width', 'js-yaml']);
     for (const name of readdirSync(join(lib, 'licences'))) {
       expect(textOf('docs/guarantees.md')).toContain(`| \`${name.replace('.txt', '')}\` |`);
     }

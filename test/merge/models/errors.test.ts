@@ -155,6 +155,11 @@ describe('a file of a recipe', () => {
     ['a.yml', Uint8Array.of(0xff), 'cannot be parsed'],
     ['a.yml', new Uint8Array(2 ** 20 + 1), 'too long'],
     ['a.yml', '- a', 'must be an object'],
+    ['a.yml', 'method: linear\nmodels: [\n', 'line 3: '],
+    ['a.yml', 'method: linear\nmethod: ties', 'line 2: duplicated mapping key'],
+    ['a.yml', 'method: linear\n<<: {dtype: F32}', '<<'],
+    ['a.yml', 'method: linear\nmodels: [{source: a}]\n__proto__: {dtype: F32}', '__proto__'],
+    ['a.yml', '', 'must be an object'],
   ])('%s with %j is an error', async (name, text, message) => {
     const path = file(name, text);
     await expect(mergeModels(path)).rejects.toMatchObject({

@@ -24,6 +24,7 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { decode, encode } from '@jridgewell/sourcemap-codec';
+import { transformSync } from 'esbuild';
 import { rolldown } from 'rolldown';
 import { parseAst } from 'rolldown/parseAst';
 import { writeDeclarations } from './declarations.mjs';
@@ -142,6 +143,14 @@ function removeIndentation(path) {
     segments.map(([column, ...source]) => [Math.max(column - removed[i], 0), ...source]),
   );
   writeFileSync(`${path}.map`, JSON.stringify({ ...map, mappings: encode(mappings) }));
+}
+
+/** Removes the whitespace of a file of other packages, whose lines no stack needs. Its map keeps only their names. */
+function removeWhitespace(path) {
+  const { code } = transformSync(readFileSync(path, 'utf8'), { minifyWhitespace: true });
+  writeFileSync(path, code);
+  const map = JSON.parse(readFileSync(`${path}.map`, 'utf8'));
+  writeFileSync(`${path}.map`, JSON.stringify({ ...map, mappings: '' }));
 }
 
 const COPY = '?cli';
@@ -326,6 +335,7 @@ await write(
   },
 );
 for (const name of readdirSync(lib)) if (name.endsWith('.js')) removeIndentation(join(lib, name));
+removeWhitespace(join(lib, 'yaml.js'));
 await write({ index }, { ...forNode, plugins: [namesOfCore] }, { sourcemap: false });
 await write(
   Object.fromEntries(

@@ -3,7 +3,7 @@
 import { absenceIn } from '../errors/absence.js';
 import { RemoteError } from '../errors/errors.js';
 import type { CheckpointIndex } from '../file/shards/checkpoint-index.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../file/shards/file-names.js';
+import { MAX_CONFIG_BYTE_LENGTH, maxSiblingByteLength } from '../file/shards/file-names.js';
 import { isOfFile } from '../file/shards/file-problems.js';
 import { impliedIndex } from '../file/shards/implied-index.js';
 import { chooseIndex, isChosen } from '../file/shards/model-choice.js';
@@ -200,7 +200,8 @@ export class RemoteShards implements CountedFiles {
     let call = this.#siblingCalls.get(name);
     if (call === undefined || call.isAbandoned) {
       call = new SharedCall(async (shared) => {
-        const found = await fetchSibling(this.source.folder?.file(name), shared);
+        const file = this.source.folder?.file(name);
+        const found = await fetchSibling(file, shared, maxSiblingByteLength(name));
         this.#siblings.set(name, found);
         return found;
       });
@@ -305,9 +306,10 @@ function fileName(path: string): string {
 export async function fetchSibling(
   file: RemoteFile | undefined,
   signal: AbortSignal,
+  maxByteLength: number = MAX_CONFIG_BYTE_LENGTH,
 ): Promise<SiblingFile | undefined> {
   try {
-    const start = await file?.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
+    const start = await file?.readStart(maxByteLength, signal);
     if (file === undefined || start === undefined) return undefined;
     return { path: file.path, bytes: start.bytes, byteLength: start.fileByteLength };
   } catch (error) {

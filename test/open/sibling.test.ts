@@ -1,5 +1,5 @@
 /** `sibling`: small files next to the weights, through every kind of handle. */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -28,7 +28,8 @@ import { MODEL_INDEX } from '../support/model-index.js';
 const INDEX = 'model.safetensors.index.json';
 const CONFIG = '{"model_type":"example"}';
 const CHAT = 'Hello {{ name }}';
-const LONG = 'tokenizer.json';
+const LONG = 'vocab.json';
+const TOKENIZER = 'tokenizer.json';
 
 const files = new Map([
   ...filesOf(TWO_SHARDS),
@@ -36,6 +37,7 @@ const files = new Map([
     'config.json': CONFIG,
     'chat/template.jinja': CHAT,
     [LONG]: ' '.repeat(10_000_001),
+    [TOKENIZER]: `{}${' '.repeat(10_000_000)}`,
   }).map(([name, text]) => [name, new TextEncoder().encode(text)] as const),
 ]);
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
@@ -94,6 +96,13 @@ describe.each(Object.entries(PLACES))('next to the weights of %s', (_, openPlace
     using checkpoint = await openPlace();
     const file = await checkpoint.sibling(LONG);
     expect([file?.bytes.length, file?.byteLength]).toEqual([10_000_000, 10_000_001]);
+  });
+
+  test('all bytes of a longer tokenizer.json are read', async () => {
+    using checkpoint = await openPlace();
+    const file = await checkpoint.sibling(TOKENIZER);
+    expect([file?.bytes.length, file?.byteLength]).toEqual([10_000_002, 10_000_002]);
+    expect(textOf(file)?.trimEnd()).toBe('{}');
   });
 
   test('every call has bytes that the caller may change', async () => {
@@ -183,6 +192,17 @@ test('a link that leads out of the folder is rejected, one within it is followed
   expect(textOf(await checkpoint.sibling('inner.json'))).toBe(CONFIG);
 });
 
+test('the first 64 MiB of a longer tokenizer.json are read, also in a folder below', async () => {
+  const place = temporaryPath('tokenizers');
+  writeBelow(place, 'model.safetensors', fileBytes([]));
+  for (const name of ['tokenizer.json', 'tokenizer/tokenizer.json']) {
+    truncateSync(writeBelow(place, name, new Uint8Array(1)), 2 ** 26 + 1);
+    using checkpoint = safeOpen(place);
+    const file = await checkpoint.sibling(name);
+    expect([file?.bytes.length, file?.byteLength]).toEqual([2 ** 26, 2 ** 26 + 1]);
+  }
+});
+
 test('a torch checkpoint has the siblings of its folder', async () => {
   const path = legacyFile(dict([unicode('w'), tensor('0', [2], [1])]), { 0: 2 });
   writeFileSync(join(dirname(path), 'params.json'), CONFIG);
@@ -199,12 +219,14 @@ test('a model of an archive has the files of its own folder in the archive', asy
     'text_encoder/config.json': '{}',
     'text_encoder/model.safetensors': model,
     'unet/config.json': CONFIG,
+    'unet/tokenizer.json': `{}${' '.repeat(10_000_000)}`,
     'unet/diffusion_pytorch_model.safetensors': model,
   };
   writeFileSync(path, storedArchive(entries));
   const pipeline = await openPipeline(path);
   const unet = pipeline.models.get('unet') as Checkpoint;
   expect(textOf(await unet.sibling('config.json'))).toBe(CONFIG);
+  expect((await unet.sibling('tokenizer.json'))?.bytes.length).toBe(10_000_002);
   expect(await unet.sibling('model_index.json')).toBeUndefined();
   pipeline.close();
 });

@@ -6,7 +6,7 @@ import { closeFile } from '../../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../shards/file-names.js';
+import { maxSiblingByteLength } from '../shards/file-names.js';
 import type { SiblingFile } from '../source/facts.js';
 import { insideOf, refuseLink, type SiblingPlace } from './find-files.js';
 
@@ -26,7 +26,7 @@ export function* readSibling(place: SiblingPlace, name: string): Work<SiblingFil
     const file = yield* openRegularFile(path, path);
     try {
       const { byteLength } = file;
-      const bytes = new Uint8Array(Math.min(byteLength, MAX_CONFIG_BYTE_LENGTH));
+      const bytes = new Uint8Array(Math.min(byteLength, maxSiblingByteLength(name)));
       yield* readFully(readBytesOf(file), bytes, 0, path);
       return Object.freeze({ path, bytes, byteLength });
     } finally {

@@ -16,6 +16,14 @@ const NUMBERED_END = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WID
 /** As for the Hub, a longer `config.json` is ignored. */
 export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
 
+/** Those of large vocabularies have up to 35 MB. */
+const MAX_TOKENIZER_BYTE_LENGTH = 64 * 2 ** 20;
+
+/** How many bytes of a file next to the weights are read, by its name. */
+export function maxSiblingByteLength(name: string): number {
+  return /(?:^|\/)tokenizer\.json$/.test(name) ? MAX_TOKENIZER_BYTE_LENGTH : MAX_CONFIG_BYTE_LENGTH;
+}
+
 /** Marks a pipeline of diffusers, which has each model in a folder. */
 export const PIPELINE_FILE = 'model_index.json';
 

@@ -73,7 +73,7 @@ export function tensorInfo(contents: ListedContents, entry: number): TensorInfo 
 export interface SiblingFile {
   /** Path or address of the file. */
   readonly path: string;
-  /** All bytes of a file of up to 10 MB, the first 10 000 000 of a longer one. */
+  /** All bytes of a file of up to 10 MB, of a `tokenizer.json` up to 64 MiB; the first ones of a longer one. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Length of the whole file: more than that of `bytes` for a longer one. */
   readonly byteLength: number;

@@ -14,7 +14,7 @@ import {
   parseCheckpointIndex,
 } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, isOfVariant } from '../../file/shards/file-choice.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../../file/shards/file-names.js';
+import { maxSiblingByteLength } from '../../file/shards/file-names.js';
 import { impliedIndex } from '../../file/shards/implied-index.js';
 import { isChosen } from '../../file/shards/model-choice.js';
 import {
@@ -198,7 +198,7 @@ function* readSmall(archive: ReadArchive, name: string): Work<SiblingFile | unde
   try {
     const { begin, byteLength } = entry;
     const path = `${archive.path}/${name}`;
-    const bytes = new Uint8Array(Math.min(byteLength, MAX_CONFIG_BYTE_LENGTH));
+    const bytes = new Uint8Array(Math.min(byteLength, maxSiblingByteLength(name)));
     yield* readFully(readBytesOf(file), bytes, begin, path);
     return { path, bytes, byteLength };
   } finally {

@@ -203,7 +203,7 @@ async function readTokenizer(model: Model, signal: AbortSignal | undefined): Pro
   const file = await model.handle.sibling(TOKENIZER_FILE, { signal });
   if (file === undefined) throw unsupportedTokenizer(model, `has no ${TOKENIZER_FILE}`);
   if (file.bytes.length < file.byteLength) {
-    throw unsupportedTokenizer(model, `has a ${TOKENIZER_FILE} of more than 10 MB`);
+    throw unsupportedTokenizer(model, `has a ${TOKENIZER_FILE} of more than 64 MiB`);
   }
   let json: Tokenizer['json'] | null = null;
   try {

@@ -1,7 +1,7 @@
 /** Models with the values that mergekit and A1111 compute: whole, by rows, saved, and from remote models. */
-import { existsSync, readFileSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, readFileSync, statSync, truncateSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { mergeModelsWith } from '../../../src/merge/models/merge-models.js';
 import { readRecipe } from '../../../src/open/read-recipe.js';
@@ -289,6 +289,35 @@ it('mk-tokenizer-union-base: the union of two vocabularies', async () => {
   }
   const config = await merged.sibling('config.json');
   expect(JSON.parse(new TextDecoder().decode(config?.bytes))).toMatchObject({ vocab_size: 8 });
+});
+
+describe('a tokenizer.json of more than 10 MB', () => {
+  const folder = temporaryPath('long-tokenizers');
+  const recipe = join(folder, 'config.yml');
+  const path = join(folder, 'a/tokenizer.json');
+
+  beforeAll(() => {
+    cpSync(pathOf('mk-tokenizer-union-base'), folder, { recursive: true });
+    appendFileSync(path, ' '.repeat(10_000_001 - statSync(path).size));
+  });
+
+  it('is read', async () => {
+    const merged = await mergeModels(recipe);
+    const original = await mergeModels(pathOf('mk-tokenizer-union-base', 'config.yml'));
+    const [ids, expected] = [
+      idsOf((await merged.sibling('tokenizer.json'))?.bytes),
+      idsOf((await original.sibling('tokenizer.json'))?.bytes),
+    ];
+    expect(ids).toEqual(expected);
+  });
+
+  it('is an error above 64 MiB', async () => {
+    truncateSync(path, 2 ** 26 + 1);
+    await expect(mergeModels(recipe)).rejects.toMatchObject({
+      code: 'SAFETENSORS_MERGE_UNSUPPORTED',
+      message: expect.stringContaining('has a tokenizer.json of more than 64 MiB'),
+    });
+  });
 });
 
 function idsOf(bytes: Uint8Array | undefined): Map<string, number> {

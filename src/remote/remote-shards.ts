@@ -322,16 +322,16 @@ export async function fetchSibling(
 const BUSY = [408, 425, 429];
 
 /**
- * Whether the file is missing, or the server answers with something else in its place, such as a web page. Some stores
- * answer 403 for a missing file.
+ * Whether the file is missing, the server refuses it, or a web page is in its place. Some stores answer 403 for a missing
+ * file.
  */
 export function isAbsence(error: unknown): boolean {
   if (absenceIn(error) !== undefined) return true;
   if (!(error instanceof RemoteError)) return false;
   const { status = 0, foundFormat } = error;
   // After a status from 500 the file may exist.
-  const isAnswered = status > 0 && status < 500 && !BUSY.includes(status);
-  return isAnswered || foundFormat === 'html';
+  const isRefused = status >= 400 && status < 500 && !BUSY.includes(status);
+  return isRefused || foundFormat === 'html';
 }
 
 /** The parsed `config.json` of a model, for counts alone; undefined if missing or unreadable. */

@@ -4,6 +4,7 @@
  */
 
 import { DTYPES, type Dtype } from '../../header/dtype.js';
+import { elementCountOf } from '../../header/tensor-spec.js';
 import { convertToFloat32 } from '../../tensor/float32/to-float32.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TransferOptions } from '../../work/transfer.js';
@@ -19,9 +20,13 @@ export interface PatternCounts {
   readonly counts: Float64Array;
 }
 
-/** Whether elements have 8 or 16 bits. */
-export function hasPatterns(dtype: Dtype): boolean {
-  return isByteSized(dtype) && DTYPES[dtype].bits <= 16;
+/** Fewer elements are read one by one in less time than the tables of counts take. */
+const LEAST_COUNTED = 2 ** 18;
+
+/** Whether elements have 8 or 16 bits, and are so many that counting pays. */
+export function hasPatterns({ dtype, shape }: Pick<SliceableTensor, 'dtype' | 'shape'>): boolean {
+  const isShort = isByteSized(dtype) && DTYPES[dtype].bits <= 16;
+  return isShort && elementCountOf(shape) >= LEAST_COUNTED;
 }
 
 /**
@@ -95,9 +100,12 @@ function valuesOfPatterns(dtype: Dtype): ArrayLike<number> {
 
 /** Those that a tensor has. */
 function present(values: ArrayLike<number>, totals: Float64Array): PatternCounts {
-  const found = [...totals.keys()].filter((pattern) => totals[pattern] !== 0);
+  const found: number[] = [];
+  for (let pattern = 0; pattern < totals.length; pattern++) {
+    if (totals[pattern] !== 0) found.push(pattern);
+  }
   return {
-    values: found.map((pattern) => values[pattern] as number),
+    values: Float32Array.from(found, (pattern) => values[pattern] as number),
     counts: Float64Array.from(found, (pattern) => totals[pattern] as number),
   };
 }

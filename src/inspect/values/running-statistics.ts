@@ -130,8 +130,7 @@ export class RunningStatistics {
       this.#addAny(values);
       return;
     }
-    const isAligned = values.byteOffset % Float32Array.BYTES_PER_ELEMENT === 0;
-    const { buffer, byteOffset, length } = isAligned ? values : values.slice();
+    const { buffer, byteOffset, length } = values;
     for (let begin = 0; begin < length; begin += BLOCK) {
       const at = byteOffset + begin * Float32Array.BYTES_PER_ELEMENT;
       const count = Math.min(BLOCK, length - begin);

@@ -8,7 +8,7 @@ import { isIterable } from '../../errors/brand-checks.js';
 import type { Dtype } from '../../header/dtype.js';
 import { countPatterns, hasPatterns, type PatternCounts } from './patterns.js';
 import { RunningStatistics, type Statistics } from './running-statistics.js';
-import { type SliceableTensor, unreadTensor } from './tensor-values.js';
+import { consume, type SliceableTensor, type TensorToRead, unreadTensor } from './tensor-values.js';
 
 /** Values window by window, as `tensorValues` gives them, or arrays of a caller's own. */
 export type ValueWindows = AsyncIterable<ArrayLike<number>> | Iterable<ArrayLike<number>>;
@@ -53,29 +53,41 @@ async function* numbersOf(windows: ValueWindows): AsyncGenerator<ArrayLike<numbe
 export async function statistics(windows: ValueWindows, dtype: Dtype): Promise<Statistics> {
   const unread = unreadTensor(windows);
   const running = new RunningStatistics(dtype);
-  if (unread === undefined || !hasPatterns(unread.tensor.dtype)) {
+  if (unread === undefined || !hasPatterns(unread.tensor)) {
     for await (const values of numbersOf(windows)) running.add(values);
     return running.result();
   }
   const { tensor, options } = unread;
   const patterns = await countPatterns(tensor, options);
+  await consume(windows);
   running.addPatterns(patterns);
   const found = running.result();
-  COUNTED.set(found, { tensor, patterns });
+  counted = { found: new WeakRef(found), tensor: new WeakRef(tensor), patterns };
   return found;
 }
 
-/** The counts that statistics are from, for the histogram of the same tensor. */
-const COUNTED = new WeakMap<
-  object,
-  { readonly tensor: SliceableTensor; readonly patterns: PatternCounts }
->();
+/** The counts that the last statistics are from, for the histogram of the same tensor. */
+let counted:
+  | {
+      readonly found: WeakRef<object>;
+      readonly tensor: WeakRef<SliceableTensor>;
+      readonly patterns: PatternCounts;
+    }
+  | undefined;
+
+/** Returns the counts of a tensor, which the last statistics may have. */
+async function countsOf({ tensor, options }: TensorToRead, range: object): Promise<PatternCounts> {
+  const isCounted = counted?.found.deref() === range && counted.tensor.deref() === tensor;
+  return isCounted && counted !== undefined
+    ? counted.patterns
+    : await countPatterns(tensor, options);
+}
 
 /**
  * Counts the values from `min` to `max` in `bins` ranges of one width; null without finite values.
  *
- * @param range where the first range begins and the last one ends, as `statistics` returns them. With its result for
- *   `tensorValues` of the same tensor, whose elements have 8 or 16 bits, no values are read again
+ * @param range where the first range begins and the last one ends, as `statistics` returns them. Right after
+ *   `statistics` of the same tensor with many elements of 8 or 16 bits, no values are read again
  * @throws RangeError `ERR_OUT_OF_RANGE` unless `bins` is an integer from 1 to 65 536
  *
  * @example
@@ -110,11 +122,9 @@ export async function histogram(
     }
   };
   const unread = unreadTensor(windows);
-  if (unread !== undefined && hasPatterns(unread.tensor.dtype)) {
-    const { tensor, options } = unread;
-    const counted = COUNTED.get(range);
-    const { values, counts: times } =
-      counted?.tensor === tensor ? counted.patterns : await countPatterns(tensor, options);
+  if (unread !== undefined && hasPatterns(unread.tensor)) {
+    const { values, counts: times } = await countsOf(unread, range);
+    await consume(windows);
     add(values, times);
   } else {
     for await (const values of numbersOf(windows)) add(values);

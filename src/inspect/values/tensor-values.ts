@@ -61,16 +61,16 @@ export function tensorValues(
 }
 
 /** What `tensorValues` was called with. */
-interface TensorToRead {
+export interface TensorToRead {
   readonly tensor: SliceableTensor;
   readonly options: TransferOptions;
 }
 
-/** Windows of which none has been asked for: whoever gets them may read the tensor itself. */
+/** Windows of which none has been requested: their tensor may be read instead. */
 const UNREAD = new WeakMap<object, TensorToRead>();
 
 /**
- * Returns the tensor whose values windows have, before the first is asked for; undefined for other windows.
+ * Returns the tensor whose values windows have, while none has been requested; undefined for other windows.
  *
  * @throws TypeError as `tensorValues`
  */
@@ -78,6 +78,12 @@ export function unreadTensor(windows: unknown): TensorToRead | undefined {
   const unread = UNREAD.get(Object(windows));
   if (unread !== undefined) requireTensor('tensor', unread.tensor);
   return unread;
+}
+
+/** Ends windows of a tensor that was read instead: as after a loop over them, there are no more. */
+export async function consume(windows: object): Promise<void> {
+  UNREAD.delete(windows);
+  await (windows as AsyncGenerator).return(undefined);
 }
 
 async function* decoded(

@@ -1,6 +1,6 @@
 /** `join` of the command line for several sources: all their tensors in one file, or in one folder. */
 
-import { basename, dirname } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { foldName, SHARD_NUMBER, singleNameOf } from '../../file/shards/file-choice.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
@@ -70,30 +70,51 @@ export async function joinSources(
 }
 
 /**
- * Shards have their number and count in their names: some of a model would be written as if they were all of it.
+ * Shards have their number and count in their names: some of a model would be written as if they were all of it. Those
+ * of a model are in one folder, or each number is in one of several.
  *
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`
  */
 function requireAllShards(sources: readonly string[]): void {
-  const models = new Map<string, { readonly path: string; readonly numbers: Set<number> }>();
+  const models = new Map<string, NumberedShard[]>();
   for (const path of sources) {
-    const [, number, count] = SHARD_NUMBER.exec(basename(path)) ?? [];
-    if (number === undefined) continue;
-    const key = JSON.stringify([dirname(path), foldName(singleNameOf(basename(path))), count]);
-    const model = models.get(key) ?? { path, numbers: new Set() };
-    models.set(key, model);
-    model.numbers.add(Number(number));
+    const [, digits, count] = SHARD_NUMBER.exec(basename(path)) ?? [];
+    if (digits === undefined || count === undefined) continue;
+    const key = JSON.stringify([foldName(singleNameOf(basename(path))), count]);
+    const shard = { path, folder: dirname(resolve(path)), digits, count: Number(count) };
+    const known = models.get(key) ?? [];
+    models.set(key, known);
+    known.push(shard);
   }
-  for (const { path, numbers } of models.values()) {
-    const [, first = '', count = ''] = SHARD_NUMBER.exec(basename(path)) ?? [];
-    if (numbers.size >= Number(count)) continue;
-    let absent = 1;
-    while (numbers.has(absent)) absent++;
-    const digits = String(absent).padStart(first.length, '0');
-    const name = basename(path).replace(SHARD_NUMBER, `-${digits}-of-${count}`);
-    const message =
-      `expected ${Number(count)} shards, found ${numbers.size}, without ${quoteName(name)}; ` +
-      'pass all shards of a model, or its folder';
-    throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path });
+  for (const shards of models.values()) {
+    const areSpread = new Set(shards.map(({ digits }) => digits)).size === shards.length;
+    const folders = new Set(shards.map(({ folder }) => folder));
+    const groups = areSpread
+      ? [shards]
+      : Array.from(folders, (one) => shards.filter(({ folder }) => folder === one));
+    for (const together of groups) requireWhole(together);
   }
+}
+
+/** A file with the name of a shard. */
+interface NumberedShard {
+  readonly path: string;
+  readonly folder: string;
+  /** Its number, as in the name. */
+  readonly digits: string;
+  /** The number of shards, by the name. */
+  readonly count: number;
+}
+
+function requireWhole(shards: readonly NumberedShard[]): void {
+  const [{ path, digits, count }] = shards as [NumberedShard];
+  const numbers = new Set(shards.map((shard) => Number(shard.digits)));
+  if (numbers.size >= count) return;
+  let absent = 1;
+  while (numbers.has(absent)) absent++;
+  const name = basename(path).replace(digits, String(absent).padStart(digits.length, '0'));
+  const message =
+    `expected ${count} shards, found ${numbers.size}, without ${quoteName(name)}; ` +
+    'pass all shards of a model, or its folder';
+  throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path });
 }

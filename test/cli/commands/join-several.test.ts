@@ -1,6 +1,6 @@
 /** `join` of several sources. */
-import { existsSync, readdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -89,6 +89,15 @@ it('rejects some shards of a model without the others', async () => {
   );
   await printed(['join', ...shards, '-o', target]);
   expect(values(target)).toEqual({ t1: 1, t2: 2, t3: 3 });
+  // In several folders, and with another path of the same folder.
+  const moved = join(mkdtempSync(`${folder}-`), basename(shards[2]));
+  copyFileSync(shards[2], moved);
+  const spellings = [`${folder}/./${basename(shards[0])}`, shards[1], moved];
+  await printed(['join', ...spellings, '-o', target, '--force']);
+  expect(values(target)).toEqual({ t1: 1, t2: 2, t3: 3 });
+  // Two models of which one lacks a shard.
+  const { code } = await call(['join', ...shards, moved, '-o', target, '--duplicates', 'first']);
+  expect(code).toBe(1);
 });
 
 it('into a folder, of other formats, too', async () => {

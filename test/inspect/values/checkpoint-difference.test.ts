@@ -193,6 +193,6 @@ describe('pipelines', () => {
     const back = await compare(other, one);
     expect([back.added, back.removed]).toEqual([found.removed, found.added]);
     using unet = safeOpen(join(folder, 'unet'));
-    await expect(compare(one, unet)).rejects.toThrow(/a pipeline beside a pipeline/);
+    await expect(compare(one, unet)).rejects.toThrow(/a pipeline with a pipeline/);
   });
 });

@@ -230,3 +230,33 @@ test('a model of an archive has the files of its own folder in the archive', asy
   expect(await unet.sibling('model_index.json')).toBeUndefined();
   pipeline.close();
 });
+
+test('answers that are neither the file nor its absence are errors', async () => {
+  const bytes = fileBytes([{ name: 'w', dtype: 'U8', shape: [1] }]);
+  const answers: Record<string, () => Response> = {
+    'config.json': () =>
+      new Response('', { status: 302, headers: { Location: 'ftp://h.example/c' } }),
+    'absent.json': () => new Response('no', { status: 404 }),
+    'refused.json': () => new Response('no', { status: 403 }),
+  };
+  const ownFetch: typeof fetch = async (input, init) => {
+    const name = new URL(String(input)).pathname.slice(1);
+    const answer = answers[name];
+    if (answer !== undefined) return answer();
+    const [, begin = '0', end = ''] =
+      /(\d+)-(\d*)/.exec(new Headers(init?.headers).get('range') ?? '') ?? [];
+    const part = bytes.subarray(Number(begin), end === '' ? undefined : Number(end) + 1);
+    const range = `bytes ${begin}-${Number(begin) + part.length - 1}/${bytes.length}`;
+    return new Response(new Uint8Array(part), {
+      status: 206,
+      headers: { 'Content-Range': range, ETag: '"1"' },
+    });
+  };
+  const remote = await open('https://models.example/m.safetensors', { fetch: ownFetch });
+  await expect(remote.sibling('config.json')).rejects.toMatchObject({
+    code: 'SAFETENSORS_UNSAFE_URL',
+  });
+  expect(await remote.sibling('absent.json')).toBeUndefined();
+  expect(await remote.sibling('refused.json')).toBeUndefined();
+  remote.close();
+});

@@ -264,7 +264,7 @@ function kernelMaker(
   const others = inputs.length - (method.base === 'first' ? 1 : 0);
   // Too few models have the tensor: it stays that of the first.
   if (others < method.models[0] && method.isPartial !== true) {
-    return () => weightedSum(inputs.map((_, i) => (i === 0 ? 1 : 0)));
+    return () => weightedSum([1]);
   }
   const kernelInputs: KernelInputs = {
     count: inputs.length,

@@ -3,7 +3,10 @@
 import type { Survey } from '../../survey.js';
 import type { InputRows, Kernel } from './kernel.js';
 
-/** Adds up the inputs, each times its coefficient. */
+/**
+ * Adds up the inputs, each times its coefficient. Inputs without one are ignored: they may be infinite, and a
+ * coefficient of 0 would make NaN of these.
+ */
 export function weightedSum(coefficients: readonly number[]): Kernel {
   return {
     combine: (inputs, _, output) => addScaled(inputs, coefficients, output),
@@ -29,8 +32,8 @@ export function surveyedSum(
 }
 
 function addScaled(inputs: InputRows, coefficients: readonly number[], output: Float64Array): void {
-  for (const [input, values] of inputs.entries()) {
-    const coefficient = coefficients[input] as number;
+  for (const [input, coefficient] of coefficients.entries()) {
+    const values = inputs[input] as Float64Array;
     if (input === 0) {
       for (let i = 0; i < output.length; i++) output[i] = coefficient * (values[i] as number);
     } else {

@@ -78,7 +78,7 @@ export class SharedCall<Value> {
   }
 
   /** The value of the call; rejects as soon as the caller's own signal is aborted. */
-  async wait(signal: AbortSignal): Promise<Value> {
+  async wait(signal: AbortSignal | undefined): Promise<Value> {
     this.#waiting++;
     try {
       return await untilAborted(this.#result, signal);

@@ -3,6 +3,7 @@
 import type { Computation } from '../../file/source/view.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { SharedCall } from '../../work/scope.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import { fetchRows, type OwnMergeSource } from '../base.js';
 import { type FactorsOf, ProductOfRows } from '../direct-rows.js';
@@ -44,7 +45,8 @@ export class MergedWeight implements Computation {
   readonly #target: TargetWeight;
   readonly #changes: readonly WeightChange[];
   readonly #context: WeightContext;
-  #surveyed: Promise<void> | undefined;
+  #isSurveyed = false;
+  #surveying: SharedCall<void> | undefined;
 
   constructor(target: TargetWeight, changes: readonly WeightChange[], context: WeightContext) {
     this.#target = target;
@@ -90,8 +92,7 @@ export class MergedWeight implements Computation {
     options: { readonly signal?: AbortSignal | undefined },
   ): Promise<Tensor> {
     return await mergedSlice(this.#merged, index, options, async (first, values) => {
-      this.#surveyed ??= this.#surveyAll(options.signal);
-      await this.#surveyed;
+      if (!this.#isSurveyed) await this.#surveyOnce(options.signal);
       const steps = this.#context.recent.of(this);
       await this.#read(first, values, options.signal);
       for (const step of steps) step.apply(values, first);
@@ -99,19 +100,22 @@ export class MergedWeight implements Computation {
   }
 
   /** Counts the rows of a remote base: once for all calls, and again after a failure. */
-  async #surveyAll(signal: AbortSignal | undefined): Promise<void> {
-    const steps = this.#context.recent.of(this);
-    try {
-      for (const { first, count } of this.#surveys(steps)) {
-        await yieldIfDue();
-        const rows = new Float64Array(count * this.#target.columns);
-        await this.#read(first, rows, signal);
-        this.#survey(steps, first, rows);
-      }
-    } catch (error) {
-      this.#surveyed = undefined;
-      throw error;
+  async #surveyOnce(signal: AbortSignal | undefined): Promise<void> {
+    if (this.#surveying === undefined || this.#surveying.isAbandoned) {
+      this.#surveying = new SharedCall((shared) => this.#surveyAll(shared));
     }
+    await this.#surveying.wait(signal);
+  }
+
+  async #surveyAll(signal: AbortSignal): Promise<void> {
+    const steps = this.#context.recent.of(this);
+    for (const { first, count } of this.#surveys(steps)) {
+      await yieldIfDue();
+      const rows = new Float64Array(count * this.#target.columns);
+      await this.#read(first, rows, signal);
+      this.#survey(steps, first, rows);
+    }
+    this.#isSurveyed = true;
   }
 
   get #merged(): MergedTensor {

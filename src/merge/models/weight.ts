@@ -4,6 +4,7 @@ import type { Computation } from '../../file/source/view.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { type ByteRange, cut } from '../../work/byte-ranges.js';
+import { SharedCall } from '../../work/scope.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
 import { WeightedRows } from '../direct-rows.js';
@@ -25,7 +26,7 @@ export class MergedModelWeight implements Computation {
   readonly #isSum: boolean;
   /** The kernel that knows what it needs of all rows. */
   #kernel: Kernel | undefined;
-  #surveyed: Promise<Kernel> | undefined;
+  #surveyed: SharedCall<Kernel> | undefined;
 
   /** Each survey makes a kernel: one on this thread may begin while another waits. */
   constructor(
@@ -79,19 +80,20 @@ export class MergedModelWeight implements Computation {
     values: Float64Array,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    this.#kernel ??= await this.#surveyOnce(inputs, signal);
-    await runAsync(this.#fill(this.#kernel, inputs, first, values), signal);
+    const kernel = this.#kernel ?? (await this.#surveyOnce(inputs, signal));
+    await runAsync(this.#fill(kernel, inputs, first, values), signal);
   }
 
   /** Once for all calls, and again after a failure. */
   async #surveyOnce(inputs: readonly OpenRows[], signal: AbortSignal | undefined): Promise<Kernel> {
-    this.#surveyed ??= runAsync(this.#survey(inputs), signal);
-    try {
-      return await this.#surveyed;
-    } catch (error) {
-      this.#surveyed = undefined;
-      throw error;
+    if (this.#surveyed === undefined || this.#surveyed.isAbandoned) {
+      this.#surveyed = new SharedCall(async (shared) => {
+        const kernel = await runAsync(this.#survey(inputs), shared);
+        this.#kernel = kernel;
+        return kernel;
+      });
     }
+    return await this.#surveyed.wait(signal);
   }
 
   *#survey(inputs: readonly OpenRows[]): Work<Kernel> {

@@ -1,9 +1,13 @@
 /** Task vectors, of which elements are dropped: TIES and DARE. */
 
+import { cut } from '../../../work/byte-ranges.js';
 import type { Survey } from '../../survey.js';
 import { subtractFirst } from './combination.js';
 import type { Draw, InputRows, Kernel, KernelInputs } from './kernel.js';
 import { LargestElements, rescaleFactor, type Sparsifier } from './magnitudes.js';
+
+/** Elements whose values are voted on at once. */
+const VOTED_LENGTH = 2 ** 15;
 
 /** Smaller sums of weights don't divide. */
 const MIN_DIVISOR = 1e-8;
@@ -27,7 +31,6 @@ export function taskVectors(inputs: KernelInputs, { by, isVoted }: TaskVectorRul
   const weights = parameters.slice(1).map(({ weight = 0 }) => weight);
   const lambda = settings['lambda'] as number;
   const survey = new SparsifierSurvey(sparsifiers);
-  const voted = new VotedSums();
   return {
     survey,
     combine(rows, first, output) {
@@ -35,7 +38,7 @@ export function taskVectors(inputs: KernelInputs, { by, isVoted }: TaskVectorRul
       subtractFirst(rows);
       for (const [i, values] of deltas.entries()) sparsifiers[i]?.apply(values, first);
       const factors = weights.map((weight, i) => weight * (sparsifiers[i]?.factor ?? 1));
-      if (isVoted) voted.add(deltas, { factors, weights, isNormalized }, output);
+      if (isVoted) VOTED_SUMS.add(deltas, { factors, weights, isNormalized }, output);
       else addAll(deltas, { factors, weights, isNormalized }, output);
       for (let i = 0; i < output.length; i++) {
         output[i] = (base[i] as number) + lambda * (output[i] as number);
@@ -81,14 +84,26 @@ function addAll(
  */
 class VotedSums {
   /** For every element the sum of its positive values, then that of its negative ones. */
-  #sums = new Float64Array(0);
+  readonly #sums = new Float64Array(2 * VOTED_LENGTH);
   /** The same of weights. */
-  #weights = new Float64Array(0);
-  #votes = new Float64Array(0);
+  readonly #weights = new Float64Array(2 * VOTED_LENGTH);
+  readonly #votes = new Float64Array(VOTED_LENGTH);
 
-  add(deltas: InputRows, { factors, weights, isNormalized }: SumRules, output: Float64Array): void {
+  add(deltas: InputRows, rules: SumRules, output: Float64Array): void {
+    for (const { begin, end } of cut(0, output.length, VOTED_LENGTH)) {
+      const parts = deltas.map((values) => values.subarray(begin, end));
+      this.#addPart(parts, rules, output.subarray(begin, end));
+    }
+  }
+
+  #addPart(
+    deltas: InputRows,
+    { factors, weights, isNormalized }: SumRules,
+    output: Float64Array,
+  ): void {
     const { length } = output;
-    const [sums, ofSigns, votes] = this.#memoryFor(length);
+    const [sums, ofSigns, votes] = [this.#sums, this.#weights, this.#votes];
+    for (const memory of [sums, ofSigns, votes]) memory.fill(0);
     for (const [m, values] of deltas.entries()) {
       const [factor, weight] = [factors[m] as number, weights[m] as number];
       const flip = factor < 0 ? 1 : 0;
@@ -115,19 +130,10 @@ class VotedSums {
       output[i] = Number.isNaN(vote) ? vote : (sums[at] as number) / divisor;
     }
   }
-
-  #memoryFor(
-    length: number,
-  ): readonly [sums: Float64Array, weights: Float64Array, votes: Float64Array] {
-    if (this.#votes.length < length) {
-      this.#sums = new Float64Array(2 * length);
-      this.#weights = new Float64Array(2 * length);
-      this.#votes = new Float64Array(length);
-    }
-    for (const memory of [this.#sums, this.#weights, this.#votes]) memory.fill(0);
-    return [this.#sums, this.#weights, this.#votes];
-  }
 }
+
+/** Shared by all tensors: sums are added up without waiting, and a view retains the kernel of every tensor. */
+const VOTED_SUMS = new VotedSums();
 
 /** The passes of all sparsifiers of a tensor. */
 class SparsifierSurvey implements Survey<InputRows> {
@@ -161,6 +167,7 @@ class SparsifierSurvey implements Survey<InputRows> {
 
   end(): void {
     for (const one of this.#left()) one.end();
+    this.#deltas = new Float32Array(0);
   }
 
   #left(): Sparsifier[] {

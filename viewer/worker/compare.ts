@@ -1,7 +1,8 @@
 /** What differs between two models: their tensors by name, and the values of those that both have. */
 
-import { compareTensors } from 'safetensors-mmap/inspect';
-import type { TensorList } from './facts.js';
+import type { TensorSource } from 'safetensors-mmap';
+import { compare, compareTensors } from 'safetensors-mmap/inspect';
+import { dimensions, type TensorList } from './facts.js';
 import { forEachAt, seldom } from './layers.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
@@ -46,29 +47,45 @@ function positions({ names }: TensorList): Map<string, number> {
   return new Map(names.map((name, at) => [name, at]));
 }
 
+/**
+ * The tensors of a list to be compared without their bytes. The scheme of a quantized weight stands for its dtype: so one
+ * that is quantized in another way is changed, and one that cannot be dequantized is compared as it is stored.
+ */
+function listed({ list }: Source): TensorSource {
+  const { names, kinds, kind, shapes, byteLength } = list;
+  const entries = names.map((name, at) => ({
+    ...{ name, dtype: kinds[kind[at] as number], shape: dimensions(shapes[at] as string) },
+    byteLength: byteLength[at],
+  }));
+  return { tensors: async () => entries } as unknown as TensorSource;
+}
+
 /** Compares names, dtypes and shapes. */
-export function nameDifference(first: TensorList, second: TensorList): NameDifference {
-  const [ofFirst, ofSecond] = [positions(first), positions(second)];
-  const added: DifferingTensor[] = [];
-  const removed: DifferingTensor[] = [];
-  const changed: DifferingTensor[] = [];
-  let comparable = 0;
-  for (const [name, at] of ofSecond) {
-    if (ofFirst.has(name)) continue;
-    added.push({ difference: 'added', name, before: '', after: described(second, at) });
-  }
-  for (const [name, at] of ofFirst) {
-    const other = ofSecond.get(name);
-    const before = described(first, at);
-    if (other === undefined) {
-      removed.push({ difference: 'removed', name, before, after: '' });
-      continue;
-    }
-    if (first.shapes[at] === second.shapes[other]) comparable++;
-    const after = described(second, other);
-    if (before !== after) changed.push({ difference: 'changed', name, before, after });
-  }
-  return { differing: [...added, ...removed, ...changed], comparable };
+export async function nameDifference(
+  first: Source,
+  second: Source,
+  signal: AbortSignal,
+): Promise<NameDifference> {
+  const found = await compare(listed(first), listed(second), { bytes: false, signal });
+  const [ofFirst, ofSecond] = [positions(first.list), positions(second.list)];
+  const before = (name: string): string => described(first.list, ofFirst.get(name) as number);
+  const after = (name: string): string => described(second.list, ofSecond.get(name) as number);
+  const haveShape = found.changed.filter(({ changed }) => changed === 'dtype').length;
+  return {
+    differing: [
+      ...found.added.map(
+        (name) => ({ difference: 'added', name, before: '', after: after(name) }) as const,
+      ),
+      ...found.removed.map(
+        (name) => ({ difference: 'removed', name, before: before(name), after: '' }) as const,
+      ),
+      ...found.changed.map(
+        ({ name }) =>
+          ({ difference: 'changed', name, before: before(name), after: after(name) }) as const,
+      ),
+    ],
+    comparable: found.unchanged + haveShape,
+  };
 }
 
 /** Compares the values of tensors that both have with one shape: of samples at the same places, or all. */

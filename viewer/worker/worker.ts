@@ -48,7 +48,7 @@ const HANDLERS: Handlers = {
   layers: ({ id, whole }, { signal, onProgress }) =>
     layerStatistics(sourceOf(id), whole, signal, onProgress),
   map: ({ id, map }) => byteMap(sourceOf(id).list, map),
-  names: ({ id, other }) => nameDifference(sourceOf(id).list, sourceOf(other).list),
+  names: ({ id, other }, { signal }) => nameDifference(sourceOf(id), sourceOf(other), signal),
   differ: ({ id, other, whole }, { signal, onProgress }) =>
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
   lora: ({ id, base }, { signal }) =>

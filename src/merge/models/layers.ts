@@ -15,14 +15,15 @@ export function layerOf(name: string): LayerPlace | null {
   return index === undefined ? null : { list, index: Number(index), rest };
 }
 
-/** Whether rows of a matrix are those of a vocabulary. */
+const VOCABULARY_MATRIX =
+  /(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|shared|embed_in|lm_head|embed_out)\.weight$/;
+
+const VOCABULARY_BIAS = /(?:^|\.)(?:lm_head|embed_out)\.bias$/;
+
+/** Whether rows of a matrix, or elements of a bias, are those of a vocabulary. */
 export function isOfVocabulary(name: string, shape: readonly number[]): boolean {
-  return (
-    shape.length === 2 &&
-    /(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|shared|embed_in|lm_head|embed_out)\.weight$/.test(
-      name,
-    )
-  );
+  if (shape.length === 1) return VOCABULARY_BIAS.test(name);
+  return shape.length === 2 && VOCABULARY_MATRIX.test(name);
 }
 
 /** Whether a tensor without a layer comes before all layers. */

@@ -152,10 +152,10 @@ function fitted(
   const { shape } = first.entry;
   const isRows = isOfVocabulary(name, shape);
   if (isRows && vocabulary !== null) {
-    const columns = shape[1] as number;
-    requireShapes(inputs, (other) => other.length === 2 && other[1] === columns, SKIP_SHAPES);
+    const { columns } = mergedMatrix(shape);
+    requireShapes(inputs, (other) => isSame(other.slice(1), shape.slice(1)), SKIP_SHAPES);
     const sources = vocabulary.inputsOf(inputs, columns);
-    return { inputs, shape: [vocabulary.size, columns], sources };
+    return { inputs, shape: shape.with(0, vocabulary.size), sources };
   }
   if (inputs.every(({ entry }) => isSame(entry.shape, shape))) {
     return { inputs, shape, sources: storedRows(inputs, shape) };
@@ -166,8 +166,8 @@ function fitted(
   if (unmatched === 'error' || recipe.method.isPartial === true) {
     requireShapes(inputs, (other) => isSame(other, shape), SKIP_SHAPES);
   }
-  if (isRows && inputs.every(({ entry }) => entry.shape.length === 2)) {
-    const common = [0, 1].map((i) =>
+  if (isRows && inputs.every(({ entry }) => entry.shape.length === shape.length)) {
+    const common = shape.map((_, i) =>
       Math.min(...inputs.map(({ entry }) => entry.shape[i] as number)),
     );
     return { inputs, shape: common, sources: storedRows(inputs, common) };

@@ -3,6 +3,7 @@
 import { SafetensorsError } from '../../errors/errors.js';
 import type { Work } from '../../work/work.js';
 import { type OpenRows, type RowSource, StoredRows } from './inputs.js';
+import { isOfVocabulary } from './layers.js';
 import { type Model, modelLabel } from './model.js';
 import type { PlannedInput } from './plan.js';
 import type { VocabularyRows } from './tensors.js';
@@ -80,8 +81,8 @@ export class Vocabulary implements VocabularyRows {
    *
    * @param base preferred for tokens that a model lacks
    * @param chosen the model whose vocabulary the result gets; of a union the one whose ids stay
-   * @throws SafetensorsError `SAFETENSORS_MERGE_UNSUPPORTED` for a tokenizer that is missing or of another form, and for a
-   *   union that needs more than the tokens
+   * @throws SafetensorsError `SAFETENSORS_MERGE_UNSUPPORTED` for a tokenizer that is missing or of another form or with
+   *   ids past the rows of the embeddings, and for a union that needs more than the tokens
    */
   static async read(
     models: readonly Model[],
@@ -215,19 +216,33 @@ async function readTokenizer(model: Model, signal: AbortSignal | undefined): Pro
   const tokens = Array.isArray(vocab)
     ? vocab.map((item, id): [string, number] => [Object(item)[0], id])
     : Object.entries((vocab ?? {}) as Readonly<Record<string, number>>);
-  const added = json?.added_tokens ?? [];
-  const all = [...tokens, ...[...added].map(({ id, content }): [string, number] => [content, id])];
+  const given: unknown = json?.added_tokens ?? [];
+  const added = (Array.isArray(given) ? given : [null]).map((token) => Object(token) as AddedToken);
+  const all = [...tokens, ...added.map(({ id, content }): [string, number] => [content, id])];
   const isValid = all.every(([token, id]) => {
     return typeof token === 'string' && Number.isInteger(id) && id >= 0 && id < 2 ** 24;
   });
   if (json === null || tokens.length === 0 || !isValid) {
     throw unsupportedTokenizer(model, `has a ${TOKENIZER_FILE} without a vocabulary`);
   }
+  const largest = all.reduce((max, [, id]) => Math.max(max, id), 0);
+  if (largest >= rowCount(model)) {
+    const rows = `embeddings of ${rowCount(model)} rows`;
+    throw unsupportedTokenizer(model, `has a token with the id ${largest}, and ${rows}`);
+  }
   return {
     json,
     ids: new Map(all),
     added: new Map(added.map((token) => [token.content, token])),
   };
+}
+
+/** Rows of the embeddings of a model: no more tokens have one. */
+function rowCount({ entries }: Model): number {
+  return [...entries.values()].reduce(
+    (max, { name, shape }) => (isOfVocabulary(name, shape) ? Math.max(max, shape[0] ?? 0) : max),
+    0,
+  );
 }
 
 function unsupportedTokenizer(model: Model, found: string): SafetensorsError {

@@ -62,7 +62,8 @@ async function mergeModelsHere(
 ): ReturnType<typeof node.mergeModels> {
   const { mergeModelsWith } = await import('./merge/models/merge-models.js');
   const readRecipe = async (): Promise<never> => unavailable('mergeModels of a file');
-  const { view } = await mergeModelsWith({ open: openHere, readRecipe }, recipe, options);
+  const runtime = { open: openHere, exists: () => false, readRecipe };
+  const { view } = await mergeModelsWith(runtime, recipe, options);
   return view as unknown as Awaited<ReturnType<typeof node.mergeModels>>;
 }
 

@@ -1,5 +1,6 @@
 /** `mergeModels`. Its code loads on the first call. */
 
+import { existsSync } from 'node:fs';
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import type { MergeModelsOptions } from '../merge/adapters/options.js';
 import type { MergedModel, MergedModelFacts } from '../merge/models/merge-models.js';
@@ -68,5 +69,5 @@ export async function mergeModelFiles(
 ): Promise<MergedModel> {
   const { mergeModelsWith } = await import('../merge/models/merge-models.js');
   const { readRecipe } = await import('./read-recipe.js');
-  return await mergeModelsWith({ open, readRecipe }, recipe, options);
+  return await mergeModelsWith({ open, exists: existsSync, readRecipe }, recipe, options);
 }

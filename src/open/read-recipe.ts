@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
+import { parseHubId } from '../file/hub/ids.js';
 import type { RecipeFile } from '../merge/models/merge-models.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
@@ -13,8 +14,8 @@ import { runAsync, type Work } from '../work/work.js';
 const MAX_BYTE_LENGTH = 2 ** 20;
 
 /**
- * Reads a recipe. A source in it that is the path of something next to the file leads there; other texts stay as they
- * are, such as ids of cached repositories and addresses.
+ * Reads a recipe. Sources in it that are paths are relative to the file, never to the working directory. Addresses stay
+ * as they are, and so do ids of repositories, unless a path has the same name.
  *
  * @throws SafetensorsError `SAFETENSORS_INVALID_RECIPE`; errors of the system
  */
@@ -31,9 +32,15 @@ export async function readRecipe(
     resolve(source) {
       if (/^[a-z][a-z\d+.-]+:/i.test(source)) return source;
       const found = resolve(folder, source);
-      return existsSync(found) ? found : source;
+      // `open` would prefer a path in the working directory to the repository.
+      return isId(source) && !existsSync(found) && !existsSync(source) ? source : found;
     },
   };
+}
+
+/** Whether a text can be the id of a repository: an organization and a name. */
+function isId(source: string): boolean {
+  return /^[^/@]+\/[^/@]+(?:@|$)/.test(source) && parseHubId(source) !== null;
 }
 
 async function parseFile(path: string, bytes: Uint8Array): Promise<unknown> {
@@ -52,7 +59,10 @@ function* readFile(path: string): Work<Uint8Array> {
   const file = yield* openRegularFile(path, path);
   try {
     if (file.byteLength > MAX_BYTE_LENGTH) {
-      throw invalid(`${file.byteLength} bytes are too long for a recipe`, path);
+      throw invalid(
+        `the recipe has ${file.byteLength} bytes; shorten it to ${MAX_BYTE_LENGTH} at most`,
+        path,
+      );
     }
     const bytes = new Uint8Array(file.byteLength);
     yield* readFully(readBytesOf(file), bytes, 0, path);

@@ -16,6 +16,7 @@ import {
   type OwnMergeSource,
   requireDequantized,
 } from '../base.js';
+import { recipeError } from './errors.js';
 import { isOfVocabulary } from './layers.js';
 import type { MergeMethod } from './methods/methods.js';
 import type { Model } from './model.js';
@@ -44,6 +45,8 @@ export interface MergedModelFacts {
 /** What a runtime has for recipes. */
 export interface RecipeRuntime {
   readonly open: OpenMergeSource;
+  /** Whether there is anything at a path. */
+  readonly exists: (path: string) => boolean;
   /** Reads a recipe from a file. Sources in it that are paths are relative to it. */
   readonly readRecipe: (path: string | URL, signal: AbortSignal | undefined) => Promise<RecipeFile>;
 }
@@ -90,7 +93,7 @@ export async function mergeModelsWith(
     const models: Model[] = [];
     const resolve = (source: string): string => file?.resolve(source) ?? source;
     for (const source of recipe.sources) {
-      models.push(await openModel(source, { recipe, resolve, opened, open: runtime.open, signal }));
+      models.push(await openModel(source, { recipe, resolve, opened, runtime, signal }));
     }
     const mustBeFinite = nonFinite === 'error';
     const rules = { unmatched, mustBeFinite, draw: draw ?? drawWith(recipe.seed) };
@@ -105,7 +108,7 @@ export async function mergeModelsWith(
 interface Opening {
   readonly recipe: Recipe;
   readonly resolve: (source: string) => string;
-  readonly open: OpenMergeSource;
+  readonly runtime: RecipeRuntime;
   /** Gets what is opened, to be closed. */
   readonly opened: OwnMergeSource[];
   readonly signal: AbortSignal | undefined;
@@ -113,12 +116,13 @@ interface Opening {
 
 async function openModel(
   given: unknown,
-  { recipe, resolve, open, opened, signal }: Opening,
+  { recipe, resolve, runtime, opened, signal }: Opening,
 ): Promise<Model> {
-  // mergekit's form of a model with an adapter.
-  const [path = '', adapter] =
-    typeof given === 'string' && recipe.isMergekits ? given.split('+', 2) : [String(given)];
-  const source = typeof given === 'string' ? resolve(path) : given;
+  const { open, exists } = runtime;
+  const isText = typeof given === 'string';
+  const hasAdapter = isText && recipe.isMergekits && given.includes('+') && !exists(resolve(given));
+  const [path, adapter] = hasAdapter ? withAdapter(given, recipe.path) : [given, undefined];
+  const source = isText ? resolve(path as string) : given;
   let handle = source as OwnMergeSource;
   if (!isHandle(source)) {
     handle = (await open(source as never, { signal })) as OwnMergeSource;
@@ -135,6 +139,14 @@ async function openModel(
   }
   const entries = new Map((await handle.tensors({ signal })).map((entry) => [entry.name, entry]));
   return { handle, source, name, entries };
+}
+
+/** Splits mergekit's form of a model with an adapter. */
+function withAdapter(text: string, path: string | undefined): readonly [string, string] {
+  const parts = text.split('+');
+  if (parts.length === 2 && !parts.includes('')) return parts as [string, string];
+  const message = `${JSON.stringify(text)} is neither a path nor MODEL+ADAPTER; merge other adapters first`;
+  throw recipeError(message, path);
 }
 
 interface MergeRules {

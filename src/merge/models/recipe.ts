@@ -34,7 +34,7 @@ export interface MergeParameters {
 
 /** A model of a recipe, with its parameters. */
 export interface ModelInput<Source> extends MergeParameters {
-  /** Anything that `open` takes, or an open checkpoint. */
+  /** Anything that `open` takes, except for a file descriptor; or an open checkpoint. */
   readonly source: Source | TensorSource;
   /** In slices: the first layer, and the one after the last. */
   readonly layers?: readonly [first: number, end: number] | undefined;
@@ -169,7 +169,7 @@ class RecipeParser {
     if ((models === undefined) === (slices === undefined)) {
       this.#fail('the recipe needs either models or slices');
     }
-    const base = this.#model(fields.get('base'));
+    const base = this.#model(fields.get('base'), this.#keyOf('recipe', 'base'));
     return {
       path: this.#path,
       isMergekits: this.#isMergekits,
@@ -211,14 +211,16 @@ class RecipeParser {
     });
     const [length, other] = lengths;
     if (other !== undefined) this.#fail(`${key}: its sources have ${length} and ${other} layers`);
-    const ownBase = this.#model(fields.get('base')) ?? base;
+    const ownBase =
+      this.#model(fields.get('base'), `${key}.${this.#keyOf('slice', 'base')}`) ?? base;
     const inputs = this.#inputs(sources, ownBase, null, `${key}.sources`);
     return { sources: inputs, length: length as number, parameters };
   }
 
   #source({ fields, parameters }: Members, key: string): RecipeSource {
-    const model = this.#model(fields.get('source'));
-    if (model === null) this.#fail(`${key} has no ${this.#isMergekits ? 'model' : 'source'}`);
+    const own = this.#keyOf('model', 'source');
+    const model = this.#model(fields.get('source'), `${key}.${own}`);
+    if (model === null) this.#fail(`${key} has no ${own}`);
     return { model, first: 0, parameters };
   }
 
@@ -248,8 +250,16 @@ class RecipeParser {
   }
 
   /** Position of a model among all; null for none. */
-  #model(source: unknown): number | null {
+  #model(source: unknown, key: string): number | null {
     if (source == null) return null;
+    // A number would be the descriptor of any file that the process has open.
+    const isValid =
+      this.#path === undefined ? typeof source !== 'number' : typeof source === 'string';
+    if (!isValid) {
+      const expected = 'a path, a URL or the id of a repository';
+      const others = this.#path === undefined ? ', a Blob or an open checkpoint' : '';
+      throw invalidRecipe(`${expected}${others}`, { key, path: this.#path }, source);
+    }
     const known = this.#sources.indexOf(source);
     return known === -1 ? this.#sources.push(source) - 1 : known;
   }
@@ -291,6 +301,11 @@ class RecipeParser {
     return found === undefined || (!this.#isMergekits && given === 'tokenizerOptions')
       ? null
       : found[0];
+  }
+
+  /** The key of a field in the form of the recipe. */
+  #keyOf(level: Level, field: string): string {
+    return (this.#isMergekits ? KEYS[level][field] : null) ?? field;
   }
 
   #refuse(given: string, at: string, parameters: readonly string[], level?: Level): never {
@@ -338,8 +353,10 @@ class RecipeParser {
     if (tokenizer === 'base' && base === null) this.#fail('the tokenizer of the base needs a base');
     if (tokenizer === 'base' || tokenizer === 'union') return tokenizer;
     const known = this.#sources.length;
-    const model = this.#model(tokenizer);
-    if (model === known) this.#fail('the tokenizer is not that of a model of the recipe');
+    const model = this.#model(tokenizer, 'tokenizer');
+    if (model === known) {
+      this.#fail('the model of the tokenizer is not in the recipe; list it among the models');
+    }
     return model;
   }
 

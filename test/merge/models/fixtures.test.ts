@@ -329,7 +329,7 @@ function idsOf(bytes: Uint8Array | undefined): Map<string, number> {
 it('mk-dare-ties: with the choices that torch drew', async () => {
   const masks = safeOpen(pathOf('mk-dare-ties', 'masks.safetensors'));
   const { view } = await mergeModelsWith(
-    { open: open as never, readRecipe },
+    { open: open as never, exists: existsSync, readRecipe },
     pathOf('mk-dare-ties', 'config.yml'),
     {},
     (tensor, input) => {

@@ -1,4 +1,4 @@
-/** `merge`: puts adapters into a checkpoint. */
+/** `merge`: merges adapters into a checkpoint, or models into one. */
 
 import { statSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
@@ -199,6 +199,12 @@ export const mergeCommand: Command = {
     const hasAdapters = optionTexts(options, 'adapter').length > 0;
     if (hasAdapters && (second !== undefined || options['method'] !== undefined)) {
       throw new UsageError('--adapter merges adapters into one checkpoint; merge models first');
+    }
+    const others = hasAdapters ? Object.keys(MODEL_OPTIONS) : ['component'];
+    const flag = others.find((one) => options[one] !== undefined);
+    if (flag !== undefined) {
+      const without = hasAdapters ? 'has no effect with --adapter' : 'needs --adapter';
+      throw new UsageError(`--${flag} ${without}`);
     }
     const result = hasAdapters
       ? await mergeInto(context, options, source, target)

@@ -90,6 +90,11 @@ it.each([
   [['a', 'b', 'c', '--method', 'ties', '--weight', '1'], '1 times for 2 models besides the base'],
   [['a', 'b', '--method', 'slerp', '-t', 'x'], '--t takes a number'],
   [['a', 'b', '--adapter', 'c'], 'one checkpoint'],
+  [['a', '--adapter', 'c', '--weight', '1'], '--weight has no effect with --adapter'],
+  [['a', '--adapter', 'c', '--dtype', 'F16'], '--dtype has no effect with --adapter'],
+  [['a', '--adapter', 'c', '--base', 'b'], '--base has no effect with --adapter'],
+  [['a.yml', '--component', 'te'], '--component needs --adapter'],
+  [['a', 'b', '--method', 'linear', '--component', 'te'], '--component needs --adapter'],
 ])('%j is a usage error', async (args, message) => {
   const { code, stderr } = await call(['merge', ...args, '-o', 'target']);
   expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);

@@ -95,3 +95,20 @@ it('of kinds that cannot be merged are an error', async () => {
     message: expect.stringContaining('OFT'),
   });
 });
+
+it('arguments are checked', async () => {
+  const own = checkpoint({ 'a.diff': A });
+  for (const source of ['a', null, undefined, {}, 0]) {
+    await expect(describeAdapter(source as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringContaining('checkpoint must be an open checkpoint'),
+    });
+  }
+  for (const options of [null, { readAlpha: 1 }, { signal: 1 }, { alpha: true }]) {
+    await expect(describeAdapter(own, options as never)).rejects.toMatchObject({
+      code: expect.stringMatching(/^ERR_/),
+    });
+  }
+  const signal = AbortSignal.abort(new Error('enough'));
+  await expect(describeAdapter(own, { signal })).rejects.toThrow('enough');
+});

@@ -1,5 +1,12 @@
 /** Finds out what an adapter is, from names, shapes and its configuration. */
 
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requireSignal,
+} from '../../errors/arguments.js';
 import { quoteName } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
 import type { OwnMergeSource } from '../base.js';
@@ -8,6 +15,7 @@ import type { AdapterKind } from './change.js';
 import { unsupportedMerge } from './errors.js';
 import { valuesOf } from './factors.js';
 import { type AdapterModule, groupKeys, type Part, unsupportedKind } from './keys.js';
+import { isHandle } from './options.js';
 import type { PeftConfig } from './peft-config.js';
 import { declaredScales, scaleOfAlpha } from './scales.js';
 
@@ -45,11 +53,19 @@ export interface DescribeAdapterOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+const OPTIONS: OptionNames<DescribeAdapterOptions> = { readAlpha: true, signal: true };
+
 /** As the public `describeAdapter`. */
 export async function describe(
   source: OwnMergeSource,
-  { readAlpha = true, signal }: DescribeAdapterOptions,
+  options: DescribeAdapterOptions,
 ): Promise<AdapterDescription | null> {
+  if (!isHandle(source)) throw argumentTypeError('checkpoint', 'an open checkpoint', source);
+  requireOptions(options, OPTIONS);
+  const { readAlpha = true, signal } = options;
+  requireBoolean('readAlpha', readAlpha);
+  requireSignal(signal);
+  signal?.throwIfAborted();
   const entries = new Map((await source.tensors({ signal })).map((entry) => [entry.name, entry]));
   const unsupported = Array.from(entries.keys(), (key) => [key, unsupportedKind(key)] as const);
   const ofPeft = isPeft(source.path, entries.keys());

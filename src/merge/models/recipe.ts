@@ -233,7 +233,9 @@ class RecipeParser {
   ): readonly RecipeSource[] {
     const method = METHODS[this.#methodName];
     const isFirst = method.base === 'first';
-    const others = isFirst ? sources.filter(({ model }) => model !== base) : sources;
+    const first = isFirst ? (sources.find(({ model }) => model === base) ?? unlisted) : null;
+    // The base may be among the sources once more, with other layers.
+    const others = sources.filter((source) => source !== first);
     const [min, max] = method.models;
     if (others.length < min || others.length > max) {
       const count = min === max ? min : `at least ${min}`;
@@ -241,7 +243,6 @@ class RecipeParser {
       this.#fail(`${key}: ${this.#methodName} merges ${count}${besides}, found ${others.length}`);
     }
     if (!isFirst) return others;
-    const first = sources.find(({ model }) => model === base) ?? unlisted;
     if (first === null) {
       const found = base === null ? 'needs a base' : `needs the base among ${key}`;
       this.#fail(`${this.#methodName} ${found}`);

@@ -14,6 +14,7 @@ import { isOfVocabulary } from './layers.js';
 import { weightedSum } from './methods/combination.js';
 import type { Kernel, KernelInputs } from './methods/kernel.js';
 import { seededDraw } from './methods/random.js';
+import { divisorOf } from './methods/task-vectors.js';
 import { modelLabel } from './model.js';
 import { parameterAt } from './parameters.js';
 import type { PlannedInput, PlannedTensor } from './plan.js';
@@ -258,8 +259,11 @@ function kernelMaker(
     return own;
   });
   const sum = parameters.reduce((sum, { weight = 0 }) => sum + weight, 0);
-  if (recipe.methodName === 'linear' && settings['normalize'] !== 0 && sum === 0) {
-    throw recipeError(`the weights of ${quoteName(name)} add up to 0`, recipe.path);
+  if (recipe.methodName === 'linear' && settings['normalize'] !== 0 && divisorOf(sum) !== sum) {
+    throw recipeError(
+      `the weights of ${quoteName(name)} add up to ${sum}; use others, or normalize: false`,
+      recipe.path,
+    );
   }
   const others = inputs.length - (method.base === 'first' ? 1 : 0);
   // Too few models have the tensor: it stays that of the first.

@@ -49,3 +49,35 @@ it('too few models leave a tensor as it is, whatever the others are', async () =
   const merged = (await mergeModels(recipe, { unmatched: 'skip' })) as Checkpoint;
   expect([...merged.getTensor('y').toFloat32()]).toEqual([1, 2]);
 });
+
+it.each([[[1, -1]], [[1, -1 + 1e-9]], [[0.1 + 0.2, -0.3]]])(
+  'weights %j, which add up to almost nothing, do not divide',
+  async (weights) => {
+    const models = weights.map((weight) => ({
+      source: checkpoint({ x: valuesOf([1], [weight]) }),
+      weight,
+    }));
+    await expect(mergeModels({ method: 'linear', models })).rejects.toMatchObject({
+      code: 'SAFETENSORS_INVALID_RECIPE',
+      message: expect.stringContaining('add up to'),
+    });
+    await mergeModels({ method: 'linear', models, normalize: false });
+  },
+);
+
+it('other layers of the base are merged into it', async () => {
+  const base = checkpoint({ 'l.0.w': valuesOf([1], [1]), 'l.1.w': valuesOf([1], [5]) });
+  const merged = (await mergeModels({
+    method: 'task_arithmetic',
+    base,
+    slices: [
+      {
+        sources: [
+          { source: base, layers: [0, 1] },
+          { source: base, layers: [1, 2], weight: 0.5 },
+        ],
+      },
+    ],
+  })) as Checkpoint;
+  expect([...merged.getTensor('l.0.w').toFloat32()]).toEqual([3]);
+});

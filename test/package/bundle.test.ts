@@ -13,6 +13,7 @@ const SHARED = [
   'core.js',
   'verification.js',
   'writing.js',
+  'yaml.js',
   'foreign.js',
   'conversion.js',
   'remote-core.js',

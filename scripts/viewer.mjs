@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -121,5 +121,5 @@ const html = readFileSync(join(viewer, 'index.html'), 'utf8')
 mkdirSync(join(root, 'lib/viewer'), { recursive: true });
 writeFileSync(join(root, 'lib/viewer/index.html'), html);
 // The package has only the compressed page, which is a third as long.
-writeFileSync(join(root, 'lib/viewer/index.html.gz'), gzipSync(html, { level: 9 }));
+writeFileSync(join(root, 'lib/viewer/index.html.br'), brotliCompressSync(html));
 copyLicences([...worker.modules, ...page.modules]);

@@ -91,7 +91,7 @@ describe('the tarball', () => {
       ...['d3-hierarchy', 'get-east-asian-width', 'js-yaml', 'preact'].map(
         (name) => `lib/licences/${name}.txt`,
       ),
-      'lib/viewer/index.html.gz',
+      'lib/viewer/index.html.br',
       'lib/safetensors-mmap.1',
       ...['index', 'hub'].map((name) => `lib/${name}.js`),
       ...readdirSync(join(folder, 'copy/lib/browser'))

@@ -3,10 +3,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { gunzipSync } from 'node:zlib';
+import { brotliDecompressSync } from 'node:zlib';
 
 /** The built page of `viewer/`, compressed. `scripts/bundle.mjs` adapts the path to the place of the bundle. */
-const FILE = '../../../lib/viewer/index.html.gz';
+const FILE = '../../../lib/viewer/index.html.br';
 
 /** A script or style in the page, with its text. What looks like one inside of another belongs to that one's text. */
 const INLINED = /<(script|style)\b[^>]*>(.*?)<\/\1\s*>/gis;
@@ -49,7 +49,7 @@ export function policyOf(html: string): string {
  */
 export function readPage(path: string = fileURLToPath(new URL(FILE, import.meta.url))): Buffer {
   try {
-    return gunzipSync(readFileSync(path));
+    return brotliDecompressSync(readFileSync(path));
   } catch (cause) {
     const message =
       `expected the page at ${path}, found ${(cause as NodeJS.ErrnoException).code}: the package is incomplete; ` +

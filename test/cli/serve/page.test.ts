@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { policyOf, servedPage } from '../../../src/cli/serve/page.js';
 import { temporaryPath } from '../../support/make-file.js';
@@ -38,19 +38,19 @@ it('a page without scripts may run none', () => {
 });
 
 it('the page is the decompressed text of its file', () => {
-  const path = temporaryPath('page.html.gz');
-  writeFileSync(path, gzipSync('<p>é</p>'));
+  const path = temporaryPath('page.html.br');
+  writeFileSync(path, brotliCompressSync('<p>é</p>'));
   expect(Buffer.from(servedPage(path).bytes).toString()).toBe('<p>é</p>');
 });
 
 it('a page that is cut short is an incomplete package', () => {
-  const path = temporaryPath('page.html.gz');
-  writeFileSync(path, gzipSync('<p>é</p>').subarray(0, -9));
+  const path = temporaryPath('page.html.br');
+  writeFileSync(path, brotliCompressSync('<p>é</p>').subarray(0, -9));
   expect(() => servedPage(path)).toThrow(`found Z_BUF_ERROR: the package is incomplete`);
 });
 
 it('a package without the page says so', () => {
-  const path = temporaryPath('page.html.gz');
+  const path = temporaryPath('page.html.br');
   expect(() => servedPage(path)).toThrow(
     `expected the page at ${path}, found ENOENT: the package is incomplete; install it again`,
   );

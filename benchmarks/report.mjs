@@ -44,7 +44,8 @@ function introduction(facts, sections) {
 
 /**
  * The page of results after a run, and charts, by the names of their files. The page has the tables of one version of Node; of another one it gets the targets alone.
- * A run of all trials makes all tables; one of some replaces theirs, and each says that it was measured apart.
+ * A run of all trials makes all tables; a run of some replaces only their tables, each with a note that it was measured
+ * separately.
  */
 export function resultFiles(page, facts, sections, isWhole) {
   const [head, ...parts] = page.trimEnd().split(/\n\n(?=## )/);

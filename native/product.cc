@@ -16,11 +16,11 @@ namespace {
 // Columns whose part of `right` stays in the second cache while all rows pass by.
 constexpr size_t kColumnsAtOnce = 4 * kProductBlock;
 
-void Add(double* sums, size_t rows, size_t count, const double* left, size_t rank,
+void Add(double* totals, size_t rows, size_t count, const double* left, size_t rank,
          const float* right, size_t stride) {
   for (size_t row = 0; row < rows; row++) {
     for (size_t begin = 0; begin < count; begin += kProductLanes) {
-      double* own = sums + row * kProductBlock + begin;
+      double* own = totals + row * kProductBlock + begin;
       double lanes[kProductLanes];
       memcpy(lanes, own, sizeof lanes);
       for (size_t k = 0; k < rank; k++) {
@@ -54,7 +54,7 @@ class Block {
     const size_t rows = Lesser(product.rows - row, kProductRows);
     const size_t count = Lesser(product.columns - column, kProductBlock);
     for (size_t i = 0; i < rows; i++) Read(product, (row + i) * product.columns + column, i, count);
-    product.loops->add(sums_, rows, count, product.left + row * product.rank, product.rank,
+    product.loops->add(totals_, rows, count, product.left + row * product.rank, product.rank,
                        product.right + column, product.stride);
     uint64_t not_finite = 0;
     for (size_t i = 0; i < rows; i++) {
@@ -67,25 +67,25 @@ class Block {
   static size_t Lesser(size_t a, size_t b) { return a < b ? a : b; }
 
   void Read(const Product& product, size_t at, size_t row, size_t count) {
-    double* sums = sums_ + row * kProductBlock;
+    double* totals = totals_ + row * kProductBlock;
     const uint8_t* bytes = product.bytes + at * product.element_bytes;
     if (product.decode == nullptr) {
-      memcpy(sums, bytes, count * sizeof(double));
+      memcpy(totals, bytes, count * sizeof(double));
       return;
     }
     product.decode(bytes, values_, count);
-    product.loops->widen(values_, sums, count);
+    product.loops->widen(values_, totals, count);
   }
 
   uint64_t Write(const Product& product, size_t at, size_t row, size_t count) {
-    const double* sums = sums_ + row * kProductBlock;
+    const double* totals = totals_ + row * kProductBlock;
     uint8_t* output = product.output + at * product.output_bytes;
     if (product.output_bytes == sizeof(double)) {
-      memcpy(output, sums, count * sizeof(double));
+      memcpy(output, totals, count * sizeof(double));
       return 0;
     }
     const bool to_odd = product.encode != nullptr;
-    const uint64_t not_finite = product.loops->narrow(sums, values_, count, to_odd);
+    const uint64_t not_finite = product.loops->narrow(totals, values_, count, to_odd);
     const auto* bytes = reinterpret_cast<const uint8_t*>(values_);
     if (to_odd) return not_finite + product.encode(bytes, output, count);
     memcpy(output, bytes, count * sizeof(float));
@@ -93,7 +93,7 @@ class Block {
   }
 
   // Lanes after the last column are computed, too.
-  double sums_[kProductRows * kProductBlock] = {};
+  double totals_[kProductRows * kProductBlock] = {};
   float values_[kProductBlock];
 };
 

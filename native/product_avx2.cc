@@ -7,14 +7,14 @@
 
 namespace {
 
-// Sums of some rows and eight columns stay in registers.
+// Totals of some rows and eight columns stay in registers.
 template <size_t kRows>
-void AddRows(double* sums, size_t count, const double* left, size_t rank, const float* right,
+void AddRows(double* totals, size_t count, const double* left, size_t rank, const float* right,
              size_t stride) {
   for (size_t begin = 0; begin < count; begin += kProductLanes) {
     __m256d lanes[kRows][2];
     for (size_t row = 0; row < kRows; row++) {
-      const double* own = sums + row * kProductBlock + begin;
+      const double* own = totals + row * kProductBlock + begin;
       lanes[row][0] = _mm256_loadu_pd(own);
       lanes[row][1] = _mm256_loadu_pd(own + 4);
     }
@@ -29,21 +29,21 @@ void AddRows(double* sums, size_t count, const double* left, size_t rank, const 
       }
     }
     for (size_t row = 0; row < kRows; row++) {
-      double* own = sums + row * kProductBlock + begin;
+      double* own = totals + row * kProductBlock + begin;
       _mm256_storeu_pd(own, lanes[row][0]);
       _mm256_storeu_pd(own + 4, lanes[row][1]);
     }
   }
 }
 
-void Add(double* sums, size_t rows, size_t count, const double* left, size_t rank,
+void Add(double* totals, size_t rows, size_t count, const double* left, size_t rank,
          const float* right, size_t stride) {
   if (rows == kProductRows) {
-    AddRows<kProductRows>(sums, count, left, rank, right, stride);
+    AddRows<kProductRows>(totals, count, left, rank, right, stride);
     return;
   }
   for (size_t row = 0; row < rows; row++) {
-    AddRows<1>(sums + row * kProductBlock, count, left + row * rank, rank, right, stride);
+    AddRows<1>(totals + row * kProductBlock, count, left + row * rank, rank, right, stride);
   }
 }
 

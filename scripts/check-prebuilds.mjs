@@ -1,6 +1,6 @@
 // Before a release: refuses a package that lacks the addon for a platform, or whose files differ from
 // scripts/cross/SHA256SUMS. With `--pack` it refuses nothing: it writes prebuilds/SHA256SUMS, the sums of the files that
-// a tarball made now has, and lists the platforms that it lacks.
+// a tarball built now has, and lists the platforms that it lacks.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,8 @@
 // Runs test/platforms/smoke.mjs with the addons that the package ships, on every platform that this machine can run
 // or imitate, and prints the table of docs/guarantees.md. Needs Linux on x64, the files of
-// `node scripts/prebuild.mjs --all`, and from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross, libatomic1-arm64-cross, musl-tools,
-// libstdc++-12-dev and wine. It reports what is missing instead of skipping a row.  node scripts/test-platforms.mjs [<words
-// of the rows to run>]
+// `node scripts/prebuild.mjs --all`, and from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross,
+// libatomic1-arm64-cross, musl-tools, libstdc++-12-dev and wine. It reports what is missing instead of skipping a row.
+// node scripts/test-platforms.mjs [<words of the rows to run>]
 
 import { spawnSync } from 'node:child_process';
 import {

@@ -1,5 +1,5 @@
 /**
- * Merges into a new checkpoint, durably. Arguments: METHOD FILE FOLDER TARGET; FOLDER has `base`, `other` and `adapter`.
+ * Merges into a new checkpoint, durably. Arguments: METHOD FILE FOLDER TARGET. FOLDER has `base`, `other`, `adapter`.
  * Prints the ms until the new files are in their place (`elapsed`), and the highest private memory above that before
  * (`privateMemory`), looked up every 20 ms. So does `merge.py`.
  */

@@ -62,7 +62,8 @@ export function isSharedArrayBuffer(value: unknown): value is SharedArrayBuffer 
 
 /** Whether a value is an ArrayBuffer or a SharedArrayBuffer. */
 export function isAnyArrayBuffer(value: unknown): value is ArrayBufferLike {
-  // The getters below throw for other objects, which is slow. A buffer is plain only if its prototype was replaced.
+  // The getters below throw for other objects, which is slow. A buffer passes this check only if its prototype was
+  // replaced.
   if (isTypedArray(value) || isPlainObject(value)) return false;
   return byteLengthOfBuffer(value) !== undefined || isSharedArrayBuffer(value);
 }

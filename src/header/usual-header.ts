@@ -2,7 +2,7 @@
  * Headers of the usual spelling, fast from the first call: by regular expressions, which the engine compiles at their
  * second use. The scanner of `header-parser.ts` is interpreted until it has read thousands of tensors, and then takes
  * less time than this. The headers accepted here are valid; all others go to the scanner, and only that
- * refuses headers. Without this a process opens its first file, of 147 tensors, in 8.2 instead of 2.5 ms.
+ * rejects headers. Without this a process opens its first file, of 147 tensors, in 8.2 instead of 2.5 ms.
  */
 
 import type { Work } from '../work/work.js';

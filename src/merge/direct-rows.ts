@@ -8,7 +8,7 @@ import { addProduct, addProductOnPool, paddedLength, type RowFactors } from './p
 import type { DirectRows, MergedTensor } from './rows.js';
 import { bytesOfElements } from './values.js';
 
-/** Returns the factors of `count` rows from `first` on; null of a weight that is more than its source plus a product. */
+/** Returns the factors of `count` rows from `first` on; null for a weight that is not its source plus a product. */
 export type FactorsOf = (first: number, count: number) => RowFactors | null;
 
 /** Rows of a stored tensor of the same dtype, plus a product of factors. */

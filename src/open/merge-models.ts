@@ -29,12 +29,12 @@ export type MergeModelsRecipe =
  * the models. `docs/writing.md` has the methods, their parameters, and the keys of recipes.
  *
  * The view is local when all models are, else remote. `close()` closes what `mergeModels` has opened; checkpoints that
- * you pass stay yours to close. Its `sibling('config.json')` is that of the base, or of the first model, with the dtype,
- * the number of layers and the size of the vocabulary of the result.
+ * you pass stay yours to close. Its `sibling('config.json')` is that of the base, or of the first model, with the
+ * dtype, the number of layers and the size of the vocabulary of the result.
  *
  * @param recipe the path of a recipe in JSON or YAML, of up to 1 MiB, or an object: `{ method, base, models }`, or
- *   mergekit's `merge_method`, `base_model`, `models`, `slices`, `parameters` and so on. A model is what `open` takes, or
- *   an open checkpoint; paths in a file are relative to it
+ *   mergekit's `merge_method`, `base_model`, `models`, `slices`, `parameters` and so on. A model is what `open` takes,
+ *   or an open checkpoint; paths in a file are relative to it
  * @throws SafetensorsError `SAFETENSORS_INVALID_RECIPE` for unknown methods, keys and values,
  *   `SAFETENSORS_MERGE_UNMATCHED` for tensors that a model lacks, `SAFETENSORS_MERGE_MISMATCH` for other shapes,
  *   `SAFETENSORS_MERGE_UNSUPPORTED` for quantized models and integers; as `open` for the models. Weights with NaN,

@@ -1,4 +1,6 @@
-/** The files next to the weights of a merged model: those of its base, with another tokenizer if the recipe lists one. */
+/**
+ * The files next to the weights of a merged model: those of its base, with the tokenizer of the recipe if it lists one.
+ */
 
 import { statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -10,7 +10,7 @@ import { openRegularFile, readBytesOf, readFully } from '../platform/io/opened-f
 import { pathText } from '../platform/io/paths.js';
 import { runAsync, type Work } from '../work/work.js';
 
-/** Longer recipes are refused. */
+/** Longer recipes are rejected. */
 const MAX_BYTE_LENGTH = 2 ** 20;
 
 /**

@@ -322,8 +322,8 @@ export async function fetchSibling(
 const BUSY = [408, 425, 429];
 
 /**
- * Whether the file is missing, the server refuses it, or a web page is in its place. Some stores answer 403 for a missing
- * file.
+ * Whether the file is missing, the server rejects the request, or a web page is in its place. Some stores answer 403
+ * for a missing file.
  */
 export function isAbsence(error: unknown): boolean {
   if (absenceIn(error) !== undefined) return true;

@@ -136,8 +136,8 @@ export class Tries {
   }
 
   /**
-   * Waits for the next try; throws the error after the last try, and any other error at once. Counts tries from the start after
-   * one that got far: a long body may break more often than a short one.
+   * Waits for the next try; throws the error after the last try, and any other error at once. Counts tries from the
+   * start after one that got far: a long body may break more often than a short one.
    */
   async afterFailure(failure: unknown, keptByteLength: number): Promise<void> {
     if (!(failure instanceof PassingFailure)) throw failure;

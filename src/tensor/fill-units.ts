@@ -22,8 +22,8 @@ export interface UnitsToFill {
 }
 
 /**
- * Yields the units that have the bytes of `target` from `position` on, each to be computed before the next is asked
- * for: in place where they lie whole and aligned in it, else in new memory, of which the right part is copied.
+ * Yields the units that have the bytes of `target` from `position` on, each to be computed before the next is
+ * requested: in place where `target` has all of it, aligned; else in new memory, of which the right part is copied.
  */
 export function* unitsToFill(
   target: Uint8Array,

@@ -151,7 +151,7 @@ export class StorageRange {
     return new StorageRange(storage, tensor, 0, byteLength);
   }
 
-  /** Computes bytes into memory of a writer on other threads; undefined where they are in memory, or not computed so. */
+  /** Computes bytes into the memory of a writer on other threads; undefined for other storages. */
   get fillAsync(): AsyncFill | undefined {
     const storage = this.#storage;
     if (!this.isComputed || !(storage instanceof ComputedStorage)) return undefined;

@@ -319,9 +319,9 @@ export class TensorOf<D extends Dtype> {
 
   /**
    * The values of all rows, or of some, as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a
-   * value. C64 gives real and imaginary parts in turn. `docs/internals/dtypes.md` lists the results of overflow and NaN
-   * for every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
-   * system has to provide memory first.
+   * value. C64 gives real and imaginary parts, alternating. `docs/internals/dtypes.md` lists the results of overflow
+   * and NaN for every dtype. Reusing an array by `into` is several times as fast as a new one, for which the system has
+   * to provide memory first.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`
    * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for an unusable `into`

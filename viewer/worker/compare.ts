@@ -48,8 +48,9 @@ function positions({ names }: TensorList): Map<string, number> {
 }
 
 /**
- * The tensors of a list to be compared without their bytes. The scheme of a quantized weight stands for its dtype: so one
- * that is quantized in another way is changed, and one that cannot be dequantized is compared as it is stored.
+ * The tensors of a list to be compared without their bytes. The scheme of a quantized weight takes the place of its
+ * dtype: so one that is quantized in another way is changed, and one that cannot be dequantized is compared as it is
+ * stored.
  */
 function listed({ list }: Source): TensorSource {
   const { names, kinds, kind, shapes, byteLength } = list;

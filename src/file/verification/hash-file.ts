@@ -38,7 +38,7 @@ export type LongHash = 'sha256' | 'dataSha256' | 'crc32';
 
 const LONG_HASHES: ReadonlySet<LongHash> = new Set<LongHash>(['sha256', 'dataSha256', 'crc32']);
 
-/** The hashes, in hexadecimal digits; empty where they are not wanted. */
+/** The hashes, in hexadecimal digits; empty where they were not requested. */
 export interface FileHashes {
   readonly byteLength: number;
   /** Of the whole file. */
@@ -59,7 +59,7 @@ export interface HashOptions extends HashingOptions {
   readonly wanted?: ReadonlySet<LongHash> | undefined;
 }
 
-/** Those that hashes of ranges alone leave out. */
+/** The hashes that a pass for range digests omits. */
 const NO_HASHES = { sha256: '', dataSha256: '', autoV1: '', legacy: null, crc32: '' };
 
 /** Hashes bytes in order, from the start of the file to its end. */
@@ -161,7 +161,7 @@ export async function hashPart(
 
 /**
  * Reads the file once, and hashes it. For a long file a second thread has a part of the work, because one hash takes
- * longer than reading: the hash of all tensors, or where that is not wanted the hashes of the later ranges.
+ * longer than reading: the hash of all tensors, or where that is not requested the hashes of the later ranges.
  *
  * @throws FileChangedError when the file ends early; errors of the system; `signal.reason`
  */

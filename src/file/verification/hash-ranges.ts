@@ -12,7 +12,7 @@ export interface HashingOptions {
 }
 
 /**
- * Returns the SHA-256 of the ranges by their names, in hexadecimal digits. Both threads have reads of their own, of
+ * Returns the SHA-256 of the ranges by their names, in hexadecimal digits. Each thread has its own reads, of
  * places in the file that are far apart.
  *
  * @param ranges in the order of their bytes, without overlaps

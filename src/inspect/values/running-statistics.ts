@@ -139,7 +139,7 @@ export class RunningStatistics {
     }
   }
 
-  /** Adds a block of normal numbers alone, as most are; false for others. */
+  /** Adds a block if all its values are normal numbers, as in most blocks; else returns false. */
   #addNormal(values: Float32Array, bits: Uint32Array): boolean {
     const { length } = values;
     let [least, greatest] = [MAGNITUDE, 0];

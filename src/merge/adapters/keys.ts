@@ -26,7 +26,7 @@ export type Part =
   | 'normWeight'
   | 'normBias';
 
-/** A tensor of an adapter, or its facts. */
+/** A tensor of an adapter, or its info. */
 export interface PartTensor<Facts = Tensor> {
   readonly key: string;
   readonly tensor: Facts;

@@ -46,8 +46,8 @@ export interface Matrix {
 }
 
 /**
- * A tensor as a matrix whose rows are merged: those of its first dimension; with three dimensions, as of experts, of the
- * first two.
+ * A tensor as a matrix whose rows are merged: those of its first dimension; with three dimensions, as of experts, of
+ * the first two.
  */
 export function mergedMatrix(shape: readonly number[]): Matrix {
   const rows = shape.length === 3 ? (shape[0] as number) * (shape[1] as number) : (shape[0] ?? 1);

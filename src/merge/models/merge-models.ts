@@ -36,7 +36,7 @@ export interface ModelChange {
 
 /** What `mergeModels` returns besides the checkpoint. */
 export interface MergedModelFacts {
-  /** All tensors of the result, and how each was made. */
+  /** All tensors of the result, and the method of each. */
   readonly changes: readonly ModelChange[];
   /** What was left out, as texts. */
   readonly warnings: readonly string[];

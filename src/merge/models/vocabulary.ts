@@ -30,7 +30,7 @@ export function isOfTokenizer(name: string): boolean {
   return TOKENIZER_NAMES.has(name);
 }
 
-/** A token that is matched before the tokenizer's model is asked. */
+/** A token that is matched before the tokenizer's model runs. */
 interface AddedToken {
   readonly id: number;
   readonly content: string;
@@ -123,7 +123,7 @@ export class Vocabulary implements VocabularyRows {
   }
 }
 
-/** Reads rows: those of the input, or what stands in for tokens that it lacks. */
+/** Reads rows: those of the input, or the replacements of tokens that it lacks. */
 function* readMapped(
   opened: readonly OpenRows[],
   rowsOf: readonly Int32Array[],

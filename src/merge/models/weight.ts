@@ -58,7 +58,7 @@ export class MergedModelWeight implements Computation {
     });
   }
 
-  /** For sums of stored rows. */
+  /** The kernel for weighted rows; null where an input is not stored as it is. */
   #directRows(inputs: readonly OpenRows[]): DirectRows | null {
     const tensors = inputs.flatMap(({ tensor, areWhole }) => (areWhole && tensor) || []);
     const areAll =

@@ -1,6 +1,6 @@
 /**
- * Reads recipes in YAML by js-yaml: one document of the core schema, without tags. What aliases repeat is limited, since
- * few of them can stand for any number of values.
+ * Reads recipes in YAML by js-yaml: one document of the core schema, without tags. What aliases repeat is limited,
+ * since few of them can stand for any number of values.
  */
 
 import { CORE_SCHEMA, load, Type, type YAMLException } from 'js-yaml';

@@ -157,8 +157,8 @@ export interface Addon {
     output: Uint8Array,
   ): Promise<number>;
   /**
-   * Adds a product of factors to rows of F64, F32, F16 or BF16, accumulated in float64, and rounds once. Returns how many
-   * results are NaN, infinite or too large for the dtype; 0 for F64. At any alignment; not over the same memory.
+   * Adds a product of factors to rows of F64, F32, F16 or BF16, accumulated in float64, and rounds once. Returns how
+   * many results are NaN, infinite or too large for the dtype; 0 for F64. At any alignment; not over the same memory.
    */
   addProduct(rows: ProductRows, level?: ConversionLevel): number;
   /** As `addProduct`, on the pool, under the terms of `convertAsync` for all four arrays. */

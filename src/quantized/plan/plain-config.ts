@@ -1,5 +1,5 @@
 /**
- * The configuration of the same model with plain weights: `config.json` without its quantization. All
+ * The configuration of the same model with dequantized weights: `config.json` without its quantization. All
  * other bytes stay: Python tells 1.0 from 1, and JavaScript does not.
  */
 

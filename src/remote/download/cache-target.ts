@@ -1,5 +1,5 @@
 /**
- * Downloads files from the Hub into its cache on this machine, as its Python library lays it out: blobs by
+ * Downloads files from the Hub into the local Hub cache, as its Python library lays it out: blobs by
  * their hashes, links to them in the snapshot of the commit, and the commit of a branch.
  */
 

@@ -1,4 +1,4 @@
-/** Plans downloads of pipelines of diffusers: their models, the files next to these, and `model_index.json`. */
+/** Plans downloads of Diffusers pipelines: their models, the files next to these, and `model_index.json`. */
 
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import {

@@ -1,4 +1,4 @@
-/** The files next to plain weights that were quantized: no program must take them for quantized ones any more. */
+/** Removes quantization from the files next to dequantized weights, so that no program takes these as quantized. */
 
 import { basename, dirname, join } from 'node:path';
 import { QuantizationError } from '../../errors/errors.js';

@@ -30,7 +30,7 @@ interface JoinOptions
  * Writes the tensors of several local sources into one file, or into a folder. Compares bytes, as `convert` does.
  *
  * @throws SafetensorsError `SAFETENSORS_INVALID_SELECTION` for names that several sources have, unless `duplicates`
- *   says which to take; `SAFETENSORS_MISSING_SHARDS` for some shards of a model without the others; as `convert`
+ *   selects one; `SAFETENSORS_MISSING_SHARDS` for some shards of a model without the others; as `convert`
  */
 export async function joinSources(
   sources: readonly string[],

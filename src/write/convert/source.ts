@@ -1,4 +1,4 @@
-/** An open file of another format as the source of a checkpoint: its tensors, copied, computed, and checked on the way. */
+/** An open file of another format as the source of a checkpoint: its tensors are copied or computed, and checked. */
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
@@ -18,7 +18,7 @@ import type { CheckpointSource, SourceTensor } from '../checkpoint/source.js';
 import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 
-/** Most bytes before a tensor in its entry, such as a header of NumPy, to read both in one pass. */
+/** Maximum of bytes before a tensor in its entry, such as a NumPy header, to read both in one pass. */
 const MAX_START_BYTE_LENGTH = 2 ** 16;
 
 /** The entries of a file in the order of their bytes. */

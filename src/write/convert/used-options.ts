@@ -1,4 +1,4 @@
-/** Refuses options of one format with a source of another: they would be ignored. */
+/** Rejects options of one format for a source of another, which would ignore them. */
 
 import { argumentRangeError } from '../../errors/arguments.js';
 import type { DetectedFormat } from './detect-format.js';

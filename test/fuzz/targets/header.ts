@@ -27,7 +27,7 @@ const WORDS: readonly string[] = [
   '1.7976931348623158e308', '"k":"v"', '"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
 ]; // biome-ignore format: a table
 
-/** Codes of headers that this package refuses and the reference accepts: the table of docs/internals/design-notes.md. */
+/** Codes of headers that only the reference accepts: the table of docs/internals/design-notes.md. */
 const STRICTER: readonly string[] = [
   'SAFETENSORS_INVALID_HEADER_START',
   'SAFETENSORS_DUPLICATE_KEY',

@@ -1,4 +1,4 @@
-// Prints the private memory of the process, at most, while an adapter is merged into 400 MB of weights. Argument: FOLDER
+// Prints the peak of private memory while an adapter is merged into 400 MB of weights. Argument: FOLDER
 import { join } from 'node:path';
 import {
   mergeAdapters,

@@ -1,4 +1,4 @@
-/** The values besides the tensors, as plain data. */
+/** The values of a state dict other than tensors, as data. */
 
 import { FormatError } from '../../../errors/errors.js';
 import type { PlainValue, UnknownObject } from '../../../file/source/plain-value.js';

@@ -1,4 +1,4 @@
-/** Values of a checkpoint's pickle besides plain data. None has bytes yet. */
+/** Tensors and storages in a checkpoint's pickle, before their bytes are read. */
 
 import { type PickleMap, PickleObject, type PickleValue } from '../../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';

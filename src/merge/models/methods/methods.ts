@@ -21,7 +21,7 @@ export type MergeMethod =
 
 /** A parameter of a method. */
 export interface ParameterRule {
-  /** Whether models have values of their own. */
+  /** Whether each model has its own value. */
   readonly ofModel: boolean;
   /** Undefined for a parameter that must be given. */
   readonly default?: number | undefined;

@@ -9,7 +9,7 @@ import { LargestElements, rescaleFactor, type Sparsifier } from './magnitudes.js
 /** Elements whose values are voted on at once. */
 const VOTED_LENGTH = 2 ** 15;
 
-/** Smaller sums of weights don't divide. */
+/** Smaller totals of weights are replaced by 1 as a divisor. */
 const MIN_DIVISOR = 1e-8;
 
 /** Which elements are kept, and how they are added up. */

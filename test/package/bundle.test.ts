@@ -83,7 +83,7 @@ function loadedBy(name: string, loaded = new Set<string>()): Set<string> {
   loaded.add(name);
   const text = readFileSync(join(root, 'lib', name), 'utf8');
   for (const [, other = ''] of text.matchAll(
-    /^(?:import|export)\b[^;]*?["']\.\/([^"']+)["'];?$/gm,
+    /(?<=^|;)(?:import|export)\b[^;()]*?["']\.\/([^"']+)["']/gm,
   )) {
     loadedBy(other, loaded);
   }

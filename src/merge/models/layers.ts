@@ -31,9 +31,13 @@ export function isBeforeLayers(name: string): boolean {
   return /(?:^|\.)(?:w[tp]e|shared|\w*embed\w*)\./.test(name) && !/embed_out\./.test(name);
 }
 
-/** Where a model without a head has the same weight: its input embeddings. Undefined for other tensors. */
-export function tiedName(name: string, names: Iterable<string>): string | undefined {
-  if (!/(?:^|\.)(?:lm_head|embed_out)\.weight$/.test(name)) return undefined;
+/** Whether a tensor is a head, which may be tied to the input embeddings. */
+export function isHead(name: string): boolean {
+  return /(?:^|\.)(?:lm_head|embed_out)\.weight$/.test(name);
+}
+
+/** The input embeddings of a model; undefined when it has none, or several. */
+export function inputEmbeddings(names: Iterable<string>): string | undefined {
   const inputs =
     /(?:^|\.)(?:embed_tokens|wte|word_embeddings|tok_embeddings|shared|embed_in)\.weight$/;
   const [found, other] = [...names].filter((one) => inputs.test(one));

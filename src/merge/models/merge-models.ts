@@ -17,7 +17,7 @@ import {
   requireDequantized,
 } from '../base.js';
 import { recipeError } from './errors.js';
-import { isOfVocabulary } from './layers.js';
+import { inputEmbeddings, isOfVocabulary } from './layers.js';
 import type { MergeMethod } from './methods/methods.js';
 import type { Model } from './model.js';
 import { planMerge } from './plan.js';
@@ -138,7 +138,14 @@ async function openModel(
     handle = view as unknown as OwnMergeSource;
   }
   const entries = new Map((await handle.tensors({ signal })).map((entry) => [entry.name, entry]));
-  return { handle, source, name, entries };
+  return {
+    handle,
+    source,
+    name,
+    entries,
+    inputEmbeddings: inputEmbeddings(entries.keys()),
+    isSingleFile: [...entries.keys()].some((key) => key.startsWith('model.diffusion_model.')),
+  };
 }
 
 /** Splits mergekit's form of a model with an adapter. */

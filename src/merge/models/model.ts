@@ -11,6 +11,10 @@ export interface Model {
   /** Hub id, or the name of its file or folder; null for bytes. */
   readonly name: string | null;
   readonly entries: ReadonlyMap<string, TensorEntry>;
+  /** The name of the input embeddings, which are the head of a model without one. */
+  readonly inputEmbeddings: string | undefined;
+  /** Whether it is a Stable Diffusion checkpoint of a single file. */
+  readonly isSingleFile: boolean;
 }
 
 /** Names a model for messages. */

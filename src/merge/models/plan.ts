@@ -3,7 +3,7 @@
 import type { Advice } from '../../errors/advice.js';
 import { quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/facts.js';
-import { isBeforeLayers, layerOf, tiedName } from './layers.js';
+import { isBeforeLayers, isHead, layerOf } from './layers.js';
 import { type Model, modelLabel } from './model.js';
 import type { Recipe, RecipeSlice, RecipeSource } from './recipe.js';
 
@@ -80,6 +80,7 @@ class Planner {
   problemPath: string | undefined;
   readonly #recipe: Recipe;
   readonly #models: readonly Model[];
+  readonly #layers = new Map<Model, Layers>();
 
   constructor(recipe: Recipe, models: readonly Model[]) {
     this.#recipe = recipe;
@@ -120,7 +121,7 @@ class Planner {
       const name = nameIn(source);
       const entry = entryOf(model, name);
       if (entry !== undefined) inputs.push({ source, position, model, entry });
-      else lacking.set(model, [...(lacking.get(model) ?? []), name]);
+      else addTo(lacking, model, name);
     }
     const needsFirst = this.#recipe.method.base === 'first';
     return inputs.length === 0 || (needsFirst && inputs[0]?.position !== 0) ? null : inputs;
@@ -195,14 +196,12 @@ class Planner {
     for (const slice of slices) {
       const { sources } = slice;
       const length = slice.length as number;
-      for (const source of sources) this.#requireLayers(source, length, list);
+      for (const source of sources) this.#requireLayers(source, length);
       for (let i = 0; i < length; i++, layer++) {
         const prefix = `${list}${layer}`;
         const [reference] = sources as [RecipeSource];
-        const names = [...this.#model(reference).entries.keys()].flatMap((name) => {
-          const found = layerOf(name);
-          return found?.index === reference.first + i ? [prefix + found.rest] : [];
-        });
+        const rests = this.#layersOf(reference).tensors.get(reference.first + i) ?? [];
+        const names = rests.map((rest) => prefix + rest);
         yield {
           slice,
           names,
@@ -219,7 +218,7 @@ class Planner {
     const { slices, path } = this.#recipe;
     const lists = new Set(
       slices.flatMap(({ sources }) =>
-        sources.flatMap((source) => [...layerCounts(this.#model(source).entries.keys()).keys()]),
+        sources.flatMap((source) => [...this.#layersOf(source).lists]),
       ),
     );
     const [list, ...others] = lists;
@@ -229,13 +228,23 @@ class Planner {
     throw new SafetensorsError('SAFETENSORS_MERGE_UNSUPPORTED', message, { path });
   }
 
-  #requireLayers(source: RecipeSource, length: number, list: string): void {
-    const model = this.#model(source);
-    const count = layerCounts(model.entries.keys()).get(list) ?? 0;
+  #requireLayers(source: RecipeSource, length: number): void {
+    const { tensors } = this.#layersOf(source);
     const { first } = source;
-    if (first + length <= count) return;
-    const message = `${modelLabel(model)} has ${count} layers, the recipe lists [${first}, ${first + length})`;
+    let end = first;
+    while (end < first + length && tensors.has(end)) end++;
+    if (end === first + length) return;
+    const count = [...tensors.keys()].reduce((max, index) => Math.max(max, index + 1), 0);
+    const found = end >= count ? `has ${count} layers` : `has no layer ${end}`;
+    const message = `${modelLabel(this.#model(source))} ${found}, the recipe lists [${first}, ${first + length})`;
     throw new SafetensorsError('SAFETENSORS_INVALID_RECIPE', message, { path: this.#recipe.path });
+  }
+
+  #layersOf(source: RecipeSource): Layers {
+    const model = this.#model(source);
+    const layers = this.#layers.get(model) ?? layersIn(model.entries.keys());
+    this.#layers.set(model, layers);
+    return layers;
   }
 
   #model({ model }: RecipeSource): Model {
@@ -244,9 +253,36 @@ class Planner {
 }
 
 /** The tensor of a model, or the one that its head is tied to. */
-function entryOf({ entries }: Model, name: string): TensorEntry | undefined {
-  const tied = entries.has(name) ? name : tiedName(name, entries.keys());
-  return tied === undefined ? undefined : entries.get(tied);
+function entryOf({ entries, inputEmbeddings }: Model, name: string): TensorEntry | undefined {
+  const tied =
+    isHead(name) && inputEmbeddings !== undefined ? entries.get(inputEmbeddings) : undefined;
+  return entries.get(name) ?? tied;
+}
+
+/** Tensors of a model that are in layers. */
+interface Layers {
+  /** What their names begin with. */
+  readonly lists: ReadonlySet<string>;
+  /** What follows the layer in their names, by layers. */
+  readonly tensors: ReadonlyMap<number, readonly string[]>;
+}
+
+function layersIn(names: Iterable<string>): Layers {
+  const lists = new Set<string>();
+  const tensors = new Map<number, string[]>();
+  for (const name of names) {
+    const layer = layerOf(name);
+    if (layer === null) continue;
+    lists.add(layer.list);
+    addTo(tensors, layer.index, layer.rest);
+  }
+  return { lists, tensors };
+}
+
+function addTo<Key>(lists: Map<Key, string[]>, key: Key, item: string): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [item]);
+  else list.push(item);
 }
 
 /** Numbers of layers, by what their names begin with. */

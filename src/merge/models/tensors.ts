@@ -66,8 +66,7 @@ const POSITIONS = 'cond_stage_model.transformer.text_model.embeddings.position_i
 
 /** Whether A1111 merges a tensor of a single-file checkpoint. */
 function isPartOfModel(name: string, planned: PlannedTensor): boolean {
-  const { entries } = (planned.inputs[0] as PlannedInput).model;
-  const isSingleFile = [...entries.keys()].some((key) => key.startsWith('model.diffusion_model.'));
+  const { isSingleFile } = (planned.inputs[0] as PlannedInput).model;
   return !isSingleFile || (name.includes('model') && name !== POSITIONS);
 }
 

@@ -34,7 +34,8 @@ export function rescaleFactor(all: number, kept: number): number {
 export class LargestElements implements Sparsifier {
   readonly #kept: number;
   readonly #rescale: boolean;
-  #counts: Uint32Array | null = null;
+  /** Float64: a tensor may have more than 2^32 elements. */
+  #counts: Float64Array | null = null;
   /** Sums of magnitudes by their upper bits. */
   #sums: Float64Array | null = null;
   #pass: 'upper' | 'lower' | 'equal' | 'done' = 'upper';
@@ -67,10 +68,10 @@ export class LargestElements implements Sparsifier {
   begin(): void {
     if (this.#pass === 'upper') {
       this.#left = this.#kept;
-      this.#counts = new Uint32Array(UPPER_COUNT);
+      this.#counts = new Float64Array(UPPER_COUNT);
       this.#sums = this.#rescale ? new Float64Array(UPPER_COUNT) : null;
     } else if (this.#pass === 'lower') {
-      this.#counts = new Uint32Array(LOWER_COUNT);
+      this.#counts = new Float64Array(LOWER_COUNT);
     } else {
       this.#uncounted = this.#left;
     }
@@ -82,7 +83,7 @@ export class LargestElements implements Sparsifier {
       this.#countEqual(words, first);
       return;
     }
-    const counts = this.#counts as Uint32Array;
+    const counts = this.#counts as Float64Array;
     if (this.#pass === 'upper') {
       const sums = this.#sums;
       for (let i = 0; i < words.length; i++) {
@@ -114,7 +115,7 @@ export class LargestElements implements Sparsifier {
       this.#pass = 'done';
       return;
     }
-    const counts = this.#counts as Uint32Array;
+    const counts = this.#counts as Float64Array;
     let at = counts.length - 1;
     while (at > 0 && (counts[at] as number) < this.#left) this.#left -= counts[at--] as number;
     if (this.#pass === 'upper') {
@@ -130,7 +131,7 @@ export class LargestElements implements Sparsifier {
   }
 
   /** The factor for all elements above the cut, and as many at it as are left to keep. */
-  #factorFor(counts: Uint32Array, cut: number): number {
+  #factorFor(counts: Float64Array, cut: number): number {
     const sums = this.#sums as Float64Array;
     const word = new Uint32Array(1);
     const value = new Float32Array(word.buffer);

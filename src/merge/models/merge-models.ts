@@ -84,7 +84,7 @@ export async function mergeModelsWith(
     throw argumentTypeError('recipe', 'an object, or the path of a recipe', given);
   }
   const file = isPath ? await runtime.readRecipe(given, signal) : null;
-  const recipe = parseRecipe(file?.recipe ?? given, file?.path);
+  const recipe = parseRecipe(file === null ? given : file.recipe, file?.path);
   const opened: OwnMergeSource[] = [];
   const close = (): void => {
     for (const handle of opened.splice(0)) handle.close();

@@ -315,7 +315,10 @@ class RecipeParser {
     if (others.includes(given) || (!this.#isMergekits && given === 'parameters')) {
       this.#fail(`${at}: ${OTHER_FORM}`);
     }
-    const names = keys.map(([own, mergekits]) => (this.#isMergekits ? mergekits : own));
+    // The library's form has no key for the options of a tokenizer.
+    const names = keys.map(([own, mergekits]) =>
+      this.#isMergekits ? mergekits : own === 'tokenizerOptions' ? null : own,
+    );
     const known = [...names, ...parameters].filter((name) => name !== null);
     const [near] = nearNames(given, known);
     const hint = near === undefined ? '' : `; did you mean ${near}?`;
@@ -336,7 +339,8 @@ class RecipeParser {
       if (given === undefined) return null;
       const dtype = typeof given === 'string' ? dtypeOfOtherName(given) : undefined;
       if (dtype !== undefined && isCastSource(dtype)) return dtype;
-      throw invalidRecipe('F64, F32, F16 or BF16', { key, path: this.#path }, given);
+      const own = (this.#isMergekits ? KEYS.recipe[key] : key) as string;
+      throw invalidRecipe('F64, F32, F16 or BF16', { key: own, path: this.#path }, given);
     });
     return last ?? first ?? null;
   }
@@ -349,6 +353,7 @@ class RecipeParser {
       const { source, ...others } = this.#object(options, 'tokenizer') as Record<string, unknown>;
       const [other] = Object.keys(others);
       if (other !== undefined) this.#fail(`tokenizer.${other} is not supported`);
+      if (source == null) this.#fail('tokenizer.source is missing');
       tokenizer = source;
     }
     if (tokenizer === 'base' && base === null) this.#fail('the tokenizer of the base needs a base');
@@ -374,7 +379,7 @@ class RecipeParser {
 
   #list(value: unknown, key: string): readonly unknown[] {
     if (Array.isArray(value) && value.length > 0) return value;
-    throw invalidRecipe('a list with an item at least', { key, path: this.#path }, value);
+    throw invalidRecipe('a list with at least one item', { key, path: this.#path }, value);
   }
 
   #fail(message: string): never {

@@ -1,7 +1,7 @@
 /** The record of a merge in the metadata of its result. */
 
 import type { Tensor } from '../../tensor/tensor.js';
-import { sha256 } from '../adapters/record.js';
+import { mergedAdapters, sha256 } from '../adapters/record.js';
 import { sliceOf } from '../base.js';
 import type { Model } from './model.js';
 import type { Recipe } from './recipe.js';
@@ -49,10 +49,14 @@ export async function recordOf(
   signal: AbortSignal | undefined,
 ): Promise<string> {
   const listed = await Promise.all(
-    models.map(async (model) => ({
-      name: model.name,
-      fingerprint: await fingerprint(model, signal),
-    })),
+    models.map(async (model) => {
+      const adapters = mergedAdapters(model.handle.metadata);
+      return {
+        name: model.name,
+        ...(adapters.length === 0 ? {} : { adapters }),
+        fingerprint: await fingerprint(model, signal),
+      };
+    }),
   );
   const { methodName: method, base, dtype, tokenizer, seed } = recipe;
   const slices = recipe.slices.map(({ sources, length, parameters }) => ({

@@ -34,7 +34,7 @@ describe('a recipe is invalid', () => {
     ['found "constructor"', { method: 'constructor', models: [] }],
     ['either models or slices', { method: 'linear' }],
     ['either models or slices', { ...LINEAR, slices: [] }],
-    ['models must be a list with an item', { method: 'linear', models: [] }],
+    ['models must be a list with at least one item', { method: 'linear', models: [] }],
     ['models[0] must be an object', { method: 'linear', models: ['a'] }],
     ['models[0] has no source', { method: 'linear', models: [{ weight: 1 }] }],
     ["mixes the library's keys", { ...LINEAR, base_model: a }],
@@ -51,6 +51,13 @@ describe('a recipe is invalid', () => {
     ['parameters.t is not supported with linear', { ...MERGEKITS, parameters: { t: 1 } }],
     ['modules is not supported', { ...MERGEKITS, modules: {} }],
     ['chat_template is not supported', { ...MERGEKITS, chat_template: 'auto' }],
+    ['out_dtype must be F64, F32, F16 or BF16', { ...MERGEKITS, out_dtype: 'int8' }],
+    ['outDtype must be F64, F32, F16 or BF16', { ...LINEAR, outDtype: 'I8' }],
+    ['tokenizer.source is missing', { ...MERGEKITS, tokenizer: {} }],
+    [
+      'tokenizerOption is not supported with linear; did you mean tokenizer?',
+      { ...LINEAR, tokenizerOption: 1 },
+    ],
     [
       'tokenizer.tokens is not supported',
       { ...MERGEKITS, tokenizer: { source: 'union', tokens: {} } },
@@ -159,7 +166,7 @@ describe('a file of a recipe', () => {
     ['a.yml', 'method: linear\nmethod: ties', 'line 2: duplicated mapping key'],
     ['a.yml', 'method: linear\n<<: {dtype: F32}', '<<'],
     ['a.yml', 'method: linear\nmodels: [{source: a}]\n__proto__: {dtype: F32}', '__proto__'],
-    ['a.yml', '', 'must be an object'],
+    ['a.yml', '', 'must be an object, found null'],
   ])('%s with %j is an error', async (name, text, message) => {
     const path = file(name, text);
     await expect(mergeModels(path)).rejects.toMatchObject({
@@ -297,6 +304,10 @@ it('a model with an adapter is merged as such', async () => {
       Math.max(...own.map((value, i) => Math.abs(value - (values[i] as number)))),
     ).toBeLessThan(1e-6);
   }
+  const { models } = JSON.parse(merged.metadata?.get('safetensors-mmap.merge') ?? '');
+  const sha256 = expect.stringMatching(/^[\da-f]{64}$/);
+  const adapters = [{ name: 'adapter', sha256, scale: 1 }];
+  expect(models).toEqual([{ name: 'base', adapters, fingerprint: sha256 }]);
   merged.close();
   expect(existsSync(base)).toBe(true);
 });

@@ -145,8 +145,10 @@ function recipeOf(options: OptionValues, sources: readonly string[]): unknown {
     const numbers = optionTexts(options, flag).map((text) => numberOf(flag, text));
     if (numbers.length > 0) own[flag] = numbers;
     if (numbers.length === 0 || numbers.length === models.length) continue;
-    const models_ = `${models.length} models${takesFirst ? ' besides the base' : ''}`;
-    throw new UsageError(`--${flag} is given ${numbers.length} times for ${models_}`);
+    const besides = takesFirst ? ' besides the base' : '';
+    throw new UsageError(
+      `--${flag} is given ${numbers.length} times for ${models.length} models${besides}`,
+    );
   }
   const settings = NUMBERS.flatMap((flag) => {
     const text = options[flag];

@@ -55,7 +55,7 @@ function adapterOf(text: string, component: (typeof COMPONENTS)[number] | undefi
   };
 }
 
-/** The norm of the change of a weight, relative to that of the weight; 0 for a weight of zeros. */
+/** The norm of the change of a weight, relative to that of the weight; infinite for a changed weight of zeros. */
 async function relativeSize(
   base: AnyCheckpoint,
   merged: AnyCheckpoint,

@@ -14,8 +14,8 @@ constexpr size_t kProductBlock = 256;
 // of src/merge/product.ts: products are added one by one, and no instruction does both in one step.
 struct ProductLoops {
   void (*widen)(const float* values, double* totals, size_t count);
-  // totals[i][j] += left[i][k] * right[k][j] for every k in order, for up to `kProductRows` rows that
-  // are `kProductBlock` apart. Computes whole groups of lanes.
+  // totals[i][j] += left[i][k] * right[k][j] for every k in order, for up to `kProductRows` rows
+  // that are `kProductBlock` apart. Computes whole groups of lanes.
   void (*add)(double* totals, size_t rows, size_t count, const double* left, size_t rank,
               const float* right, size_t stride);
   // Rounds to float32: to nearest, or so that rounding to a narrower dtype after it gives the same

@@ -18,7 +18,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** The page's names of the kinds. */
 const LABELS: Readonly<Record<string, string>> = {
   torch: '`torch.save`, archives of protocols 2 to 5, with Lightning, optimizers, RNG states',
-  legacy: 'the same as the stream of torch before 1.6',
+  legacy: 'the same as the PyTorch stream before 1.6',
   pickle: 'plain pickles of protocols 0 to 5, of both picklers',
   'needs-code': 'modules, optimizers, arrays and types of Python in pickles: `needs-code`',
   npy: '`.npy` of 24 kinds of items, records, versions 1 to 3',
@@ -36,7 +36,7 @@ const HOSTILE_LABELS: Readonly<Record<string, string>> = {
   header: 'dtypes and headers as NumPy reads them',
   stream: 'streams: each of five pickles, a sixth, a tar header',
   entry: 'entries of an archive under other names',
-  archive: 'archives behind other formats, and compressed',
+  archive: 'archives appended to other formats, and compressed',
   code: 'torch.package, MAR, Keras',
 };
 

@@ -92,3 +92,12 @@ export function subtractAndMultiplyByGroups(
 export function multiplyAll(values: Float32Array, factor: number): void {
   for (let i = 0; i < values.length; i++) values[i] = (values[i] as number) * factor;
 }
+
+/** Multiplies the values of each row by one factor per column. */
+export function multiplyColumns(values: Float32Array, factors: Float32Array): void {
+  for (let begin = 0; begin < values.length; begin += factors.length) {
+    for (let column = 0; column < factors.length; column++) {
+      values[begin + column] = (values[begin + column] as number) * (factors[column] as number);
+    }
+  }
+}

@@ -63,3 +63,46 @@ export function decodeNibbles(
 export function areNibbles(bits: number, columns: number, groupLength: number): boolean {
   return bits === 4 && groupLength % 8 === 0 && columns % groupLength === 0;
 }
+
+/** Looks up the number of each nibble of a byte, the first in the low four bits. */
+export function lookUpNibbles<Numbers extends Int8Array | Float32Array>(
+  bytes: Uint8Array,
+  numbers: Numbers,
+  into: Numbers,
+): void {
+  for (let i = 0, next = 0; i < bytes.length; i++, next += 2) {
+    const byte = bytes[i] as number;
+    into[next] = numbers[byte & 15] as number;
+    into[next + 1] = numbers[byte >>> 4] as number;
+  }
+}
+
+/** Adding and subtracting it rounds a double to an integer, halves to even ones. */
+const ROUNDING = 1.5 * 2 ** 52;
+
+/**
+ * Rounds the product of the number of each nibble and the scale of its group to an integer from -127 to 127. Numbers
+ * and scales are finite, and groups have even lengths.
+ */
+export function roundNibbles(
+  bytes: Uint8Array,
+  numbers: Float32Array,
+  groupLength: number,
+  scales: Float32Array,
+  into: Int8Array,
+): void {
+  const levels = new Int8Array(16);
+  const bytesPerGroup = groupLength / 2;
+  for (let begin = 0, group = 0, next = 0; begin < bytes.length; begin += bytesPerGroup, group++) {
+    const scale = scales[group] as number;
+    for (let code = 0; code < 16; code++) {
+      const product = Math.fround((numbers[code] as number) * scale);
+      levels[code] = Math.min(Math.max(product + ROUNDING - ROUNDING, -127), 127);
+    }
+    for (let i = begin; i < begin + bytesPerGroup; i++, next += 2) {
+      const byte = bytes[i] as number;
+      into[next] = levels[byte & 15] as number;
+      into[next + 1] = levels[byte >>> 4] as number;
+    }
+  }
+}

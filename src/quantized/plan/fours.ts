@@ -65,7 +65,7 @@ function planE2M1({
     storedAs: namesOf({ weight: codes, scale, globalScale: global?.tensor }),
     layout: rowLayout({
       codes,
-      packing: { kind: 'e2m1' },
+      packing: { kind: 'e2m1', first: 'low' },
       grid,
       scale: { tensor: scale, dtype: scaleDtype },
       global,
@@ -180,7 +180,7 @@ export function planBlocks(codes: StoredTensor, tensors: CheckpointTensors): Log
     block: [1, 32],
     layout: rowLayout({
       codes,
-      packing: { kind: 'e2m1' },
+      packing: { kind: 'e2m1', first: 'low' },
       grid: gridOf(of, [1, 32]),
       scale: { tensor: scales, dtype: 'F8_E8M0' },
     }),

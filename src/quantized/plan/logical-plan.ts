@@ -13,8 +13,10 @@ export interface StoredTensor {
 export type Packing =
   /** One element of this dtype each. */
   | { readonly kind: 'elements'; readonly dtype: Dtype }
-  /** Two E2M1 numbers a byte, the first in the low four bits. */
-  | { readonly kind: 'e2m1' }
+  /** Two E2M1 numbers a byte. */
+  | { readonly kind: 'e2m1'; readonly first: 'low' | 'high' }
+  /** Two integers a byte, the first in the low four bits: of two's complement, 8 more than they are, or indices. */
+  | { readonly kind: 'nibbles'; readonly numbers: 'signed' | 'offset' | StoredTensor }
   /**
    * Words of 32 bits, from the lowest bit on: a dense stream of codes, or `perWord` codes in each word whose upper bits
    * are unused.
@@ -30,6 +32,12 @@ export interface Grid {
   readonly blockRows: number;
   readonly blockColumns: number;
 }
+
+/**
+ * How the items of a grid are stored: row by row; each matrix in tiles of 128 × 4, padded; or with its last two axes
+ * exchanged.
+ */
+export type GridOrder = 'rows' | 'tiles' | 'columns';
 
 /** A tensor with one item per block of a grid. */
 interface GridTensor {
@@ -52,7 +60,9 @@ export interface RowLayout {
   readonly packing: Packing;
   readonly grid: Grid;
   readonly scale: GridTensor;
-  /** A single number for all scales. */
+  /** The order of the scales, and of the bias. */
+  readonly order: GridOrder;
+  /** A single number for all scales, or for those of each matrix. */
   readonly global: { readonly tensor: StoredTensor; readonly divides: boolean } | null;
   readonly zero: Zero | null;
   /** Added after the product. */
@@ -61,6 +71,23 @@ export interface RowLayout {
   readonly factor: number | null;
   /** The column of the grid for each column of the weight, in any order. */
   readonly columnGroups: StoredTensor | null;
+  /** The basis of the rows. */
+  readonly rotation: Rotation | null;
+  /** A factor for each column of the values, multiplied last. */
+  readonly columnFactors: StoredTensor | null;
+  /** Rows and columns of each matrix as stored, where they are padded. */
+  readonly padded: { readonly rows: number; readonly columns: number } | null;
+}
+
+/** Rows that are multiplied by a regular Hadamard matrix, group by group of columns. */
+export interface Rotation {
+  /** Columns of a group: a power of 4. */
+  readonly length: number;
+  /**
+   * A scale for each row, where the grid has the scales of codes, whose products are rounded to integers of 8 bits; null
+   * where the grid has the scales of rows.
+   */
+  readonly rowScale: StoredTensor | null;
 }
 
 /** bitsandbytes: two codes a byte, the first in the high four bits; blocks run over rows. */
@@ -134,7 +161,16 @@ export interface LogicalPlan {
 }
 
 /** Parts of a row layout that most schemes lack. */
-type RowOptions = 'global' | 'zero' | 'bias' | 'factor' | 'columnGroups';
+type RowOptions =
+  | 'order'
+  | 'global'
+  | 'zero'
+  | 'bias'
+  | 'factor'
+  | 'columnGroups'
+  | 'rotation'
+  | 'columnFactors'
+  | 'padded';
 
 /**
  * A layout of rows; what is not given is null. Written out, as is {@link namesOf}: a model may have fifty thousand
@@ -145,13 +181,32 @@ export function rowLayout({
   packing,
   grid,
   scale,
+  order = 'rows',
   global = null,
   zero = null,
   bias = null,
   factor = null,
   columnGroups = null,
+  rotation = null,
+  columnFactors = null,
+  padded = null,
 }: Omit<RowLayout, RowOptions | 'kind'> & Partial<Pick<RowLayout, RowOptions>>): RowLayout {
-  return { kind: 'rows', codes, packing, grid, scale, global, zero, bias, factor, columnGroups };
+  return {
+    kind: 'rows',
+    codes,
+    packing,
+    grid,
+    scale,
+    order,
+    global,
+    zero,
+    bias,
+    factor,
+    columnGroups,
+    rotation,
+    columnFactors,
+    padded,
+  };
 }
 
 /** The names of the stored tensors that are there, by what they are. */

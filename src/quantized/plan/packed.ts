@@ -211,7 +211,7 @@ export function planMlx(
     storedAs: namesOf({ weight, scale }),
     layout: rowLayout({
       codes: weight,
-      packing: bits === 4 ? { kind: 'e2m1' } : { kind: 'elements', dtype: 'F8_E4M3' },
+      packing: bits === 4 ? { kind: 'e2m1', first: 'low' } : { kind: 'elements', dtype: 'F8_E4M3' },
       grid,
       scale: { tensor: scale, dtype },
     }),

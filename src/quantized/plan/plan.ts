@@ -104,6 +104,8 @@ class Planner {
   readonly #hidden = new Set<string>();
   /** Names of the tensors that planned weights consist of. */
   readonly #used = new Set<string>();
+  /** Beginnings of the names below ComfyUI's older labels, where FP8 without a scale is unquantized. */
+  readonly #labelled: string[] = [];
 
   constructor(tensors: CheckpointTensors, configuration: Configuration, markers: Markers) {
     this.#tensors = tensors;
@@ -135,7 +137,8 @@ class Planner {
       // A companion that came later has told that it is a weight.
       if (this.#hidden.has(name)) return;
       try {
-        if (!this.#isUnlisted(tensor)) refuseCodes(tensor, this.#configuration, hasScales);
+        const isPlain = this.#isUnlisted(tensor) || this.#isUnscaled(tensor);
+        if (!isPlain) refuseCodes(tensor, this.#configuration, hasScales);
         found.set(name, tensor);
       } catch (error) {
         this.#problems.set(name, problemOf(name, error));
@@ -182,6 +185,14 @@ class Planner {
     return (
       this.#markers.isList && FP8.has(dtype) && this.#markers.find(moduleOf(name)) === undefined
     );
+  }
+
+  /** Whether an FP8 weight below a label of ComfyUI has no scale: all that are quantized have one. */
+  #isUnscaled({ name, dtype }: StoredTensor): boolean {
+    if (!FP8.has(dtype) || !this.#labelled.some((start) => name.startsWith(start))) return false;
+    const module = moduleOf(name);
+    if (this.#tensors.member(module, 'scale_input') === undefined) return true;
+    throw invalid(name, `${JSON.stringify(memberOf(module, 'scale_weight'))} is missing`);
   }
 
   /**
@@ -298,8 +309,13 @@ class Planner {
   #hideCompanion(tensor: StoredTensor): boolean {
     const { name } = tensor;
     if (this.#hidden.has(name)) return true;
+    if (isMarker(name)) {
+      this.#hidden.add(name);
+      return true;
+    }
     if (isLabel(tensor)) {
       this.#hidden.add(name);
+      if (!this.#markers.isList) this.#labelled.push(name.slice(0, -LABEL.length));
       return true;
     }
     const owner =
@@ -321,10 +337,11 @@ class Planner {
   }
 }
 
-/** Whether a tensor is a label of ComfyUI, without values. */
+/** The name of ComfyUI's older label. */
+const LABEL = 'scaled_fp8';
+
+/** Whether a tensor is a label of ComfyUI. Its elements, two at most, choose how products are computed. */
 function isLabel({ name, shape }: StoredTensor): boolean {
-  if (isMarker(name)) return true;
-  // Its elements, two at most, choose how products are computed.
   return /(?:^|\.)scaled_fp8$/.test(name) && shape.length < 2 && (shape[0] ?? 0) <= 2;
 }
 

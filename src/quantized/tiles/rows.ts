@@ -1,21 +1,32 @@
 /** Decodes weights that are stored row by row with a grid of scales: codes to numbers, then arithmetic in place. */
 
+import type { Dtype } from '../../header/dtype.js';
 import { matrixOf, tensorByteLength } from '../../header/tensor-spec.js';
 import { toFloat32 } from '../../tensor/float32/kernels.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
+import { E2M1 } from '../kernels/columns.js';
+import { decodeFlat } from '../kernels/flat.js';
 import {
   type GridPart,
   multiply,
   multiplyAll,
   multiplyAndAdd,
+  multiplyColumns,
   subtractAndMultiply,
   subtractAndMultiplyByGroups,
 } from '../kernels/grid.js';
-import { affineTable, areNibbles, decodeNibbles, shiftedTable } from '../kernels/nibbles.js';
+import {
+  affineTable,
+  areNibbles,
+  decodeNibbles,
+  lookUpNibbles,
+  shiftedTable,
+} from '../kernels/nibbles.js';
 import type { LogicalPlan, RowLayout } from '../plan/logical-plan.js';
+import { GridItems } from './grid-items.js';
 import {
   type Decoder,
   type Emit,
@@ -25,15 +36,23 @@ import {
   tileRows,
   windowRows,
 } from './reading.js';
+import { isRotated, RowTurner } from './rotated.js';
 import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
 
-/** The tensors beside the codes; each is read once. */
+const E2M1_NUMBERS = Float32Array.from(E2M1);
+
+/** What stands next to the codes; each tensor is read once. */
 interface Companions {
-  readonly scale: Tensor;
-  readonly global: number | null;
+  readonly scale: GridItems;
+  /** One for all matrices, or one each. */
+  readonly global: Float32Array | null;
   readonly zero: Tensor | null;
-  readonly bias: Tensor | null;
+  readonly bias: GridItems | null;
   readonly groups: Int32Array | null;
+  readonly columnFactors: Float32Array | null;
+  readonly turner: RowTurner | null;
+  /** The numbers of packed integers. */
+  readonly numbers: Float32Array | null;
 }
 
 /** Reads what stands beside the codes. */
@@ -42,30 +61,57 @@ export function* openRows(
   layout: RowLayout,
   reader: TensorReader,
 ): Work<Decoder> {
-  const { scale, global, zero, bias, columnGroups, grid } = layout;
+  const { scale, order, global, zero, bias, columnGroups, grid, packing } = layout;
+  const { columnFactors, rotation } = layout;
   const stored = zero === null || zero.kind === 'constant' ? null : zero.tensor;
-  const wanted = [scale.tensor, global?.tensor, stored, bias, columnGroups];
+  const codeBook =
+    packing.kind === 'nibbles' && typeof packing.numbers === 'object' ? packing.numbers : null;
+  const wanted = [
+    ...[scale.tensor, global?.tensor, stored, bias, columnGroups],
+    ...[codeBook, columnFactors, rotation?.rowScale],
+  ];
   const tensors = yield* reader.read(
     wanted.flatMap((tensor) => (tensor ? { name: tensor.name, index: null } : [])),
   );
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const of = (tensor: { readonly name: string } | null | undefined): Tensor | null =>
     (tensor && found.get(tensor.name)) ?? null;
-  const companions = {
-    scale: of(scale.tensor) as Tensor,
-    global: globalOf(plan.name, of(global?.tensor)),
+  const itemsOf = (tensor: Tensor | null, dtype: Dtype): GridItems | null =>
+    tensor && new GridItems(plan.name, tensor, dtype, grid, order);
+  const numbers = numbersOf(plan.name, packing, of(codeBook));
+  const companions: Companions = {
+    scale: itemsOf(of(scale.tensor), scale.dtype) as GridItems,
+    global: listOf(plan.name, of(global?.tensor)),
     zero: of(stored),
-    bias: of(bias),
+    bias: itemsOf(of(bias), bias?.dtype ?? 'F32'),
     groups: groupsOf(plan.name, of(columnGroups), grid.columns),
+    columnFactors: listOf(plan.name, of(columnFactors)),
+    turner: isRotated(layout)
+      ? new RowTurner(plan.name, layout, numbers, of(layout.rotation.rowScale))
+      : null,
+    numbers,
   };
   return new RowDecoder(plan, layout, reader, companions);
 }
 
-function globalOf(weight: string, tensor: Tensor | null): number | null {
+/** The numbers of a tensor, which are few. */
+function listOf(weight: string, tensor: Tensor | null): Float32Array | null {
   if (tensor === null) return null;
-  const value = tensor.toFloat32();
-  refuseNaN(weight, tensor.name, value, 0, 1);
-  return value[0] as number;
+  const values = tensor.toFloat32();
+  refuseNaN(weight, tensor.name, values, 0, values.length);
+  return values;
+}
+
+/** The number of each code of packed integers; null for other codes. */
+function numbersOf(
+  weight: string,
+  packing: RowLayout['packing'],
+  codeBook: Tensor | null,
+): Float32Array | null {
+  if (packing.kind !== 'nibbles') return null;
+  if (codeBook !== null) return listOf(weight, codeBook);
+  const isSigned = packing.numbers === 'signed';
+  return Float32Array.from({ length: 16 }, (_, code) => (isSigned ? (code << 28) >> 28 : code - 8));
 }
 
 /**
@@ -93,7 +139,10 @@ class RowDecoder implements Decoder {
   readonly #layout: RowLayout;
   readonly #reader: TensorReader;
   readonly #companions: Companions;
+  /** Columns as stored: some may be padding. */
   readonly #columns: number;
+  /** Columns of the values. */
+  readonly #width: number;
   /** Rows of one matrix. */
   readonly #rows: number;
   #scratch: [scales: Float32Array, others: Float32Array] = [
@@ -106,16 +155,18 @@ class RowDecoder implements Decoder {
     this.#layout = layout;
     this.#reader = reader;
     this.#companions = companions;
-    this.#columns = matrixOf(plan.shape).columns;
+    this.#width = matrixOf(plan.shape).columns;
+    this.#columns = layout.padded?.columns ?? this.#width;
     this.#rows = plan.shape.at(-2) ?? 1;
   }
 
   *decode(first: number, last: number, emit: Emit): Work<void> {
-    const { codes } = this.#layout;
+    const { codes, padded } = this.#layout;
     const { shape } = codes;
     const depth = this.#plan.shape.length - 1;
-    const total = Math.max(matrixOf(this.#plan.shape).rows, 1);
-    const rowByteLength = tensorByteLength(codes) / total;
+    const { rows } = matrixOf(this.#plan.shape);
+    const total = padded === null ? rows : (rows / this.#rows) * padded.rows;
+    const rowByteLength = tensorByteLength(codes) / Math.max(total, 1);
     const tile = tileRows(this.#columns);
     const window = windowRows(rowByteLength, tile);
     for (const inMatrix of cut(first, last, this.#rows, 0)) {
@@ -136,11 +187,35 @@ class RowDecoder implements Decoder {
   }
 
   #fill(bytes: Uint8Array, rowByteLength: number, tile: Tile, into: Float32Array): void {
+    const { columnFactors } = this.#companions;
+    if (this.#columns === this.#width) {
+      this.#decodeRows(bytes, rowByteLength, tile, into);
+    } else {
+      const rows = new Float32Array((tile.last - tile.first) * this.#columns);
+      this.#decodeRows(bytes, rowByteLength, tile, rows);
+      for (let from = 0, to = 0; to < into.length; from += this.#columns, to += this.#width) {
+        into.set(rows.subarray(from, from + this.#width), to);
+      }
+    }
+    if (columnFactors !== null) multiplyColumns(into, columnFactors);
+  }
+
+  /** Decodes whole rows as they are stored. */
+  #decodeRows(bytes: Uint8Array, rowByteLength: number, tile: Tile, into: Float32Array): void {
     const { packing, grid } = this.#layout;
+    const { turner, numbers } = this.#companions;
     const { part, scales, others } = this.#numbersOf(tile);
     const columns = this.#columns;
+    if (turner !== null) {
+      turner.fill(bytes, tile, part, scales, into);
+      return;
+    }
     if (packing.kind === 'elements') toFloat32(packing.dtype, bytes, into);
-    else if (packing.kind === 'e2m1') toFloat32('F4', bytes, into);
+    else if (packing.kind === 'nibbles') lookUpNibbles(bytes, numbers as Float32Array, into);
+    else if (packing.kind === 'e2m1' && packing.first === 'high') {
+      decodeFlat(bytes, E2M1_NUMBERS, { first: 0, blockLength: grid.blockColumns }, scales, into);
+      return;
+    } else if (packing.kind === 'e2m1') toFloat32('F4', bytes, into);
     else {
       const words = wordsOf(bytes);
       const wordsPerRow = rowByteLength / 4;
@@ -163,12 +238,12 @@ class RowDecoder implements Decoder {
     const { scale, bias, groups } = this.#companions;
     const gridRow = Math.floor(tile.first / grid.blockRows);
     const gridRows = Math.ceil(tile.last / grid.blockRows) - gridRow;
-    const item = ((grid.matrices === 1 ? 0 : tile.matrix * grid.rows) + gridRow) * grid.columns;
+    const matrix = grid.matrices === 1 ? 0 : tile.matrix;
     const [scales, others] = this.#scratchOf(gridRows * grid.columns);
-    this.#items(scale, this.#layout.scale.dtype, item, scales);
-    this.#applyGlobal(scales);
-    if (bias !== null) this.#items(bias, bias.dtype, item, others);
-    else if (zero !== null || groups !== null) this.#zeros(others, item, gridRow);
+    scale.fill(matrix, gridRow, scales);
+    this.#applyGlobal(scales, tile.matrix);
+    if (bias !== null) bias.fill(matrix, gridRow, others);
+    else if (zero !== null || groups !== null) this.#zeros(others, matrix, gridRow);
     const part = {
       columns: this.#columns,
       firstRow: tile.first - gridRow * grid.blockRows,
@@ -190,19 +265,10 @@ class RowDecoder implements Decoder {
     if (factor !== null) multiplyAll(values, factor);
   }
 
-  #items(
-    tensor: Tensor,
-    dtype: RowLayout['scale']['dtype'],
-    first: number,
-    into: Float32Array,
-  ): void {
-    decodeItems(tensor, dtype, first, into);
-    refuseNaN(this.#plan.name, tensor.name, into, first, this.#layout.grid.columns);
-  }
-
-  #applyGlobal(scales: Float32Array): void {
-    const { global } = this.#companions;
-    if (global === null) return;
+  #applyGlobal(scales: Float32Array, matrix: number): void {
+    const { global: all } = this.#companions;
+    if (all === null) return;
+    const global = all[all.length === 1 ? 0 : matrix] as number;
     const divides = this.#layout.global?.divides === true;
     for (let i = 0; i < scales.length; i++) {
       const scale = scales[i] as number;
@@ -210,12 +276,13 @@ class RowDecoder implements Decoder {
     }
   }
 
-  #zeros(into: Float32Array, item: number, gridRow: number): void {
+  #zeros(into: Float32Array, matrix: number, gridRow: number): void {
     const { zero, packing, grid } = this.#layout;
     const stored = this.#companions.zero;
     if (stored === null) {
       into.fill(zero?.kind === 'constant' ? zero.value : 0);
     } else if (zero?.kind === 'grid') {
+      const item = (matrix * grid.rows + gridRow) * grid.columns;
       decodeItems(stored, stored.dtype, item, into);
     } else if (packing.kind === 'bits') {
       const words = wordsOf(stored.bytes);

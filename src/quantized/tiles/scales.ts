@@ -31,7 +31,19 @@ export function refuseNaN(
   refuseItem(weight, scale, items.findIndex(Number.isNaN), first, gridColumns);
 }
 
-/** As above, for exponents: 255 is NaN. */
+/** As above, for anything but finite numbers: sums of a rotation have no place for infinity. */
+export function requireFinite(
+  weight: string,
+  scale: string,
+  items: Float32Array,
+  first: number,
+  gridColumns: number,
+): void {
+  const at = items.findIndex((item) => !Number.isFinite(item));
+  refuseItem(weight, scale, at, first, gridColumns, String(items[at]));
+}
+
+/** As `refuseNaN`, for exponents: 255 is NaN. */
 export function refuseNaNExponents(
   weight: string,
   scale: string,
@@ -48,10 +60,11 @@ function refuseItem(
   at: number,
   first: number,
   gridColumns: number,
+  found = 'NaN',
 ): void {
   if (at === -1) return;
   const place = [Math.floor((first + at) / gridColumns), (first + at) % gridColumns];
-  throw invalid(weight, `${JSON.stringify(scale)} is NaN at [${place.join(', ')}]`);
+  throw invalid(weight, `${JSON.stringify(scale)} is ${found} at [${place.join(', ')}]`);
 }
 
 /**

@@ -35,18 +35,18 @@ it('name the format; the tensors are hidden', async () => {
 });
 
 it.each([
-  [{ format: 'int8_tensorwise', convrot: true, convrot_groupsize: 16 }, 'UNSUPPORTED', '"convrot"'],
+  [{ format: 'int8_tensorwise', convrot: true, convrot_groupsize: 32 }, 'INVALID', '32'],
   [
-    { format: 'int8_tensorwise', params: { convrot: true, convrot_groupsize: 4 } },
-    'UNSUPPORTED',
-    '"convrot"',
+    { format: 'int8_tensorwise', params: { convrot: true, convrot_groupsize: 64 } },
+    'INVALID',
+    'a power of 4 that divides 16 columns',
   ],
   [{ format: 'int8_tensorwise', convrot: true }, 'INVALID', '256'],
   [{ format: 'int8_tensorwise', convrot: true, convrot_groupsize: 8 }, 'INVALID', '8'],
   [{ format: 'int8_tensorwise', convrot: 1 }, 'INVALID', '"convrot": 1'],
-  [{ format: 'int8_tensorwise', num_experts: 4 }, 'UNSUPPORTED', '"num_experts"'],
+  [{ format: 'int8_tensorwise', num_experts: 4 }, 'INVALID', 'the first one 4 (num_experts)'],
   [{ format: 'int8_tensorwise', params: [] }, 'UNSUPPORTED', '"params"'],
-  [{ format: 'convrot_w4a4' }, 'UNSUPPORTED', '"convrot_w4a4"'],
+  [{ format: 'svdquant_w4a4' }, 'UNSUPPORTED', '"svdquant_w4a4"'],
   [{ format: 'float8_e4m3fn' }, 'INVALID', 'found I8'],
   [{ format: 'toString' }, 'UNSUPPORTED', '"toString"'],
   [{ format: 8 }, 'UNSUPPORTED', '8'],
@@ -76,6 +76,7 @@ it('win over shapes, of any keys and formats that are unknown', async () => {
   const known = [
     'format',
     'full_precision_matrix_mult',
+    'num_experts',
     'convrot',
     'convrot_groupsize',
     'per_row',
@@ -120,7 +121,7 @@ it('in the metadata are as good as tensors', async () => {
     int8,
     layers({ m: { format, convrot: true, convrot_groupsize: 16 } }),
   );
-  expect(rotated.problems[0]?.message).toContain('"convrot"');
+  expect(rotated.info('m.weight').quantization?.scheme).toBe('int8-convrot');
   const prefixed: Tensors = Object.fromEntries(
     Object.entries(int8).map(([name, tensor]) => [`model.diffusion_model.${name}`, tensor]),
   );

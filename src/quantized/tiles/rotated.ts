@@ -1,0 +1,105 @@
+/** Turns tiles of rotated weights back: codes to integers of 8 bits, their exact sums, then the scales of rows. */
+
+import type { Tensor } from '../../tensor/tensor.js';
+import type { GridPart } from '../kernels/grid.js';
+import { lookUpNibbles, roundNibbles } from '../kernels/nibbles.js';
+import { turnBack } from '../kernels/rotation.js';
+import type { Grid, RowLayout } from '../plan/logical-plan.js';
+import { invalid } from '../plan/refusals.js';
+import { GridItems } from './grid-items.js';
+import { requireFinite } from './scales.js';
+
+/**
+ * The largest scale of a group without a code book: its codes reach -8, and their products 127. With one they are
+ * fractions, and scales larger.
+ */
+const MAX_SCALE = 64;
+
+/** A layout with a rotation. */
+type RotatedLayout = RowLayout & { readonly rotation: NonNullable<RowLayout['rotation']> };
+
+/** Whether a layout has a rotation. */
+export function isRotated(layout: RowLayout): layout is RotatedLayout {
+  return layout.rotation !== null;
+}
+
+/** Decodes whole rows of one weight. */
+export class RowTurner {
+  readonly #weight: string;
+  readonly #layout: RotatedLayout;
+  /** The number of each code of four bits; null for codes of eight. */
+  readonly #numbers: Float32Array | null;
+  readonly #rowScale: GridItems | null;
+  #codes = new Int8Array(0);
+
+  /** `rowScale` is the tensor of the layout's rotation. */
+  constructor(
+    weight: string,
+    layout: RotatedLayout,
+    numbers: Float32Array | null,
+    rowScale: Tensor | null,
+  ) {
+    this.#weight = weight;
+    this.#layout = layout;
+    this.#numbers = numbers;
+    const { packing, grid } = layout;
+    if (numbers !== null && packing.kind === 'nibbles' && typeof packing.numbers === 'object') {
+      requireFinite(weight, packing.numbers.name, numbers, 0, numbers.length);
+    }
+    const rows: Grid = { ...grid, columns: 1 };
+    this.#rowScale = rowScale && new GridItems(weight, rowScale, rowScale.dtype, rows, 'rows');
+  }
+
+  /** Fills `into` with whole rows of a matrix, from `first` on; `scales` are those of the grid for them. */
+  fill(
+    bytes: Uint8Array,
+    { matrix, first }: { readonly matrix: number; readonly first: number },
+    part: GridPart,
+    scales: Float32Array,
+    into: Float32Array,
+  ): void {
+    const { scale, rotation } = this.#layout;
+    const { columns, gridColumns } = part;
+    requireFinite(this.#weight, scale.tensor.name, scales, first * gridColumns, gridColumns);
+    const ofRows = new Float32Array(into.length / columns);
+    if (this.#rowScale === null) {
+      const { firstRow, blockRows } = part;
+      for (let row = 0; row < ofRows.length; row++) {
+        ofRows[row] = scales[Math.floor((firstRow + row) / blockRows)] as number;
+      }
+    } else {
+      this.#rowScale.fill(matrix, first, ofRows);
+      requireFinite(this.#weight, rotation.rowScale?.name ?? '', ofRows, first, 1);
+    }
+    const codes = this.#codesOf(bytes, part, scales);
+    turnBack(codes, { columns, length: rotation.length }, ofRows, into);
+  }
+
+  #codesOf(bytes: Uint8Array, { blockColumns }: GridPart, scales: Float32Array): Int8Array {
+    if (this.#numbers === null) {
+      return new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+    }
+    if (this.#codes.length < bytes.length * 2) this.#codes = new Int8Array(bytes.length * 2);
+    const codes = this.#codes.subarray(0, bytes.length * 2);
+    if (this.#rowScale === null) {
+      lookUpNibbles(bytes, Int8Array.from(this.#numbers), codes);
+    } else {
+      this.#requireCodeBook(scales);
+      roundNibbles(bytes, this.#numbers, blockColumns, scales, codes);
+    }
+    return codes;
+  }
+
+  /** Throws for scales that are only possible with a code book where there is none. */
+  #requireCodeBook(scales: Float32Array): void {
+    const { packing, scale } = this.#layout;
+    if (packing.kind !== 'nibbles' || packing.numbers !== 'offset') return;
+    const large = scales.find((one) => Math.abs(one) > MAX_SCALE);
+    if (large === undefined) return;
+    const missing = JSON.stringify(`${this.#weight}_codebook`);
+    throw invalid(
+      this.#weight,
+      `${missing} is missing: ${JSON.stringify(scale.tensor.name)} has ${large}, which only codes of a code book have`,
+    );
+  }
+}

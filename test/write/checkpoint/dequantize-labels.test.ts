@@ -1,9 +1,16 @@
 /** Dequantizing leaves nothing by which a program would take the weights for quantized ones. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { bytesOfFile, type Tensors } from '../../quantized/opened-tensors.js';
-import { convert, dequantized, loadFile, safeOpen, saveCheckpoint } from '../../support/api.js';
+import {
+  convert,
+  dequantized,
+  loadFile,
+  safeOpen,
+  saveCheckpoint,
+  select,
+} from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
 
@@ -11,7 +18,7 @@ const fixtures = join(root, 'test/fixtures/quantized-comfy');
 const fast = { durable: false, overwrite: true };
 const dequantize = 'BF16';
 
-it.each(['comfy-fp8-marker', 'comfy-int8-tensorwise', 'comfy-fp8-metadata'])(
+it.each(readdirSync(fixtures).filter((id) => /^(?:comfy|kohya)-/.test(id)))(
   '%s: no marker, no scale, no key of the metadata is left',
   async (id) => {
     const source = join(fixtures, id, 'model.safetensors');
@@ -22,6 +29,12 @@ it.each(['comfy-fp8-marker', 'comfy-int8-tensorwise', 'comfy-fp8-metadata'])(
     expect(plain.keys()).toEqual([...expected.keys()].sort());
     expect([...(plain.metadata ?? [])]).toEqual([['format', 'pt']]);
     expect((await dequantized(plain)).problems).toEqual([]);
+    const model = await dequantized(safeOpen(source));
+    for (const name of model.keys()) {
+      const isWeight = model.info(name).quantization !== undefined;
+      const tensor = (isWeight ? select(model, { dtype: 'BF16' }) : model).getTensor(name);
+      expect(plain.getTensor(name).bytes, name).toEqual(tensor.bytes);
+    }
   },
 );
 
@@ -79,7 +92,7 @@ it('labels go also where nothing is quantized', async () => {
 
 it('what cannot be dequantized is not written', async () => {
   const target = temporaryPath('plain.safetensors');
-  const work = convert(join(fixtures, 'comfy-int8-convrot/model.safetensors'), target, {
+  const work = convert(join(fixtures, 'refuse-comfy-nvfp4-convrot/model.safetensors'), target, {
     ...fast,
     dequantize,
   });

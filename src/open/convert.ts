@@ -1,6 +1,6 @@
 /** `convert`. Its code loads on the first call. */
 
-import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
+import { argumentRangeError } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
 import type { DryRun, DryRunResult } from '../write/checkpoint/plan.js';
 import type {
@@ -9,6 +9,7 @@ import type {
   ConvertedCheckpoint,
 } from '../write/convert/convert.js';
 import { isAddress } from './sources/requested.js';
+import type { Source } from './sources/sources.js';
 
 /**
  * Converts a checkpoint to safetensors, or splits and merges safetensors files, off the event loop. Never runs code
@@ -23,6 +24,10 @@ import { isAddress } from './sources/requested.js';
  * `source` may also be the address of a safetensors checkpoint, `hf://org/name` or `https:`. Its tensors are written as
  * they arrive. Call it again to continue after an error: complete files are not fetched again. To copy files as they
  * are, or to pass `token` and `headers`, call `download`.
+ *
+ * `source` may also be bytes of a safetensors file, a descriptor or `FileHandle`, a Blob, a Map of Blobs, or an object
+ * with `byteLength` and `read`, as in `open`. `copyOtherFiles` needs a path or an address. Requested tensors are fetched
+ * one at a time, each as a whole.
  *
  * `source` may also be a Diffusers pipeline, a folder or a DDUF archive (`.dduf`), and `target` a folder. Each model
  * gets the folder and the file names that it has in the pipeline, and all files without weights are copied. Until the
@@ -82,20 +87,29 @@ import { isAddress } from './sources/requested.js';
  * ```
  */
 export async function convert<const Dry extends boolean | undefined = false>(
-  source: string | URL,
+  source: Source,
   target: string | URL,
   options?: ConversionOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>> {
-  if (typeof source !== 'string' && !isUrl(source)) {
-    throw argumentTypeError('source', 'a path, a URL or hf://org/name', source);
-  }
   for (const name of ['token', 'headers']) {
     if (!Object.hasOwn(Object(options), name)) continue;
     throw argumentRangeError(name, 'left out: download() takes it', '…');
   }
-  const { convert: rewrite } = isAddress(source)
+  const result = await convertKind(source, target, options);
+  return result as DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>;
+}
+
+async function convertKind(
+  source: Source,
+  target: string | URL,
+  options: (ConversionOptions & DryRun) | undefined,
+): Promise<ConversionPlan | ConvertedCheckpoint> {
+  if (typeof source !== 'string' && !isUrl(source)) {
+    const { convert } = await import('./convert-opened.js');
+    return await convert(source, target, options);
+  }
+  const { convert } = isAddress(source)
     ? await import('./convert-remote.js')
     : await import('../write/convert/convert.js');
-  const result = await rewrite(source, target, options);
-  return result as DryRunResult<Dry, ConversionPlan, ConvertedCheckpoint>;
+  return await convert(source, target, options);
 }

@@ -105,7 +105,7 @@ async function openKind(source: Source, options: OpenSourceOptions): Promise<Ope
 }
 
 /** Throws a TypeError for anything that no kind of source is. */
-function requireDescriptor(source: unknown): void {
+export function requireDescriptor(source: unknown): void {
   const isHandle = typeof source === 'object' && source !== null && 'fd' in source;
   if (typeof source !== 'number' && !isHandle) throw argumentTypeError('source', SOURCES, source);
 }

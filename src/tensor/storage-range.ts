@@ -119,16 +119,21 @@ export class StorageRange {
   }
 
   /**
-   * The digest that the file declares for these bytes; undefined for a part of a tensor.
+   * The digest that the file declares for these bytes; undefined for a part of a tensor, and for bytes in memory, which
+   * the caller may have changed.
    *
    * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for malformed digests
    */
   get declaredDigest(): DeclaredDigest | undefined {
-    if (!isLending(this.#storage)) return undefined;
-    const digest = declaredDigest(this.#storage, this.#tensor, this.#begin, this.#end);
+    const digest = isLending(this.#storage) ? this.headerDigest : undefined;
     return digest !== undefined && this.#isTouched
       ? { ...digest, writableFrom: this.#begin }
       : digest;
+  }
+
+  /** As `declaredDigest`, also of a file in memory. */
+  get headerDigest(): DeclaredDigest | undefined {
+    return declaredDigest(this.#storage, this.#tensor, this.#begin, this.#end);
   }
 
   get #isTouched(): boolean {

@@ -134,8 +134,8 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
     const payloads = this.parts.map(({ payload }) => payload);
     const verify = (): void => {
       for (const payload of payloads) {
-        if (payload.kind === 'made') payload.verify();
-        else payload.storage.verify();
+        if (payload.kind === 'file') payload.storage.verify();
+        else payload.verify();
       }
     };
     const { model, signal, compare } = this.#weights;

@@ -16,8 +16,8 @@ import type { Dtype } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
-import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
-import { filePayloadFill } from '../save/summed-fill.js';
+import { type MadePayload, madePayload } from '../input/tensor-input.js';
+import { payloadFill } from '../save/summed-fill.js';
 import { CastMemory, castFill } from '../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../selection/options.js';
 import { type Selected, Selection } from '../selection/select.js';
@@ -137,10 +137,13 @@ function* selectedEntries(
   return yield* mapYielding(selected, entryOf);
 }
 
-/** Turns bytes of a file into a payload that fills buffers. */
-function madeOf(payload: FilePayload | MadePayload, byteLength: number): MadePayload {
+/** Turns bytes of a file or of memory into a payload that fills buffers. */
+function madeOf(payload: SourceTensor['payload'], byteLength: number): MadePayload {
   if (payload.kind === 'made') return payload;
-  return madePayload(payload.storage, filePayloadFill(payload, byteLength));
+  const fill = payloadFill(payload, byteLength);
+  if (payload.kind === 'file') return madePayload(payload.storage, fill);
+  const { verify, storage } = payload;
+  return { kind: 'made', fill, verify, storage };
 }
 
 /** Cast tensors share bytes only with tensors cast to the same dtype. */

@@ -34,15 +34,14 @@ import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layo
 import { requireFolderName, requireLocalTarget } from '../checkpoint/locked-folder.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
 import type { CheckpointPlan, DryRun, SharedTensors } from '../checkpoint/plan.js';
-import { rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
+import { type RewriteOptions, rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
 import { type ListedPipeline, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
-import type { CheckpointSource } from '../checkpoint/source.js';
 import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
-import { openConversionSource } from './open-source.js';
+import { type ConversionOpening, openConversionSource } from './open-source.js';
 import { type FoundPipeline, findPipeline, listPipeline } from './pipeline-source.js';
-import type { SourceTensorInfo } from './source.js';
+import type { ConversionSource, SourceTensorInfo } from './source.js';
 import { requireUsed } from './used-options.js';
 
 /** Options of `convert`. */
@@ -111,12 +110,40 @@ export interface ConversionPlan
   extends CheckpointPlan,
     Omit<ConvertedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
 
-/** As the public `convert`. */
+/** As the public `convert`, of a path. */
 export async function convert(
   source: string | URL,
   target: string | URL,
   options: ConversionOptions & DryRun = {},
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
+  const conversion = readConversion(target, options);
+  const pipeline = findPipeline(pathText('source', source));
+  if (pipeline !== undefined) return await rewriteModels(pipeline, conversion);
+  return await rewriteOne((opening) => openConversionSource(source, options, opening), conversion);
+}
+
+/** Opens the source of a conversion. */
+type OpenSource = (opening: ConversionOpening) => Promise<ConversionSource>;
+
+/** As `convert`, of one model, which is opened when the target is locked. */
+export async function convertOpened(
+  open: OpenSource,
+  target: string | URL,
+  options: ConversionOptions & DryRun = {},
+): Promise<ConvertedCheckpoint | ConversionPlan> {
+  return await rewriteOne(open, readConversion(target, options));
+}
+
+/** A conversion whose options are checked. */
+interface Conversion {
+  readonly target: string | URL;
+  readonly options: ConversionOptions;
+  readonly choices: RewriteOptions<SourceTensorInfo>;
+  readonly opening: ConversionOpening;
+}
+
+/** Checks the options that apply to every source, and reads those that can be read only once. */
+function readConversion(target: string | URL, options: ConversionOptions & DryRun): Conversion {
   requireLittleEndianHost();
   requireOptions(options, CONVERT_OPTIONS);
   const selection = readSelection(options);
@@ -128,36 +155,47 @@ export async function convert(
   requireBoolean('copyOtherFiles', copyOtherFiles);
   const metadata = givenMetadata(options);
   const path = pathText('target', target);
-  const isFile = path.endsWith(SHARD_EXTENSION);
-  if (isFile) requireFileTarget(path, options);
+  if (isFile(path)) requireFileTarget(path, options);
   else requireFolderName('target', path);
+  const { dequantize } = selection;
+  const choices = { ...options, selection, shared, metadata };
+  return { target, options, choices, opening: { verify, dequantize, signal } };
+}
+
+async function rewriteOne(
+  open: OpenSource,
+  { target, choices, opening }: Conversion,
+): Promise<ConvertedCheckpoint | ConversionPlan> {
   let root: RootKeys = [];
-  const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
-    const { dequantize } = selection;
-    const opened = await openConversionSource(source, options, { verify, dequantize, signal });
+  const openSource = async (): Promise<ConversionSource> => {
+    const opened = await open(opening);
     root = opened.root ?? [];
     return opened;
   };
-  const listModels = (found: FoundPipeline, folder: string): ListedPipeline<TensorInfo> => {
-    const { maxIndexByteLength } = options.limits ?? {};
-    const { dequantize } = selection;
-    const { variant } = options;
-    const opening = { maxIndexByteLength, variant, verify, dequantize, signal };
-    return listPipeline(found, folder, opening);
-  };
-  const choices = { ...options, selection, shared, metadata };
-  const pipeline = findPipeline(pathText('source', source));
-  if (pipeline !== undefined) {
-    requirePipelineOptions(options, path);
-    requireVariant(options.variant);
-  }
-  const result =
-    pipeline !== undefined
-      ? await rewritePipeline(target, (folder) => listModels(pipeline, folder), choices)
-      : isFile
-        ? await rewriteFile(path, open, choices)
-        : await rewriteFolder(target, open, choices);
+  const path = pathText('target', target);
+  const result = isFile(path)
+    ? await rewriteFile(path, openSource, choices)
+    : await rewriteFolder(target, openSource, choices);
   return { ...result, root };
+}
+
+async function rewriteModels(
+  pipeline: FoundPipeline,
+  { target, options, choices, opening }: Conversion,
+): Promise<ConvertedCheckpoint | ConversionPlan> {
+  const { variant, limits = {} } = options;
+  requirePipelineOptions(options, pathText('target', target));
+  requireVariant(variant);
+  const { maxIndexByteLength } = limits;
+  const listModels = (folder: string): ListedPipeline<TensorInfo> =>
+    listPipeline(pipeline, folder, { ...opening, maxIndexByteLength, variant });
+  const result = await rewritePipeline(target, listModels, choices);
+  return { ...result, root: [] };
+}
+
+/** Whether the path of a target is that of a file. */
+function isFile(path: string): boolean {
+  return path.endsWith(SHARD_EXTENSION);
 }
 
 /** Options that apply only when the target is a folder. */
@@ -191,7 +229,7 @@ function requirePipelineOptions(options: ConversionOptions, target: string): voi
     if (value === undefined) continue;
     throw argumentRangeError(name, 'left out for a pipeline, whose models keep their names', value);
   }
-  if (target.endsWith(SHARD_EXTENSION)) {
+  if (isFile(target)) {
     const expected = 'the path of a folder, which gets a folder for each model of the pipeline';
     throw argumentRangeError('target', expected, target);
   }

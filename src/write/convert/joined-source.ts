@@ -13,7 +13,6 @@ import type {
   ListedTensors,
   SourceTensor,
 } from '../checkpoint/source.js';
-import type { FilePayload, MadePayload } from '../input/tensor-input.js';
 import { type Selected, Selection, selectionSource, throwTogether } from '../selection/select.js';
 import { TOTAL_PARAMETERS } from '../selection/total-parameters.js';
 import type { DuplicateRule } from './duplicate-rules.js';
@@ -57,7 +56,7 @@ class JoinedTensor implements SourceTensor<SourceTensorInfo> {
     return { ...this.origin.memory, name: this.name };
   }
 
-  get payload(): FilePayload | MadePayload {
+  get payload(): SourceTensor['payload'] {
     return this.origin.payload;
   }
 }

@@ -30,7 +30,7 @@ import { requireUsed } from './used-options.js';
 type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
 
 /** The conversion's own options for its source. */
-interface ConversionOpening {
+export interface ConversionOpening {
   /** Whether to compare bytes with the digests and checksums that the source declares. */
   readonly verify: boolean;
   /** The dtype of dequantized weights. */

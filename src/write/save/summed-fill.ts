@@ -6,7 +6,7 @@ import { storageFill } from '../../platform/storage/storage-fill.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { allSettled } from '../../work/all-settled.js';
-import type { FilePayload } from '../input/tensor-input.js';
+import type { FilePayload, MemoryPayload } from '../input/tensor-input.js';
 
 /** A tensor with a sum. */
 interface SummedTensor extends DeclaredDigest {
@@ -41,11 +41,15 @@ export function summedFill(
   };
 }
 
-/** Fills pieces with the bytes of a file, and compares them with the digest that they must have, if any. */
-export function filePayloadFill(
-  { storage, position, digest }: FilePayload,
-  byteLength: number,
-): AsyncFill {
-  const fill = storageFill(storage, position);
+/** Fills pieces with the bytes of a file or of memory, and compares them with the digest that they must have, if any. */
+export function payloadFill(payload: FilePayload | MemoryPayload, byteLength: number): AsyncFill {
+  const { digest } = payload;
+  const fill =
+    payload.kind === 'file' ? storageFill(payload.storage, payload.position) : memoryFill(payload);
   return digest === undefined ? fill : summedFill(fill, { ...digest, byteLength });
+}
+
+/** Fills pieces with the bytes of memory, or computes them. */
+export function memoryFill({ fill, window }: MemoryPayload): AsyncFill {
+  return fill ?? ((target, begin) => target.set(window(begin, begin + target.length)));
 }

@@ -18,7 +18,7 @@ import { runSync } from '../../work/work.js';
 import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { LeasedFiles } from './leased-files.js';
-import { summedFill } from './summed-fill.js';
+import { memoryFill, summedFill } from './summed-fill.js';
 
 /**
  * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
@@ -83,10 +83,7 @@ export function fillOf(
 }
 
 function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
-  if (payload.kind === 'memory') {
-    if (payload.fill !== undefined) return payload.fill;
-    return (target, begin) => target.set(payload.window(begin, begin + target.length));
-  }
+  if (payload.kind === 'memory') return memoryFill(payload);
   return fillFrom(sources.fileOf(payload), payload.position);
 }
 

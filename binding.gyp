@@ -10,6 +10,7 @@
             "sources": [
               "native/cast_avx2.cc",
               "native/convert_avx2.cc",
+              "native/merge_avx2.cc",
               "native/product_avx2.cc"
             ],
             "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-mavx2", "-mf16c"],
@@ -43,6 +44,8 @@
         "native/gather_ranges.cc",
         "native/handle.cc",
         "native/mapping.cc",
+        "native/merge.cc",
+        "native/merge_binding.cc",
         "native/prefetch_binding.cc",
         "native/processor.cc",
         "native/product.cc",

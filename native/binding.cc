@@ -16,6 +16,7 @@
 #include "guard.h"
 #include "handle.h"
 #include "mapping.h"
+#include "merge_binding.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
 #include "range_reads_binding.h"
@@ -270,6 +271,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   ExportFileCopy(env, exports);
   ExportReplacement(env, exports);
   ExportConvert(env, exports);
+  ExportMerge(env, exports);
   return exports;
 }
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "arguments.h"
+#include "kept.h"
 
 // Calls that run on the JavaScript thread or on libuv's thread pool.
 //
@@ -88,5 +89,20 @@ template <typename Call>
 napi_value RunOnPool(const Napi::CallbackInfo& info) {
   return PoolCall<Call>::Queue(info);
 }
+
+// A call on the pool with references on its arrays, `kCount` arguments from `kFirst` on.
+// References don't prevent detaching: the caller must pass memory that no other code can reach.
+template <typename Call, size_t kFirst, size_t kCount = 2>
+struct PoolCallOverArrays : Call {
+  Kept kept[kCount];
+
+  Failure Read(const Napi::CallbackInfo& info) {
+    if (const Failure failure = Call::Read(info)) return failure;
+    for (size_t i = 0; i < kCount; i++) {
+      if (!kept[i].Keep(info.Env(), info[kFirst + i])) return -ENOMEM;
+    }
+    return {};
+  }
+};
 
 #endif  // SAFETENSORS_MMAP_CALL_H_

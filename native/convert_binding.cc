@@ -8,7 +8,6 @@
 #include "cast.h"
 #include "convert.h"
 #include "exports.h"
-#include "kept.h"
 #include "product.h"
 
 namespace {
@@ -132,21 +131,6 @@ struct ProductCall {
   }
 
   int64_t Run() const { return static_cast<int64_t>(AddProduct(product)); }
-};
-
-// The same on the pool, with references on its arrays, `kCount` arguments from `kFirst` on.
-// References don't prevent detaching: the caller must pass memory that no other code can reach.
-template <typename Call, size_t kFirst, size_t kCount = 2>
-struct PoolCallOverArrays : Call {
-  Kept kept[kCount];
-
-  Failure Read(const Napi::CallbackInfo& info) {
-    if (const Failure failure = Call::Read(info)) return failure;
-    for (size_t i = 0; i < kCount; i++) {
-      if (!kept[i].Keep(info.Env(), info[kFirst + i])) return -ENOMEM;
-    }
-    return {};
-  }
 };
 
 }  // namespace

@@ -95,7 +95,7 @@ class Worker {
 
   static constexpr size_t kMostMapped = 40;
 
-  static constexpr size_t kActions = 20;
+  static constexpr size_t kActions = 22;
   static Action ActionAt(size_t i) {
     static constexpr std::array<Action, kActions> kAll = {
         &Worker::Map,        &Worker::Map,       &Worker::MakeBuffer,     &Worker::MakeBuffer,
@@ -103,6 +103,7 @@ class Worker {
         &Worker::AskForFile, &Worker::Convert,   &Worker::PopulateRanges, &Worker::Cast,
         &Worker::Copy,       &Worker::CloseFile, &Worker::Detach,         &Worker::Release,
         &Worker::Drop,       &Worker::Turn,      &Worker::ReadRanges,     &Worker::AddProduct,
+        &Worker::Survey,     &Worker::Merge,
     };
     return kAll[i];
   }
@@ -119,7 +120,8 @@ class Worker {
     std::vector<napi_value> buffers;
   };
 
-  // A read of a buffer by somebody on the pool who has its address, such as zlib, and holds it.
+  // A read of a buffer by somebody on the pool who has its address, such as
+  // zlib, and holds it.
   struct PoolRead {
     napi_async_work__ work;
     napi_value buffer;
@@ -224,7 +226,8 @@ class Worker {
     if (Below(8) == 0) AskForHugePages();
   }
 
-  // For memory of its own, as a stream has it: of a few huge pages, or too short for one.
+  // For memory of its own, as a stream has it: of a few huge pages, or too
+  // short for one.
   void AskForHugePages() {
     const size_t length = 1 + Below(6 << 20);
     const std::unique_ptr<uint8_t[]> memory(new uint8_t[length]);
@@ -315,6 +318,35 @@ class Worker {
     }
   }
 
+  // The elements of a base and of a model.
+  napi_value Inputs(napi_value base, napi_value model) { return env_->Array({base, model}); }
+  napi_value InputDtypes() {
+    return env_->TypedArray(napi_uint8_array, input_dtypes_.data(), input_dtypes_.size());
+  }
+
+  void Survey() {
+    for (const char* name : {"survey", "surveyAsync"}) {
+      napi_value base = Elements();
+      napi_value model = Elements();
+      if (base == nullptr || model == nullptr) continue;
+      sums_.push_back(std::make_unique<std::vector<double>>(16));
+      // The sums of magnitudes, of those that are drawn.
+      Call(name, {Number(4), InputDtypes(), Number(5), Inputs(base, model), Doubles(&selection_),
+                  Doubles(sums_.back().get()), Number(0)});
+    }
+  }
+
+  void Merge() {
+    for (const char* name : {"mergeElements", "mergeElementsAsync"}) {
+      napi_value base = Elements();
+      napi_value model = Elements();
+      if (base == nullptr || model == nullptr) continue;
+      napi_value output = env_->TypedArray(napi_uint8_array, Output(), 2 * kElements);
+      Call(name, {Number(Dtype::kF16), InputDtypes(), Number(5), Inputs(base, model),
+                  Doubles(&rules_), output, Number(0)});
+    }
+  }
+
   void Copy() {
     const int source = files_.descriptor(Below(Files::kCount));
     Call("allocateAsync", {Number(scratch_), Number(kLength)});
@@ -371,6 +403,12 @@ class Worker {
   // The factors of two rows; rows end at a whole group of lanes.
   std::array<double, 2> left_ = {1, 2};
   std::array<float, kElements / 2 + 4> right_ = {};
+  std::array<uint8_t, 2> input_dtypes_ = {static_cast<uint8_t>(Dtype::kBf16),
+                                          static_cast<uint8_t>(Dtype::kBf16)};
+  // Half of the elements, by chance; and the vote of one model with it.
+  std::vector<double> selection_ = {2, 1, 2, 2147483648.0};
+  std::vector<double> rules_ = {2, 1, 1, 0.5, 0.5, 2, 1, 2, 2147483648.0};
+  std::vector<std::unique_ptr<std::vector<double>>> sums_;
   uint64_t sum_ = 0;
 };
 

@@ -24,6 +24,10 @@ function replaceKernels(work: (output: Float32Array, bytes: Uint8Array) => Promi
     castAsync: async () => 0,
     addProduct: () => 0,
     addProductAsync: async () => 0,
+    survey: () => {},
+    surveyAsync: async () => {},
+    mergeElements: () => 0,
+    mergeElementsAsync: async () => 0,
   };
   provideKernels(() => kernels);
 }

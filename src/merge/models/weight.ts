@@ -1,13 +1,15 @@
 /** A merged tensor: rows of all inputs are read, and merged by the method. */
 
 import type { Computation } from '../../file/source/view.js';
+import { nativeKernels } from '../../tensor/float32/kernels.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { type ByteRange, cut } from '../../work/byte-ranges.js';
 import { SharedCall } from '../../work/scope.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
-import { WeightedRows } from '../direct-rows.js';
+import { MergedRows } from '../direct-rows.js';
+import { surveyElements } from '../elements.js';
 import { type DirectRows, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
 import { surveyedRows } from '../survey.js';
 import type { OpenRows, RowSource } from './inputs.js';
@@ -23,7 +25,7 @@ export class MergedModelWeight implements Computation {
   readonly #rows: number;
   readonly #inputs: readonly RowSource[];
   readonly #makeKernel: () => Kernel;
-  readonly #isSum: boolean;
+  readonly #hasRules: boolean;
   /** The kernel that knows what it needs of all rows. */
   #kernel: Kernel | undefined;
   #surveyed: SharedCall<Kernel> | undefined;
@@ -40,7 +42,7 @@ export class MergedModelWeight implements Computation {
     this.#inputs = inputs;
     this.#makeKernel = makeKernel;
     const kernel = makeKernel();
-    this.#isSum = kernel.coefficients !== undefined;
+    this.#hasRules = kernel.rules !== undefined;
     if (kernel.survey === undefined) this.#kernel = kernel;
   }
 
@@ -49,8 +51,7 @@ export class MergedModelWeight implements Computation {
     const inputs = this.#inputs.map((input) => input.open());
     const [{ tensor }] = inputs as [OpenRows];
     const fill = (first: number, values: Float64Array): void => {
-      this.#kernel ??= runSync(this.#survey(inputs));
-      runSync(this.#fill(this.#kernel, inputs, first, values));
+      runSync(this.#fill(this.#surveyHere(inputs), inputs, first, values));
     };
     const direct = this.#directRows(inputs);
     return mergedTensor(tensor as Tensor, this.#merged, fill, direct, async (first, values) => {
@@ -58,13 +59,21 @@ export class MergedModelWeight implements Computation {
     });
   }
 
-  /** The kernel for weighted rows; null where an input is not stored as it is. */
   #directRows(inputs: readonly OpenRows[]): DirectRows | null {
+    const tensors = this.#storedTensors(inputs);
+    if (tensors === null) return null;
+    return new MergedRows(tensors, this.#merged, {
+      here: () => rulesOf(this.#surveyHere(inputs)),
+      onPool: async () => rulesOf(this.#kernel ?? (await this.#surveyOnce(inputs, undefined))),
+    });
+  }
+
+  /** The tensors of all inputs, if kernels can merge them: stored as they are, in up to 32 bits an element. */
+  #storedTensors(inputs: readonly OpenRows[]): readonly Tensor[] | null {
     const tensors = inputs.flatMap(({ tensor, areWhole }) => (areWhole && tensor) || []);
     const areAll =
       tensors.length === inputs.length && tensors.every(({ dtype }) => dtype !== 'F64');
-    if (!areAll || !this.#isSum) return null;
-    return new WeightedRows(tensors, this.#merged, () => this.#kernel?.coefficients?.() ?? null);
+    return areAll && this.#hasRules && nativeKernels() !== undefined ? tensors : null;
   }
 
   async fetch(index: SliceIndices, options: TransferOptions): Promise<Tensor> {
@@ -84,6 +93,11 @@ export class MergedModelWeight implements Computation {
     await runAsync(this.#fill(kernel, inputs, first, values), signal);
   }
 
+  #surveyHere(inputs: readonly OpenRows[]): Kernel {
+    this.#kernel ??= runSync(this.#survey(inputs));
+    return this.#kernel;
+  }
+
   /** Once for all calls, and again after a failure. */
   async #surveyOnce(inputs: readonly OpenRows[], signal: AbortSignal | undefined): Promise<Kernel> {
     if (this.#surveyed === undefined || this.#surveyed.isAbandoned) {
@@ -100,11 +114,18 @@ export class MergedModelWeight implements Computation {
     const kernel = this.#makeKernel();
     const { survey } = kernel;
     if (survey === undefined) return kernel;
-    const rows = this.#memoryFor(inputs);
-    for (const { first, count } of surveyedRows(survey, this.#rows, this.#merged.columns)) {
+    const { columns } = this.#merged;
+    const tensors = this.#storedTensors(inputs);
+    const rows = tensors === null ? this.#memoryFor(inputs) : [];
+    for (const { first, count } of surveyedRows(survey, this.#rows, columns)) {
+      if (tensors !== null) {
+        const surveys = survey.ofElements;
+        yield* surveyElements(surveys, tensors, first * columns, count * columns);
+        continue;
+      }
       for (const { begin, end } of this.#blocks(first, first + count)) {
         const values = yield* this.#read(inputs, begin, end, rows);
-        survey.count(values, begin * this.#merged.columns);
+        survey.count(values, begin * columns);
       }
       yield;
     }
@@ -152,4 +173,8 @@ export class MergedModelWeight implements Computation {
     yield* readTogether(inputs, first, rows);
     return rows;
   }
+}
+
+function rulesOf({ rules }: Kernel): Float64Array {
+  return (rules as () => Float64Array)();
 }

@@ -2,7 +2,13 @@
 
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';
-import type { ProductRows } from '../../tensor/float32/kernels.js';
+import type {
+  InputElements,
+  MergedElements,
+  ProductRows,
+  SurveyedElements,
+  SurveyKind,
+} from '../../tensor/float32/kernels.js';
 import { type Failure, failure } from './failures.js';
 
 declare const mappingBrand: unique symbol;
@@ -164,6 +170,17 @@ export interface Addon {
   /** As `addProduct`, on the pool, under the terms of `convertAsync` for all four arrays. */
   addProductAsync(rows: ProductRows): Promise<number>;
   /**
+   * Surveys elements of F32, F16 or BF16, at any alignment: adds to `results`. The sums are the same for elements in
+   * pieces of any length, as long as these come in order.
+   */
+  survey(elements: SurveyedElements, level?: ConversionLevel): void;
+  /** As `survey`, on the pool, under the terms of `convertAsync` for all arrays. */
+  surveyAsync(elements: SurveyedElements): Promise<void>;
+  /** Merges elements of F32, F16 or BF16 into one of these. Returns a count as `addProduct`. */
+  mergeElements(elements: MergedElements, level?: ConversionLevel): number;
+  /** As `mergeElements`, on the pool, under the terms of `convertAsync` for all arrays. */
+  mergeElementsAsync(elements: MergedElements): Promise<number>;
+  /**
    * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is shorter; new bytes
    * read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` mean that room is lacking, `ENOTSUP` and others that the system or
    * the file system cannot reserve it. Works on a thread of the pool; keep `fd` open until the promise settles.
@@ -225,6 +242,27 @@ type ProductArguments = [
   level: number,
 ];
 
+type SurveyArguments = [
+  kind: number,
+  ...inputs: InputArguments,
+  rule: Float64Array,
+  results: Float64Array,
+  level: number,
+];
+
+type MergeArguments = [
+  to: number,
+  ...inputs: InputArguments,
+  rules: Float64Array,
+  output: Uint8Array,
+  level: number,
+];
+
+type InputArguments = [dtypes: Uint8Array, first: number, arrays: readonly Uint8Array[]];
+
+/** In the order of `Survey` in `native/merge.h`. */
+const SURVEYS: readonly SurveyKind[] = ['products', 'upper', 'lower', 'equal', 'sums'];
+
 /** The addon itself: its functions return a result or a {@link Failure}. */
 export interface AddonExports {
   version(): string;
@@ -277,6 +315,10 @@ export interface AddonExports {
   ): Promise<number> | Failure;
   addProduct(...args: ProductArguments): NativeOutcome;
   addProductAsync(...args: ProductArguments): Promise<number> | Failure;
+  survey(...args: SurveyArguments): NativeOutcome;
+  surveyAsync(...args: SurveyArguments): Promise<number> | Failure;
+  mergeElements(...args: MergeArguments): NativeOutcome;
+  mergeElementsAsync(...args: MergeArguments): Promise<number> | Failure;
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
   copyFileRangeAsync(
     sourceFd: number,
@@ -393,6 +435,22 @@ export function bind(exports: AddonExports): Addon {
       const result = await exports.addProductAsync(...productArguments(rows, 'best'));
       return countOf(result, 'addProduct', { ...rows });
     },
+    survey(elements, level = 'best') {
+      const result = exports.survey(...surveyArguments(elements, level));
+      countOf(result, 'survey', { ...elements, level });
+    },
+    async surveyAsync(elements) {
+      const result = await exports.surveyAsync(...surveyArguments(elements, 'best'));
+      countOf(result, 'survey', { ...elements });
+    },
+    mergeElements(elements, level = 'best') {
+      const result = exports.mergeElements(...mergeArguments(elements, level));
+      return countOf(result, 'mergeElements', { ...elements, level });
+    },
+    async mergeElementsAsync(elements) {
+      const result = await exports.mergeElementsAsync(...mergeArguments(elements, 'best'));
+      return countOf(result, 'mergeElements', { ...elements });
+    },
     async allocateAsync(fd, byteLength) {
       countOf(await exports.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });
     },
@@ -422,6 +480,22 @@ function productArguments(rows: ProductRows, level: ConversionLevel): ProductArg
   const { from, to, bytes, output, left, right, columns } = rows;
   const [fromCode, toCode] = [DTYPE_NAMES.indexOf(from), DTYPE_NAMES.indexOf(to)];
   return [fromCode, toCode, bytes, output, left, right, columns, LEVELS.indexOf(level)];
+}
+
+function inputArguments({ from, bytes, first }: InputElements): InputArguments {
+  return [Uint8Array.from(from, (dtype) => DTYPE_NAMES.indexOf(dtype)), first, bytes];
+}
+
+function surveyArguments(elements: SurveyedElements, level: ConversionLevel): SurveyArguments {
+  const { kind, rule, results } = elements;
+  const inputs = inputArguments(elements);
+  return [SURVEYS.indexOf(kind), ...inputs, rule, results, LEVELS.indexOf(level)];
+}
+
+function mergeArguments(elements: MergedElements, level: ConversionLevel): MergeArguments {
+  const { to, rules, output } = elements;
+  const inputs = inputArguments(elements);
+  return [DTYPE_NAMES.indexOf(to), ...inputs, rules, output, LEVELS.indexOf(level)];
 }
 
 /** The count of an outcome; throws a failure as an error. */

@@ -25,6 +25,47 @@ export interface ProductRows {
   readonly columns: number;
 }
 
+/**
+ * The same elements of several tensors, of up to 32 bits each. The differences of all others from the first one are task
+ * vectors.
+ */
+export interface InputElements {
+  readonly from: readonly CastSource[];
+  readonly bytes: readonly Uint8Array[];
+  /** Position of the first element in its tensor. */
+  readonly first: number;
+}
+
+/**
+ * What a survey adds up, and its rule:
+ * - `products`: dot products of all pairs of inputs, in eight lanes by position; 1 for those of task vectors, else 0
+ * - `upper`: magnitudes of a task vector by the upper bits of their float32, in four lanes; 0
+ * - `lower`: magnitudes with the given upper bits, by the lower ones
+ * - `equal`: counts down to the last one with the given bits, and sets its position
+ * - `sums`: all magnitudes, then those that a selection keeps, in eight lanes each
+ */
+export type SurveyKind = 'products' | 'upper' | 'lower' | 'equal' | 'sums';
+
+/** Elements to survey: those of two tensors, except for products. */
+export interface SurveyedElements extends InputElements {
+  readonly kind: SurveyKind;
+  readonly rule: Float64Array;
+  /** The sums so far. */
+  readonly results: Float64Array;
+}
+
+/** Elements to merge. */
+export interface MergedElements extends InputElements {
+  readonly to: CastSource;
+  /**
+   * 0 and the coefficients of a weighted sum. For task vectors 1 (added up) or 2 (of the elected sign), lambda, whether
+   * normalized, and for each of them factor, weight, and a selection of four numbers: 0 keeps all; 1 the largest: bit
+   * pattern of the smallest one, position of the last one that equals it; 2 what is drawn: two keys, and the limit.
+   */
+  readonly rules: Float64Array;
+  readonly output: Uint8Array;
+}
+
 /** Kernels faster than TypeScript. The arrays are as for {@link toFloat32}. */
 export interface Float32Kernels {
   /** Converts on this thread. */
@@ -44,6 +85,14 @@ export interface Float32Kernels {
   addProduct(rows: ProductRows): number;
   /** Adds products on a thread of a pool. */
   addProductAsync(rows: ProductRows): Promise<number>;
+  /** Surveys elements on this thread. */
+  survey(elements: SurveyedElements): void;
+  /** Surveys elements on a thread of a pool. */
+  surveyAsync(elements: SurveyedElements): Promise<void>;
+  /** Merges elements on this thread, in float64, and rounds once. */
+  mergeElements(elements: MergedElements): number;
+  /** Merges elements on a thread of a pool. */
+  mergeElementsAsync(elements: MergedElements): Promise<number>;
 }
 
 let provided: () => Float32Kernels | undefined = () => undefined;

@@ -334,7 +334,9 @@ it('mk-dare-ties: with the choices that torch drew', async () => {
     {},
     (tensor, input) => {
       const mask = masks.getTensor(`${input === 1 ? 'a' : 'b'}/${tensor}`).toFloat32();
-      return { fill: (first, kept) => kept.set(mask.subarray(first, first + kept.length)) };
+      const fill = (first: number, kept: Uint8Array): void =>
+        kept.set(mask.subarray(first, first + kept.length));
+      return { fill, selection: undefined };
     },
   );
   const merged = view as unknown as Checkpoint;

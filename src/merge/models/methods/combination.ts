@@ -1,7 +1,8 @@
 /** Weighted sums of the inputs: linear, passthrough, task arithmetic, and sums whose weights depend on all rows. */
 
-import type { Survey } from '../../survey.js';
-import type { InputRows, Kernel } from './kernel.js';
+import { type ElementSurvey, weightedRules } from '../../elements.js';
+import type { InputRows, Kernel, ModelSurvey } from './kernel.js';
+import { LANES, sumOfLanes } from './lanes.js';
 
 /**
  * Adds up the inputs, each times its coefficient. Inputs without one are ignored: they may be infinite, and a
@@ -10,7 +11,7 @@ import type { InputRows, Kernel } from './kernel.js';
 export function weightedSum(coefficients: readonly number[]): Kernel {
   return {
     combine: (inputs, _, output) => addScaled(inputs, coefficients, output),
-    coefficients: () => coefficients,
+    rules: () => weightedRules(coefficients),
   };
 }
 
@@ -27,7 +28,7 @@ export function surveyedSum(
   return {
     survey: products,
     combine: (inputs, _, output) => addScaled(inputs, coefficients(), output),
-    coefficients: () => (products.isDone ? coefficients() : null),
+    rules: () => weightedRules(coefficients()),
   };
 }
 
@@ -45,39 +46,50 @@ function addScaled(inputs: InputRows, coefficients: readonly number[], output: F
 }
 
 /** Dot products of all pairs of inputs, or of their differences from the first one. */
-export class Products implements Survey<InputRows> {
+export class Products implements ModelSurvey {
+  readonly ofElements: readonly ElementSurvey[];
+  /** Number of vectors. */
   readonly #count: number;
   readonly #areDifferences: boolean;
+  /** Sums of all pairs, of which the first is not after the second, in lanes. */
   readonly #sums: Float64Array;
   #isDone = false;
 
-  constructor(count: number, areDifferences: boolean) {
+  constructor(inputCount: number, areDifferences: boolean) {
+    const count = areDifferences ? inputCount - 1 : inputCount;
     this.#count = count;
     this.#areDifferences = areDifferences;
-    this.#sums = new Float64Array(count * count);
+    this.#sums = new Float64Array(((count * (count + 1)) / 2) * LANES);
+    const inputs = Array.from({ length: inputCount }, (_, input) => input);
+    const rule = Float64Array.of(areDifferences ? 1 : 0);
+    this.ofElements = [{ kind: 'products', inputs, rule, results: this.#sums }];
   }
 
   get isDone(): boolean {
     return this.#isDone;
   }
 
-  /** The dot product of two inputs. */
+  /** The dot product of two vectors. */
   of(one: number, other: number): number {
-    return this.#sums[Math.min(one, other) * this.#count + Math.max(one, other)] as number;
+    return sumOfLanes(this.#lanesOf(Math.min(one, other), Math.max(one, other)));
+  }
+
+  #lanesOf(one: number, other: number): Float64Array {
+    // Each of the vectors before the first one has one pair less than the one before it.
+    const pair = one * this.#count - (one * (one - 1)) / 2 + other - one;
+    return this.#sums.subarray(pair * LANES, (pair + 1) * LANES);
   }
 
   begin(): void {
     this.#sums.fill(0);
   }
 
-  count(inputs: InputRows): void {
-    const begin = this.#areDifferences ? 1 : 0;
+  count(inputs: InputRows, first: number): void {
     if (this.#areDifferences) subtractFirst(inputs);
-    for (let one = begin; one < inputs.length; one++) {
-      for (let other = one; other < inputs.length; other++) {
-        const at = one * this.#count + other;
-        const product = dot(inputs[one] as Float64Array, inputs[other] as Float64Array);
-        this.#sums[at] = (this.#sums[at] as number) + product;
+    const vectors = this.#areDifferences ? inputs.slice(1) : inputs;
+    for (const [one, values] of vectors.entries()) {
+      for (let other = one; other < vectors.length; other++) {
+        addDot(values, vectors[other] as Float64Array, first, this.#lanesOf(one, other));
       }
     }
   }
@@ -96,8 +108,9 @@ export function subtractFirst([base, ...others]: InputRows): void {
   }
 }
 
-function dot(one: Float64Array, other: Float64Array): number {
-  let sum = 0;
-  for (let i = 0; i < one.length; i++) sum += (one[i] as number) * (other[i] as number);
-  return sum;
+function addDot(one: Float64Array, other: Float64Array, first: number, lanes: Float64Array): void {
+  for (let i = 0; i < one.length; i++) {
+    const lane = (first + i) % LANES;
+    lanes[lane] = (lanes[lane] as number) + (one[i] as number) * (other[i] as number);
+  }
 }

@@ -1,5 +1,6 @@
 /** The interface of merge methods: rows of all inputs to rows of the result. */
 
+import type { ElementSurvey, Selection } from '../../elements.js';
 import type { Survey } from '../../survey.js';
 
 /** The same rows of all inputs. */
@@ -8,15 +9,21 @@ export type InputRows = readonly Float64Array[];
 /** Merges rows of one tensor. */
 export interface Kernel {
   /** For a method that depends on all rows. */
-  readonly survey?: Survey<InputRows> | undefined;
+  readonly survey?: ModelSurvey | undefined;
   /**
    * Merges rows into `output`. May overwrite the inputs.
    *
    * @param first the position of the first value among the elements of the tensor
    */
   combine(inputs: InputRows, first: number, output: Float64Array): void;
-  /** Of a method that only adds up its inputs: what each is multiplied by; null until it is known. */
-  coefficients?(): readonly number[] | null;
+  /** Rules of the same merge for kernels, once all rows were surveyed; undefined if only TypeScript has it. */
+  readonly rules?: (() => Float64Array) | undefined;
+}
+
+/** A survey of the rows of all inputs. */
+export interface ModelSurvey extends Survey<InputRows> {
+  /** What the pass that has begun counts, for kernels. */
+  readonly ofElements: readonly ElementSurvey[];
 }
 
 /** The inputs of one tensor, and the parameters for it. */
@@ -38,4 +45,6 @@ export interface KernelInputs {
 export interface Draw {
   /** Sets 1 for each element that is kept, from the element `first` on; else 0. */
   fill(first: number, kept: Uint8Array): void;
+  /** The same choice for kernels; undefined if only TypeScript has it. */
+  readonly selection: Selection | undefined;
 }

@@ -17,7 +17,7 @@ export function modelStockByRow(count: number, rowLength: number): Kernel {
       for (let at = 0; at < output.length; at += rowLength) {
         const rows = inputs.map((values) => values.slice(at, at + rowLength));
         const products = new Products(count, true);
-        products.count(rows);
+        products.count(rows, 0);
         const parts = coefficientsOf(count, (one, other) => products.of(one, other));
         const into = output.subarray(at, at + rowLength);
         addRow(rows, parts, into);
@@ -42,15 +42,15 @@ function coefficientsOf(
   count: number,
   product: (one: number, other: number) => number,
 ): readonly number[] {
+  const models = count - 1;
   const cosines: number[] = [];
-  for (let one = 1; one < count; one++) {
-    for (let other = one + 1; other < count; other++) {
+  for (let one = 0; one < models; one++) {
+    for (let other = one + 1; other < models; other++) {
       const norms = Math.sqrt(product(one, one)) * Math.sqrt(product(other, other));
       const cosine = product(one, other) / Math.max(norms, 1e-6);
       cosines.push(Math.min(Math.max(cosine, -1), 1));
     }
   }
-  const models = count - 1;
   const cosine = cosines.reduce((sum, one) => sum + one, 0) / cosines.length;
   const t = (models * cosine) / (1 + (models - 1) * cosine);
   return [1 - t, ...Array<number>(models).fill(t / models)];

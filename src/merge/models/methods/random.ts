@@ -1,5 +1,6 @@
 /** Random numbers by their position: the same whatever is computed first, and in pieces of any length. */
 
+import { selectDrawn } from '../../elements.js';
 import type { Draw } from './kernel.js';
 
 const PARITY = 0x1bd11bda;
@@ -56,6 +57,7 @@ export function seededDraw(seed: number, tensor: string, model: number, density:
   const key = keyOf(seed, tensor, model);
   const limit = Math.round(density * 2 ** 32);
   return {
+    selection: selectDrawn(key, limit),
     fill(first, kept) {
       const block = new Uint32Array(2);
       // Two elements have a block.

@@ -1,10 +1,11 @@
 /** Task vectors, of which elements are dropped: TIES and DARE. */
 
 import { cut } from '../../../work/byte-ranges.js';
-import type { Survey } from '../../survey.js';
+import { type ElementSurvey, SELECT_ALL, taskVectorRules } from '../../elements.js';
 import { subtractFirst } from './combination.js';
-import type { Draw, InputRows, Kernel, KernelInputs } from './kernel.js';
-import { LargestElements, rescaleFactor, type Sparsifier } from './magnitudes.js';
+import type { InputRows, Kernel, KernelInputs, ModelSurvey } from './kernel.js';
+import { LargestElements } from './magnitudes.js';
+import { DrawnElements, SparsifiedVector } from './sparsified.js';
 
 /** Elements whose values are voted on at once. */
 const VOTED_LENGTH = 2 ** 15;
@@ -23,23 +24,35 @@ export interface TaskVectorRules {
 export function taskVectors(inputs: KernelInputs, { by, isVoted }: TaskVectorRules): Kernel {
   const { settings, elementCount, parameters } = inputs;
   const [isRescaled, isNormalized] = [settings['rescale'] !== 0, settings['normalize'] !== 0];
-  const sparsifiers = parameters.slice(1).map(({ density = 1 }, i): Sparsifier | null => {
-    if (density >= 1) return null;
-    if (by === 'chance') return new DrawnElements(inputs.draw(i + 1, density), isRescaled);
-    return new LargestElements(Math.max(1, Math.floor(density * elementCount)), isRescaled);
+  const vectors = parameters.slice(1).map(({ density = 1 }, i) => {
+    if (density >= 1) return new SparsifiedVector(null, isRescaled);
+    const count = Math.max(1, Math.floor(density * elementCount));
+    const sparsifier =
+      by === 'chance' ? new DrawnElements(inputs.draw(i + 1, density)) : new LargestElements(count);
+    return new SparsifiedVector(sparsifier, isRescaled);
   });
   const weights = parameters.slice(1).map(({ weight = 0 }) => weight);
   const lambda = settings['lambda'] as number;
-  const survey = new SparsifierSurvey(sparsifiers);
+  const factors = (): number[] => {
+    const divisor = isNormalized && !isVoted ? divisorOf(sumOf(weights)) : 1;
+    return vectors.map(({ factor }, i) => ((weights[i] as number) * factor) / divisor);
+  };
+  const rules = (): Float64Array => {
+    const own = factors();
+    const models = vectors.map(({ selection = SELECT_ALL }, i) => {
+      return { factor: own[i] as number, weight: weights[i] as number, selection };
+    });
+    return taskVectorRules({ isVoted, lambda, isNormalized, models });
+  };
   return {
-    survey,
+    survey: new VectorsSurvey(vectors),
+    rules: vectors.every(({ selection }) => selection !== undefined) ? rules : undefined,
     combine(rows, first, output) {
       const [base, ...deltas] = rows as [Float64Array, ...Float64Array[]];
       subtractFirst(rows);
-      for (const [i, values] of deltas.entries()) sparsifiers[i]?.apply(values, first);
-      const factors = weights.map((weight, i) => weight * (sparsifiers[i]?.factor ?? 1));
-      if (isVoted) VOTED_SUMS.add(deltas, { factors, weights, isNormalized }, output);
-      else addAll(deltas, { factors, weights, isNormalized }, output);
+      for (const [i, values] of deltas.entries()) vectors[i]?.apply(values, first);
+      if (isVoted) VOTED_SUMS.add(deltas, { factors: factors(), weights, isNormalized }, output);
+      else addAll(deltas, factors(), output);
       for (let i = 0; i < output.length; i++) {
         output[i] = (base[i] as number) + lambda * (output[i] as number);
       }
@@ -63,15 +76,10 @@ export function divisorOf(sum: number): number {
   return Math.abs(sum) < MIN_DIVISOR ? 1 : sum;
 }
 
-function addAll(
-  deltas: InputRows,
-  { factors, weights, isNormalized }: SumRules,
-  output: Float64Array,
-): void {
-  const divisor = isNormalized ? divisorOf(sumOf(weights)) : 1;
+function addAll(deltas: InputRows, factors: readonly number[], output: Float64Array): void {
   output.fill(0);
   for (const [m, values] of deltas.entries()) {
-    const factor = (factors[m] as number) / divisor;
+    const factor = factors[m] as number;
     for (let i = 0; i < output.length; i++) {
       output[i] = (output[i] as number) + factor * (values[i] as number);
     }
@@ -135,90 +143,45 @@ class VotedSums {
 /** Shared by all tensors: sums are added up without waiting, and a view retains the kernel of every tensor. */
 const VOTED_SUMS = new VotedSums();
 
-/** The passes of all sparsifiers of a tensor. */
-class SparsifierSurvey implements Survey<InputRows> {
-  readonly #sparsifiers: readonly (Sparsifier | null)[];
+/** The passes of all task vectors of a tensor. */
+class VectorsSurvey implements ModelSurvey {
+  readonly #vectors: readonly SparsifiedVector[];
   #deltas = new Float32Array(0);
 
-  constructor(sparsifiers: readonly (Sparsifier | null)[]) {
-    this.#sparsifiers = sparsifiers;
+  constructor(vectors: readonly SparsifiedVector[]) {
+    this.#vectors = vectors;
   }
 
   get isDone(): boolean {
-    return this.#sparsifiers.every((one) => one?.isDone !== false);
+    return this.#vectors.every(({ isDone }) => isDone);
+  }
+
+  get ofElements(): readonly ElementSurvey[] {
+    return this.#left().map(([i, vector]) => ({ ...vector.pass, inputs: [0, i + 1] }));
   }
 
   begin(): void {
-    for (const one of this.#left()) one.begin();
+    for (const [, vector] of this.#left()) vector.begin();
   }
 
   count([base, ...others]: InputRows, first: number): void {
-    for (const [i, values] of others.entries()) {
-      const one = this.#sparsifiers[i];
-      if (one == null || one.isDone) continue;
+    for (const [i, vector] of this.#left()) {
+      const values = others[i] as Float64Array;
       if (this.#deltas.length < values.length) this.#deltas = new Float32Array(values.length);
       const deltas = this.#deltas.subarray(0, values.length);
       for (let k = 0; k < deltas.length; k++) {
         deltas[k] = (values[k] as number) - ((base as Float64Array)[k] as number);
       }
-      one.count(deltas, first);
+      vector.count(deltas, first);
     }
   }
 
   end(): void {
-    for (const one of this.#left()) one.end();
+    for (const [, vector] of this.#left()) vector.end();
     this.#deltas = new Float32Array(0);
   }
 
-  #left(): Sparsifier[] {
-    return this.#sparsifiers.filter((one) => one !== null && !one.isDone) as Sparsifier[];
-  }
-}
-
-/** Keeps elements by chance. */
-class DrawnElements implements Sparsifier {
-  readonly #draw: Draw;
-  #isDone: boolean;
-  #all = 0;
-  #kept = 0;
-  #factor = 1;
-
-  constructor(draw: Draw, isRescaled: boolean) {
-    this.#draw = draw;
-    this.#isDone = !isRescaled;
-  }
-
-  get isDone(): boolean {
-    return this.#isDone;
-  }
-
-  get factor(): number {
-    return this.#factor;
-  }
-
-  begin(): void {
-    this.#all = 0;
-    this.#kept = 0;
-  }
-
-  count(deltas: Float32Array, first: number): void {
-    const kept = new Uint8Array(deltas.length);
-    this.#draw.fill(first, kept);
-    for (let i = 0; i < deltas.length; i++) {
-      const magnitude = Math.abs(deltas[i] as number);
-      this.#all += magnitude;
-      if (kept[i] === 1) this.#kept += magnitude;
-    }
-  }
-
-  end(): void {
-    this.#factor = rescaleFactor(this.#all, this.#kept);
-    this.#isDone = true;
-  }
-
-  apply(deltas: Float64Array, first: number): void {
-    const kept = new Uint8Array(deltas.length);
-    this.#draw.fill(first, kept);
-    for (let i = 0; i < deltas.length; i++) if (kept[i] === 0) deltas[i] = 0;
+  #left(): [index: number, vector: SparsifiedVector][] {
+    return [...this.#vectors.entries()].filter(([, { isDone }]) => !isDone);
   }
 }

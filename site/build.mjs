@@ -1,8 +1,9 @@
 // Builds the site into site/build/html: `npm run site`, from the root.
 //
-// VitePress takes one folder of pages. They are copied into site/build/pages, at the paths that they have in the
-// repository, so that links between them hold; typedoc writes the reference beside them. `npm run site -- --serve`
-// then serves what was built. `SITE_BASE=/name/` is for a site that is not at the root of its host.
+// VitePress reads one folder of pages. They are copied into site/build/pages, with the paths of the repository, so that
+// links between pages work; typedoc writes the reference into the same folder. `npm run site -- --serve` also serves
+// the result. `SITE_BASE=/name/` builds a site that is not at the root of its host, `SITE_ORIGIN=https://host` sets the
+// host in the addresses that social media need.
 
 import { spawnSync } from 'node:child_process';
 import {
@@ -29,7 +30,7 @@ const COPIED = [
   ...['src/header/README.md', 'benchmarks/results'],
 ];
 
-/** What import names the modules that typedoc names after their files. */
+/** Modules, by the names of their files, which typedoc uses. */
 const ENTRIES = ['index', 'inspect', 'hub'];
 const importOf = (entry) => (entry === 'index' ? 'safetensors-mmap' : `safetensors-mmap/${entry}`);
 
@@ -37,10 +38,12 @@ rmSync(join(site, 'build'), { recursive: true, force: true });
 if (!existsSync(join(site, 'node_modules')))
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], site);
 copyPages();
-writeReference();
+await writeReference();
 writeFrontPage();
-mkdirSync(join(pages, 'public/view'), { recursive: true });
-cpSync(join(root, 'lib/viewer/index.html'), join(pages, 'public/view/index.html'));
+const published = join(pages, 'public');
+mkdirSync(join(published, 'view'), { recursive: true });
+cpSync(join(root, 'lib/viewer/index.html'), join(published, 'view/index.html'));
+for (const name of ['mark.svg', 'card.png']) cpSync(join(site, name), join(published, name));
 run(process.execPath, ['node_modules/vitepress/bin/vitepress.js', 'build', '.'], site);
 if (process.argv.includes('--serve'))
   run(process.execPath, ['node_modules/vitepress/bin/vitepress.js', 'preview', '.'], site);
@@ -73,7 +76,7 @@ function copyPages() {
   }
 }
 
-/** Makes links to pages of the site relative, and lets all others lead to the repository. */
+/** Makes links to pages of the site relative; all other links lead to the repository. */
 function withLinks(text, page) {
   const repository = `${homepage}/blob/main/`;
   const inProse = (prose) =>
@@ -92,11 +95,20 @@ function withLinks(text, page) {
     .join('');
 }
 
-/** The docstrings of all entries, a page for each name. */
-function writeReference() {
+/** The docstrings of all entries, a page for each name, with all options of a function on its page. */
+async function writeReference() {
   run(process.execPath, ['node_modules/typedoc/bin/typedoc', '--options', 'typedoc.json'], site);
   for (const file of filesBelow(reference)) {
     if (file.endsWith('.md')) writeFileSync(file, readable(readFileSync(file, 'utf8')));
+  }
+  // TypeScript is installed above.
+  const { optionTables } = await import('./options.mjs');
+  for (const entry of ENTRIES) {
+    for (const [name, table] of optionTables(entry)) {
+      const page = join(reference, entry, 'functions', `${name}.md`);
+      // A function that another entry exports first has its page there.
+      if (existsSync(page)) writeFileSync(page, withOptions(readFileSync(page, 'utf8'), table));
+    }
   }
   const rows = ENTRIES.map((entry) => {
     const text = readFileSync(join(reference, entry, 'index.md'), 'utf8');
@@ -115,7 +127,15 @@ function writeReference() {
   writeFileSync(join(reference, 'typedoc-sidebar.json'), JSON.stringify(named));
 }
 
-/** A page of typedoc with the names of imports, and one list of what is thrown. */
+/** A page of a function with its options: after the parameters, or after all signatures of an overloaded function. */
+function withOptions(text, table) {
+  const section = `## Options\n\n${table}\n`;
+  return text.includes('\n## Returns\n')
+    ? text.replace('\n## Returns\n', () => `\n${section}\n## Returns\n`)
+    : `${text}\n${section}`;
+}
+
+/** A page of typedoc with the names of imports, and a single list of errors. */
 function readable(text) {
   const named = text
     .replace(/^# (\w+)$/m, (heading, name) =>
@@ -131,7 +151,7 @@ function readable(text) {
   });
 }
 
-/** The front page: what it is, then the first program and the comparison of README.md. */
+/** The front page: site/front.md with the measured figures, the first program and the comparison of README.md. */
 function writeFrontPage() {
   const readme = readFileSync(join(pages, 'README.md'), 'utf8');
   const front = readFileSync(join(site, 'front.md'), 'utf8');
@@ -140,14 +160,25 @@ function writeFrontPage() {
     if (section === undefined) throw new Error(`README.md has no section "${heading}"`);
     return section;
   };
+  const comparison = sectionOf('Why not .+');
   const text = front
-    // It lies a folder deeper here than there.
+    // The source is one folder deeper than the page.
     .replaceAll('](../', '](')
+    .replaceAll(/<!-- figure: (.+?) -->/g, (_, column) => figureOf(comparison, column))
     .replace('<!-- version -->', version)
     .replace('<!-- first program -->', sectionOf('First program'))
-    .replace('<!-- comparison -->', sectionOf('Why not .+'));
+    .replace('<!-- comparison -->', comparison);
   mkdirSync(dirname(join(pages, 'index.md')), { recursive: true });
   writeFileSync(join(pages, 'index.md'), text);
-  // Searches shall find the guides, not the summary of them.
+  // Search results should lead to the guides, not to their summary.
   writeFileSync(join(pages, 'README.md'), `---\nsearch: false\n---\n\n${readme}`);
+}
+
+/** The cell of this package in a column of the table of README.md. */
+function figureOf(section, column) {
+  const rows = section.match(/^\|.*\|$/gm)?.map((row) => row.split('|').map((cell) => cell.trim()));
+  const at = rows?.[0].findIndex((cell) => cell.startsWith(column)) ?? -1;
+  const own = rows?.find((cells) => cells.includes('**safetensors-mmap**'));
+  if (at === -1 || own === undefined) throw new Error(`README.md has no figure "${column}"`);
+  return own[at].replaceAll('*', '');
 }

@@ -1,6 +1,7 @@
-/** The site: which pages it has, in which order. `site/build.mjs` copies them to where this looks. */
+/** The pages of the site and their order. `site/build.mjs` copies them into `srcDir`. */
 import { readFileSync } from 'node:fs';
 import { defineConfig } from 'vitepress';
+import { stackedTables } from './tables.mjs';
 
 const { version, description, homepage } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
@@ -8,6 +9,10 @@ const { version, description, homepage } = JSON.parse(
 const reference = JSON.parse(
   readFileSync(new URL('../build/pages/reference/typedoc-sidebar.json', import.meta.url), 'utf8'),
 );
+
+const base = process.env.SITE_BASE ?? '/';
+/** Social media need complete addresses. */
+const site = new URL(base, process.env.SITE_ORIGIN ?? 'https://example.org').href;
 
 /** A link of the sidebar to a page of docs/. */
 const doc = (text, name) => ({ text, link: `/docs/${name}` });
@@ -57,7 +62,7 @@ const guides = [
   },
 ];
 
-/** Anchors as web pages of repositories make them, so that links hold in both places. */
+/** Anchors as GitHub computes them, so that links work in both places. */
 function slugify(heading) {
   return heading
     .toLowerCase()
@@ -68,29 +73,51 @@ function slugify(heading) {
 /** Pages whose tables need the width of the outline. */
 const WIDE = new Set(['docs/which-call.md']);
 
-/** Pages whose outline lists sections only: the codes of errors are too long for it. */
+/** Pages whose outline lists sections only: error codes are too long for it. */
 const SECTIONS_ONLY = new Set(['docs/errors.md']);
 
 export default defineConfig({
   title: 'safetensors-mmap',
   description,
-  base: process.env.SITE_BASE ?? '/',
+  base,
+  head: [
+    ['link', { rel: 'icon', type: 'image/svg+xml', href: `${base}mark.svg` }],
+    ['meta', { property: 'og:type', content: 'website' }],
+    ['meta', { property: 'og:site_name', content: 'safetensors-mmap' }],
+    ['meta', { property: 'og:image', content: `${site}card.png` }],
+    ['meta', { property: 'og:image:width', content: '1200' }],
+    ['meta', { property: 'og:image:height', content: '630' }],
+    ['meta', { property: 'og:image:alt', content: 'Model weights in Node, without a copy' }],
+    ['meta', { name: 'twitter:card', content: 'summary_large_image' }],
+  ],
+  transformHead: ({ pageData, title, description: content }) => [
+    ['meta', { property: 'og:title', content: title }],
+    ['meta', { property: 'og:description', content }],
+    [
+      'meta',
+      {
+        property: 'og:url',
+        content: `${site}${pageData.relativePath.replace(/(?:index)?\.md$/, (end) => (end === 'index.md' ? '' : '.html'))}`,
+      },
+    ],
+  ],
   srcDir: 'build/pages',
   outDir: 'build/html',
   cacheDir: 'build/cache',
   cleanUrls: false,
   lastUpdated: false,
-  markdown: { anchor: { slugify }, toc: { slugify } },
+  markdown: { anchor: { slugify }, toc: { slugify }, config: (md) => md.use(stackedTables) },
   transformPageData(page) {
     if (WIDE.has(page.relativePath)) page.frontmatter['aside'] = false;
     if (SECTIONS_ONLY.has(page.relativePath)) page.frontmatter['outline'] = 2;
   },
   vite: { build: { chunkSizeWarningLimit: 4000 } },
   themeConfig: {
+    logo: { src: '/mark.svg', alt: '' },
     nav: [
       { text: 'Guide', link: '/docs/getting-started', activeMatch: '^/(docs|README|examples)' },
       { text: 'Reference', link: '/reference/', activeMatch: '^/reference/' },
-      { text: 'Look at a checkpoint', link: '/view/index.html', target: '_self' },
+      { text: 'Viewer', link: '/view/index.html', target: '_self' },
       { text: version, link: '/CHANGELOG' },
     ],
     sidebar: { '/reference/': reference, '/': guides },

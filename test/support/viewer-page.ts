@@ -11,6 +11,7 @@ import { servedPage } from '../../src/cli/serve/page.js';
 import { PageServer } from '../../src/cli/serve/server.js';
 import { servedSources } from '../../src/cli/serve/sources.js';
 import { findChromium } from './browser.js';
+import type { HubServer } from './hub-server.js';
 
 /** The built page. */
 export const PAGE_FILE: string = fileURLToPath(
@@ -150,4 +151,23 @@ export async function drop(page: Page, paths: readonly string[], at = 'body'): P
   for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
     await session.send('Input.dispatchDragEvent', { type, x, y, data });
   }
+}
+
+/** The local Hub answers requests of the page to huggingface.co. */
+export async function answerForHub(page: Page, hub: HubServer): Promise<void> {
+  await page.context().route('https://huggingface.co/**', async (route) => {
+    const request = route.request();
+    const { pathname, search } = new URL(request.url());
+    const answer = await fetch(`${hub.url}${pathname}${search}`, {
+      method: request.method(),
+      headers: await request.allHeaders(),
+      redirect: 'manual',
+    });
+    const body = Buffer.from(await answer.arrayBuffer());
+    await route.fulfill({
+      status: answer.status,
+      headers: Object.fromEntries(answer.headers),
+      body,
+    });
+  });
 }

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { HubServer, TOKEN } from '../../support/hub-server.js';
 import { fileBytes } from '../../support/make-file.js';
-import { atEnd, PAGE_FILE, show, shownTensors } from '../../support/viewer-page.js';
+import { answerForHub, atEnd, PAGE_FILE, show, shownTensors } from '../../support/viewer-page.js';
 
 describe('a gated model of the Hub', () => {
   it('asks for a token, which is kept in memory alone', async () => {
@@ -20,22 +20,7 @@ describe('a gated model of the Hub', () => {
     });
     atEnd(() => hub.close());
     const { page } = await show(pathToFileURL(PAGE_FILE).href);
-    // The Hub of this machine answers for the other one.
-    await page.context().route('https://huggingface.co/**', async (route) => {
-      const request = route.request();
-      const { pathname, search } = new URL(request.url());
-      const answer = await fetch(`${hub.url}${pathname}${search}`, {
-        method: request.method(),
-        headers: await request.allHeaders(),
-        redirect: 'manual',
-      });
-      const body = Buffer.from(await answer.arrayBuffer());
-      await route.fulfill({
-        status: answer.status,
-        headers: Object.fromEntries(answer.headers),
-        body,
-      });
-    });
+    await answerForHub(page, hub);
     const sent: { url: string; headers: Promise<Record<string, string>> }[] = [];
     page
       .context()

@@ -33,17 +33,17 @@ export function optionTables(entry) {
 }
 
 function rowOf(checker, option) {
-  const type = checker.getNonNullableType(checker.getTypeOfSymbol(option));
-  const declared = option.declarations?.find(({ type: node }) => node !== undefined);
-  // As it is declared: names of types rather than their members, but `boolean` for a type parameter.
-  const constraint = type.isTypeParameter() ? type.getConstraint() : undefined;
+  const declared = option.declarations?.find(({ type }) => type !== undefined);
+  // As it is declared: names of types rather than their members, but what a type parameter accepts.
+  const given = declared && checker.getTypeFromTypeNode(declared.type);
+  const parameter = [given, ...(given?.types ?? [])].find((type) => type?.isTypeParameter());
   const written =
-    declared === undefined || constraint !== undefined
-      ? checker.typeToString(constraint ?? type)
+    declared === undefined || parameter !== undefined
+      ? checker.typeToString(parameter?.getConstraint() ?? checker.getTypeOfSymbol(option))
       : declared.type.getText();
   const short = written
     .replaceAll(/\s+/g, ' ')
-    .replace(/^\| | \| undefined/g, '')
+    .replaceAll(/^\| | \| undefined/g, '')
     .replace(/^\(([^|]*)\)$/, '$1');
   const comment = ts.displayPartsToString(option.getDocumentationComment(checker));
   const text = comment.replaceAll(/\{@link ([^}|]+)\}/g, '`$1`').replaceAll(/\s*\n\s*/g, ' ');

@@ -71,7 +71,7 @@ function slugify(heading) {
 }
 
 /** Pages whose tables need the width of the outline. */
-const WIDE = new Set(['docs/which-call.md']);
+const WIDE = new Set(['docs/which-call.md', 'docs/from-python.md']);
 
 /** Pages whose outline lists sections only: error codes are too long for it. */
 const SECTIONS_ONLY = new Set(['docs/errors.md']);

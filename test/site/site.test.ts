@@ -130,7 +130,7 @@ describe.skipIf(findChromium() === null)('in a browser', () => {
     ...filesBelow('docs')
       .filter((path) => /^docs\/[\w-]+\.md$/.test(path))
       .map((path) => path.replace('.md', '')),
-    ...['reference/index/interfaces/SaveOptions', 'reference/index/functions/convert'],
+    ...['reference/index/interfaces/ConversionOptions', 'reference/index/functions/convert'],
   ];
   const TYPES: Readonly<Record<string, string>> = {
     '.html': 'text/html',

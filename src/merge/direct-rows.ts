@@ -29,7 +29,9 @@ export class ProductOfRows implements DirectRows {
     const bytes = elementsHere(this.#source, first * columns, count * columns);
     const { left, right } = factors;
     const rows = { from: dtype, to: dtype, bytes, output, left, right, columns };
-    return isRight(addProduct(rows), this.#merged);
+    const notFinite = addProduct(rows);
+    TensorOf.sourceOf(this.#source).verify();
+    return isRight(notFinite, this.#merged);
   }
 
   async fillOnPool(first: number, count: number, output: Uint8Array): Promise<boolean> {

@@ -43,7 +43,7 @@ export interface DirectRows {
  * kernels can.
  *
  * @param source the open tensor that it is a change of: its file stays open as long as the result is in use
- * @param fill computes the rows from `first` on, as many as fit
+ * @param fill computes the rows from `first` on, as many as fit; the memory may have other values before
  * @param direct computes the same rows
  * @param fillYielding as `fill`, between other events: for writers
  */
@@ -61,9 +61,14 @@ export function mergedTensor(
   // Kernels don't count values of F64 that are not finite.
   const used = dtype === 'F64' || nativeKernels() === undefined ? null : direct;
   const fillRows: FillUnits = (first, count, output) => {
-    const values = new Float64Array(count * columns);
+    const length = count * columns;
+    const memory = spare !== undefined && spare.length >= length ? spare : new Float64Array(length);
+    // Computing rows may need those of another merged tensor.
+    spare = undefined;
+    const values = memory.subarray(0, length);
     fill(first, values);
     writeValues(values, merged, output);
+    if (length <= WINDOW_LENGTH) spare = memory;
   };
   const range = TensorOf.sourceOf(source).computed(
     name,
@@ -130,6 +135,9 @@ export async function mergedSlice(
   const limits = { maxBufferByteLength: Number.MAX_SAFE_INTEGER, path };
   return TensorOf.ofBytes(name, dtype, slice.shape, bytes, limits);
 }
+
+/** Memory of rows that are done: new memory costs more than what is computed in it. */
+let spare: Float64Array<ArrayBuffer> | undefined;
 
 /** What engines of today allow a buffer. */
 const MAX_BYTE_LENGTH = 2 ** 32 - 1;

@@ -184,10 +184,23 @@ function computeWindow(
   const from = byteOffset + begin * bytesPerValue;
   if (dtype === 'F32') {
     source.copyTo(new Uint8Array(values.buffer, values.byteOffset, values.byteLength), from);
-  } else {
-    toFloat32(dtype, source.window(from, from + values.length * bytesPerValue), values);
+    return;
   }
+  const length = values.length * bytesPerValue;
+  const memory = spare !== undefined && spare.length >= length ? spare : new Uint8Array(length);
+  // Computing a window may need one of another tensor.
+  spare = undefined;
+  const bytes = memory.subarray(0, length);
+  source.copyTo(bytes, from);
+  toFloat32(dtype, bytes, values);
+  if (length <= WINDOW_LENGTH * MAX_WIDTH) spare = memory;
 }
+
+/** Width of the widest elements that are converted, in bytes. */
+const MAX_WIDTH = 8;
+
+/** Memory of a window that is done: new memory costs more than what is computed in it. */
+let spare: Uint8Array<ArrayBuffer> | undefined;
 
 /**
  * Returns the blocks of rows to read.

@@ -136,6 +136,11 @@ export class ComputedStorage extends MadeStorage {
     this.fillAsync = fillAsync;
   }
 
+  /** Functions that compute verify the files that they read, after each use: here it is only whether these are gone. */
+  override verify(): void {
+    if (this.ended) throw new FileClosedError({ path: this.path });
+  }
+
   /** The buffer is new memory: closing the source with `detach` leaves it. */
   override bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
     return { buffer: filled ?? this.window(begin, end).buffer, byteOffset: 0 };

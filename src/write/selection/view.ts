@@ -126,6 +126,7 @@ function castComputation(
       fillUnits(target, position, elements, (first, count, output) => {
         const bytes = new Uint8Array(count * sourceWidth);
         range.copyTo(bytes, offset + first * sourceWidth);
+        range.verify();
         cast(from, to, bytes, output);
       }),
     );

@@ -37,12 +37,15 @@ export function taskVectors(inputs: KernelInputs, { by, isVoted }: TaskVectorRul
     const divisor = isNormalized && !isVoted ? divisorOf(sumOf(weights)) : 1;
     return vectors.map(({ factor }, i) => ((weights[i] as number) * factor) / divisor);
   };
+  let known: Float64Array | undefined;
   const rules = (): Float64Array => {
+    if (known !== undefined) return known;
     const own = factors();
     const models = vectors.map(({ selection = SELECT_ALL }, i) => {
       return { factor: own[i] as number, weight: weights[i] as number, selection };
     });
-    return taskVectorRules({ isVoted, lambda, isNormalized, models });
+    known = taskVectorRules({ isVoted, lambda, isNormalized, models });
+    return known;
   };
   return {
     survey: new VectorsSurvey(vectors),

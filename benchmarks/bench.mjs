@@ -112,7 +112,7 @@ async function bench(values, signal) {
       return;
     }
     const facts = describeRun(equipment, byteLength, rounds);
-    console.log(report.markdownFacts(facts));
+    console.log(report.markdownInfo(facts));
     const sections = [];
     for (const trial of trials) {
       sections.push(await runSection(trial, context));

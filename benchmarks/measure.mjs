@@ -90,11 +90,11 @@ export async function measure(leg, title, { equipment, signal, isTry = false }) 
     }
   }
   const measured = new Measured(rows);
-  return trusted === undefined ? measured : refuseOtherBytes(measured, trusted);
+  return trusted === undefined ? measured : requireEqualBytes(measured, trusted);
 }
 
 /** Leaves out rivals whose bytes differ from the trusted contenders', which must all agree. */
-export function refuseOtherBytes({ rows }, trusted) {
+export function requireEqualBytes({ rows }, trusted) {
   const sumsOf = ({ lines }) => lines.map((line) => `${line.checksum} of ${line.bytes} bytes`);
   const sums = rows.filter(({ contender }) => trusted.includes(contender)).flatMap(sumsOf);
   const [truth] = sums;

@@ -16,7 +16,7 @@ package; readers that copy need the time of the copy and as much private memory 
 the disk decides.`;
 
 /** The conditions of the figures, such as `date`, `processor` and `model`, as a Markdown list. */
-export function markdownFacts(facts) {
+export function markdownInfo(facts) {
   return Object.entries(facts)
     .map(([name, value]) => `- ${name}: ${value}`)
     .join('\n');
@@ -39,7 +39,7 @@ export function targetSection(facts, sections, old = []) {
 function introduction(facts, sections) {
   const charts = sections.flatMap(({ chart }) => chart ?? []);
   const images = charts.map(({ file, title }) => `![${title}](${file})`);
-  return ['# Results', markdownFacts(facts), CAVEATS, ...images].join('\n\n');
+  return ['# Results', markdownInfo(facts), CAVEATS, ...images].join('\n\n');
 }
 
 /**

@@ -46,7 +46,7 @@ unsigned SavedRegisters() {
 
 // The compiler's own test brings a constructor, whose questions take 0.05 ms of loading the addon
 // in a virtual machine, where the host answers each of them.
-bool AskForAvx2() {
+bool QueryAvx2() {
   // OSXSAVE, AVX and F16C.
   constexpr unsigned kExtensions = 1u << 27 | 1u << 28 | 1u << 29;
   constexpr unsigned kWideRegisters = 0x6;
@@ -59,11 +59,11 @@ bool AskForAvx2() {
 }  // namespace
 
 bool HasAvx2() {
-  enum Answer : uint8_t { kNotAsked, kPresent, kAbsent };
-  static std::atomic<Answer> known{kNotAsked};
+  enum Answer : uint8_t { kNotQueried, kPresent, kAbsent };
+  static std::atomic<Answer> known{kNotQueried};
   Answer answer = known.load(std::memory_order_relaxed);
-  if (answer == kNotAsked) {
-    answer = AskForAvx2() ? kPresent : kAbsent;
+  if (answer == kNotQueried) {
+    answer = QueryAvx2() ? kPresent : kAbsent;
     known.store(answer, std::memory_order_relaxed);
   }
   return answer == kPresent;

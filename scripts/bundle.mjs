@@ -251,7 +251,7 @@ const inCore = (id) =>
   id === join(root, 'src/index.ts') ||
   // What remote reading shares with files that load late, and with the command line, stays out of those.
   begins(
-    'platform/storage/|platform/io/threads|file/shards/pipeline-files|file/cache/environment|inspect/number-texts',
+    'platform/storage/|platform/io/threads|file/shards/pipeline-files|file/cache/environment|inspect/format',
   )(id) ||
   id.startsWith('\0');
 

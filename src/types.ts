@@ -12,7 +12,7 @@ export type {
   SafetensorsError,
   TensorNotFoundError,
 } from './errors/errors.js';
-export type { Checkpoint, CheckpointFacts } from './file/checkpoint/checkpoint.js';
+export type { Checkpoint, CheckpointJson } from './file/checkpoint/checkpoint.js';
 export type { OpenOptions } from './file/checkpoint/open.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export type { ParseOptions } from './file/open.js';
@@ -24,13 +24,6 @@ export type {
   VerificationReport,
   VerifiedFile,
 } from './file/shards/verification-report.js';
-export type {
-  Quantization,
-  ShardHeader,
-  SiblingFile,
-  TensorEntry,
-  TensorInfo,
-} from './file/source/facts.js';
 export type { Pipeline } from './file/source/pipeline.js';
 export type {
   ComplexValue,
@@ -39,6 +32,13 @@ export type {
   UnknownObject,
 } from './file/source/plain-value.js';
 export type { StreamOptions } from './file/source/stream.js';
+export type {
+  Quantization,
+  ShardHeader,
+  SiblingFile,
+  TensorEntry,
+  TensorInfo,
+} from './file/source/tensor-info.js';
 export type { TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
@@ -47,7 +47,7 @@ export type { ScanFinding, ScannedGlobal, ScanReport } from './foreign/scan/scan
 export type { TorchLimits } from './foreign/torch/open.js';
 export type {
   Dtype,
-  DtypeFacts,
+  DtypeInfo,
   TensorData,
   TensorDataConstructor,
   TypedArray,
@@ -94,7 +94,7 @@ export type { OpenFileHandle } from './platform/io/paths.js';
 export type { MappingStatus } from './platform/storage/mapping-status.js';
 export type { DequantizeOptions } from './quantized/model.js';
 export type { ByteSource } from './remote/byte-source.js';
-export type { RemoteCheckpoint, RemoteCheckpointFacts } from './remote/checkpoint.js';
+export type { RemoteCheckpoint, RemoteCheckpointJson } from './remote/checkpoint.js';
 export type { DownloadOptions } from './remote/download/checked-download.js';
 export type {
   DownloadedFile,

@@ -37,7 +37,7 @@ export function parseAddress(hash: string): Address {
 }
 
 /** The part of a URL from `#` on. */
-export function addressText(address: Address): string {
+export function formatAddress(address: Address): string {
   const pairs = NAMES.flatMap((name) => {
     const value = address[name];
     // People read these: only what would end a value, or be read as something else, is escaped.

@@ -15,13 +15,13 @@ import type {
 export class CallError extends Error {
   readonly code: string | null;
   readonly advice: string | null;
-  readonly wantsToken: boolean;
+  readonly needsToken: boolean;
 
-  constructor({ code, message, advice, wantsToken }: Failure) {
+  constructor({ code, message, advice, needsToken }: Failure) {
     super(message);
     this.code = code;
     this.advice = advice;
-    this.wantsToken = wantsToken;
+    this.needsToken = needsToken;
   }
 }
 
@@ -73,7 +73,7 @@ function worker(): Worker {
     const message = `The worker of this page failed: ${event.message}`;
     for (const { reject } of pending.values()) {
       reject(
-        new CallError({ code: null, message, advice: 'Load the page again.', wantsToken: false }),
+        new CallError({ code: null, message, advice: 'Load the page again.', needsToken: false }),
       );
     }
     pending.clear();

@@ -5,9 +5,9 @@
 
 import type { Axis } from './selection.js';
 import type { DifferProgress, NameDifference, ValueDifferences } from './worker/compare.js';
-import type { Overview, TensorList } from './worker/facts.js';
 import type { Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
+import type { Overview, TensorList } from './worker/info.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { LoraPair } from './worker/lora.js';
 import type { Place, SourceId } from './worker/sources.js';
@@ -86,7 +86,7 @@ export interface Failure {
   /** What to do about it; null when the message says it. */
   readonly advice: string | null;
   /** Whether the Hub may answer to somebody with a token. */
-  readonly wantsToken: boolean;
+  readonly needsToken: boolean;
 }
 
 /** From the worker to the page. */

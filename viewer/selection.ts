@@ -39,7 +39,7 @@ function axisText({ start, step, count, kept }: Axis, size: number): string {
 }
 
 /** Writes a selection in numpy's notation; everything is an empty text. */
-export function selectionText(axes: readonly Axis[], shape: readonly number[]): string {
+export function formatSelection(axes: readonly Axis[], shape: readonly number[]): string {
   const texts = axes.map((axis, at) => axisText(axis, shape[at] as number));
   return texts.every((text) => text === ':') ? '' : texts.join(', ');
 }
@@ -53,7 +53,7 @@ export function planeOf(axes: readonly Axis[]): Axis[] {
 }
 
 /** Positions of the axes that a selection keeps. */
-export function keptAxes(axes: readonly Axis[]): number[] {
+export function remainingAxes(axes: readonly Axis[]): number[] {
   return axes.flatMap(({ kept }, at) => (kept ? [at] : []));
 }
 

@@ -4,7 +4,7 @@ import { COMMON_OPTIONS } from './arguments.js';
 import { COMMANDS } from './command-table.js';
 import type { Command, CommandOptions } from './commands/command.js';
 import type { Style } from './output/style.js';
-import { factLines, GAP } from './output/table.js';
+import { GAP, infoLines } from './output/table.js';
 
 /** Meaning of SOURCE in every command. */
 const SOURCES =
@@ -48,7 +48,7 @@ function optionLines(options: CommandOptions, style: Style, width: number | null
       (line, at) => [at === 0 ? (names[i] ?? '') : '', line] as const,
     ),
   );
-  return facts.length === 0 ? [] : factLines(facts, style.bold);
+  return facts.length === 0 ? [] : infoLines(facts, style.bold);
 }
 
 /** `Usage: safetensors-mmap inspect SOURCE …` */
@@ -65,7 +65,7 @@ export function programHelp(style: Style, width: number | null): string[] {
   return [
     ...usageLines('COMMAND [ARGUMENTS]', style, width),
     '',
-    ...factLines(commands, style.bold),
+    ...infoLines(commands, style.bold),
     '',
     ...optionLines(PROGRAM_OPTIONS, style, width),
     '',

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import type { Output } from './output/output.js';
 import { run } from './run.js';
 
-const USUAL_COLUMNS = 80;
+const CANONICAL_COLUMNS = 80;
 
 /** The shell's exit code for a program ended by a signal. */
 const SIGNAL_EXIT_CODE = 128;
@@ -69,7 +69,7 @@ function outputOf(fd: 1 | 2): Output {
     write: (text) => stream.write(text),
     isTerminal: true,
     // A terminal of unknown width says 0.
-    columns: stream.columns || USUAL_COLUMNS,
+    columns: stream.columns || CANONICAL_COLUMNS,
     hasColors: wantsColors && stream.hasColors(),
   };
 }

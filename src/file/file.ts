@@ -10,7 +10,7 @@ import {
 import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import type { Header } from '../header/header.js';
-import { claimedSum, SUMS_KEY } from '../header/tensor-sums.js';
+import { DIGESTS_KEY, digestOf } from '../header/tensor-digests.js';
 import { declareDigests } from '../tensor/storage/declared-digests.js';
 import {
   requireOpen,
@@ -24,7 +24,7 @@ import type { FileRange } from '../work/byte-ranges.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../work/transfer.js';
 import { prefetch } from './prefetch.js';
 import { readTensors } from './read-tensors.js';
-import { type TensorInfo, tensorInfo } from './source/facts.js';
+import { type TensorInfo, tensorInfo } from './source/tensor-info.js';
 
 /** Options of `Checkpoint.close`. */
 export interface CloseOptions {
@@ -70,7 +70,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     this.#storage = storage;
     this.#header = header;
     this.#begin = begin;
-    if (header.metadata?.has(SUMS_KEY) !== true) return;
+    if (header.metadata?.has(DIGESTS_KEY) !== true) return;
     const start = begin + header.dataStart;
     const { path } = storage;
     // Refers to the header, not to this file, whose tensors could be collected.
@@ -80,7 +80,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
         entry !== -1 && header.begin(entry) === from - start && header.end(entry) === to - start;
       if (!isWhole) return undefined;
       const context = { path, tensor };
-      const sum = claimedSum(header, entry, context);
+      const sum = digestOf(header, entry, context);
       return sum === undefined ? undefined : { sum, context };
     });
   }

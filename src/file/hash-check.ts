@@ -4,7 +4,12 @@ import { createHash } from 'node:crypto';
 import { argumentRangeError, requireBoolean, requireString } from '../errors/arguments.js';
 import { FormatError } from '../errors/errors.js';
 import type { Header } from '../header/header.js';
-import { SUM_DIGITS, SUMS_KEY, sumMismatch, sumsProblem } from '../header/tensor-sums.js';
+import {
+  DIGEST_DIGITS,
+  DIGESTS_KEY,
+  digestMismatch,
+  digestsProblem,
+} from '../header/tensor-digests.js';
 import {
   changeCheck,
   type OpenedFile,
@@ -50,7 +55,7 @@ export function* checkHashes(
   header: Header,
   { verify = false, expectedHash }: HashCheckOptions,
 ): Work<void> {
-  const sums = verify ? requireSums(header, file.path) : undefined;
+  const sums = verify ? requireDigests(header, file.path) : undefined;
   if (sums === undefined && expectedHash === undefined) return;
   const { byteLength, mtimeNs } = file;
   const requireUnchanged = changeCheck(file, { size: BigInt(byteLength), mtimeNs });
@@ -67,21 +72,21 @@ export function* checkHashes(
   if (expectedHash !== undefined) requireHash(whole.digest('hex'), expectedHash, file.path);
   let at = 0;
   for (const [tensor, found] of ranges.digests()) {
-    const claimed = sums?.slice(at, at + SUM_DIGITS) as string;
-    at += SUM_DIGITS;
-    if (found !== claimed) throw sumMismatch(claimed, found, { path: file.path, tensor });
+    const claimed = sums?.slice(at, at + DIGEST_DIGITS) as string;
+    at += DIGEST_DIGITS;
+    if (found !== claimed) throw digestMismatch(claimed, found, { path: file.path, tensor });
   }
 }
 
-function requireSums({ metadata, size }: Header, path: string): string {
-  const text = metadata?.get(SUMS_KEY);
+function requireDigests({ metadata, size }: Header, path: string): string {
+  const text = metadata?.get(DIGESTS_KEY);
   if (text === undefined) {
-    const message = `expected ${SUMS_KEY} in the metadata, found none: \`hash --write\` writes it`;
+    const message = `expected ${DIGESTS_KEY} in the metadata, found none: \`hash --write\` writes it`;
     throw new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, { path });
   }
-  const problem = sumsProblem(text, size);
+  const problem = digestsProblem(text, size);
   if (problem === undefined) return text;
-  throw sumMismatch(`${text.length} characters`, problem, { path });
+  throw digestMismatch(`${text.length} characters`, problem, { path });
 }
 
 function rangesOf(header: Header): HashedRange[] {

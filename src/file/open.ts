@@ -12,8 +12,8 @@ import {
   readHeaderLength,
 } from '../header/header.js';
 import {
-  borrowFile,
   closeOwn,
+  leaseFile,
   type OpenedFile,
   openFileOrFolder,
   openRegularFile,
@@ -76,7 +76,7 @@ export function* openFile(
   requireHashCheckOptions(options);
   const given = locateOpen(path);
   const file =
-    'fd' in given ? yield* borrowFile(given) : yield* openRegularFile(given.location, given.label);
+    'fd' in given ? yield* leaseFile(given) : yield* openRegularFile(given.location, given.label);
   return yield* ofOpened(file, options, known);
 }
 

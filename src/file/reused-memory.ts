@@ -6,10 +6,10 @@
 import {
   BLOCK_BYTE_LENGTH,
   blocksLength,
-  PASSING_READ_BYTE_LENGTH,
-  PassingFile,
-  passingMemory,
-} from '../platform/io/passing-file.js';
+  DIRECT_READ_BYTE_LENGTH,
+  DirectFile,
+  directMemory,
+} from '../platform/io/direct-io.js';
 import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type ByteRange, cut, type FileRange } from '../work/byte-ranges.js';
@@ -34,7 +34,7 @@ const slots = new Slots(12);
 /** A file that is being read, as long as tensors of it are on their way, or may follow. */
 class OpenFile {
   readonly storage: LendingStorage;
-  readonly passing: Promise<PassingFile>;
+  readonly passing: Promise<DirectFile>;
   readonly #release: () => void;
   #users = 1;
 
@@ -43,7 +43,7 @@ class OpenFile {
     const { path, byteLength } = storage;
     this.storage = storage;
     this.#release = release;
-    this.passing = PassingFile.open({ fd, path, byteLength });
+    this.passing = DirectFile.open({ fd, path, byteLength });
   }
 
   addUser(): this {
@@ -86,7 +86,7 @@ export class ReusedMemory {
     const file = this.#open(storage);
     try {
       const passing = await file.passing;
-      const pieces = cut(begin, end, PASSING_READ_BYTE_LENGTH);
+      const pieces = cut(begin, end, DIRECT_READ_BYTE_LENGTH);
       const read = async (piece: ByteRange): Promise<void> => {
         const into = memory.subarray(piece.begin - begin, blocksLength(piece.end - begin));
         await passing.read(into, piece.begin);
@@ -122,7 +122,7 @@ export class ReusedMemory {
     if (memory !== undefined) return memory;
     this.#free.shift();
     const units = Math.ceil((byteLength + BLOCK_BYTE_LENGTH) / MEMORY_UNIT);
-    return passingMemory(units * MEMORY_UNIT, path);
+    return directMemory(units * MEMORY_UNIT, path);
   }
 
   #open(storage: LendingStorage): OpenFile {

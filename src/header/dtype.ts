@@ -68,7 +68,7 @@ export interface TensorDataConstructor<D extends Dtype = Dtype> {
 }
 
 /** The facts about one dtype. */
-export interface DtypeFacts<D extends Dtype = Dtype> {
+export interface DtypeInfo<D extends Dtype = Dtype> {
   /** Bits per element; 4 and 6 for the packed sub-byte dtypes. */
   readonly bits: number;
   /** Typed array that shows the elements' bit patterns; two items per element for C64. */
@@ -76,7 +76,7 @@ export interface DtypeFacts<D extends Dtype = Dtype> {
 }
 
 /** Facts by name, in rank order. */
-export const DTYPES: { readonly [D in Dtype]: DtypeFacts<D> } = Object.freeze({
+export const DTYPES: { readonly [D in Dtype]: DtypeInfo<D> } = Object.freeze({
   BOOL: { bits: 8, data: Uint8Array },
   F4: { bits: 4, data: Uint8Array },
   F6_E2M3: { bits: 6, data: Uint8Array },

@@ -14,8 +14,8 @@ import {
 } from './header-writer.js';
 import { EncodedText } from './json/encoded-text.js';
 import { CLOSE_BRACKET } from './json/reader.js';
-import { compareTexts, encodeText, type Text, unescapedEnd } from './json/strings.js';
-import { roomForSums } from './tensor-sums.js';
+import { compareJsonStrings, encodeText, type Text, unescapedEnd } from './json/strings.js';
+import { reservedDigests } from './tensor-digests.js';
 
 /** Finds the header and entry of a tensor by its number. All names differ. */
 export interface HeaderEntries {
@@ -36,7 +36,7 @@ interface CopiedLayout {
 }
 
 /** Typical length of an entry, whose name has 50 to 60 characters. */
-const USUAL_ENTRY_BYTE_LENGTH = 160;
+const TYPICAL_ENTRY_BYTE_LENGTH = 160;
 
 const OFFSETS = encodeText(',"data_offsets":[');
 const SEPARATOR = encodeText(',');
@@ -45,7 +45,7 @@ const SHAPE_END = encodeText(']}');
 const DTYPE_TEXTS = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
 
 /**
- * Lays out a file of these tensors, as `layOut` does with the same tensors; `hasSums` leaves room for their sums.
+ * Lays out a file of these tensors, as `layOut` does with the same tensors; `hasDigests` leaves room for their sums.
  *
  * @throws InvalidTensorError as `layOut`
  */
@@ -53,11 +53,15 @@ export function layOutEntries(
   entries: HeaderEntries,
   numbers: readonly number[],
   metadata: MetadataInput | null,
-  hasSums = false,
+  hasDigests = false,
 ): CopiedLayout {
   const sorted = sortedNumbers(entries, numbers);
-  const text = new EncodedText(requireHeaderLength, numbers.length * USUAL_ENTRY_BYTE_LENGTH);
-  const first = appendMetadata(text, metadata, hasSums ? roomForSums(sorted.length) : undefined);
+  const text = new EncodedText(requireHeaderLength, numbers.length * TYPICAL_ENTRY_BYTE_LENGTH);
+  const first = appendMetadata(
+    text,
+    metadata,
+    hasDigests ? reservedDigests(sorted.length) : undefined,
+  );
   let dataEnd = 0;
   for (let i = 0; i < sorted.length; i++) {
     if (i === 0) text.append(first);
@@ -80,7 +84,7 @@ function appendEntry(
   const header = entries.header(number);
   const entry = entries.entry(number);
   const end = begin + header.end(entry) - header.begin(entry);
-  if (header.isUsual(entry)) {
+  if (header.isCanonical(entry)) {
     let shapeEnd = header.shapeAt(entry) + 1;
     while (header.json[shapeEnd - 1] !== CLOSE_BRACKET) shapeEnd++;
     text.appendPart(header.source, header.nameAt(entry) - 1, shapeEnd + OFFSETS.bytes.length);
@@ -138,5 +142,5 @@ function compareNames(entries: HeaderEntries, a: number, b: number): number {
   const second = entries.header(b);
   const firstAt = first.nameAt(entries.entry(a));
   const secondAt = second.nameAt(entries.entry(b));
-  return compareTexts(first.source, firstAt, second.source, secondAt);
+  return compareJsonStrings(first.source, firstAt, second.source, secondAt);
 }

@@ -23,7 +23,7 @@ import {
 } from './json/reader.js';
 import { skipNull, skipValue } from './json/skip.js';
 import { compareStrings, decodeString } from './json/strings.js';
-import { TensorColumns, UNPROVEN, USUAL } from './tensor-columns.js';
+import { CANONICAL, TensorColumns, UNPROVEN } from './tensor-columns.js';
 
 const encoder = new TextEncoder();
 
@@ -44,11 +44,13 @@ const FIELD_KEYS = FIELDS.map(keyBytes);
 const DTYPE_KEYS = DTYPE_NAMES.map(keyBytes);
 
 /** The usual spelling of a field's key. */
-const USUAL_FIELDS = FIELDS.map((key) => new ExpectedText(`"${key}":`));
+const CANONICAL_FIELDS = FIELDS.map((key) => new ExpectedText(`"${key}":`));
 /** The usual start of a description, by the dtype's code. */
-const USUAL_STARTS = DTYPE_NAMES.map((name) => new ExpectedText(`{"dtype":"${name}","shape":[`));
+const CANONICAL_STARTS = DTYPE_NAMES.map(
+  (name) => new ExpectedText(`{"dtype":"${name}","shape":[`),
+);
 /** The usual text between shape and offsets. */
-const USUAL_OFFSETS = new ExpectedText('],"data_offsets":[');
+const CANONICAL_OFFSETS = new ExpectedText('],"data_offsets":[');
 
 /** Descriptions to read the slow way after an unusual one: a writer keeps to one spelling. */
 const UNTRIED_DESCRIPTIONS = 15;
@@ -164,7 +166,7 @@ export class HeaderParser {
     if (this.#untried > 0) {
       this.#untried--;
       this.#readDescription(nameAt);
-    } else if (!this.#readUsualDescription(nameAt)) {
+    } else if (!this.#readCanonicalDescription(nameAt)) {
       this.#untried = UNTRIED_DESCRIPTIONS;
       reader.at = objectAt;
       this.#readDescription(nameAt);
@@ -176,12 +178,12 @@ export class HeaderParser {
    * Reads a description as nearly all writers spell it: no whitespace, the fields in this order, no
    * number above 15 digits. Returns false, with a part consumed, for any other, valid or not.
    */
-  #readUsualDescription(nameAt: number): boolean {
+  #readCanonicalDescription(nameAt: number): boolean {
     const reader = this.#reader;
     const { bytes } = reader;
     // Most files have one dtype, and others come in runs.
-    if (!reader.skipLiteral(USUAL_STARTS[this.#lastDtype] as ExpectedText)) {
-      const dtype = USUAL_STARTS.findIndex((start) => reader.skipLiteral(start));
+    if (!reader.skipLiteral(CANONICAL_STARTS[this.#lastDtype] as ExpectedText)) {
+      const dtype = CANONICAL_STARTS.findIndex((start) => reader.skipLiteral(start));
       if (dtype === -1) return false;
       this.#lastDtype = dtype;
     }
@@ -197,7 +199,7 @@ export class HeaderParser {
         reader.at++;
       }
     }
-    if (!reader.skipLiteral(USUAL_OFFSETS)) return false;
+    if (!reader.skipLiteral(CANONICAL_OFFSETS)) return false;
     const begin = reader.readShortUnsigned();
     if (begin === -1 || bytes[reader.at] !== COMMA) return false;
     reader.at++;
@@ -210,7 +212,7 @@ export class HeaderParser {
     beginHigh[size] = begin / 2 ** 32;
     endLow[size] = end;
     endHigh[size] = end / 2 ** 32;
-    const spelling = reader.isEscaped ? 0 : USUAL;
+    const spelling = reader.isEscaped ? 0 : CANONICAL;
     this.#addEntry(nameAt, this.#lastDtype, spelling, shapeAt, count, begin, end);
     return true;
   }
@@ -249,8 +251,8 @@ export class HeaderParser {
   /** Consumes a key and its colon; returns its place in `FIELDS`, -1 for any other key. */
   #readField(): number {
     const reader = this.#reader;
-    for (let field = 0; field < USUAL_FIELDS.length; field++) {
-      if (reader.skipLiteral(USUAL_FIELDS[field] as ExpectedText)) return field;
+    for (let field = 0; field < CANONICAL_FIELDS.length; field++) {
+      if (reader.skipLiteral(CANONICAL_FIELDS[field] as ExpectedText)) return field;
     }
     const keyAt = reader.readKey();
     // A field without escapes and with its colon right behind it would have been recognised above.

@@ -21,8 +21,14 @@ import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js'
 import { METADATA_NAME } from './header-parser.js';
 import { compareCodePoints, sortByName } from './json/code-point-order.js';
 import { EncodedText } from './json/encoded-text.js';
+import {
+  DIGESTS_KEY,
+  type DigestsPlace,
+  digestsPlace,
+  reservedDigests,
+  withoutDigests,
+} from './tensor-digests.js';
 import type { TensorFacts } from './tensor-spec.js';
-import { roomForSums, SUMS_KEY, type SumsPlace, sumsPlace, withoutSums } from './tensor-sums.js';
 
 /** The data begins at a multiple of this many bytes, which aligns every tensor. */
 export const MIN_ALIGNMENT = 8;
@@ -84,11 +90,11 @@ export interface Layout<Spec> {
   /** Length of the whole file in bytes. */
   readonly byteLength: number;
   /** Where the sums of the tensors go; undefined for a file without sums. */
-  readonly sums?: SumsPlace | undefined;
+  readonly sums?: DigestsPlace | undefined;
 }
 
 /**
- * Lays out a file; `hasSums` leaves room in the metadata for the sums of its tensors.
+ * Lays out a file; `hasDigests` leaves room in the metadata for the sums of its tensors.
  *
  * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
@@ -98,17 +104,17 @@ export interface Layout<Spec> {
 export function layOut<Spec extends TensorFacts>(
   specs: Iterable<Spec>,
   options: HeaderOptions = {},
-  hasSums = false,
+  hasDigests = false,
 ): Layout<Spec> {
   const alignment = alignmentOf(options);
   const reserve = reserveOf(options);
   const placed = place(specs);
-  const room = hasSums ? roomForSums(placed.length) : undefined;
+  const room = hasDigests ? reservedDigests(placed.length) : undefined;
   const header = frameHeader(encodeHeader(placed, options.metadata, room), alignment, reserve);
   const byteLength = header.byteLength + (placed.at(-1)?.end ?? 0);
-  if (!hasSums) return { header, placed, byteLength };
+  if (!hasDigests) return { header, placed, byteLength };
   const tensors = placed.map(({ spec }) => spec);
-  return { header, placed, byteLength, sums: sumsPlace(header, tensors) };
+  return { header, placed, byteLength, sums: digestsPlace(header, tensors) };
 }
 
 /** The first bytes of a file: the length of the header, its JSON and the padding. */
@@ -259,8 +265,8 @@ export function appendMetadata(
   const isGiven = metadata !== null && metadata !== undefined;
   if (!isGiven && sums === undefined) return '{';
   function* pairs(): Generator<readonly [string, string], void, void> {
-    if (isGiven) yield* withoutSums(pairsOf(metadata, 'metadata'));
-    if (sums !== undefined) yield [SUMS_KEY, sums];
+    if (isGiven) yield* withoutDigests(pairsOf(metadata, 'metadata'));
+    if (sums !== undefined) yield [DIGESTS_KEY, sums];
   }
   text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(pairs())}`);
   return ',';

@@ -14,6 +14,11 @@ import {
 } from '../errors/errors.js';
 import { runSync, type Work } from '../work/work.js';
 import { ITEMS_PER_YIELD } from '../work/yielding.js';
+import {
+  type CanonicalColumns,
+  type CanonicalHeader,
+  readCanonicalHeader,
+} from './canonical-header.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { HEAD_BYTE_LENGTH, likeness } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
@@ -21,10 +26,9 @@ import { HeaderParser } from './header-parser.js';
 import type { DecodedNames } from './json/decoded-names.js';
 import { NameTable } from './json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json/reader.js';
-import { compareTexts, decodeString, type Text } from './json/strings.js';
+import { compareJsonStrings, decodeString, type Text } from './json/strings.js';
 import { checkUtf8, describeByte, utf8Text } from './json/utf8.js';
-import { DTYPE_MASK, SUPERSEDED, type TensorColumns, USUAL } from './tensor-columns.js';
-import { readUsualHeader, type UsualColumns, type UsualHeader } from './usual-header.js';
+import { CANONICAL, DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 
 /** Bytes before the header: its length N as an unsigned little-endian integer. */
 export const PREFIX_BYTE_LENGTH = 8;
@@ -118,7 +122,7 @@ export function parseHeader(
 
 /**
  * Once a process has read this many bytes of headers, the scanner reads the rest: it reads most of many shards, so it
- * had better get warm. With 163 shards it takes 60 ms of processor time, `readUsualHeader` 95.
+ * had better get warm. With 163 shards it takes 60 ms of processor time, `readCanonicalHeader` 95.
  */
 const EARLY_BYTE_LENGTH = 256 * 1024;
 
@@ -140,7 +144,7 @@ function* readHeader(
   const isFirst = triedByteLength === 0;
   const hasFew = json.length < FEW_TENSORS_BYTE_LENGTH && triedByteLength < EARLY_BYTE_LENGTH;
   triedByteLength += json.length;
-  const usual = isFirst || hasFew ? yield* readUsualHeader(json, dataByteLength) : null;
+  const usual = isFirst || hasFew ? yield* readCanonicalHeader(json, dataByteLength) : null;
   if (usual === null) return yield* scanHeader(json, dataByteLength, contextOf(options));
   return new Header(new JsonReader(json), usual, usual.names, dataByteLength);
 }
@@ -265,7 +269,7 @@ export class Header {
   /** Position behind the metadata's value. */
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
-  readonly #columns: TensorColumns | UsualColumns;
+  readonly #columns: TensorColumns | CanonicalColumns;
   /** A column of `#columns`: comparing names must not slow down where those are now of one class, now of the other. */
   readonly #nameAt: Uint32Array;
   readonly #names: NameTable | DecodedNames;
@@ -274,7 +278,7 @@ export class Header {
   /** Only `parseHeader` makes headers. */
   constructor(
     reader: JsonReader,
-    { columns, metadataAt, metadataEnd }: HeaderParser | UsualHeader,
+    { columns, metadataAt, metadataEnd }: HeaderParser | CanonicalHeader,
     names: NameTable | DecodedNames,
     dataByteLength: number,
   ) {
@@ -333,7 +337,7 @@ export class Header {
   /** Whether the entry exists and its name equals the string of `reader` that begins at `start`. */
   isNamed(entry: number, reader: JsonReader, start: number): boolean {
     if (entry >= this.size) return false;
-    return compareTexts(this.#reader, this.#nameAt[entry] as number, reader, start) === 0;
+    return compareJsonStrings(this.#reader, this.#nameAt[entry] as number, reader, start) === 0;
   }
 
   /** Name of an entry. */
@@ -372,8 +376,8 @@ export class Header {
   }
 
   /** Whether this package would spell the entry's JSON, from name to shape, the same way. */
-  isUsual(entry: number): boolean {
-    return ((this.#columns.kind[entry] as number) & USUAL) !== 0;
+  isCanonical(entry: number): boolean {
+    return ((this.#columns.kind[entry] as number) & CANONICAL) !== 0;
   }
 
   /** Dimensions of an entry, outermost first: a new, frozen array. */

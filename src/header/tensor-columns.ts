@@ -5,7 +5,7 @@ import type { Work } from '../work/work.js';
 /** Mask of the dtype's code in `kind`. */
 export const DTYPE_MASK = 0x1f;
 /** Bit in `kind`: from its name to its shape the tensor is spelled as this package writes it. */
-export const USUAL = 0x20;
+export const CANONICAL = 0x20;
 /** Bit in `kind`: whether shape, dtype and offsets agree must still be checked exactly. */
 export const UNPROVEN = 0x40;
 /** Bit in `kind`: a later tensor of the header has the same name and replaces this one. */

@@ -1,7 +1,7 @@
 /** The checkpoints that are merged. */
 
 import { SafetensorsError } from '../errors/errors.js';
-import type { SiblingFile, TensorEntry } from '../file/source/facts.js';
+import type { SiblingFile, TensorEntry } from '../file/source/tensor-info.js';
 import type { Viewable } from '../file/source/view.js';
 import { LogicalModel } from '../quantized/model.js';
 import type { QuantizedSource } from '../quantized/source.js';

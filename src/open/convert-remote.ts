@@ -5,7 +5,7 @@ import { argumentRangeError, requireBoolean, requireOptions } from '../errors/ar
 import { SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { parseByteSize } from '../file/shards/sizes.js';
 import { DEFAULT_MAX_SHARD_SIZE } from '../file/shards/split.js';
-import { pathText } from '../platform/io/paths.js';
+import { requirePath } from '../platform/io/paths.js';
 import { type DownloadPlan, runDownload } from '../remote/download/run-download.js';
 import { remoteSettings } from '../remote/node/settings.js';
 import { requireTransferOptions } from '../work/transfer.js';
@@ -16,7 +16,7 @@ import {
   type ConversionPlan,
   type ConvertedCheckpoint,
   convert as convertLocal,
-  givenMetadata,
+  metadataOption,
   requireFileTarget,
 } from '../write/convert/convert.js';
 import { requireLockTimeout } from '../write/replacement/locks.js';
@@ -54,8 +54,8 @@ export async function convert(
   }
   requireLockTimeout(options);
   requireTransferOptions(options);
-  const metadata = givenMetadata(options);
-  const path = pathText('target', target);
+  const metadata = metadataOption(options);
+  const path = requirePath('target', target);
   const isFile = path.endsWith(SHARD_EXTENSION);
   if (isFile) requireFileTarget(path, options);
   const { maxShardSize = DEFAULT_MAX_SHARD_SIZE, signal, onProgress, lockTimeout } = options;

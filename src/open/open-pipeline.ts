@@ -11,7 +11,7 @@ import type { OpenPipelineOptions } from '../file/checkpoint/open-pipeline.js';
 import { isDdufName } from '../file/shards/file-names.js';
 import type { Pipeline } from '../file/source/pipeline.js';
 import { statPath } from '../platform/io/file-calls.js';
-import { pathText } from '../platform/io/paths.js';
+import { requirePath } from '../platform/io/paths.js';
 import type { RemotePipeline, RemotePipelineOptions } from '../remote/pipeline.js';
 import { runAsync } from '../work/work.js';
 import { OPEN_SOURCE_OPTIONS, type OpenSourceOptions, usedOptions } from './sources/options.js';
@@ -99,7 +99,7 @@ async function openAt(
     const { openRemotePipeline } = await import('../remote/node/open-remote.js');
     return await openRemotePipeline(source, { ...requesting, skipFailed, signal });
   }
-  if (!remote) await runAsync(statPath(pathText('source', source)), signal);
+  if (!remote) await runAsync(statPath(requirePath('source', source)), signal);
   if (isDdufName(String(source))) {
     const reading = usedOptions(choice, 'archive');
     const { openDduf } = await import('../foreign/dduf/open.js');

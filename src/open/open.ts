@@ -6,7 +6,7 @@ import { FormatError } from '../errors/errors.js';
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import { parse, safeOpenAsync } from '../file/checkpoint/open.js';
 import { statPath } from '../platform/io/file-calls.js';
-import { pathText } from '../platform/io/paths.js';
+import { requirePath } from '../platform/io/paths.js';
 import { runAsync } from '../work/work.js';
 import {
   type OpenSourceOptions,
@@ -89,7 +89,7 @@ async function openKind(source: Source, options: OpenSourceOptions): Promise<Ope
     return await safeOpenAsync(source, { ...usedOptions(options, 'descriptor'), signal });
   }
   // The id of a cached repository is no path: then the error of the system is thrown.
-  if (!remote) await runAsync(statPath(pathText('source', source)), signal);
+  if (!remote) await runAsync(statPath(requirePath('source', source)), signal);
   const isNamed = formats.includes('safetensors') && SAFETENSORS_NAME.test(String(source));
   const isOnly = formats.every((format) => format === 'safetensors');
   if (isNamed || isOnly) {

@@ -7,7 +7,7 @@ import { parseHubId } from '../file/hub/ids.js';
 import type { RecipeFile } from '../merge/models/merge-models.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
-import { pathText } from '../platform/io/paths.js';
+import { requirePath } from '../platform/io/paths.js';
 import { runAsync, type Work } from '../work/work.js';
 
 /** Longer recipes are rejected. */
@@ -23,7 +23,7 @@ export async function readRecipe(
   given: string | URL,
   signal: AbortSignal | undefined,
 ): Promise<RecipeFile> {
-  const path = pathText('recipe', given);
+  const path = requirePath('recipe', given);
   const bytes = await runAsync(readFile(path), signal);
   const folder = dirname(path);
   return {

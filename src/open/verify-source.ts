@@ -24,14 +24,14 @@ import { verifyHeaders } from '../file/shards/verify-headers.js';
 import { missingComponent } from '../file/source/pipeline.js';
 import type { VerifyBytesOptions } from '../file/source/verify-options.js';
 import {
-  type ClaimingFile,
   type ComparedFiles,
-  verifyClaims,
-} from '../file/verification/verify-claims.js';
+  type DeclaringFile,
+  verifyDeclaredHashes,
+} from '../file/verification/verify-declared-hashes.js';
 import type { OpenDdufOptions } from '../foreign/dduf/open.js';
 import { closeFile } from '../platform/io/file-calls.js';
 import { openRegularFile } from '../platform/io/opened-file.js';
-import { pathText } from '../platform/io/paths.js';
+import { requirePath } from '../platform/io/paths.js';
 import { runAsync, type Work } from '../work/work.js';
 import { type DetectedFormat, detectFormat } from '../write/convert/detect-format.js';
 import { requireUsed } from '../write/convert/used-options.js';
@@ -49,7 +49,7 @@ const VERIFIABLE = 'a path, a file: URL, an open checkpoint or an open pipeline'
 interface Found {
   readonly problems: CheckpointProblem[];
   /** Files by name; null for those that are missing or invalid. */
-  readonly files: Map<string, ClaimingFile | null>;
+  readonly files: Map<string, DeclaringFile | null>;
   hasIndex: boolean;
 }
 
@@ -62,7 +62,7 @@ export async function verifySource(
 ): Promise<VerificationReport> {
   if (isHandle(source)) return await verifyHandle(source, options);
   const [verifying, choice] = splitVerifyOptions(options);
-  const place = await placeOf(pathText('source', source, VERIFIABLE), choice);
+  const place = await placeOf(requirePath('source', source, VERIFIABLE), choice);
   return typeof place === 'function'
     ? await verifyOpened(place, verifying)
     : await verifyPath(place.path, choice, verifying);
@@ -122,7 +122,7 @@ async function verifyPath(
   await runAsync(findProblems(path, choice, found), transfer.signal);
   const { problems, files, hasIndex } = found;
   const readable = [...files.values()].filter((file) => file !== null);
-  const compared = headersOnly ? skipped(readable) : await verifyClaims(readable, transfer);
+  const compared = headersOnly ? skipped(readable) : await verifyDeclaredHashes(readable, transfer);
   problems.push(...compared.problems);
   const byName = new Map(compared.files.map((file) => [file.file, file]));
   const all = Array.from(files.keys(), (name): VerifiedFile => {
@@ -132,7 +132,7 @@ async function verifyPath(
   return reportOf(checks, problems, all);
 }
 
-function skipped(files: readonly ClaimingFile[]): ComparedFiles {
+function skipped(files: readonly DeclaringFile[]): ComparedFiles {
   const unread = files.map(({ name, header }) => unverifiedFile(name, header.size, 'skipped'));
   return { problems: [], files: unread };
 }
@@ -232,7 +232,7 @@ function* readShard(
   prefix: string,
   { name, path }: ShardFile,
   isIndexed: boolean,
-): Work<ClaimingFile> {
+): Work<DeclaringFile> {
   const file = yield* openRegularFile(path, path);
   try {
     const { header } = yield* readFileHeader(file, { path });

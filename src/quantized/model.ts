@@ -8,7 +8,7 @@ import {
 } from '../errors/arguments.js';
 import { tagOf } from '../errors/brand-checks.js';
 import type { QuantizationError } from '../errors/errors.js';
-import type { Quantization } from '../file/source/facts.js';
+import type { Quantization } from '../file/source/tensor-info.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { runAsync } from '../work/work.js';
 import { LogicalTensor } from './logical-tensor.js';

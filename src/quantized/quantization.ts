@@ -1,6 +1,6 @@
 /** How a quantized weight is stored, as data. */
 
-import type { Quantization } from '../file/source/facts.js';
+import type { Quantization } from '../file/source/tensor-info.js';
 import { tensorByteLength } from '../header/tensor-spec.js';
 import type { CheckpointTensors } from './plan/checkpoint-tensors.js';
 import type { LogicalPlan } from './plan/logical-plan.js';

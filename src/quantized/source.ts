@@ -1,7 +1,7 @@
 /** Where stored tensors come from: an open checkpoint, or a source of a writer. */
 
 import { argumentTypeError, requireFunction } from '../errors/arguments.js';
-import type { SiblingFile } from '../file/source/facts.js';
+import type { SiblingFile } from '../file/source/tensor-info.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';

@@ -2,7 +2,7 @@
 
 import { SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import type { TensorEntry } from '../file/source/facts.js';
+import type { TensorEntry } from '../file/source/tensor-info.js';
 import type { Computation, ViewParts, ViewTensor } from '../file/source/view.js';
 import { fillSlice } from '../tensor/fill-slice.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';

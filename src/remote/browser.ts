@@ -9,7 +9,7 @@ import {
   type RemotePipeline,
   type RemotePipelineOptions,
 } from './pipeline.js';
-import { webDigest } from './whole-sums.js';
+import { webDigest } from './whole-digests.js';
 
 const BROWSER: RemoteRuntime = {
   // Browsers don't tell the limit: they report too long a buffer as a lack of memory.

@@ -16,16 +16,21 @@ import type { SourceMetadata } from '../file/shards/metadata.js';
 import { siblingName } from '../file/shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../file/shards/verification-report.js';
 import { Catalog, type LocatedTensor } from '../file/source/catalog.js';
-import type { ShardHeader, SiblingFile, TensorEntry, TensorInfo } from '../file/source/facts.js';
 import { requireStreamOptions, type StreamOptions, streamTensors } from '../file/source/stream.js';
 import { summarize } from '../file/source/summary.js';
+import type {
+  ShardHeader,
+  SiblingFile,
+  TensorEntry,
+  TensorInfo,
+} from '../file/source/tensor-info.js';
 import type { TensorSource } from '../file/source/tensor-source.js';
 import {
   requireVerifyBytesOptions,
   type VerifyBytesOptions,
 } from '../file/source/verify-options.js';
 import { VIEW_OF, type ViewParts, viewMetadata } from '../file/source/view.js';
-import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import { INSPECT, type Inspect, showInfo } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import { type SliceIndex, type SliceIndices, splitOptions } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -71,7 +76,7 @@ const TENSORS_OPTIONS: OptionNames<RemoteTensorsOptions> = {
 };
 
 /** The result of {@link RemoteCheckpoint.toJSON}; only the first three once `ok` is false. */
-export interface RemoteCheckpointFacts {
+export interface RemoteCheckpointJson {
   /** As `RemoteCheckpoint.path`. */
   readonly path: string;
   /** As `RemoteCheckpoint.shards`. */
@@ -592,7 +597,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */
-  toJSON(): RemoteCheckpointFacts {
+  toJSON(): RemoteCheckpointJson {
     const { path, shards, ok } = this;
     if (!ok) return { path, shards, ok };
     const { size, metadata } = this;
@@ -602,7 +607,7 @@ export class RemoteCheckpoint implements TensorSource {
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('RemoteCheckpoint', this.toJSON(), depth, options, inspect);
+    return showInfo('RemoteCheckpoint', this.toJSON(), depth, options, inspect);
   }
 
   /** Ends all requests under way; their calls reject with `SAFETENSORS_FILE_CLOSED`. */

@@ -34,7 +34,7 @@ export interface ResultMemory {
 }
 
 /** Bytes of a file for one piece of memory. */
-export interface WantedCopy {
+export interface RequestedCopy {
   readonly file: RemoteFile;
   /** Its positions are those of the file. */
   readonly copy: StridedCopy;
@@ -55,7 +55,7 @@ export interface FetchPiece extends ByteRange {
 }
 
 /** A run, which may be cut, or strided bytes, which must not. */
-interface WantedRange extends FileRange, PiecePart {
+interface RequestedRange extends FileRange, PiecePart {
   readonly file: RemoteFile;
 }
 
@@ -64,27 +64,27 @@ interface WantedRange extends FileRange, PiecePart {
  * `maxGap` unwanted bytes between two runs of a piece.
  */
 export function* planPieces(
-  wanted: Iterable<WantedCopy>,
+  wanted: Iterable<RequestedCopy>,
   maxGap: number,
 ): Generator<FetchPiece, void, void> {
-  const limits: MergeLimits<WantedRange> = {
+  const limits: MergeLimits<RequestedRange> = {
     maxByteLength: FETCHED_PIECE_BYTE_LENGTH,
     maxGap,
     unitOf: ({ copy }) => (copy.loops.length === 0 ? 1 : Number.POSITIVE_INFINITY),
     joins: ({ parts }, { file }) => parts[0]?.range.file === file,
   };
-  for (const { position, byteLength, parts } of merge(wantedRanges(wanted, maxGap), limits)) {
-    const [{ range }] = parts as [Part<WantedRange>];
+  for (const { position, byteLength, parts } of merge(requestedRanges(wanted, maxGap), limits)) {
+    const [{ range }] = parts as [Part<RequestedRange>];
     const end = position + byteLength;
     yield { file: range.file, begin: position, end, parts: parts.map(partOf) };
   }
 }
 
 /** Cuts copies between distant runs, and into pieces. */
-function* wantedRanges(
-  wanted: Iterable<WantedCopy>,
+function* requestedRanges(
+  wanted: Iterable<RequestedCopy>,
   maxGap: number,
-): Generator<WantedRange, void, void> {
+): Generator<RequestedRange, void, void> {
   for (const { file, copy, memory } of wanted) {
     const longest =
       copy.loops.length === 0
@@ -97,7 +97,7 @@ function* wantedRanges(
   }
 }
 
-function partOf({ range, begin, end }: Part<WantedRange>): PiecePart {
+function partOf({ range, begin, end }: Part<RequestedRange>): PiecePart {
   const { copy, memory, targetByteOffset } = range;
   if (copy.loops.length > 0) return { copy, memory, targetByteOffset };
   const byteLength = end - begin;

@@ -17,8 +17,8 @@ import {
   type FetchPiece,
   type PiecePart,
   planPieces,
+  type RequestedCopy,
   type ResultMemory,
-  type WantedCopy,
 } from './fetch-plan.js';
 import type { RemoteFile } from './remote-file.js';
 
@@ -74,7 +74,7 @@ export class FetchQueue {
    * @throws The error of the first failed request, or of `onProgress`
    */
   async fetch(
-    wanted: readonly WantedCopy[],
+    wanted: readonly RequestedCopy[],
     { onProgress, maxGapByteLength }: FetchOptions,
     scope: AbortController,
   ): Promise<void> {
@@ -138,10 +138,10 @@ function* ownPieces(call: FetchCall, maxGap: number): Generator<NeededPiece, voi
 }
 
 /** Sorts by file, in order of appearance, then by position. */
-function inFileOrder(wanted: readonly WantedCopy[]): WantedCopy[] {
+function inFileOrder(wanted: readonly RequestedCopy[]): RequestedCopy[] {
   const ranks = new Map<RemoteFile, number>();
   for (const { file } of wanted) if (!ranks.has(file)) ranks.set(file, ranks.size);
-  const rank = ({ file }: WantedCopy): number => ranks.get(file) as number;
+  const rank = ({ file }: RequestedCopy): number => ranks.get(file) as number;
   return wanted.toSorted((a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset);
 }
 
@@ -177,14 +177,14 @@ function hullOf(ranges: readonly ByteRange[]): ByteRange {
 
 /** One call: its pieces, progress and end. */
 class FetchCall {
-  readonly wanted: readonly WantedCopy[];
+  readonly wanted: readonly RequestedCopy[];
   pieces: () => Iterable<NeededPiece> = () => [];
   readonly #onProgress: TransferOptions['onProgress'];
   readonly #scope: AbortController;
   #transfer: Transfer | undefined;
 
   constructor(
-    wanted: readonly WantedCopy[],
+    wanted: readonly RequestedCopy[],
     onProgress: TransferOptions['onProgress'],
     scope: AbortController,
   ) {

@@ -2,15 +2,15 @@
 
 import { DTYPES } from '../header/dtype.js';
 import type { Header } from '../header/header.js';
-import { claimedSum } from '../header/tensor-sums.js';
+import { digestOf } from '../header/tensor-digests.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import type { StridedCopy } from '../tensor/strided-copy.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { DEFAULT_MAX_GAP_BYTE_LENGTH, type WantedCopy } from './fetch-plan.js';
+import { DEFAULT_MAX_GAP_BYTE_LENGTH, type RequestedCopy } from './fetch-plan.js';
 import { type FetchOptions, type FetchQueue, LazyMemory } from './fetch-queue.js';
 import type { RemoteFile } from './remote-file.js';
-import { type ClaimedTensor, checkSums, type Digest } from './whole-sums.js';
+import { compareSums, type DeclaredTensor, type Digest } from './whole-digests.js';
 
 /** A tensor, by the header of its shard. */
 export interface FetchableTensor {
@@ -22,7 +22,7 @@ export interface FetchableTensor {
 }
 
 /** A tensor or slice to fetch. */
-interface WantedTensor extends WantedCopy {
+interface RequestedTensor extends RequestedCopy {
   /** The sum that the file claims for a whole tensor; undefined if it has none, or is not to be compared. */
   readonly sum?: string | undefined;
   /** Makes the tensor over its memory, once all bytes are there. */
@@ -32,18 +32,18 @@ interface WantedTensor extends WantedCopy {
 /**
  * A whole tensor, to be compared with its sum if there is a `digest`.
  *
- * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it; FormatError as `claimedSum`
+ * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it; FormatError as `digestOf`
  */
 export function wantTensor(
   located: FetchableTensor,
   { maxBufferByteLength, digest }: Pick<FetchLimits, 'maxBufferByteLength' | 'digest'>,
-): WantedTensor {
+): RequestedTensor {
   const { name, header, entry, file } = located;
   const byteLength = header.end(entry) - header.begin(entry);
   const all = { byteLength, byteOffset: 0, runByteLength: byteLength, loops: [] };
   const wanted = want(located, all, header.shape(entry), maxBufferByteLength);
   if (digest === undefined) return wanted;
-  return { ...wanted, sum: claimedSum(header, entry, { path: file.path, tensor: name }) };
+  return { ...wanted, sum: digestOf(header, entry, { path: file.path, tensor: name }) };
 }
 
 /** A slice of a tensor. */
@@ -51,7 +51,7 @@ export function wantSlice(
   located: FetchableTensor,
   index: SliceIndices,
   maxBufferByteLength: number,
-): WantedTensor {
+): RequestedTensor {
   const { name, header, entry, file } = located;
   const { bits } = DTYPES[header.dtype(entry)];
   const context = { path: file.path, tensor: name };
@@ -64,7 +64,7 @@ function want(
   { byteLength, byteOffset, runByteLength, loops }: StridedCopy,
   shape: readonly number[],
   maxBufferByteLength: number,
-): WantedTensor {
+): RequestedTensor {
   const limits = { maxBufferByteLength, path: file.path };
   requireBuffer(limits, name, byteLength, 'slices');
   const memory = new LazyMemory(name, byteLength, file.path);
@@ -95,24 +95,24 @@ interface FetchCallOptions extends Pick<FetchOptions, 'onProgress'>, Pick<FetchL
 /**
  * Fetches tensors, and compares those with sums. Makes them in the order given.
  *
- * @throws As `FetchQueue.fetch` and `checkSums`
+ * @throws As `FetchQueue.fetch` and `compareSums`
  */
 export async function fetchTensors(
-  wanted: readonly WantedTensor[],
+  wanted: readonly RequestedTensor[],
   queue: FetchQueue,
   { onProgress, digest, maxGapByteLength = DEFAULT_MAX_GAP_BYTE_LENGTH }: FetchCallOptions,
   scope: AbortController,
 ): Promise<Tensor[]> {
   await queue.fetch(wanted, { onProgress, maxGapByteLength }, scope);
   const tensors = wanted.map((one) => one.make());
-  if (digest !== undefined) await checkSums(claimedOf(wanted, tensors), digest, scope.signal);
+  if (digest !== undefined) await compareSums(declaredOf(wanted, tensors), digest, scope.signal);
   return tensors;
 }
 
-function* claimedOf(
-  wanted: readonly WantedTensor[],
+function* declaredOf(
+  wanted: readonly RequestedTensor[],
   tensors: readonly Tensor[],
-): Generator<ClaimedTensor, void, void> {
+): Generator<DeclaredTensor, void, void> {
   for (const [i, { file, sum }] of wanted.entries()) {
     if (sum !== undefined) yield { tensor: tensors[i] as Tensor, path: file.path, sum };
   }

@@ -5,9 +5,9 @@ import { FileChangedError, type RemoteError, type RemoteErrorCode } from '../err
 import { type FileVersion, versionChange } from './file-version.js';
 import {
   type AnsweredRange,
-  type AskedRange,
   codingOf,
   isDecodable,
+  type RangeRequest,
   rangeHeader,
   readRangeHead,
   type UnmeasuredFile,
@@ -17,14 +17,14 @@ import { FIRST_BYTE_LENGTH } from './read-header.js';
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
 import {
   type Answer,
-  type AskedUrl,
   awaitPlaced,
   discard,
+  type RequestUrl,
   readPieces,
   refused,
   request,
 } from './request.js';
-import { PassingFailure } from './retries.js';
+import { TransientError } from './retries.js';
 import type { FailureContext, Session, Try } from './session.js';
 import { beginsAsPage, isCalledPage, pageMessage } from './web-page.js';
 
@@ -176,7 +176,7 @@ export class HttpFile implements RemoteFile {
   async receiveWhole(known: KnownFile, sink: WholeFileSink, signal: AbortSignal): Promise<void> {
     const receive = async (tried: Try): Promise<void> => {
       await sink.begin();
-      const answer = await this.#askWhole(tried);
+      const answer = await this.#requestWhole(tried);
       this.#requireKnown(answer, known);
       await this.#readWhole(answer, known, sink, tried);
     };
@@ -267,7 +267,7 @@ export class HttpFile implements RemoteFile {
   }
 
   async #readHeadOnce(byteLength: number, tried: Try): Promise<FileHead> {
-    const answer = await this.#askWhole(tried);
+    const answer = await this.#requestWhole(tried);
     const total = wholeLengthOf(answer.response.headers);
     if (total !== undefined) this.#checkVersion(answer, total);
     const bytes = new Uint8Array(Math.min(byteLength, total ?? byteLength));
@@ -288,7 +288,7 @@ export class HttpFile implements RemoteFile {
   }
 
   /** Requests all of the file. */
-  async #askWhole(tried: Try): Promise<Answer> {
+  async #requestWhole(tried: Try): Promise<Answer> {
     const answer = await this.#ask(undefined, undefined, tried);
     const { response, url } = answer;
     const { status, headers } = response;
@@ -338,7 +338,7 @@ export class HttpFile implements RemoteFile {
         await sink.take(piece);
       });
     } catch (error) {
-      const isCutOff = error instanceof PassingFailure || tried.isStalled();
+      const isCutOff = error instanceof TransientError || tried.isStalled();
       if (!isCutOff || received < byteLength) throw error;
     }
     if (received < byteLength) throw this.#tooShort(received, { byteLength }, url);
@@ -363,7 +363,7 @@ export class HttpFile implements RemoteFile {
 
   async #send(
     location: URL | undefined,
-    question: Pick<AskedUrl, 'range' | 'target' | 'onRedirected'>,
+    question: Pick<RequestUrl, 'range' | 'target' | 'onRedirected'>,
     tried: Try,
   ): Promise<Answer> {
     const isForeign = location !== undefined;
@@ -384,7 +384,7 @@ export class HttpFile implements RemoteFile {
   /** Checks the contents of the body, which must be bytes of the first answer's version. */
   async #checkHead(
     answer: Answer,
-    asked: AskedRange,
+    asked: RangeRequest,
     tried: Try,
     target: Uint8Array | undefined,
   ): Promise<AnsweredRange | UnmeasuredFile> {
@@ -484,7 +484,7 @@ export class HttpFile implements RemoteFile {
       }
     } catch (error) {
       // Ignore a connection that breaks or stalls behind the last byte.
-      const isCutOff = error instanceof PassingFailure || tried.isStalled();
+      const isCutOff = error instanceof TransientError || tried.isStalled();
       if (!isCutOff || reading.received < target.byteLength) throw error;
     }
     if (reading.received < target.byteLength) throw this.#tooShort(reading.received, target, url);
@@ -506,9 +506,9 @@ export class HttpFile implements RemoteFile {
     received: number,
     { byteLength }: Pick<Uint8Array, 'byteLength'>,
     url: URL,
-  ): PassingFailure {
+  ): TransientError {
     const message = `expected ${byteLength} bytes, found the end of the body after ${received}`;
-    return new PassingFailure(
+    return new TransientError(
       (note) => this.#error('SAFETENSORS_BAD_RESPONSE', message + note, { url }),
       'failed',
     );

@@ -9,7 +9,7 @@ import {
   takeKind,
 } from '../file/hub/ids.js';
 import { DEFAULT_ENDPOINT } from '../file/hub/settings.js';
-import { pathObjection } from '../file/shards/shard-paths.js';
+import { pathError } from '../file/shards/shard-paths.js';
 
 /** The short name of the Hub in links. */
 const SHORT_HOST = 'https://hf.co';
@@ -103,7 +103,7 @@ function splitRevision(parts: readonly string[]): [string | undefined, string | 
 }
 
 function isObjectionable(text: string | undefined): boolean {
-  return text !== undefined && pathObjection(text) !== null;
+  return text !== undefined && pathError(text) !== null;
 }
 
 /** The repository's kind, and its path below the endpoint: models have no prefix there. */

@@ -110,7 +110,7 @@ export class HubRepository implements Repository {
       answeredBy: (commit) => this.#pin(commit, address.path),
       pin: async (tried) => {
         try {
-          await this.#askCommit(tried);
+          await this.#requestCommit(tried);
         } catch (error) {
           // Without a commit, the answers pin each file by themselves.
           if (!this.#lacksApi) throw error;
@@ -151,7 +151,7 @@ export class HubRepository implements Repository {
   async pinCommit(signal: AbortSignal): Promise<string> {
     const url = this.#url('revision', '');
     const path = shownUrl(url);
-    await this.#session.request(path, signal, (tried) => this.#askCommit(tried));
+    await this.#session.request(path, signal, (tried) => this.#requestCommit(tried));
     if (this.#commit !== undefined) return this.#commit;
     const message = 'expected the commit of the revision in `sha`, found none';
     throw this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
@@ -164,7 +164,7 @@ export class HubRepository implements Repository {
     throw new FileChangedError(`${message}; open it again`, { path });
   }
 
-  async #askCommit(tried: Try): Promise<void> {
+  async #requestCommit(tried: Try): Promise<void> {
     if (this.#commit !== undefined) return;
     const url = this.#url('revision', '');
     const { sha } = Object((await this.#ask(url, MAX_ANSWER_BYTE_LENGTH, tried)).json);

@@ -4,7 +4,7 @@ import { absenceIn } from '../errors/absence.js';
 import type { Advice } from '../errors/advice.js';
 import { quoteNames, RemoteError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
-import { noVariant, usualFileName, usualFileNames } from '../file/shards/file-choice.js';
+import { canonicalFileName, canonicalFileNames, noVariant } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
 import { chooseModel, type NoModel, type PartialModel } from '../file/shards/model-choice.js';
 import { filesByFolder, openingCall, pipelineError } from '../file/shards/pipeline-files.js';
@@ -22,7 +22,7 @@ import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
 import type { ListedEntry, Repository } from './repository.js';
 
 /** Most repositories have their model in this file. For others a list of the files is requested. */
-const USUAL_STEM = 'model';
+const CANONICAL_STEM = 'model';
 
 /** In a folder of a pipeline; its encoders are models of transformers. */
 const COMPONENT_STEM = 'diffusion_pytorch_model';
@@ -62,7 +62,7 @@ export async function hubSource(
     return { file: withStart(file, byteLength, start), kind, folder };
   };
   const isComponent = path !== '' && !ENCODER_FOLDER.test(path);
-  const first = usualFileName(isComponent ? COMPONENT_STEM : USUAL_STEM, variant);
+  const first = canonicalFileName(isComponent ? COMPONENT_STEM : CANONICAL_STEM, variant);
   const listing = namesInFolder(repository, path, signal);
   // An error of the file is thrown first.
   listing.catch(() => {});
@@ -90,12 +90,12 @@ export async function hubSource(
   }
   if (started !== null) return started;
   // The server has no lists of files.
-  for (const name of usualFileNames(variant)) {
+  for (const name of canonicalFileNames(variant)) {
     const found = name === first ? null : await open(name).catch(nullIfMissing);
     if (found !== null) return found;
   }
   if (unlisted !== undefined) throw unlisted;
-  throw repository.lacksApi ? noUsualFile(missing as RemoteError, variant) : missing;
+  throw repository.lacksApi ? noCanonicalFile(missing as RemoteError, variant) : missing;
 }
 
 /** Chooses the model's files among the names in a folder. */
@@ -151,9 +151,9 @@ export function filesBelow(
 }
 
 /** The error for a server that lists no files and has none of the usual ones. */
-function noUsualFile(cause: RemoteError, variant: string | undefined): RemoteError {
+function noCanonicalFile(cause: RemoteError, variant: string | undefined): RemoteError {
   const { code, path, status, url } = cause;
-  const usual = quoteNames(usualFileNames(variant));
+  const usual = quoteNames(canonicalFileNames(variant));
   const message =
     `expected one of the usual files, ${usual}, from a server without an API that lists the repository, found none; ` +
     'name the file, as in hf://org/name/my.safetensors';

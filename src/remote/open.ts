@@ -32,7 +32,7 @@ import type { RemoteSource } from './remote-file.js';
 import { RemoteShards } from './remote-shards.js';
 import type { Fetch } from './session.js';
 import { findRemote, type SourceChoice } from './source.js';
-import type { Digest } from './whole-sums.js';
+import type { Digest } from './whole-digests.js';
 
 /** Options of `open`. */
 export interface RemoteOptions extends SourceChoice {

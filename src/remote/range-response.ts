@@ -1,7 +1,7 @@
 /** Reads the head of an answer to a request for a range. */
 
 /** The requested bytes. */
-export interface AskedRange {
+export interface RangeRequest {
   readonly begin: number;
   /** Position behind the last byte; it may lie behind the end of the file. */
   readonly end: number;
@@ -22,7 +22,7 @@ export interface UnmeasuredFile {
 }
 
 /** The reason why an answer is useless. */
-interface RangeObjection {
+interface RangeMismatch {
   readonly code: 'SAFETENSORS_RANGES_UNSUPPORTED' | 'SAFETENSORS_BAD_RESPONSE';
   readonly expected: string;
   readonly found: string;
@@ -31,7 +31,7 @@ interface RangeObjection {
 }
 
 /** The header that asks for a range; its last position is inclusive. */
-export function rangeHeader({ begin, end }: AskedRange): string {
+export function rangeHeader({ begin, end }: RangeRequest): string {
   return `bytes=${begin}-${end - 1}`;
 }
 
@@ -57,11 +57,11 @@ function totalOfUnsatisfied(headers: Headers): number | undefined {
   return wholeNumberOf(/^bytes\s+\*\/(\d+)$/i.exec(text.trim())?.[1]);
 }
 
-function badResponse(expected: string, found: string): RangeObjection {
+function badResponse(expected: string, found: string): RangeMismatch {
   return { code: 'SAFETENSORS_BAD_RESPONSE', expected, found };
 }
 
-function noRanges(found: string): RangeObjection {
+function noRanges(found: string): RangeMismatch {
   const expected = `206 Partial Content, with Content-Range, from a server that answers ranges`;
   return { code: 'SAFETENSORS_RANGES_UNSUPPORTED', expected, found };
 }
@@ -103,9 +103,9 @@ function isFramed(headers: Headers): boolean {
 export function readRangeHead(
   status: number,
   headers: Headers,
-  asked: AskedRange,
+  asked: RangeRequest,
   isStart: boolean,
-): AnsweredRange | UnmeasuredFile | RangeObjection {
+): AnsweredRange | UnmeasuredFile | RangeMismatch {
   const coding = codingOf(headers);
   const isWhole = status === 200 && !headers.has('content-range');
   if (isWhole && isStart) {
@@ -139,8 +139,8 @@ export function readRangeHead(
 function readPartial(
   headers: Headers,
   contentLength: string | null,
-  asked: AskedRange,
-): AnsweredRange | RangeObjection {
+  asked: RangeRequest,
+): AnsweredRange | RangeMismatch {
   const text = headers.get('content-range');
   if (text === null) {
     const hidden = 'a server of another site must list it in Access-Control-Expose-Headers';

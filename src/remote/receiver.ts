@@ -8,7 +8,7 @@ import type { HubAddress } from './hub-address.js';
 import type { Repository } from './repository.js';
 
 /** A request for a range whose bytes have a place. */
-export interface PlacedRequest {
+export interface RequestInto {
   readonly url: URL;
   /** With `range`. */
   readonly headers: Headers;
@@ -34,13 +34,13 @@ export interface Receiver {
   /** Ranges that are shorter gain nothing. */
   readonly leastByteLength: number;
   /** Whether the program has left it to the runtime how requests are sent. Asked before every request. */
-  mayAsk(): boolean;
+  mayRequest(): boolean;
   /**
    * Sends the request; null if `fetch` has to send it, because the answer is not plain.
    *
    * @throws The signal's reason; errors of a connection that has broken before an answer
    */
-  ask(request: PlacedRequest): Promise<PlacedAnswer | null>;
+  ask(request: RequestInto): Promise<PlacedAnswer | null>;
   /** Closes the connections that are kept for later requests. */
   close(): void;
 }

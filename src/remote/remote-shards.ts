@@ -18,7 +18,7 @@ import {
 } from '../file/shards/verification-report.js';
 import { verifyHeaders } from '../file/shards/verify-headers.js';
 import type { CountedFiles } from '../file/source/catalog.js';
-import type { SiblingFile } from '../file/source/facts.js';
+import type { SiblingFile } from '../file/source/tensor-info.js';
 import { Header } from '../header/header.js';
 import { parsePythonJson } from '../header/json/python-json.js';
 import { ofEach, SharedCall, withScope } from '../work/scope.js';

@@ -6,7 +6,7 @@ import type {
   VerificationReport,
 } from '../file/shards/verification-report.js';
 import type { CountedFiles, LocatedTensor } from '../file/source/catalog.js';
-import type { SiblingFile } from '../file/source/facts.js';
+import type { SiblingFile } from '../file/source/tensor-info.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../file/source/view.js';
 import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';

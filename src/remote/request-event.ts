@@ -1,7 +1,7 @@
 /** Events for programs that watch remote requests: one for each try. */
 
 import type { RequestChannel } from '../file/hub/settings.js';
-import { PassingFailure } from './retries.js';
+import { TransientError } from './retries.js';
 import { shownUrl } from './safe-urls.js';
 
 /**
@@ -72,7 +72,7 @@ export class WatchedTry {
   end(error: unknown, withoutSecrets: (error: unknown) => unknown): void {
     if (this.#url === undefined) return;
     const now = performance.now();
-    const failure = error instanceof PassingFailure ? error.makeError('') : error;
+    const failure = error instanceof TransientError ? error.makeError('') : error;
     const answer = this.#answer;
     const event: RequestEvent = {
       url: shownUrl(this.#url),

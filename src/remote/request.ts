@@ -7,20 +7,20 @@ import { isCommit } from '../file/hub/ids.js';
 import { whenAborted } from '../work/abort-listeners.js';
 import { untilAborted } from '../work/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
-import type { PlacedAnswer, PlacedRequest } from './receiver.js';
-import { passingMessage, type RefusedRequest, refusalOf } from './response-errors.js';
+import type { PlacedAnswer, RequestInto } from './receiver.js';
+import { type RefusedRequest, refusalOf, transientMessage } from './response-errors.js';
 import {
   isMalformedAnswer,
-  isPassingCause,
-  isPassingStatus,
-  PassingFailure,
+  isRetryableStatus,
+  isTransientCause,
   retryAfterOf,
+  TransientError,
 } from './retries.js';
 import { parseHttpUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 
 /** The request. */
-export interface AskedUrl {
+export interface RequestUrl {
   readonly url: URL;
   /** Whether another host has named the URL, which then gets no credentials. */
   readonly isForeign: boolean;
@@ -64,10 +64,10 @@ const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 /**
  * Sends a request and follows redirects. In browsers `fetch` hides and follows redirects itself.
  *
- * @throws PassingFailure for broken connections, 429 and 5xx
+ * @throws TransientError for broken connections, 429 and 5xx
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_BAD_RESPONSE` for bad redirects
  */
-export async function request(session: Session, asked: AskedUrl, tried: Try): Promise<Answer> {
+export async function request(session: Session, asked: RequestUrl, tried: Try): Promise<Answer> {
   const { path, target } = asked;
   let { url, isForeign } = asked;
   let commit: string | undefined;
@@ -93,7 +93,7 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
     tried.watched?.answered(answeredBy, status);
     const location = REDIRECTS.includes(status) ? response.headers.get('location') : null;
     if (location === null) {
-      if (isPassingStatus(status))
+      if (isRetryableStatus(status))
         throw await passing(session, { response, url, isAuthorized }, path, tried);
       const { receive } = placed ?? {};
       return { response, receive, url: answeredBy, commit, linkedTag, isAuthorized };
@@ -140,7 +140,7 @@ function headersFor(
 /** Sends a request whose body has a place; null if `fetch` has to send it. */
 async function receive(
   session: Session,
-  { target, ...request }: Omit<PlacedRequest, 'target' | 'signal'> & Pick<AskedUrl, 'target'>,
+  { target, ...request }: Omit<RequestInto, 'target' | 'signal'> & Pick<RequestUrl, 'target'>,
   path: string,
   { signal }: Try,
 ): Promise<PlacedAnswer | null> {
@@ -177,7 +177,7 @@ function brokenConnection(
   session: Session,
   error: unknown,
   context: { readonly path: string; readonly url: URL; readonly note?: string },
-): RemoteError | PassingFailure {
+): RemoteError | TransientError {
   const { path, url, note = '' } = context;
   const cause = session.innermost(error);
   const isMalformed = isMalformedAnswer(cause);
@@ -193,15 +193,15 @@ function brokenConnection(
       cause,
       status: isProxyLogin(cause) ? 407 : undefined,
     });
-  if (!isPassingCause(cause)) return makeError('');
-  return new PassingFailure(makeError, isMalformed ? 'malformed' : 'failed');
+  if (!isTransientCause(cause)) return makeError('');
+  return new TransientError(makeError, isMalformed ? 'malformed' : 'failed');
 }
 
 /**
  * Hands out the pieces of a body as they arrive, the next one once `take` is done. An abort, or an error of `take`,
  * ends the request.
  *
- * @throws PassingFailure when the connection breaks
+ * @throws TransientError when the connection breaks
  */
 export async function readPieces(
   session: Session,
@@ -240,7 +240,7 @@ export async function readPieces(
 /**
  * Waits for a body that arrives in its place, and calls back with the length of its pieces.
  *
- * @throws PassingFailure when the connection breaks
+ * @throws TransientError when the connection breaks
  */
 export async function awaitPlaced(
   session: Session,
@@ -296,16 +296,16 @@ async function passing(
   { response, url, isAuthorized }: Pick<Answer, 'response' | 'url' | 'isAuthorized'>,
   path: string,
   tried: Try,
-): Promise<PassingFailure> {
+): Promise<TransientError> {
   await discard(response, tried);
   const { status, headers } = response;
   const retryAfter = retryAfterOf(headers, Date.now());
   const makeError = (note: string): RemoteError => {
-    const message = passingMessage({ status, isAuthorized, retryAfter }, note);
+    const message = transientMessage({ status, isAuthorized, retryAfter }, note);
     const advice = status === 429 && !isAuthorized ? [PASS_TOKEN] : [];
     return session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message, { path, url, status, advice });
   };
-  return new PassingFailure(makeError, 'failed', retryAfter);
+  return new TransientError(makeError, 'failed', retryAfter);
 }
 
 /**

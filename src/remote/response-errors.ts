@@ -58,14 +58,14 @@ const NO_API_ADVICE =
 const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
 
 /** An answer that may change later. */
-interface PassingAnswer extends Pick<RefusedRequest, 'status' | 'isAuthorized'> {
+interface TransientAnswer extends Pick<RefusedRequest, 'status' | 'isAuthorized'> {
   /** Milliseconds to wait, as the server asks; undefined without a wish. */
   readonly retryAfter: number | undefined;
 }
 
 /** The end of the message after the last try; `note` tells the number of tries, or the reason against more. */
-export function passingMessage(
-  { status, isAuthorized, retryAfter }: PassingAnswer,
+export function transientMessage(
+  { status, isAuthorized, retryAfter }: TransientAnswer,
   note: string,
 ): string {
   if (status !== 429) return `expected 206 Partial Content, found status ${status}${note}`;

@@ -43,7 +43,7 @@ const MALFORMED_MESSAGE = /does not match the HTTP\/1\.1 protocol \((?!Invalid E
 type FailureKind = 'failed' | 'stalled' | 'malformed';
 
 /** A failure that may pass until the next try. */
-export class PassingFailure {
+export class TransientError {
   /** Makes the error to throw without a next try; `note` ends its message. */
   readonly makeError: (note: string) => RemoteError;
   readonly kind: FailureKind;
@@ -62,12 +62,12 @@ export class PassingFailure {
 const LASTING_STATUSES: readonly number[] = [501, 505, 511];
 
 /** Whether an answer with this status may change soon. */
-export function isPassingStatus(status: number): boolean {
+export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 429 || (status >= 500 && !LASTING_STATUSES.includes(status));
 }
 
 /** Whether a connection that failed for this cause may work soon. */
-export function isPassingCause(cause: ConnectionCause): boolean {
+export function isTransientCause(cause: ConnectionCause): boolean {
   const { code, message } = cause;
   if (isProxyLogin(cause)) return false;
   return code === undefined ? !LASTING_MESSAGE.test(message) : !LASTING.test(code);
@@ -140,7 +140,7 @@ export class Tries {
    * start after one that got far: a long body may break more often than a short one.
    */
   async afterFailure(failure: unknown, keptByteLength: number): Promise<void> {
-    if (!(failure instanceof PassingFailure)) throw failure;
+    if (!(failure instanceof TransientError)) throw failure;
     const count = this.#count;
     if (keptByteLength >= FRESH_START_BYTE_LENGTH) {
       count.failed = count.stalled = count.malformed = 0;

@@ -6,10 +6,10 @@ import type { FoundFormat } from '../errors/found-format.js';
 import type { RequestChannel } from '../file/hub/settings.js';
 import { withScope } from '../work/scope.js';
 import type { Credentials } from './credentials.js';
-import type { PlacedAnswer, PlacedRequest, Receiver } from './receiver.js';
+import type { PlacedAnswer, Receiver, RequestInto } from './receiver.js';
 import { redactError } from './redacted-errors.js';
 import { WatchedTry } from './request-event.js';
-import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
+import { FIRST_DELAY_MS, TransientError, Tries } from './retries.js';
 import { shownUrl } from './safe-urls.js';
 import { LEAST_BYTE_LENGTH, STALL_MS, StallWatch } from './stall-watch.js';
 
@@ -105,7 +105,7 @@ export class Session {
    * Sends a request by the receiver. Null if `fetch` has to send it: it makes the first request to every host, since
    * it knows ports and hosts that must not be asked, and says best why one cannot be reached.
    */
-  async receive(request: PlacedRequest): Promise<PlacedAnswer | null> {
+  async receive(request: RequestInto): Promise<PlacedAnswer | null> {
     const { url, target } = request;
     const receiver = this.#receiver;
     const may =
@@ -113,7 +113,7 @@ export class Session {
       target.byteLength >= receiver.leastByteLength &&
       this.#plainOrigins.get(url.origin) === true &&
       this.proxyFor(url) === undefined &&
-      receiver.mayAsk();
+      receiver.mayRequest();
     if (!may) return null;
     const answer = await receiver.ask(request);
     if (answer === null) this.#plainOrigins.set(url.origin, false);
@@ -220,9 +220,9 @@ export class Session {
     return channel?.hasSubscribers === true ? new WatchedTry(channel, number) : undefined;
   }
 
-  #stalled(path: string): PassingFailure {
+  #stalled(path: string): TransientError {
     const message = `expected ${LEAST_BYTE_LENGTH} bytes in ${this.#stallMs / 1000} s, found fewer`;
-    return new PassingFailure(
+    return new TransientError(
       (note) => this.error('SAFETENSORS_REMOTE_STALLED', message + note, { path }),
       'stalled',
     );

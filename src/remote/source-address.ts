@@ -3,7 +3,7 @@
 import type { Advice } from '../errors/advice.js';
 import { argumentRangeError } from '../errors/arguments.js';
 import { RemoteError } from '../errors/errors.js';
-import { isHubUri, noRevision, parseHubId, revisionOf, URL_TEXT } from '../file/hub/ids.js';
+import { isHubUri, noRevision, parseHubId, revisionOf, URL_PATTERN } from '../file/hub/ids.js';
 import { type HubAddress, parseHubUrl } from './hub-address.js';
 import { parseHttpUrl } from './safe-urls.js';
 
@@ -75,7 +75,7 @@ export function parseSource(
     if (id !== null)
       return { hub: withRevision({ endpoint, id, isFile: false }, revision), url: null };
   }
-  if (!URL_TEXT.test(text)) {
+  if (!URL_PATTERN.test(text)) {
     const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint(text, endpoint)})`;
     // It may be a presigned URL without its scheme, whose query is a secret.
     const error = argumentRangeError('source', expected, text.replace(/[?#].*/s, ''));

@@ -7,7 +7,7 @@ export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') a
 export type Inspect = (value: unknown, options?: object) => string;
 
 /** Returns a class name with facts, as `inspect` shows an object; the name alone when nested too deep. */
-export function showFacts(
+export function showInfo(
   name: string,
   facts: object,
   depth: number,

@@ -45,7 +45,7 @@ export class StorageRange {
   readonly #whole: StorageRange;
   #memory: BufferRange | undefined;
   /** Used on the whole range only: over a mapping, the memory of a part is memory of the whole. */
-  #isHandedOut = false;
+  #isExposed = false;
   /** Set while the range is a reader of the storage. */
   #isReader = true;
 
@@ -137,7 +137,7 @@ export class StorageRange {
   }
 
   get #isTouched(): boolean {
-    return this.#storage.zeroCopy ? this.#whole.#isHandedOut : this.isResolved;
+    return this.#storage.zeroCopy ? this.#whole.#isExposed : this.isResolved;
   }
 
   /** Whether values should be computed window by window, since no buffer holds the bytes. */
@@ -196,7 +196,7 @@ export class StorageRange {
 
   /** The place of the bytes in memory; the same on every call until the buffer is detached. */
   resolve(): BufferRange {
-    this.#whole.#isHandedOut = true;
+    this.#whole.#isExposed = true;
     const resolved = this.#resolved();
     if (resolved !== undefined) return resolved;
     const byteLength = this.#end - this.#begin;
@@ -247,7 +247,7 @@ export class StorageRange {
    * since posting a view to a worker clones its whole buffer.
    */
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
-    this.#whole.#isHandedOut = true;
+    this.#whole.#isExposed = true;
     const storage = this.#storage;
     const resolved = storage.zeroCopy && !storage.ended ? undefined : this.#resolved();
     if (resolved === undefined) {

@@ -38,7 +38,7 @@ import {
   rowBlocksOf,
 } from './float-rows.js';
 import { requireInto } from './float32/kernels.js';
-import { INSPECT, type Inspect, showFacts } from './inspection.js';
+import { INSPECT, type Inspect, showInfo } from './inspection.js';
 import type { RowIndices } from './rows.js';
 import { planSlice, type SliceIndices } from './slice.js';
 import { MemoryStorage } from './storage/memory.js';
@@ -192,7 +192,7 @@ export class TensorOf<D extends Dtype> {
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('Tensor', this.toJSON(), depth, options, inspect);
+    return showInfo('Tensor', this.toJSON(), depth, options, inspect);
   }
 
   /** @internal The source of its bytes. */

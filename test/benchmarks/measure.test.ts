@@ -5,7 +5,7 @@ import { judge } from '../../benchmarks/compare.mjs';
 import { CONTENDERS } from '../../benchmarks/contenders.mjs';
 import { commandOf } from '../../benchmarks/equipment.mjs';
 import * as figures from '../../benchmarks/figures.mjs';
-import { Measured, measure, refuseOtherBytes } from '../../benchmarks/measure.mjs';
+import { Measured, measure, requireEqualBytes } from '../../benchmarks/measure.mjs';
 import * as models from '../../benchmarks/models.mjs';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/processes.mjs';
 import { requireSameBytes } from '../../benchmarks/trials/saving.mjs';
@@ -116,10 +116,10 @@ describe('a measurement', () => {
       return { contender, lines, reason: undefined };
     };
     const rows = [row(PLAIN_MAPPING, 'aa'), row(OURS, 'aa', 'aa'), row(TORCH_LOAD, 'aa', 'bb')];
-    const kept = refuseOtherBytes(new Measured(rows), [OURS]);
+    const kept = requireEqualBytes(new Measured(rows), [OURS]);
     const reason = /torch.load .*bb of 8 bytes instead of aa of 8/;
     expect(kept.reasons).toEqual([expect.stringMatching(reason)]);
-    expect(() => refuseOtherBytes(new Measured(rows), [TORCH_LOAD])).toThrow('different bytes');
+    expect(() => requireEqualBytes(new Measured(rows), [TORCH_LOAD])).toThrow('different bytes');
   });
 
   test('says what a contender lacks', () => {

@@ -41,7 +41,7 @@ describe('descriptions are known to be of the usual spelling', () => {
     const header = scan(`{${tensors},${scalar}}`, end + 1);
     expect(header.size).toBe(tensors.length + 1);
     for (let entry = 0; entry < header.size; entry++) {
-      expect(header.isUsual(entry), header.name(entry)).toBe(true);
+      expect(header.isCanonical(entry), header.name(entry)).toBe(true);
     }
   });
 
@@ -52,7 +52,7 @@ describe('descriptions are known to be of the usual spelling', () => {
       return `"${name}":${space}${description(i, i + 1)}`;
     });
     const header = scan(`{${spellings}}`, 40);
-    const usual = spellings.map((_, entry) => header.isUsual(entry));
+    const usual = spellings.map((_, entry) => header.isCanonical(entry));
     const expected = spellings.map((_, i) => (i < 3 || i > 18) && (i < 25 || i > 40));
     // A space before a description is skipped with it: the fast path tries the rest and refuses it.
     expect(usual).toEqual(expected);
@@ -60,7 +60,7 @@ describe('descriptions are known to be of the usual spelling', () => {
 
   test('behind a name with an escape', () => {
     const header = scan(`{"\\u0061":${description(0, 1)},"b":${description(1, 2)}}`, 2);
-    expect([header.isUsual(0), header.isUsual(1)]).toEqual([false, true]);
+    expect([header.isCanonical(0), header.isCanonical(1)]).toEqual([false, true]);
   });
 });
 

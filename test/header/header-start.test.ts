@@ -1,5 +1,6 @@
 /** The length before a header, its first byte, and in which slices it is read. */
 import { describe, expect, test } from 'vitest';
+import { readCanonicalHeader } from '../../src/header/canonical-header.js';
 import {
   Header,
   PREFIX_BYTE_LENGTH,
@@ -9,7 +10,6 @@ import {
   scanHeader,
 } from '../../src/header/header.js';
 import { JsonReader } from '../../src/header/json/reader.js';
-import { readUsualHeader } from '../../src/header/usual-header.js';
 import { runSync, type Work } from '../../src/work/work.js';
 import { fileOf, thrownBy } from './header-files.js';
 
@@ -117,7 +117,7 @@ describe('slices', () => {
   ])('of a header of %i tensors are %i', (count, slices) => {
     const json = jsonOf(count);
     expect(countOf(scanHeader(json, count, {}))).toBe(slices);
-    expect(countOf(readUsualHeader(json, count))).toBe(Math.ceil(count / 256));
+    expect(countOf(readCanonicalHeader(json, count))).toBe(Math.ceil(count / 256));
   });
 
   test('are sixteen more where tensors must be sorted: eight digits, eight columns', () => {
@@ -142,7 +142,7 @@ describe('slices', () => {
 
 test('behind the last entry none has a name, whatever stands in its row', () => {
   const json = new TextEncoder().encode('{"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}');
-  const usual = runSync(readUsualHeader(json, 1));
+  const usual = runSync(readCanonicalHeader(json, 1));
   if (usual === null) return expect.fail('it is usual');
   const header = new Header(new JsonReader(json), usual, usual.names, 1);
   const reader = new JsonReader(new TextEncoder().encode('"{"'));

@@ -22,8 +22,8 @@ import { Random } from '../soak/random.mjs';
 import { readOptions, refuse } from '../support/options.mjs';
 import { coverageOf, isUsable, planOf } from './coverage.mjs';
 import { guard } from './guard.mjs';
+import { ROOT, rooms, sourcesOf, testsOf } from './modules.mjs';
 import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
-import { ROOT, rooms, sourcesOf, testsOf } from './rooms.mjs';
 
 /**
  * A process that writes nothing for this long is killed: it is loading all tests of a room, or running those of one

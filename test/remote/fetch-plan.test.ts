@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   FETCHED_PIECE_BYTE_LENGTH,
   planPieces,
-  type WantedCopy,
+  type RequestedCopy,
 } from '../../src/remote/fetch-plan.js';
 import { gather } from '../../src/tensor/gather.js';
 import { planSlice } from '../../src/tensor/slice.js';
@@ -13,13 +13,13 @@ import { naivePositions, shapeAndIndex } from '../tensor/slice-oracle.js';
 const FILE = countedFile(new Uint8Array(0)).file('model.safetensors');
 
 /** A wanted run of bytes. */
-function run(begin: number, end: number, file = FILE): WantedCopy {
+function run(begin: number, end: number, file = FILE): RequestedCopy {
   const byteLength = end - begin;
   const copy = { byteLength, byteOffset: begin, runByteLength: byteLength, loops: [] };
   return { file, copy, memory: { tensor: 't', bytes: new Uint8Array(0) } };
 }
 
-function rangesOf(wanted: readonly WantedCopy[], maxGap: number): number[][] {
+function rangesOf(wanted: readonly RequestedCopy[], maxGap: number): number[][] {
   return Array.from(planPieces(wanted, maxGap), ({ begin, end }) => [begin, end]);
 }
 

@@ -1,5 +1,5 @@
 /** Calls of the same turn of the event loop share requests; other calls do not. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { RemoteError } from '../../src/errors/errors.js';
 import type { RemoteCheckpoint } from '../../src/remote/checkpoint.js';
 import { openRemote, parse, type Tensor } from '../support/api.js';
@@ -45,6 +45,11 @@ function expectSame(tensor: Tensor, expected: Tensor): void {
 
 async function turn(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 2));
+}
+
+/** Resolves when so many requests have arrived. */
+async function requested(files: CountedFiles, count: number): Promise<void> {
+  await vi.waitFor(() => expect(files.requests.length).toBe(count));
 }
 
 describe('over HTTP', () => {
@@ -135,8 +140,7 @@ describe('calls that share a request', () => {
       checkpoint.getTensor(i === 0 ? 'a' : 'b', { signal }),
     );
     const third = checkpoint.getTensor('c');
-    await turn();
-    expect(files.requests.length).toBe(1);
+    await requested(files, 1);
     aborting[0].abort('enough');
     await expect(first).rejects.toBe('enough');
     release();
@@ -147,7 +151,7 @@ describe('calls that share a request', () => {
     files.hold();
     const ended = [new AbortController(), new AbortController()] as const;
     const calls = ended.map(({ signal }) => checkpoint.getTensor('a', { signal }));
-    await turn();
+    await requested(files, 2);
     for (const each of ended) each.abort('all');
     expect((await Promise.allSettled(calls)).map(({ status }) => status)).toEqual([
       'rejected',
@@ -160,7 +164,7 @@ describe('calls that share a request', () => {
     const { files, checkpoint } = await opened({ concurrency: 1 });
     const release = files.hold();
     const busy = checkpoint.getTensor('d');
-    await turn();
+    await requested(files, 1);
     const aborting = new AbortController();
     const ended = checkpoint.getTensor('a', { signal: aborting.signal });
     const other = checkpoint.getTensor('b');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
-  isPassingCause,
-  isPassingStatus,
+  isRetryableStatus,
+  isTransientCause,
   retryAfterOf,
   retryDelay,
 } from '../../src/remote/retries.js';
@@ -38,9 +38,9 @@ describe('how long to wait', () => {
 
 describe('what is tried again', () => {
   it('is what can be otherwise a moment later', () => {
-    expect([200, 206, 400, 401, 403, 404, 408, 416, 429, 500, 503].filter(isPassingStatus)).toEqual(
-      [408, 429, 500, 503],
-    );
+    expect(
+      [200, 206, 400, 401, 403, 404, 408, 416, 429, 500, 503].filter(isRetryableStatus),
+    ).toEqual([408, 429, 500, 503]);
     const codes = [
       undefined,
       'ECONNRESET',
@@ -54,7 +54,7 @@ describe('what is tried again', () => {
       'UND_ERR_INVALID_ARG',
     ];
     const isPassing = (code: string | undefined): boolean =>
-      isPassingCause({ message: '', ...(code === undefined ? {} : { code }) });
+      isTransientCause({ message: '', ...(code === undefined ? {} : { code }) });
     expect(codes.filter(isPassing)).toEqual(codes.slice(0, 5));
   });
 });

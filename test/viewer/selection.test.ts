@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { planSlice } from '../../src/tensor/slice.js';
-import { type Axis, partIndices, planeOf, selectionText, within } from '../../viewer/selection.js';
+import {
+  type Axis,
+  formatSelection,
+  partIndices,
+  planeOf,
+  within,
+} from '../../viewer/selection.js';
 import { parseSlice } from '../support/api.js';
 
 const bound = fc.option(fc.integer({ min: -8, max: 8 }), { nil: undefined });
@@ -39,7 +45,7 @@ describe('a part of a tensor', () => {
         }
         const expected = taken(shape, [text]);
         expect(taken(shape, partIndices(axes))).toEqual(expected);
-        expect(taken(shape, [selectionText(axes, shape)])).toEqual(expected);
+        expect(taken(shape, [formatSelection(axes, shape)])).toEqual(expected);
       }),
       { numRuns: 2000 },
     );
@@ -49,7 +55,7 @@ describe('a part of a tensor', () => {
 describe('planeOf', () => {
   it('keeps the last two axes, and the first index of those before', () => {
     const plane = (text: string, shape: number[]) =>
-      selectionText(planeOf(parseSlice(text, shape)), shape);
+      formatSelection(planeOf(parseSlice(text, shape)), shape);
     expect(plane('', [2, 3, 4, 5])).toBe('0, 0, :, :');
     expect(plane('1:, :, 2', [2, 3, 4, 5])).toBe('1, :, 2, :');
     expect(plane('', [4, 5])).toBe('');

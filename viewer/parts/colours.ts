@@ -12,13 +12,13 @@ const CATEGORIES = [
 ];
 
 /** Kinds that are in most checkpoints have the same colours in all of them. */
-const USUAL = ['BF16', 'F32', 'F16', 'F8_E4M3', 'U8', 'I64'];
+const CANONICAL = ['BF16', 'F32', 'F16', 'F8_E4M3', 'U8', 'I64'];
 
 /** The colour of a dtype or a scheme, among those of a source. */
 export function kindColour(kind: string, kinds: readonly string[]): string {
-  const usual = USUAL.indexOf(kind);
-  const others = kinds.filter((one) => !USUAL.includes(one));
-  const at = usual === -1 ? USUAL.length + others.indexOf(kind) : usual;
+  const usual = CANONICAL.indexOf(kind);
+  const others = kinds.filter((one) => !CANONICAL.includes(one));
+  const at = usual === -1 ? CANONICAL.length + others.indexOf(kind) : usual;
   return CATEGORIES[at % CATEGORIES.length] as string;
 }
 

@@ -19,7 +19,7 @@ export function shortNumber(value: number | null): string {
 }
 
 /** `12.5 %`; small parts are not shown as none. */
-export function percentText(part: number, whole: number): string {
+export function formatPercent(part: number, whole: number): string {
   if (whole === 0) return '0 %';
   const percent = (100 * part) / whole;
   if (part > 0 && percent < 0.01) return '< 0.01 %';

@@ -1,7 +1,7 @@
 /** What is open: up to two sources, each from its address or from files, with its state for the page. */
 
 import { type CallError, call } from '../client.js';
-import type { Overview, TensorList } from '../worker/facts.js';
+import type { Overview, TensorList } from '../worker/info.js';
 import type { Place, SourceId } from '../worker/sources.js';
 import { signal } from './signal.js';
 import { addressWith, go } from './use-address.js';

@@ -1,6 +1,6 @@
 /** The two dimensions in which a selection is shown: two axes, or one that is wrapped into rows. */
 
-import { type Axis, keptAxes, within } from '../selection.js';
+import { type Axis, remainingAxes, within } from '../selection.js';
 
 /** Columns of an axis that is shown alone. */
 const WRAPPED = 10;
@@ -20,7 +20,7 @@ export interface Plane {
 
 /** The table of a selection that keeps two axes at most. */
 export function planeTable(axes: readonly Axis[]): Plane {
-  const kept = keptAxes(axes);
+  const kept = remainingAxes(axes);
   const indexAt = (at: ReadonlyMap<number, number>) =>
     `[${axes.map(({ start, step }, axis) => start + step * (at.get(axis) ?? 0)).join(', ')}]`;
   const replaced = (parts: ReadonlyMap<number, Axis>) =>

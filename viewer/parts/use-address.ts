@@ -1,7 +1,7 @@
 /** The address of the page as state of its parts. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { type Address, addressText, parseAddress } from '../address.js';
+import { type Address, formatAddress, parseAddress } from '../address.js';
 
 /** The address now. */
 export function currentAddress(): Address {
@@ -12,7 +12,7 @@ export function currentAddress(): Address {
 export function addressWith(
   changes: { readonly [Name in keyof Address]?: string | undefined },
 ): string {
-  return addressText({ ...currentAddress(), ...changes } as Address);
+  return formatAddress({ ...currentAddress(), ...changes } as Address);
 }
 
 /** The address of another view: of its own it has what is open, and what is given. */
@@ -21,7 +21,7 @@ export function viewAddress(
   more: Omit<Address, 'open' | 'with' | 'view'> = {},
 ): string {
   const { open, with: second, find, sort } = currentAddress();
-  return addressText({ ...{ open, with: second, find, sort }, view, ...more } as Address);
+  return formatAddress({ ...{ open, with: second, find, sort }, view, ...more } as Address);
 }
 
 /** Goes to an address; `replace` leaves no step in the browser's history. */

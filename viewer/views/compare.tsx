@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { layerTable, tableValues } from '../layers.js';
 import { pairOf, start, stop, workOf } from '../parts/background.js';
 import { sequentialMap } from '../parts/colour-maps.js';
-import { formatInteger, percentText, plural, shortNumber } from '../parts/format.js';
+import { formatInteger, formatPercent, plural, shortNumber } from '../parts/format.js';
 import { LayerPlot } from '../parts/layer-plot.js';
 import { Matrix } from '../parts/matrix.js';
 import { Failure } from '../parts/messages.js';
@@ -164,7 +164,7 @@ function Values({ source, result }: { source: OpenSource; result: ValueDifferenc
                     </a>
                   </td>
                   <td class="number">{shortNumber(relative[at] as number)}</td>
-                  <td class="number">{percentText(differing[at] as number, 1)}</td>
+                  <td class="number">{formatPercent(differing[at] as number, 1)}</td>
                   <td class="number">{shortNumber(maxError[at] as number)}</td>
                 </tr>
               ))}

@@ -8,7 +8,7 @@ import { Failure } from '../parts/messages.js';
 import type { Plane } from '../parts/plane.js';
 import { SavePicture } from '../parts/save.js';
 import { useCall } from '../parts/use-call.js';
-import { type Axis, keptAxes } from '../selection.js';
+import { type Axis, remainingAxes } from '../selection.js';
 import type { Heat, HeatWindow } from '../worker/heat.js';
 
 const HEIGHT = 420;
@@ -182,7 +182,7 @@ export function HeatMap({
     return `${isExact ? '' : 'near '}${plane.indexText(at.row, at.column)} ${isExact ? '=' : '≈'} ${shortNumber(heat.values[row * heat.columns + column] ?? null)}`;
   };
   const isSampled = picture !== null && (picture.heat.rowStep > 1 || picture.heat.columnStep > 1);
-  const [down, across] = keptAxes(axes) as [number, number];
+  const [down, across] = remainingAxes(axes) as [number, number];
   return (
     <section class="card">
       <div class="row">

@@ -5,7 +5,7 @@ import { againstMedians, layerTable, tableValues } from '../layers.js';
 import { start, stop, workOf } from '../parts/background.js';
 import { isDark } from '../parts/canvas.js';
 import { divergingMap, sequentialMap } from '../parts/colour-maps.js';
-import { percentText, plural, shortNumber } from '../parts/format.js';
+import { formatPercent, plural, shortNumber } from '../parts/format.js';
 import { LayerPlot } from '../parts/layer-plot.js';
 import { Matrix } from '../parts/matrix.js';
 import { Failure } from '../parts/messages.js';
@@ -74,7 +74,7 @@ function Shown({
       key === 'zeros' ? 1 : known.reduce((most, value) => Math.max(most, value), 0),
     );
   }, [shown, isRelative, key, dark]);
-  const text = (value: number) => (key === 'zeros' ? percentText(value, 1) : shortNumber(value));
+  const text = (value: number) => (key === 'zeros' ? formatPercent(value, 1) : shortNumber(value));
   const broken = source.list.names.filter((_, at) => (statistics.broken[at] as number) > 0);
   if (table.roles.length === 0)
     return <p class="muted">No name of a tensor has the number of a layer.</p>;

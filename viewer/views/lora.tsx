@@ -1,6 +1,6 @@
 /** The pairs of a LoRA adapter, and its base. */
 
-import { formatInteger, percentText, plural, shortNumber } from '../parts/format.js';
+import { formatInteger, formatPercent, plural, shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
@@ -83,7 +83,7 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
                     </td>
                     <td class="number">{formatInteger(rank)}</td>
                     <td class="number">{shortNumber(norm)}</td>
-                    <td class="number">{relative === null ? '–' : percentText(relative, 1)}</td>
+                    <td class="number">{relative === null ? '–' : formatPercent(relative, 1)}</td>
                     <td class="share">
                       <span style={{ width: `${(100 * (relative ?? norm)) / (most || 1)}%` }} />
                     </td>

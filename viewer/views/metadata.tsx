@@ -2,10 +2,10 @@
 
 import { useState } from 'preact/hooks';
 import { plural } from '../parts/format.js';
-import { metadataGroups } from '../parts/metadata-text.js';
+import { metadataGroups } from '../parts/format-metadata.js';
 import { SaveTable } from '../parts/save.js';
 import { ScrollBox } from '../parts/scroll-box.js';
-import type { Overview } from '../worker/facts.js';
+import type { Overview } from '../worker/info.js';
 
 /** Rows that are shown before people ask for the others: metadata may have 100 000 keys. */
 const FIRST_ROWS = 100;

@@ -216,7 +216,7 @@ export function Open({ slot }: { slot: Slot }) {
       {opening?.failure && (
         <>
           <Failure error={opening.failure} />
-          {opening.failure.wantsToken && <TokenField slot={slot} opening={opening} />}
+          {opening.failure.needsToken && <TokenField slot={slot} opening={opening} />}
         </>
       )}
     </div>

@@ -3,11 +3,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Bytes, Count } from '../parts/amount.js';
 import { kindColour } from '../parts/colours.js';
-import { formatBytes, formatInteger, percentText, plural } from '../parts/format.js';
+import { formatBytes, formatInteger, formatPercent, plural } from '../parts/format.js';
 import type { OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
 import { ScrollBox } from '../parts/scroll-box.js';
-import type { KindCounts, Overview as OverviewFacts } from '../worker/facts.js';
+import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
 import { Metadata } from './metadata.js';
 
 function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number }) {
@@ -57,7 +57,7 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
                 <td class="number">{formatInteger(tensors)}</td>
                 <td class="number">{formatInteger(elements)}</td>
                 <td class="number">{formatBytes(byteLength)}</td>
-                <td class="number">{percentText(byteLength, total)}</td>
+                <td class="number">{formatPercent(byteLength, total)}</td>
               </tr>
             ))}
           </tbody>

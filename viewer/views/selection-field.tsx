@@ -1,7 +1,7 @@
 /** Choosing a part of a tensor: numpy's notation, and for more than two axes which two are shown. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { type Axis, keptAxes, selectionText, wholeAxis } from '../selection.js';
+import { type Axis, formatSelection, remainingAxes, wholeAxis } from '../selection.js';
 
 /** The field, and a choice for every axis of a tensor that has more than two. */
 export function SelectionField({
@@ -18,14 +18,16 @@ export function SelectionField({
   const [typed, setTyped] = useState(text);
   useEffect(() => setTyped(text), [text]);
   if (shape.length === 0) return null;
-  const kept = keptAxes(axes);
-  const change = (at: number, axis: Axis) => choose(selectionText(axes.with(at, axis), shape));
+  const kept = remainingAxes(axes);
+  const change = (at: number, axis: Axis) => choose(formatSelection(axes.with(at, axis), shape));
   /** Shows an axis in place of another. */
   const show = (position: number, at: number) => {
     const before = kept[position];
     if (before === undefined || before === at) return;
     const fixed: Axis = { start: 0, step: 1, count: 1, kept: false };
-    choose(selectionText(axes.with(before, fixed).with(at, wholeAxis(shape[at] as number)), shape));
+    choose(
+      formatSelection(axes.with(before, fixed).with(at, wholeAxis(shape[at] as number)), shape),
+    );
   };
   return (
     <form

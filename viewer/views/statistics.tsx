@@ -1,7 +1,7 @@
 /** Statistics of a tensor: numbers, histogram, and the norms of rows and columns. */
 
 import { useState } from 'preact/hooks';
-import { formatBytes, formatInteger, percentText, shortNumber } from '../parts/format.js';
+import { formatBytes, formatInteger, formatPercent, shortNumber } from '../parts/format.js';
 import { Failure, Working } from '../parts/messages.js';
 import { Plot } from '../parts/plot.js';
 import { SaveTable } from '../parts/save.js';
@@ -37,7 +37,7 @@ function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] })
         <div key={label}>
           <dt>{label}</dt>
           <dd>
-            {formatInteger(count)} {count > 0 && <small>{percentText(count, elements)}</small>}
+            {formatInteger(count)} {count > 0 && <small>{formatPercent(count, elements)}</small>}
           </dd>
         </div>
       ))}

@@ -10,7 +10,7 @@ import { type Plane, planeTable } from '../parts/plane.js';
 import { saveBlob } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import { type Axis, keptAxes, selectionText, shownPart } from '../selection.js';
+import { type Axis, formatSelection, remainingAxes, shownPart } from '../selection.js';
 import type { TensorFacts } from '../worker/values.js';
 import { Grid } from './grid.js';
 import { HeatMap } from './heat-map.js';
@@ -135,7 +135,7 @@ function Values({
       </div>
       {note !== null && <Failure error={note} />}
       <Grid
-        key={`${name}${selectionText(axes, shape)}`}
+        key={`${name}${formatSelection(axes, shape)}`}
         one={one}
         plane={plane}
         kind={kind}
@@ -164,9 +164,9 @@ function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
         }
       />
       {problem !== null && <Failure error={problem} />}
-      {keptAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
+      {remainingAxes(axes).length === 2 && plane.rows * plane.columns > 0 && (
         <HeatMap
-          key={selectionText(axes, shape)}
+          key={formatSelection(axes, shape)}
           id={source.id}
           tensor={name}
           axes={axes}

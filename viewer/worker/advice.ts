@@ -27,7 +27,7 @@ interface Facts {
 }
 
 /** Whether a token of the Hub may help. No other server gets one. */
-export function wantsToken(error: unknown): boolean {
+export function needsToken(error: unknown): boolean {
   const { code, url } = Object(error) as Facts;
   return OF_TOKENS.test(String(code)) && isOfHub(url);
 }

@@ -31,7 +31,7 @@ function grouped(digits: string, dtype: Dtype): string {
 }
 
 /** The bits of every element of whole bytes; of C64 real and imaginary part, with a comma between. */
-export function bitTexts({ dtype, bytes, elementCount }: Tensor): string[] {
+export function formatBits({ dtype, bytes, elementCount }: Tensor): string[] {
   const width = elementCount === 0 ? 0 : bytes.length / elementCount;
   const text = (begin: number, end: number) => {
     // The format is little-endian: the last byte has the highest bits.

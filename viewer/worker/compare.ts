@@ -2,7 +2,7 @@
 
 import type { TensorSource } from 'safetensors-mmap';
 import { compare, compareTensors } from 'safetensors-mmap/inspect';
-import { dimensions, type TensorList } from './facts.js';
+import { dimensions, type TensorList } from './info.js';
 import { forEachAt, seldom } from './layers.js';
 import { sampleAxes, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';

@@ -1,6 +1,6 @@
 /** Search and order of the list of tensors. */
 
-import type { TensorList } from './facts.js';
+import type { TensorList } from './info.js';
 
 /** The order of a list; the file's own is `offset`. */
 export type Order = 'name' | 'offset' | 'size';

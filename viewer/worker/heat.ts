@@ -1,7 +1,7 @@
 /** The picture of a selection: a value for every cell of it, sampled when there are more elements than cells. */
 
 import { valueNumbers } from 'safetensors-mmap/inspect';
-import { type Axis, keptAxes, within } from '../selection.js';
+import { type Axis, remainingAxes, within } from '../selection.js';
 import type { Source } from './sources.js';
 import { part, tensorFacts } from './values.js';
 
@@ -51,7 +51,7 @@ export async function heat(
   { rows, columns, maxRows, maxColumns }: HeatWindow,
   signal: AbortSignal,
 ): Promise<Heat> {
-  const [down, across] = keptAxes(axes) as [number, number];
+  const [down, across] = remainingAxes(axes) as [number, number];
   const stepOf = ([from, to]: readonly [number, number], most: number) =>
     Math.max(1, Math.ceil((to - from) / most));
   const columnStep = stepOf(columns, maxColumns);

@@ -7,7 +7,7 @@ import {
   type RemoteCheckpoint,
   type TensorEntry,
 } from 'safetensors-mmap';
-import { listOf, type Overview, overviewOf, type TensorList } from './facts.js';
+import { listOf, type Overview, overviewOf, type TensorList } from './info.js';
 
 /** An open source, as the page names it. */
 export type SourceId = number;

@@ -73,13 +73,13 @@ async function* listed(windows: readonly ArrayLike<number>[]): AsyncGenerator<Ar
 export async function tensorStatistics(
   source: Source,
   name: string,
-  isWholeAsked: boolean,
+  isWholeRequested: boolean,
   signal: AbortSignal,
   onProgress: (progress: Progress) => void,
 ): Promise<TensorStatistics> {
   const { shape, elements, byteLength, kind, quantization } = tensorFacts(source, name);
   const limit = source.isRemote ? WHOLE_LIMIT.remote : WHOLE_LIMIT.local;
-  const isWhole = isWholeAsked || byteLength <= limit;
+  const isWhole = isWholeRequested || byteLength <= limit;
   const axes = isWhole ? null : sampleAxes(shape, sampleSize(source.isRemote, false));
   const count = axes === null ? elements : selectedElements(axes);
   const tensor =

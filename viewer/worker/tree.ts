@@ -1,7 +1,7 @@
 /** The tree of names, of which the page asks for the children of one node at a time. */
 
 import { type TreeNode, treeOf, unfold } from 'safetensors-mmap/inspect';
-import { dimensions, shapeText, type TensorList } from './facts.js';
+import { dimensions, shapeText, type TensorList } from './info.js';
 
 /** A line of the tree. */
 export interface TreeRow {

@@ -1,7 +1,7 @@
 /** The map of bytes: a rectangle for every tensor, as large as it is, inside those of the parts of its name. */
 
 import { hierarchy, treemap, treemapSquarify } from 'd3-hierarchy';
-import type { TensorList } from './facts.js';
+import type { TensorList } from './info.js';
 
 /** The size to lay out for, and the part of the names to show. */
 export interface MapArgs {

@@ -3,7 +3,7 @@
 import { DTYPES, type Quantization, type Tensor, type TensorEntry } from 'safetensors-mmap';
 import { formatValues, type SliceableTensor } from 'safetensors-mmap/inspect';
 import { type Axis, partIndices } from '../selection.js';
-import { bitTexts, packedCodes } from './bits.js';
+import { formatBits, packedCodes } from './bits.js';
 import { isPacked, packedTensor } from './packed.js';
 import type { Source } from './sources.js';
 
@@ -92,14 +92,14 @@ export async function cells(
   const tensor = await part(source, name, axes, signal);
   if (form === 'values') return { texts: singleTexts(tensor) };
   const { dtype } = entryOf(source, name);
-  return { texts: isPacked(dtype) ? packedCodes(dtype, tensor.toFloat32()) : bitTexts(tensor) };
+  return { texts: isPacked(dtype) ? packedCodes(dtype, tensor.toFloat32()) : formatBits(tensor) };
 }
 
 /** Most elements that are copied as text: more is no text for people. */
 const MAX_COPIED = 250_000;
 
 /** A part of a tensor as a table: CSV, or columns of one width as numpy prints an array. */
-export async function tableText(
+export async function formatTable(
   source: Source,
   name: string,
   axes: readonly Axis[],

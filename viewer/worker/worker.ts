@@ -9,7 +9,7 @@ import type {
   Request,
   ResultOf,
 } from '../protocol.js';
-import { adviceFor, wantsToken } from './advice.js';
+import { adviceFor, needsToken } from './advice.js';
 import { nameDifference, valueDifferences } from './compare.js';
 import { find } from './find.js';
 import { heat } from './heat.js';
@@ -19,7 +19,7 @@ import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
 import { branchesTo, treeRows } from './tree.js';
 import { byteMap } from './treemap.js';
-import { cells, tableText, tensorFacts } from './values.js';
+import { cells, formatTable, tensorFacts } from './values.js';
 
 /** What a call gets besides its arguments. */
 interface Context<Name extends CallName> {
@@ -56,7 +56,7 @@ const HANDLERS: Handlers = {
   statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
     tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>
-    tableText(sourceOf(id), tensor, axes, form, signal),
+    formatTable(sourceOf(id), tensor, axes, form, signal),
 };
 
 const scope = globalThis as unknown as {
@@ -77,7 +77,7 @@ function failureOf(error: unknown): Failure {
     code: typeof code === 'string' ? code : null,
     message: typeof message === 'string' ? message : String(error),
     advice: adviceFor(error),
-    wantsToken: wantsToken(error),
+    needsToken: needsToken(error),
   };
 }
 

@@ -38,7 +38,7 @@ export type OptionValues = Readonly<
 >;
 
 /** The values of an option, in order; empty without the option. */
-export function optionTexts(options: OptionValues, name: string): string[] {
+export function optionValues(options: OptionValues, name: string): string[] {
   return [options[name] ?? []].flat().map(String);
 }
 
@@ -116,7 +116,7 @@ export function requireAction<Action extends string>(
 }
 
 /** Throws a UsageError when an argument is missing; `name` is its name in the help. */
-export function requireGiven(name: string, value: string | undefined): asserts value is string {
+export function requireArgument(name: string, value: string | undefined): asserts value is string {
   if (value === undefined) throw new UsageError(`${name} is missing`);
 }
 

@@ -1,7 +1,7 @@
 /** `diff`: the differences of two files or checkpoints. */
 
 import type { AnyCheckpoint } from '../../index.js';
-import { formatInteger, plural } from '../../inspect/number-texts.js';
+import { formatInteger, plural } from '../../inspect/format.js';
 import {
   type ChangedTensor as ComparedTensor,
   compare,

@@ -4,12 +4,12 @@ import { readdirSync } from 'node:fs';
 import { hubCacheFolder } from '../../file/cache/cache.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { type MappingStatus, mappingStatus } from '../../index.js';
-import { formatInteger } from '../../inspect/number-texts.js';
+import { formatInteger } from '../../inspect/format.js';
 import { ADDON_VARIABLE, namedFile } from '../../platform/addon/location.js';
 import type { BufferCounting } from '../../platform/addon/uncounted-buffers.js';
 import { VERSION } from '../../platform/addon/version.js';
 import type { Style } from '../output/style.js';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type Command, printResult } from './command.js';
 
@@ -48,7 +48,7 @@ function runtimeText(): string {
   return electron === undefined ? `Node ${node}` : `Electron ${electron}, Node ${node}`;
 }
 
-function machineFacts(): DoctorResult {
+function machineInfo(): DoctorResult {
   const { endpoint, isOffline, readToken } = hubSettings();
   const cache = hubCacheFolder();
   return {
@@ -82,7 +82,7 @@ function buffersText(buffers: BufferCounting): string {
 function doctorLines(result: DoctorResult, style: Style): readonly string[] {
   const { version, runtime, platform, mapping, hub } = result;
   const repositories = hub.cachedRepositories;
-  return factLines(
+  return infoLines(
     [
       ['version', `${version}, ${runtime}, ${platform}`],
       ['mapping', visible(mappingText(mapping))],
@@ -107,7 +107,7 @@ export const doctorCommand: Command = {
   options: {},
   positionals: [0, 0],
   async run(context, _, options) {
-    printResult(context, options, machineFacts(), doctorLines);
+    printResult(context, options, machineInfo(), doctorLines);
     return 'done';
   },
 };

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { type DownloadOptions, download, type ReplacedFile } from '../../index.js';
-import { formatBytes, plural } from '../../inspect/number-texts.js';
+import { formatBytes, plural } from '../../inspect/format.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -13,7 +13,7 @@ import {
   type CommandOptions,
   InterruptedError,
   type OptionValues,
-  optionTexts,
+  optionValues,
   printResult,
   UsageError,
 } from './command.js';
@@ -83,7 +83,7 @@ const FILES: CommandOptions = {
 /** The patterns of `--files` and `--ignore`. */
 function patternsOf(options: OptionValues): Pick<DownloadOptions, 'files' | 'ignore'> {
   const given = (name: string): string[] | undefined =>
-    options[name] === undefined ? undefined : optionTexts(options, name);
+    options[name] === undefined ? undefined : optionValues(options, name);
   return { files: given('files'), ignore: given('ignore') };
 }
 

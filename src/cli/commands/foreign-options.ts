@@ -51,7 +51,7 @@ function rootOf(text: string): string | RootKeys {
 }
 
 /** The keys as `--root` reads them back: with dots between, else as JSON. */
-export function rootText(keys: RootKeys): string {
+export function formatRoot(keys: RootKeys): string {
   const isPlain = keys.every((key) => typeof key === 'string' && /^[^.[]+$/.test(key));
   return isPlain ? keys.join('.') : JSON.stringify(keys);
 }

@@ -1,12 +1,12 @@
 /** `hash`: hashes by which sites identify models. */
 
 import { cachedSha256 } from '../../file/cache/cache-layout.js';
-import { type Claim, claimsOf } from '../../file/verification/claims.js';
+import { type DeclaredHash, declaredHashesOf } from '../../file/verification/declared-hashes.js';
 import type { HashOptions } from '../../file/verification/hash-file.js';
 import { runAsync } from '../../work/work.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { filesOf, type HashableFile } from '../sources/hashable-files.js';
 import { modelsOf, type OpenedSource, openSource } from '../sources/open-source.js';
@@ -37,7 +37,7 @@ interface HashedFile {
   readonly modelspec: string | null;
   readonly sshs: string | null;
   readonly crc32: string;
-  readonly claims: readonly Claim[];
+  readonly claims: readonly DeclaredHash[];
   readonly tensors?: Readonly<Record<string, string>>;
 }
 
@@ -76,7 +76,7 @@ async function hashOne(
     modelspec: hasHeader ? `0x${dataSha256}` : null,
     sshs: hasHeader ? dataSha256 : null,
     crc32,
-    claims: claimsOf(cached, file.metadata ?? new Map(), hashes),
+    claims: declaredHashesOf(cached, file.metadata ?? new Map(), hashes),
     ...(isEach ? { tensors: Object.fromEntries(hashes.ranges) } : {}),
   };
 }
@@ -104,7 +104,7 @@ async function hashAll(
 }
 
 /** The outcome of a claim. */
-function claimText({ by: key, claimed, ok, tensor }: Claim, style: Style): string {
+function formatDeclared({ by: key, claimed, ok, tensor }: DeclaredHash, style: Style): string {
   const by = tensor === undefined ? key : `${key} of ${visible(tensor, SHOWN_NAME_LENGTH)}`;
   if (ok === true) return `${by}: as claimed`;
   const claim = `${by}: claims ${visible(claimed, SHOWN_NAME_LENGTH)}`;
@@ -117,7 +117,7 @@ function hashLines(file: HashedFile, style: Style): string[] {
   const { sha256, autoV1, autoV2, autoV3, modelspec, sshs, crc32, claims, tensors = {} } = file;
   return [
     style.bold(visible(file.name, SHOWN_NAME_LENGTH)),
-    ...factLines(
+    ...infoLines(
       (
         [
           ['SHA-256', sha256],
@@ -131,7 +131,7 @@ function hashLines(file: HashedFile, style: Style): string[] {
       ).flatMap(([name, hash]) => (hash === null ? [] : [[name, hash] as const])),
       style.dim,
     ),
-    ...claims.map((claim) => claimText(claim, style)),
+    ...claims.map((claim) => formatDeclared(claim, style)),
     // In the format of sha256sum. Keep names whole: cut ones would look alike beside the digits.
     ...Object.entries(tensors).map(
       ([name, hash]) => `${hash}  ${visible(name, SHOWN_NAME_LENGTH)}`,
@@ -140,7 +140,7 @@ function hashLines(file: HashedFile, style: Style): string[] {
 }
 
 /** Puts the sums of all tensors into the metadata of a file. */
-async function writeSums(
+async function writeDigests(
   context: CommandContext,
   options: OptionValues,
   source: string,
@@ -166,7 +166,7 @@ export const hashCommand: Command = {
   positionals: [1, 1],
   async run(context, [source = ''], options) {
     const { signal } = context;
-    if (options['write'] === true) return await writeSums(context, options, source);
+    if (options['write'] === true) return await writeDigests(context, options, source);
     if (options['dry-run'] === true) throw new UsageError('--dry-run is for --write');
     const choice = repositoryChoice(options);
     const opening = { signal, storage: 'read', verify: false, choice } as const;

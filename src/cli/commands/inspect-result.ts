@@ -9,7 +9,7 @@ import {
   type SourceChoice,
   type TensorCounts,
 } from '../../index.js';
-import { plural } from '../../inspect/number-texts.js';
+import { plural } from '../../inspect/format.js';
 import { lackingDtypes } from '../../inspect/torch-dtypes.js';
 import {
   type AdapterDescription,

@@ -1,13 +1,13 @@
 /** The text of `inspect`. */
 
-import { formatBytes, formatCount, formatInteger, plural } from '../../inspect/number-texts.js';
+import { formatBytes, formatCount, formatInteger, plural } from '../../inspect/format.js';
 import { treeOf } from '../../inspect.js';
 import { bar } from '../output/bar.js';
 import type { Style } from '../output/style.js';
-import { type Column, factLines, tableLines } from '../output/table.js';
+import { type Column, infoLines, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
-import { kindText, type LogicalCounts } from '../sources/logical.js';
+import { formatKind, type LogicalCounts } from '../sources/logical.js';
 import {
   type AdapterResult,
   type InspectResult,
@@ -107,7 +107,7 @@ function metadataLines(
   });
   if (facts.length === 0) return [];
   // Cut lines before colouring: colours take no columns.
-  const lines = factLines(facts, (text) => text);
+  const lines = infoLines(facts, (text) => text);
   return ['', style.bold('metadata'), ...cutLines(lines, width)];
 }
 
@@ -138,7 +138,7 @@ function numberedFiles(
 function logicalFacts({ tensors, parameters, quantized }: LogicalCounts): [string, string][] {
   const kinds = quantized.map((kind, i) => {
     const all = i === 0 ? ` of ${plural(tensors, 'weight')}` : '';
-    return `${formatInteger(kind.weights)}${all} ${kindText(kind)}`;
+    return `${formatInteger(kind.weights)}${all} ${formatKind(kind)}`;
   });
   return [
     ['quantized', kinds.length === 0 ? `0 of ${plural(tensors, 'weight')}` : kinds.join(', ')],
@@ -214,7 +214,7 @@ function modelLines(
     tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);
   return [
     style.bold(visible(title, SHOWN_NAME_LENGTH)),
-    ...factLines(facts, style.dim),
+    ...infoLines(facts, style.dim),
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...(metadata === null ? [] : metadataLines(metadata, style, width)),
     // A tree doesn't name files, and a large model's list of files would push it down.
@@ -249,7 +249,7 @@ function unsupportedLines(
     '',
     style.warning(title),
     ...cutLines(
-      factLines(facts, (text) => text),
+      infoLines(facts, (text) => text),
       width,
     ),
     ...(more === 0 ? [] : [`${INDENT}and ${more} more`]),
@@ -279,7 +279,7 @@ export function inspectLines(
   ];
   return [
     style.bold(visible(source, SHOWN_NAME_LENGTH)),
-    ...factLines(facts, style.dim),
+    ...infoLines(facts, style.dim),
     ...missing.map((name) => {
       const folder = visible(name, SHOWN_NAME_LENGTH);
       return style.warning(

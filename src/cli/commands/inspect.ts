@@ -1,7 +1,7 @@
 /** `inspect`: the kind, totals, metadata and tensors of a file or checkpoint. */
 
 import { namesTest } from '../sources/glob.js';
-import { type Command, optionTexts, printResult, requireChoice, UsageError } from './command.js';
+import { type Command, optionValues, printResult, requireChoice, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { inspectSource, isAnyTensor, ORDERS, type View } from './inspect-result.js';
 import { inspectLines } from './inspect-text.js';
@@ -38,7 +38,7 @@ export const inspectCommand: Command = {
     const isList = all === true || options['sort'] !== undefined;
     const view: View = {
       isTree: tree === true,
-      filter: namesTest(optionTexts(options, 'filter')),
+      filter: namesTest(optionValues(options, 'filter')),
       order: requireChoice('sort', sort, ORDERS),
     };
     const choices = { foreign: foreignChoices(options), choice: repositoryChoice(options) };

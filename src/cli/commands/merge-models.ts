@@ -6,7 +6,7 @@ import {
   type CommandContext,
   type CommandOptions,
   type OptionValues,
-  optionTexts,
+  optionValues,
   requireChoice,
   requireDtypeChoice,
   UsageError,
@@ -142,7 +142,7 @@ function recipeOf(options: OptionValues, sources: readonly string[]): unknown {
   const models = takesFirst ? others : sources;
   const own: Record<string, readonly number[]> = {};
   for (const flag of NUMBERS_OF_MODELS) {
-    const numbers = optionTexts(options, flag).map((text) => numberOf(flag, text));
+    const numbers = optionValues(options, flag).map((text) => numberOf(flag, text));
     if (numbers.length > 0) own[flag] = numbers;
     if (numbers.length === 0 || numbers.length === models.length) continue;
     const besides = takesFirst ? ' besides the base' : '';

@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
-import { formatBytes, plural } from '../../inspect/number-texts.js';
+import { formatBytes, plural } from '../../inspect/format.js';
 import { findOtherFiles, type OtherFiles } from '../../write/checkpoint/other-files.js';
 import type { Style } from '../output/style.js';
 import { tableLines } from '../output/table.js';
@@ -12,7 +12,7 @@ import {
   type Command,
   type CommandContext,
   type OptionValues,
-  optionTexts,
+  optionValues,
   printResult,
   requireChoice,
   UsageError,
@@ -86,7 +86,7 @@ async function mergeInto(
   const { component: chosen, unmatched = 'error' } = options;
   const component =
     chosen === undefined ? undefined : requireChoice('component', chosen, COMPONENTS);
-  const adapters = optionTexts(options, 'adapter').map((text) => adapterOf(text, component));
+  const adapters = optionValues(options, 'adapter').map((text) => adapterOf(text, component));
   const unmatchedRule = requireChoice('unmatched', unmatched, ['error', 'skip']);
   const base: AnyCheckpoint = await open(placeOf(source), { signal });
   try {
@@ -196,7 +196,7 @@ export const mergeCommand: Command = {
     }
     shardSizeOf(options);
     const [source = '', second] = sources;
-    const hasAdapters = optionTexts(options, 'adapter').length > 0;
+    const hasAdapters = optionValues(options, 'adapter').length > 0;
     if (hasAdapters && (second !== undefined || options['method'] !== undefined)) {
       throw new UsageError('--adapter merges adapters into one checkpoint; merge models first');
     }

@@ -7,10 +7,10 @@ import {
   type MetadataEdit,
   safeOpen,
 } from '../../index.js';
-import { plural } from '../../inspect/number-texts.js';
+import { plural } from '../../inspect/format.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { isRemote, localPath } from '../sources/open-source.js';
@@ -151,7 +151,7 @@ function editLines(
       visible(value, SHOWN_VALUE_LENGTH),
     ]);
   const changed = [...facts(set, '+'), ...facts(removed, '-')];
-  const lines = changed.length === 0 ? [] : factLines(changed, (text) => text);
+  const lines = changed.length === 0 ? [] : infoLines(changed, (text) => text);
   const isWritten = method === 'rewritten' || method === 'inPlace';
   const counts = [
     `${plural(Object.keys(set).length, 'key')} set`,

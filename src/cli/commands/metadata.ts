@@ -1,7 +1,7 @@
 /** `metadata`: reads and changes the metadata of files. */
 
 import { readFileSync } from 'node:fs';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible, visibleJson } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import {
@@ -11,7 +11,7 @@ import {
   type Outcome,
   printResult,
   requireAction,
-  requireGiven,
+  requireArgument,
   requireNone,
   UsageError,
 } from './command.js';
@@ -84,7 +84,7 @@ const get: Action = async (context, options, source, keys) => {
       ([key, value]) =>
         [visible(key, SHOWN_NAME_LENGTH), visible(value, SHOWN_WHOLE_VALUE_LENGTH)] as const,
     );
-    const lines = facts.length === 0 ? [] : factLines(facts, (text) => text);
+    const lines = facts.length === 0 ? [] : infoLines(facts, (text) => text);
     return cutLines(lines, width);
   });
   // Standard output has values only.
@@ -95,12 +95,12 @@ const get: Action = async (context, options, source, keys) => {
 };
 
 const set: Action = async (context, options, source, args) => {
-  requireGiven('KEY=VALUE', args[0]);
+  requireArgument('KEY=VALUE', args[0]);
   return await editFile(context, options, requireLocal(source), keyValuePairs(args));
 };
 
 const rm: Action = async (context, options, source, keys) => {
-  requireGiven('KEY', keys[0]);
+  requireArgument('KEY', keys[0]);
   const changes = new Map(keys.map((key): [string, null] => [key, null]));
   return await editFile(context, options, requireLocal(source), changes);
 };
@@ -122,7 +122,7 @@ const exportAll: Action = async ({ stdout, signal }, options, source, args) => {
 };
 
 const importAll: Action = async (context, options, source, [from, ...more]) => {
-  requireGiven('JSON-FILE', from);
+  requireArgument('JSON-FILE', from);
   requireNone(more);
   const path = requireLocal(source);
   const changes = new Map<string, string | null>();
@@ -199,7 +199,7 @@ export const metadataCommand: Command = {
     if (action === MODELSPEC) return await modelspec(context, options, args);
     const [source, ...rest] = args;
     const isReading = READING.includes(action);
-    requireGiven(isReading ? 'SOURCE' : 'FILE', source);
+    requireArgument(isReading ? 'SOURCE' : 'FILE', source);
     if (isReading) requireNoEditOptions(action, options);
     else requireNoChoice(action, options);
     return await (METADATA_ACTIONS[action] as Action)(context, options, source, rest);

@@ -1,6 +1,7 @@
 /** `metadata modelspec`: Stability AI's ModelSpec in the metadata of a file. */
 
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { formatBytes } from '../../inspect/format.js';
 import {
   checkModelspec,
   imageTypeOf,
@@ -9,9 +10,8 @@ import {
   type ModelspecProblem,
   thumbnailOf,
 } from '../../inspect/modelspec.js';
-import { formatBytes } from '../../inspect/number-texts.js';
 import type { Style } from '../output/style.js';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { openSource, requireModel } from '../sources/open-source.js';
@@ -21,7 +21,7 @@ import {
   type Outcome,
   printResult,
   requireAction,
-  requireGiven,
+  requireArgument,
   requireNone,
   UsageError,
 } from './command.js';
@@ -87,7 +87,7 @@ async function showFields(
       return [visible(key.slice(MODELSPEC_PREFIX.length)), shown];
     });
     if (facts.length === 0) return [style.dim('no modelspec in the metadata')];
-    const lines = factLines(facts, (text) => text);
+    const lines = infoLines(facts, (text) => text);
     return cutLines(lines, width);
   });
   return found.length === 0 ? 'no' : 'done';
@@ -127,7 +127,7 @@ async function setFields(
   args: readonly string[],
 ): Promise<Outcome> {
   const path = requireLocal(source);
-  requireGiven('KEY=VALUE', args[0]);
+  requireArgument('KEY=VALUE', args[0]);
   const changes = new Map<string, string>();
   let modelspecHash = false;
   for (const [name, value] of keyValuePairs(args)) {
@@ -169,7 +169,7 @@ async function thumbnail(
   source: string,
   [target, ...more]: readonly string[],
 ): Promise<Outcome> {
-  requireGiven('the file to write the image to', target);
+  requireArgument('the file to write the image to', target);
   requireNone(more);
   const value = (await sourceMetadata(source, options, context.signal)).get(THUMBNAIL);
   const image = value === undefined ? null : thumbnailOf(value);
@@ -194,9 +194,9 @@ export async function modelspec(
   [word, source, ...args]: readonly string[],
 ): Promise<Outcome> {
   const actions = Object.keys(MODELSPEC_ACTIONS) as (keyof typeof MODELSPEC_ACTIONS)[];
-  requireGiven(actions.join('|'), word);
+  requireArgument(actions.join('|'), word);
   const action = requireAction('metadata modelspec', word, actions);
-  requireGiven('SOURCE', source);
+  requireArgument('SOURCE', source);
   if (action !== 'set') requireNoEditOptions(`modelspec ${action}`, options);
   else requireNoChoice('modelspec set', options);
   return await MODELSPEC_ACTIONS[action](context, options, source, args);

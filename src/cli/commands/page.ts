@@ -1,7 +1,7 @@
 /** `page`: the page that shows checkpoints, as a file. */
 
 import { existsSync } from 'node:fs';
-import { formatBytes } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/format.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { Replacement } from '../../write/replacement/replacement.js';
 import { visible } from '../output/visible.js';

@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { type ScanReport, scanPickle } from '../../index.js';
-import { formatInteger, plural } from '../../inspect/number-texts.js';
+import { formatInteger, plural } from '../../inspect/format.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { isRemote, localPath } from '../sources/open-source.js';

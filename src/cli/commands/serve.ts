@@ -1,9 +1,9 @@
 /** `serve`: the page that shows checkpoints, for those on this machine. */
 
 import { setFlagsFromString } from 'node:v8';
-import { plural } from '../../inspect/number-texts.js';
+import { plural } from '../../inspect/format.js';
 import type { Style } from '../output/style.js';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import type { ServedSource } from '../serve/model-files.js';
 import { openBrowser } from '../serve/open-browser.js';
@@ -47,7 +47,7 @@ function serveLines({ address, sources, skipped }: ServeResult, style: Style): s
     const text = missing.length === 0 ? '' : `, ${plural(missing.length, 'shard')} missing`;
     return [visible(name, SHOWN_NAME_LENGTH), count + style.warning(text)] as const;
   });
-  const lines = factLines(facts, style.dim);
+  const lines = infoLines(facts, style.dim);
   const others = skippedLines(skipped, style);
   return [style.bold(address), '', ...lines, ...others, '', 'Ctrl-C ends the server.'];
 }

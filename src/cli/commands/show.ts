@@ -11,7 +11,7 @@ import {
   TensorNotFoundError,
   type TransferProgress,
 } from '../../index.js';
-import { formatBytes, formatInteger } from '../../inspect/number-texts.js';
+import { formatBytes, formatInteger } from '../../inspect/format.js';
 import { isByteSized } from '../../inspect/values/numbers.js';
 import {
   formatValues,
@@ -23,14 +23,14 @@ import {
   tensorValues,
   type ValueWindows,
 } from '../../inspect.js';
-import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
+import { formatArray, isSummarized, shownRanges } from '../output/format-array.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
-import { factLines } from '../output/table.js';
+import { infoLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
-import { kindText, logicalModel, quantizationIn } from '../sources/logical.js';
+import { formatKind, logicalModel, quantizationIn } from '../sources/logical.js';
 import { isPipeline, type OpenedSource, openSource } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
@@ -111,7 +111,7 @@ async function valuesText(found: FoundTensor, whole: () => Promise<Tensor>): Pro
   }
   const isAll = !isSummarized(shape);
   const itemAt = await shownTexts(shape, (ranges) => (isAll ? whole() : found.slice(ranges)));
-  return arrayText(shape, itemAt);
+  return formatArray(shape, itemAt);
 }
 
 function statisticText(value: number | null): string {
@@ -122,7 +122,7 @@ function statisticsLines(stats: Statistics, style: Style): string[] {
   const { min, max, mean, std, nan, infinite, zero, subnormal, elements } = stats;
   const counted = (count: number): string =>
     count === 0 ? '0' : `${formatInteger(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
-  return factLines(
+  return infoLines(
     [
       ['min', statisticText(min)],
       ['max', statisticText(max)],
@@ -153,7 +153,7 @@ function histogramLines({ min, max, counts: all }: Histogram, style: Style): str
 
 function showLines(result: ShowResult, style: Style): readonly string[] {
   const { name, dtype, quantized, shape, byteLength, text, stats, histogram } = result;
-  const facts = `${quantized === undefined ? dtype : kindText(quantized)}  [${shape.join(', ')}]  ${formatBytes(byteLength)}`;
+  const facts = `${quantized === undefined ? dtype : formatKind(quantized)}  [${shape.join(', ')}]  ${formatBytes(byteLength)}`;
   return [
     `${style.bold(visible(name))}  ${facts}`,
     ...text.split('\n'),

@@ -1,6 +1,6 @@
 /** The lines about files and folders that a command skipped in a folder. */
 
-import { formatInteger } from '../../inspect/number-texts.js';
+import { formatInteger } from '../../inspect/format.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import type { SkippedPath } from '../sources/walk-folder.js';

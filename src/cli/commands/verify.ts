@@ -9,7 +9,7 @@ import {
   type VerifyBytesOptions,
   verify,
 } from '../../index.js';
-import { plural } from '../../inspect/number-texts.js';
+import { plural } from '../../inspect/format.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';

@@ -6,7 +6,7 @@ import {
   type ReplacedFile,
   splitStateDictIntoShards,
 } from '../../index.js';
-import { formatBytes, plural } from '../../inspect/number-texts.js';
+import { formatBytes, plural } from '../../inspect/format.js';
 import { CAST_TARGETS, type CastTarget } from '../../tensor/float32/cast.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -19,12 +19,12 @@ import {
   CommandError,
   type CommandOptions,
   type OptionValues,
-  optionTexts,
+  optionValues,
   printResult,
   requireDtypeChoice,
   UsageError,
 } from './command.js';
-import { rootText } from './foreign-options.js';
+import { formatRoot } from './foreign-options.js';
 import { repositoryChoice } from './repository-options.js';
 
 /** Most names in one line. */
@@ -250,7 +250,7 @@ interface ChosenSelection {
 /** Throws a UsageError for a rule that cannot be used. */
 function renameOf(options: OptionValues): ChosenSelection['rename'] {
   try {
-    return renamer(optionTexts(options, 'rename'));
+    return renamer(optionValues(options, 'rename'));
   } catch (error) {
     throw error instanceof RenameError ? new UsageError(`--rename: ${error.message}`) : error;
   }
@@ -259,7 +259,7 @@ function renameOf(options: OptionValues): ChosenSelection['rename'] {
 function selectionOf(options: OptionValues): ChosenSelection {
   const { dtype, dequantize } = options;
   const rename = renameOf(options);
-  const names = namesTest(optionTexts(options, 'filter'), optionTexts(options, 'exclude'));
+  const names = namesTest(optionValues(options, 'filter'), optionValues(options, 'exclude'));
   return {
     ...(names === undefined ? {} : { names }),
     ...(rename === undefined ? {} : { rename }),
@@ -284,14 +284,14 @@ function chosenTensors(options: OptionValues): {
 /** The options that choose tensors, as on the command line: `--filter a* --exclude *.bias`. */
 function choiceText(options: OptionValues): string {
   return ['filter', 'exclude']
-    .flatMap((name) => optionTexts(options, name).map((glob) => `--${name} ${glob}`))
+    .flatMap((name) => optionValues(options, name).map((glob) => `--${name} ${glob}`))
     .map((text) => visible(text, SHOWN_NAME_LENGTH))
     .join(' ');
 }
 
 /** The message when `--filter` and `--exclude` leave no tensor. */
 export function nothingChosen(options: OptionValues): string {
-  const hasExclude = optionTexts(options, 'exclude').length > 0;
+  const hasExclude = optionValues(options, 'exclude').length > 0;
   return hasExclude
     ? `${choiceText(options)} leaves no tensor`
     : `no name matches ${choiceText(options)}`;
@@ -308,11 +308,11 @@ class Patterns {
 
   constructor(options: OptionValues) {
     for (const option of ['filter', 'exclude']) {
-      for (const glob of optionTexts(options, option)) {
+      for (const glob of optionValues(options, option)) {
         this.#unmatched.set(`--${option} ${glob}`, namesTest([glob]) as (name: string) => boolean);
       }
     }
-    for (const text of optionTexts(options, 'rename')) {
+    for (const text of optionValues(options, 'rename')) {
       const rule = renameRule([text]);
       this.#unmatched.set(`--rename ${text}`, (name) => rule?.(name) !== undefined);
     }
@@ -526,7 +526,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
-      ...(root.length === 0 ? [] : [`root: ${visible(rootText(root), SHOWN_NAME_LENGTH)}`]),
+      ...(root.length === 0 ? [] : [`root: ${visible(formatRoot(root), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
       ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...(skipped.length === 0 ? [] : [`not copied: ${namesText(skipped)}`]),

@@ -1,6 +1,6 @@
 /** The progress of long work: a line on the terminal that overwrites itself. */
 
-import { formatBytes } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/format.js';
 import { bar } from './bar.js';
 import type { Output } from './output.js';
 import { cutEnd } from './width.js';

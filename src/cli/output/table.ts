@@ -64,7 +64,7 @@ export function tableLines(
 }
 
 /** Lines of facts, with names in one column: `tensors     147`. */
-export function factLines(
+export function infoLines(
   facts: readonly (readonly [name: string, value: string])[],
   markName: (text: string) => string,
 ): string[] {

@@ -9,7 +9,7 @@ export interface ByteRange {
 }
 
 /** The answer that a request gets: the whole file, a range of it, or a status without its bytes. */
-type WantedBytes =
+type RequestedBytes =
   | { readonly status: 200 | 206; readonly range: ByteRange }
   | { readonly status: 304 | 412 | 416 };
 
@@ -62,12 +62,12 @@ function rangeOf(header: string, byteLength: number): ByteRange | null {
  * - One range in bytes: 206, or 416 when the file has none of these bytes. Several ranges: 416. A range of HEAD is
  *   ignored.
  */
-export function wantedBytes(
+export function requestedBytes(
   method: string,
   headers: IncomingHttpHeaders,
   byteLength: number,
   tag: string,
-): WantedBytes {
+): RequestedBytes {
   const { range, 'if-match': match, 'if-none-match': noneMatch, 'if-range': ifRange } = headers;
   if (match !== undefined && !names(match, tag)) return { status: 412 };
   if (noneMatch !== undefined && names(noneMatch, tag, true)) return { status: 304 };

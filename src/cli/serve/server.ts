@@ -24,7 +24,7 @@ import type { AddressInfo } from 'node:net';
 import { closeFile } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { runAsync } from '../../work/work.js';
-import { wantedBytes } from './conditions.js';
+import { requestedBytes } from './conditions.js';
 import { Connections } from './connections.js';
 import { hasToken, isSecret, METHODS, makeToken, objectionTo } from './guard.js';
 import type { ServedFile, ServedSource } from './model-files.js';
@@ -224,7 +224,7 @@ export class PageServer {
     if (file === null) return refuse(response, 404, 'the file is gone');
     try {
       const { byteLength, tag } = file;
-      const wanted = wantedBytes(method, headers, byteLength, tag);
+      const wanted = requestedBytes(method, headers, byteLength, tag);
       const { status } = wanted;
       const common = {
         ...HEADERS,

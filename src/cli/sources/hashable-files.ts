@@ -13,7 +13,7 @@ import {
   hashPieces,
 } from '../../file/verification/hash-file.js';
 import { hashedLayout } from '../../file/verification/legacy-place.js';
-import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { DIGESTS_KEY } from '../../header/tensor-digests.js';
 import {
   type AnyCheckpoint,
   type Checkpoint,
@@ -56,7 +56,7 @@ function hashable(
   return {
     ...{ file, metadata, path, byteLength, hasHeader: true },
     hash: (isEach, options) => {
-      const isOfTensors = isEach || metadata?.has(SUMS_KEY) === true;
+      const isOfTensors = isEach || metadata?.has(DIGESTS_KEY) === true;
       return hash(hashedLayout(header, isOfTensors ? tensors : []), options);
     },
   };

@@ -118,7 +118,7 @@ export function schemeName(scheme: string): string {
 }
 
 /** A kind in words, such as `FP8 in 128 × 128 blocks`. */
-export function kindText({
+export function formatKind({
   scheme,
   bits,
   block,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { hubSettings } from '../../file/cache/environment.js';
 import { isPipelineAt } from '../../file/checkpoint/find-source.js';
 import { openForInspection as openLocalForInspection } from '../../file/checkpoint/open.js';
-import { URL_TEXT } from '../../file/hub/ids.js';
+import { URL_PATTERN } from '../../file/hub/ids.js';
 import { isDdufName } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { partNames } from '../../file/shards/incomplete-models.js';
@@ -57,12 +57,12 @@ export interface OpeningOptions {
 
 /** Whether a source is remote. */
 export function isRemote(source: string): boolean {
-  return URL_TEXT.test(source) && !source.toLowerCase().startsWith('file:');
+  return URL_PATTERN.test(source) && !source.toLowerCase().startsWith('file:');
 }
 
 /** The path of a local source. */
 export function localPath(source: string): string {
-  return URL_TEXT.test(source) ? fileURLToPath(source) : source;
+  return URL_PATTERN.test(source) ? fileURLToPath(source) : source;
 }
 
 /** The path of a local source, or the address of a remote one, as the library takes it. */

@@ -9,12 +9,12 @@ import { readText } from '../../platform/io/small-files.js';
 import { withAdvice } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
 import {
+  formatHubDownload,
   type HubId,
-  hubDownloadText,
   isCommit,
   ownDownloadCommand,
   revisionOf,
-  URL_TEXT,
+  URL_PATTERN,
 } from '../hub/ids.js';
 import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
 import { type Environment, offlineVariable } from './variables.js';
@@ -103,7 +103,7 @@ export function* findSnapshot(id: HubId, label: string, revision?: string): Work
   const wanted = revisionOf(id, revision) ?? 'main';
   const named = { ...id, revision: wanted };
   const repository = repositoryOf(id);
-  if (!URL_TEXT.test(label) && !(yield* isCached(id))) yield* failAtPath(named, label);
+  if (!URL_PATTERN.test(label) && !(yield* isCached(id))) yield* failAtPath(named, label);
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
   const folder = join(repository, 'snapshots', commit);
   if (!(yield* exists(folder))) {
@@ -184,7 +184,7 @@ function fetchAdvice(id: HubId): string {
   const variable = offlineVariable();
   const first =
     variable === undefined ? '' : `; unset ${variable} first, which forbids requests to the Hub`;
-  return `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}${first}`;
+  return `\`${formatHubDownload(id)}\` fetches it${ownDownloadCommand(id)}${first}`;
 }
 
 function fail(id: HubId, label: string, message: string): never {

@@ -11,7 +11,7 @@ import {
 import { FileClosedError, type SafetensorsError } from '../../errors/errors.js';
 import { hintPythonMethods, PYTHON_METHODS } from '../../errors/python-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
-import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
+import { INSPECT, type Inspect, showInfo } from '../../tensor/inspection.js';
 import { type Partition, planPartition } from '../../tensor/partition.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
@@ -28,15 +28,15 @@ import type { SourceMetadata } from '../shards/metadata.js';
 import { siblingName } from '../shards/shard-paths.js';
 import type { CheckpointCheck, VerificationReport } from '../shards/verification-report.js';
 import { Catalog, type LocatedTensor } from '../source/catalog.js';
+import type { PlainValue, RootKeys } from '../source/plain-value.js';
+import { requireStreamOptions, type StreamOptions, streamTensors } from '../source/stream.js';
 import {
   type ShardHeader,
   type SiblingFile,
   type TensorEntry,
   type TensorInfo,
   tensorInfo,
-} from '../source/facts.js';
-import type { PlainValue, RootKeys } from '../source/plain-value.js';
-import { requireStreamOptions, type StreamOptions, streamTensors } from '../source/stream.js';
+} from '../source/tensor-info.js';
 import {
   LISTING_OPTIONS,
   type ListingOptions,
@@ -44,17 +44,17 @@ import {
 } from '../source/tensor-source.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
 import { VIEW_OF, type ViewParts, viewMetadata } from '../source/view.js';
-import type { ClaimingFile } from '../verification/verify-claims.js';
+import type { DeclaringFile } from '../verification/verify-declared-hashes.js';
 import { LazyShards } from './lazy-shards.js';
 import { LocalStream } from './local-stream.js';
 import { contentsOf, type Shard } from './shard.js';
 import { readSibling } from './sibling-files.js';
 import { placesIn, readPlaces, transferShards, worksIn } from './transfer-shards.js';
-import { checksOf, claimingFiles, type VerifiableSource, verifyShards } from './verify.js';
+import { checksOf, declaringFiles, type VerifiableSource, verifyShards } from './verify.js';
 import { ViewShard } from './view-shard.js';
 
 /** The result of {@link Checkpoint.toJSON}; once `ok` is false only the first four. */
-export interface CheckpointFacts {
+export interface CheckpointJson {
   /** As `Checkpoint.path`. */
   readonly path: string | undefined;
   /** As `Checkpoint.shards`. */
@@ -609,8 +609,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /** @internal The safetensors files, all of which are open. */
-  claimingFiles(): readonly ClaimingFile[] {
-    return claimingFiles(this.#shards);
+  declaringFiles(): readonly DeclaringFile[] {
+    return declaringFiles(this.#shards);
   }
 
   /**
@@ -725,7 +725,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /** The checkpoint's facts for `JSON.stringify`, without tensors. Opens no shard, and never throws. */
-  toJSON(): CheckpointFacts {
+  toJSON(): CheckpointJson {
     const { path, shards, storage, ok } = this;
     if (!ok) return { path, shards, storage, ok };
     const { size, metadata } = this;
@@ -743,7 +743,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
     const { length } = this.#problems;
     const facts = length === 0 ? this.toJSON() : { ...this.toJSON(), problems: length };
-    return showFacts('Checkpoint', facts, depth, options, inspect);
+    return showInfo('Checkpoint', facts, depth, options, inspect);
   }
 
   /**

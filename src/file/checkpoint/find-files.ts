@@ -39,7 +39,7 @@ import {
 } from '../shards/model-choice.js';
 import { hasWeightsName } from '../shards/shard-paths.js';
 import type { CheckpointProblem } from '../shards/verification-report.js';
-import type { SiblingFile } from '../source/facts.js';
+import type { SiblingFile } from '../source/tensor-info.js';
 
 /** The index or the only file of a checkpoint, whose folder has its siblings. */
 export interface SiblingPlace {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { requireString } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
 import { statAnything, statPath } from '../../platform/io/file-calls.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
 import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
@@ -54,7 +54,7 @@ export function* findSource(path: string | URL, options: FindOptions): Work<Foun
   const { variant, revision } = options;
   requireVariant(variant);
   if (revision !== undefined) requireString('revision', revision);
-  const text = pathText('path', path);
+  const text = requirePath('path', path);
   if (!(yield* isPath(text))) return yield* findCached(text, options);
   if (revision !== undefined) throw noRevision('a file or folder on this machine', revision);
   return yield* findAt(text, options);

@@ -14,7 +14,7 @@ import { call, immediate, runAsync, runSync, type Work } from '../../work/work.j
 import type { CloseOptions, SafetensorsFile } from '../file.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import type { CountedFiles } from '../source/catalog.js';
-import type { ListedContents } from '../source/facts.js';
+import type { ListedContents } from '../source/tensor-info.js';
 import { type CheckpointFiles, labelOf, type ShardFile } from './find-files.js';
 import { contentsOf, type Shard } from './shard.js';
 import { readJsonSibling } from './sibling-files.js';

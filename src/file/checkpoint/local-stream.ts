@@ -4,7 +4,6 @@ import { tensorByteLength } from '../../header/tensor-spec.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { type TransferOptions, totalByteLength } from '../../work/transfer.js';
 import { ReusedMemory } from '../reused-memory.js';
-import type { TensorEntry, TensorInfo } from '../source/facts.js';
 import {
   type Arrival,
   type GroupFetchOptions,
@@ -13,6 +12,7 @@ import {
   type StreamGroup,
   type StreamSource,
 } from '../source/stream.js';
+import type { TensorEntry, TensorInfo } from '../source/tensor-info.js';
 
 const PREFETCH_BYTE_LENGTH = 128 * 2 ** 20;
 const REUSED_PREFETCH_BYTE_LENGTH = 64 * 2 ** 20;

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { statPath } from '../../platform/io/file-calls.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runSync, type Work } from '../../work/work.js';
 import { requireVariant } from '../shards/file-choice.js';
@@ -49,7 +49,7 @@ export function openPipeline(
   requireVariant(options.variant);
   const { variant, revision, skipFailed = false, ...opening } = options;
   requireBoolean('skipFailed', skipFailed);
-  const folder = runSync(findFolder(pathText('path', path), revision));
+  const folder = runSync(findFolder(requirePath('path', path), revision));
   const found = runSync(findModels(folder, variant));
   const places = found.models.map((model) => [model.name, model] as const);
   const opened = openModels(places, skipFailed, (model) => {
@@ -64,10 +64,10 @@ export function openPipeline(
 function verifyBytesOf(models: ReadonlyMap<string, Checkpoint>): PipelineBytes['verify'] {
   return async (options) => {
     const files = [...models].flatMap(([folder, model]) =>
-      model.claimingFiles().map((file) => ({ ...file, name: `${folder}/${file.name}` })),
+      model.declaringFiles().map((file) => ({ ...file, name: `${folder}/${file.name}` })),
     );
-    const { verifyClaims } = await import('../verification/verify-claims.js');
-    return await verifyClaims(files, options);
+    const { verifyDeclaredHashes } = await import('../verification/verify-declared-hashes.js');
+    return await verifyDeclaredHashes(files, options);
   };
 }
 

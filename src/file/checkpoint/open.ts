@@ -7,7 +7,7 @@ import {
   requireSignal,
 } from '../../errors/arguments.js';
 import { isUint8Array, isUrl } from '../../errors/brand-checks.js';
-import { type PathOrDescriptor, pathText } from '../../platform/io/paths.js';
+import { type PathOrDescriptor, requirePath } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -123,7 +123,7 @@ function* openOnly(path: PathOrDescriptor, options: InternalOptions): Work<LazyS
     const label = file.path as string;
     return ofOne(isUint8Array(path) ? singleFile(label) : unplacedFile(label), file);
   }
-  const text = pathText('path', path);
+  const text = requirePath('path', path);
   const isOther = isHubUri(text) || isIndexPath(text);
   if (isOther || variant !== undefined || revision !== undefined) return undefined;
   try {

@@ -7,7 +7,7 @@ import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opene
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
 import { maxSiblingByteLength } from '../shards/file-names.js';
-import type { SiblingFile } from '../source/facts.js';
+import type { SiblingFile } from '../source/tensor-info.js';
 import { insideOf, refuseLink, type SiblingPlace } from './find-files.js';
 
 /**

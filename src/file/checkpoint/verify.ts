@@ -17,7 +17,7 @@ import {
 } from '../shards/verification-report.js';
 import { type FoundShards, verifyHeaders } from '../shards/verify-headers.js';
 import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../source/verify-options.js';
-import type { ClaimingFile, ComparedFiles } from '../verification/verify-claims.js';
+import type { ComparedFiles, DeclaringFile } from '../verification/verify-declared-hashes.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
@@ -88,9 +88,9 @@ function headersOf(shards: LazyShards<Shard>): (shard: number) => Work<Header> {
 }
 
 /** The open safetensors files of a checkpoint that have not changed, with the names that the index has for them. */
-export function claimingFiles(
+export function declaringFiles(
   shards: LazyShards<Shard>,
-): (ClaimingFile & { readonly shard: number })[] {
+): (DeclaringFile & { readonly shard: number })[] {
   return [...shards.opened].flatMap(([shard, file]) => {
     if (isOther(file) || !file.ok) return [];
     const { name, path } = shards.files.shards[shard] as ShardFile;
@@ -105,13 +105,13 @@ async function verifyOwn(
   shards: LazyShards,
   { headersOnly = false, ...options }: VerifyBytesOptions,
 ): Promise<ComparedFiles> {
-  const files = claimingFiles(shards);
+  const files = declaringFiles(shards);
   let compared: ComparedFiles;
   // Files are opened again to be hashed, by their paths.
   if (!headersOnly && shards.files.isUnplaced !== true) {
     // Loaded on first use, since most programs only read.
-    const { verifyClaims } = await import('../verification/verify-claims.js');
-    compared = await verifyClaims(files, options, (position) => {
+    const { verifyDeclaredHashes } = await import('../verification/verify-declared-hashes.js');
+    compared = await verifyDeclaredHashes(files, options, (position) => {
       shards.requireOpen();
       SafetensorsFile.contentOf(shards.open(files[position]?.shard as number));
     });

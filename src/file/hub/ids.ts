@@ -5,7 +5,7 @@
 
 import { argumentRangeError, requireString } from '../../errors/arguments.js';
 import { quoteName } from '../../errors/errors.js';
-import { pathObjection } from '../shards/shard-paths.js';
+import { pathError } from '../shards/shard-paths.js';
 
 /** A parsed id. */
 export interface HubId {
@@ -22,7 +22,7 @@ const COMMIT = /^[0-9a-f]{40}$/;
 const HUB_SCHEME = 'hf://';
 
 /** The start of a URL. A scheme has at least two letters: a single one is a drive of Windows. */
-export const URL_TEXT: RegExp = /^[a-z][a-z\d+.-]+:/i;
+export const URL_PATTERN: RegExp = /^[a-z][a-z\d+.-]+:/i;
 
 /** Kinds of repositories. */
 const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
@@ -93,7 +93,7 @@ export function parseHubId(text: string, argument: 'path' | 'source' = 'path'): 
   const parts = (at === -1 ? text : text.slice(0, at)).split('/');
   if (parts.length > 2 || !isRepositoryName(parts)) return null;
   const revision = at === -1 ? undefined : text.slice(at + 1);
-  if (revision !== undefined && pathObjection(revision) !== null) return null;
+  if (revision !== undefined && pathError(revision) !== null) return null;
   return { cacheName: `models--${parts.join('--')}`, revision, path: '' };
 }
 
@@ -131,7 +131,7 @@ function parseUri(text: string, argument: string): HubId {
     }
     path = ref === undefined ? tail.slice(slash + 1) : below;
   }
-  if (path !== '' && pathObjection(path) !== null) refuse();
+  if (path !== '' && pathError(path) !== null) refuse();
   if (revision !== undefined) requireRevision(revision);
   return { cacheName, revision, path };
 }
@@ -149,7 +149,7 @@ export function hubUri({ cacheName, revision, path }: HubId, relative: string): 
 }
 
 /** The command that fetches a repository into the cache, such as `hf download org/name`. */
-export function hubDownloadText({ cacheName, revision }: HubId): string {
+export function formatHubDownload({ cacheName, revision }: HubId): string {
   const [kinds = '', ...name] = cacheName.split('--');
   const type = kinds === 'models' ? '' : ` --repo-type ${kinds.replace(/s$/, '')}`;
   const isDefault = revision === undefined || revision === 'main';
@@ -175,7 +175,7 @@ export function noRevision(what: string, revision: string): RangeError {
 export function requireRevision(revision: string): void {
   // A path would lose the part.
   const hasDot = revision.split('/').includes('.');
-  if (pathObjection(revision) === null && !hasDot) return;
+  if (pathError(revision) === null && !hasDot) return;
   throw argumentRangeError('revision', 'the name of a branch, tag, ref or commit', revision);
 }
 

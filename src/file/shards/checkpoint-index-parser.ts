@@ -4,7 +4,7 @@ import { HEAD_BYTE_LENGTH, likeness } from '../../header/foreign-formats.js';
 import { ObjectKeys } from '../../header/json/duplicate-keys.js';
 import { CLOSE_BRACE, COLON, JsonReader, OPEN_BRACE, QUOTE } from '../../header/json/reader.js';
 import { skipValue } from '../../header/json/skip.js';
-import { compareStrings, compareTexts, decodeString } from '../../header/json/strings.js';
+import { compareJsonStrings, compareStrings, decodeString } from '../../header/json/strings.js';
 import type { TextKind } from '../../header/json/utf8.js';
 import type { Work } from '../../work/work.js';
 import { ITEMS_PER_YIELD } from '../../work/yielding.js';
@@ -159,7 +159,7 @@ export class IndexParser {
   }
 
   #isAfter(nameAt: number, otherAt: number): boolean {
-    return compareTexts(this.reader, nameAt, this.reader, otherAt) > 0;
+    return compareJsonStrings(this.reader, nameAt, this.reader, otherAt) > 0;
   }
 
   #readShard(nameAt: number): number {

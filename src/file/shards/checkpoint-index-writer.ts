@@ -22,7 +22,7 @@ const LINE_START = `\n${INDEX_INDENT}`;
 const NAME_START = LINE_START + INDEX_INDENT;
 
 /** Usual bytes per tensor, with a name of 50 to 60 characters. */
-const USUAL_LINE_BYTE_LENGTH = 110;
+const TYPICAL_LINE_BYTE_LENGTH = 110;
 
 /**
  * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
@@ -34,13 +34,13 @@ export function encodeIndex(
   metadata: ReadonlyMap<string, IndexValue>,
   weightMap: Iterable<readonly [tensor: string, filename: string]>,
 ): Uint8Array {
-  const index = new IndexText(metadata);
+  const index = new FormattedIndex(metadata);
   for (const [tensor, filename] of weightMap) index.add(tensor, filename);
   return index.encoded();
 }
 
 /** The same, tensor by tensor. */
-export class IndexText {
+export class FormattedIndex {
   readonly #text: EncodedText;
   /** The text before the next name: the file of the name before, a comma, a new line. */
   #before = NAME_START;
@@ -49,7 +49,7 @@ export class IndexText {
 
   /** `tensorCount` is how many there will be, about. */
   constructor(metadata: ReadonlyMap<string, IndexValue>, tensorCount = 0) {
-    this.#text = new EncodedText(undefined, tensorCount * USUAL_LINE_BYTE_LENGTH);
+    this.#text = new EncodedText(undefined, tensorCount * TYPICAL_LINE_BYTE_LENGTH);
     this.#text.append(`{${LINE_START}"metadata": ${indexText(metadata, LINE_START)},`);
     this.#text.append(`${LINE_START}"weight_map": {`);
   }

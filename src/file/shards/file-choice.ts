@@ -2,10 +2,10 @@
 
 import { argumentRangeError, requireString } from '../../errors/arguments.js';
 import { type ForeignFormat, formatOfFolder, formatOfParts } from '../../header/foreign-names.js';
-import { pathObjection, SHARD_EXTENSION } from './shard-paths.js';
+import { pathError, SHARD_EXTENSION } from './shard-paths.js';
 
 /** The usual names of a model's files: those of transformers and diffusers. */
-export const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
+export const CANONICAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
 
 /** The name of an index, or of the only file: its stem, and the variant that an index may have. */
 const INDEX_OR_FILE = /^(.*)\.safetensors(\.index(?:\.([^.]+))?\.json)?$/i;
@@ -26,7 +26,7 @@ const CONVERTIBLE_NAME = /\.(?:bin|pt|pth|ckpt|npz|npy)$/;
 export const SHARD_NUMBER: RegExp = /-(\d{5,})-of-(\d{5,})(?!\d)/i;
 
 /** The usual names of a variant. */
-interface UsualNames {
+interface CanonicalNames {
   /** Of indexes, the preferred first. */
   readonly indexes: readonly string[];
   readonly single: string;
@@ -40,7 +40,7 @@ interface UsualNames {
 export function requireVariant(variant: string | undefined): void {
   if (variant === undefined) return;
   requireString('variant', variant);
-  if (pathObjection(variant) === null && !variant.includes('/')) return;
+  if (pathError(variant) === null && !variant.includes('/')) return;
   throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
 }
 
@@ -50,7 +50,7 @@ export function noVariant(what: string, variant: string): RangeError {
 }
 
 /** Returns the usual names of a variant's index and single file. */
-export function usualNames(stem: string, variant: string | undefined): UsualNames {
+export function canonicalNames(stem: string, variant: string | undefined): CanonicalNames {
   if (variant === undefined) {
     return { indexes: [`${stem}.safetensors.index.json`], single: `${stem}.safetensors` };
   }
@@ -64,14 +64,14 @@ export function usualNames(stem: string, variant: string | undefined): UsualName
 }
 
 /** Returns the usual name of a single file: `model.safetensors`, or `model.fp16.safetensors` with a variant. */
-export function usualFileName(stem: string, variant: string | undefined): string {
-  return usualNames(stem, variant).single;
+export function canonicalFileName(stem: string, variant: string | undefined): string {
+  return canonicalNames(stem, variant).single;
 }
 
 /** Returns the usual names of indexes and files of a variant, the preferred first. */
-export function usualFileNames(variant: string | undefined): string[] {
-  return USUAL_STEMS.flatMap((stem) => {
-    const { indexes, single } = usualNames(stem, variant);
+export function canonicalFileNames(variant: string | undefined): string[] {
+  return CANONICAL_STEMS.flatMap((stem) => {
+    const { indexes, single } = canonicalNames(stem, variant);
     return [...indexes, single];
   });
 }
@@ -101,7 +101,7 @@ export function indexedNameOf(index: string): string {
 }
 
 /** Whether an index or a single file has the usual name of a variant. */
-export function isUsualVariantName(name: string): boolean {
+export function isCanonicalVariantName(name: string): boolean {
   return VARIANT_NAME.test(name);
 }
 

@@ -1,6 +1,11 @@
 /** Where the metadata of a checkpoint stands: in its only file, or in its index. */
 
-import { LEGACY_HASH, MODEL_HASH, MODELSPEC_HASH, SUMS_KEY } from '../../header/tensor-sums.js';
+import {
+  DIGESTS_KEY,
+  LEGACY_HASH,
+  MODEL_HASH,
+  MODELSPEC_HASH,
+} from '../../header/tensor-digests.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
 import type { IndexValue } from './checkpoint-index-writer.js';
 import type { SplitSummary } from './split.js';
@@ -38,7 +43,7 @@ export function checkpointMetadata(
   const { isSharded, metadata: total } = split;
   const taken = isSharded ? TOTAL_SIZE : FORMAT;
   const given = new Map(metadata);
-  given.delete(SUMS_KEY);
+  given.delete(DIGESTS_KEY);
   const unrecorded: string[] = [];
   for (const [name, kept] of dropped) {
     if (name === taken || metadata.has(name)) unrecorded.push(name);
@@ -87,7 +92,7 @@ export function splitMetadata(
   const hasMetadata = files.some((file) => file !== null);
   const ofIndex = valuesOf(index);
   ofIndex.delete(TOTAL_SIZE);
-  ofIndex.delete(SUMS_KEY);
+  ofIndex.delete(DIGESTS_KEY);
   if (!isSharded) {
     const merged = new Map(common);
     for (const [key, value] of ofIndex) {
@@ -214,8 +219,8 @@ function intersect(files: readonly FileMetadata[]): {
   }
   for (const key of conflicts) common.delete(key);
   // Sums of other files.
-  common.delete(SUMS_KEY);
-  conflicts.delete(SUMS_KEY);
+  common.delete(DIGESTS_KEY);
+  conflicts.delete(DIGESTS_KEY);
   return { common, conflicts };
 }
 

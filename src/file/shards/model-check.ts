@@ -3,7 +3,7 @@
 import type { Header } from '../../header/header.js';
 import { forEach } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
-import { indexesAmong, usualFileNames } from './file-choice.js';
+import { canonicalFileNames, indexesAmong } from './file-choice.js';
 import { isOfFile } from './file-problems.js';
 import {
   comparedSiblings,
@@ -80,7 +80,7 @@ function* hasZstdFrames({ header, read }: Pick<FileToCheck, 'header' | 'read'>):
 /** Whether an index in the same folder lists the file: one of a usual name where the folder cannot be listed. */
 function* isInIndex(name: string, siblings: Siblings): Work<boolean> {
   const listed = yield* namesAmong(siblings);
-  const names = listed.length > 0 ? listed : usualFileNames(undefined);
+  const names = listed.length > 0 ? listed : canonicalFileNames(undefined);
   for (const index of indexesAmong(names)) {
     const shards = yield* unlessBad(siblings.shardsOf(index));
     if (shards?.includes(name) === true) return true;

@@ -12,19 +12,19 @@ import {
   SafetensorsError,
 } from '../../errors/errors.js';
 import {
+  CANONICAL_STEMS,
+  canonicalNames,
   foldName,
   foreignFolder,
   indexedNameOf,
   indexesAmong,
+  isCanonicalVariantName,
   isConvertibleName,
   isOfVariant,
   isSafetensorsName,
   isTorchIndexName,
-  isUsualVariantName,
   SHARD_NUMBER,
   singleNameOf,
-  USUAL_STEMS,
-  usualNames,
 } from './file-choice.js';
 import { INDEX_SUFFIX } from './file-names.js';
 import { partNames, partsError } from './incomplete-models.js';
@@ -221,9 +221,9 @@ function candidatesAmong(
 ): Candidates {
   const indexes = indexesAmong(present);
   // An index of any name may list the shards. That of a variant lists others.
-  const isIndexed = indexes.some((name) => variant !== undefined || !isUsualVariantName(name));
-  for (const stem of USUAL_STEMS) {
-    const usual = usualNames(stem, variant);
+  const isIndexed = indexes.some((name) => variant !== undefined || !isCanonicalVariantName(name));
+  for (const stem of CANONICAL_STEMS) {
+    const usual = canonicalNames(stem, variant);
     const named = usual.indexes.flatMap((name) => onlyMatch(indexes, name));
     const [unit] = units.filter(
       ({ name, files, isWhole }) =>

@@ -35,7 +35,7 @@ const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
  * The objection to a relative path, by the rules of both POSIX and Windows; null when it stays below
  * the folder that it is joined to. Symbolic links that lead out are checked elsewhere.
  */
-export function pathObjection(path: string): string | null {
+export function pathError(path: string): string | null {
   if (path === '') return 'an empty name';
   if (CONTROL_CHARACTER.test(path)) return 'a control character';
   if (path.includes('\\')) return 'a backslash';
@@ -52,13 +52,13 @@ export function pathObjection(path: string): string | null {
 const MAX_DECODINGS = 8;
 
 /**
- * As `pathObjection`, of a path that becomes part of a URL: it must stay below its folder also for servers
+ * As `pathError`, of a path that becomes part of a URL: it must stay below its folder also for servers
  * that decode `%2e%2e%2f`, however often.
  */
 export function urlPathObjection(path: string): string | null {
   let decoded = path;
   for (let count = 0; count < MAX_DECODINGS; count++) {
-    const objection = pathObjection(decoded);
+    const objection = pathError(decoded);
     if (objection !== null) return objection;
     const before = decoded;
     // Only ASCII characters can lead elsewhere. `decodeURIComponent` decodes none if one is malformed.
@@ -108,7 +108,7 @@ export function checkShardName(
   context: ErrorContext,
   extension: string = SHARD_EXTENSION,
 ): string {
-  const objection = pathObjection(name);
+  const objection = pathError(name);
   const found = objection ?? (name.endsWith(extension) ? null : 'another extension');
   if (found !== null) {
     const expected = `a shard's name to be a relative path that ends with ${extension}`;

@@ -16,7 +16,7 @@ import {
   type TensorInfo,
   tensorEntries,
   tensorInfo,
-} from './facts.js';
+} from './tensor-info.js';
 
 /** The files of a checkpoint, or the tensors of a view in their place; shards by position. */
 export interface CatalogFiles {

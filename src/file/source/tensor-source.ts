@@ -3,7 +3,7 @@
 import type { OptionNames } from '../../errors/arguments.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { TransferOptions } from '../../work/transfer.js';
-import type { TensorEntry } from './facts.js';
+import type { TensorEntry } from './tensor-info.js';
 
 /** Options of {@link TensorSource.tensors}. */
 export interface ListingOptions {

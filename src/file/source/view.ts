@@ -8,7 +8,7 @@ import type { SliceIndices } from '../../tensor/slice.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import type { FileMetadata, SourceMetadata } from '../shards/metadata.js';
-import type { Quantization, SiblingFile, TensorEntry, ViewFacts } from './facts.js';
+import type { Quantization, SiblingFile, TensorEntry, ViewInfo } from './tensor-info.js';
 
 /** A tensor of a view. */
 export interface ViewTensor {
@@ -61,7 +61,7 @@ export interface Viewable<View> {
 }
 
 /** The tensors of a view, in the place of a file's header. */
-export class ViewContents implements FileContents, ViewFacts {
+export class ViewContents implements FileContents, ViewInfo {
   readonly metadata: ReadonlyMap<string, string> | null;
   readonly #tensors: readonly ViewTensor[];
   readonly #entries: ReadonlyMap<string, number>;

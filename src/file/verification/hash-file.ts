@@ -4,11 +4,11 @@ import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import {
-  PASSING_READ_BYTE_LENGTH,
+  DIRECT_READ_BYTE_LENGTH,
   type PassedFile,
   passOver,
-  sharedPassingMemory,
-} from '../../platform/io/passing-file.js';
+  sharedDirectMemory,
+} from '../../platform/io/direct-io.js';
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
 import type { FilePlace } from '../file.js';
@@ -152,7 +152,7 @@ export async function hashPart(
   const handle = await open(path);
   try {
     const range = { start: begin, end: end - 1, autoClose: false };
-    const highWaterMark = PASSING_READ_BYTE_LENGTH;
+    const highWaterMark = DIRECT_READ_BYTE_LENGTH;
     return await hashPieces(handle.createReadStream({ ...range, highWaterMark }), layout, options);
   } finally {
     await handle.close();
@@ -176,7 +176,7 @@ export async function hashOpened(
     const ranges = await hashRanges(file, layout.ranges, options);
     return { ...NO_HASHES, byteLength: file.byteLength, ranges };
   }
-  const memory = sharedPassingMemory(file);
+  const memory = sharedDirectMemory(file);
   const thread = isLong && wanted.has('dataSha256') ? new HashThread(memory) : undefined;
   const own = new Set(wanted);
   if (thread !== undefined) own.delete('dataSha256');

@@ -1,6 +1,6 @@
 /** Hashes ranges of a long file on two threads: the earlier ones on this thread, the later ones on another. */
 
-import { type PassedFile, passOver, sharedPassingMemory } from '../../platform/io/passing-file.js';
+import { type PassedFile, passOver, sharedDirectMemory } from '../../platform/io/direct-io.js';
 import { type HashedRange, RangeHashes } from '../../platform/io/range-hashes.js';
 import { HashThread } from './hash-thread.js';
 
@@ -25,7 +25,7 @@ export async function hashRanges(
 ): Promise<ReadonlyMap<string, string>> {
   const [earlier, later] = halves(ranges, file.byteLength);
   const middle = later[0]?.begin ?? file.byteLength;
-  const [ownMemory, sharedMemory] = [sharedPassingMemory(file), sharedPassingMemory(file)];
+  const [ownMemory, sharedMemory] = [sharedDirectMemory(file), sharedDirectMemory(file)];
   const own = new RangeHashes(earlier);
   const other = new ThreadRanges(later, new HashThread(sharedMemory));
   // What both have read of the piece in the middle counts once.

@@ -2,9 +2,9 @@
 
 import { Buffer } from 'node:buffer';
 import { type Header, PREFIX_BYTE_LENGTH } from '../../header/header.js';
-import { LEGACY_HASH } from '../../header/tensor-sums.js';
+import { LEGACY_HASH } from '../../header/tensor-digests.js';
 import type { HashedRange } from '../../platform/io/range-hashes.js';
-import type { ShardHeader, TensorEntry } from '../source/facts.js';
+import type { ShardHeader, TensorEntry } from '../source/tensor-info.js';
 import { AUTO_V1_BEGIN, type HashedLayout } from './hash-file.js';
 
 /** Writers of safetensors pad the header with spaces, so that the tensors are aligned. */

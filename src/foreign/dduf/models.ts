@@ -23,7 +23,7 @@ import {
   componentsAmong,
   filesByFolder,
 } from '../../file/shards/pipeline-files.js';
-import type { SiblingFile } from '../../file/source/facts.js';
+import type { SiblingFile } from '../../file/source/tensor-info.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import {
   closeOwn,

@@ -7,7 +7,7 @@ import type { ParseOptions } from '../../file/open.js';
 import { requireVariant } from '../../file/shards/file-choice.js';
 import { openModels, Pipeline, type PipelineOptions } from '../../file/source/pipeline.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import {
   requireStorageOptions,
   STORAGE_OPTIONS,
@@ -49,7 +49,7 @@ export function openDduf(path: string | URL, options: OpenDdufOptions = {}): Pip
   const { variant, skipFailed = false } = options;
   requireVariant(variant);
   requireBoolean('skipFailed', skipFailed);
-  const label = pathText('path', path);
+  const label = requirePath('path', path);
   requireLittleEndianHost(label);
   const { archive, indexes } = readModels(label, variant);
   const files: LazyShards[] = [];

@@ -2,7 +2,7 @@
 
 import { basename } from 'node:path';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
-import { claimingFiles } from '../../file/checkpoint/verify.js';
+import { declaringFiles } from '../../file/checkpoint/verify.js';
 import { isOfFile, problemOf } from '../../file/shards/file-problems.js';
 import {
   type CheckpointProblem,
@@ -11,7 +11,10 @@ import {
   verifiedFile,
 } from '../../file/shards/verification-report.js';
 import type { PipelineBytes } from '../../file/source/pipeline.js';
-import type { ClaimingFile, ComparedFiles } from '../../file/verification/verify-claims.js';
+import type {
+  ComparedFiles,
+  DeclaringFile,
+} from '../../file/verification/verify-declared-hashes.js';
 import { type TransferOptions, totalByteLength } from '../../work/transfer.js';
 import { runAsync } from '../../work/work.js';
 import { verifyEntries } from '../checksums.js';
@@ -58,7 +61,7 @@ interface Found {
 /** Adds findings one by one, so that those before an error are there. */
 async function collect(
   archive: ArchivedModels,
-  claiming: readonly ClaimingFile[],
+  claiming: readonly DeclaringFile[],
   { signal, onProgress }: TransferOptions,
   { problems, files }: Found,
 ): Promise<void> {
@@ -86,8 +89,10 @@ async function collect(
     storage.close(false);
   }
   // Loaded when it is wanted: with it the entry would load everything that writes.
-  const { verifyClaims } = await import('../../file/verification/verify-claims.js');
-  const claims = await verifyClaims(claiming, part);
+  const { verifyDeclaredHashes } = await import(
+    '../../file/verification/verify-declared-hashes.js'
+  );
+  const claims = await verifyDeclaredHashes(claiming, part);
   problems.push(...claims.problems);
   for (const file of claims.files) {
     const known = files.get(file.file);
@@ -98,8 +103,8 @@ async function collect(
 }
 
 /** The safetensors files of a model, with their names in the archive. */
-function filesOf({ path }: ArchivedModels, shards: LazyShards): ClaimingFile[] {
-  return claimingFiles(shards).map((file) => {
+function filesOf({ path }: ArchivedModels, shards: LazyShards): DeclaringFile[] {
+  return declaringFiles(shards).map((file) => {
     return { ...file, path, name: file.path.slice(path.length + 1) };
   });
 }

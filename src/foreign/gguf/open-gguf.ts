@@ -7,7 +7,7 @@ import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { singleFile } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { impliedIndex } from '../../file/shards/implied-index.js';
-import type { Quantization } from '../../file/source/facts.js';
+import type { Quantization } from '../../file/source/tensor-info.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import { type BlockType, blockScheme } from '../../quantized/blocks/types.js';

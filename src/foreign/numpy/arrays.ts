@@ -125,14 +125,14 @@ export function describeNpz(
 }
 
 /** Headers of 118 bytes are usual, which may take more deflated ones; longer ones are read once more. */
-const USUAL_NPY_START_BYTE_LENGTH = 192;
+const TYPICAL_NPY_START_BYTE_LENGTH = 192;
 
 /** Where zeros follow, each byte more becomes a thousand, and the header takes less. */
 const SHORT_START_BYTE_LENGTH = 112;
 const MUCH_BYTE_LENGTH = 16 * 1024;
 
 /** Most inflated bytes from a number of deflated ones. A stream that gave more would be padding to cost time. */
-const MAX_INFLATED_START_BYTE_LENGTH = MAX_DEFLATE_RATIO * USUAL_NPY_START_BYTE_LENGTH;
+const MAX_INFLATED_START_BYTE_LENGTH = MAX_DEFLATE_RATIO * TYPICAL_NPY_START_BYTE_LENGTH;
 
 /** Average budget per array for headers, and for inflating to find them; few arrays may take more. */
 const AVERAGE_HEADER_BYTE_LENGTH = 256;
@@ -145,7 +145,7 @@ class ArrayStarts {
   #headersLeft: number;
   #inflatedLeft: number;
   /** Arrays of an archive are often alike. */
-  #usualByteLength = USUAL_NPY_START_BYTE_LENGTH;
+  #canonicalByteLength = TYPICAL_NPY_START_BYTE_LENGTH;
 
   /** For so many arrays at most. */
   constructor(read: Read, maxEntries: number) {
@@ -159,7 +159,7 @@ class ArrayStarts {
   of(entry: ArchiveEntry, context: ErrorContext): Uint8Array {
     // Deflated bytes are hardly more than the inflated ones, unless padded on purpose.
     const length = Math.min(entry.end - entry.begin, MAX_NPY_START_BYTE_LENGTH + 1024);
-    let taken = Math.min(this.#usualByteLength, length);
+    let taken = Math.min(this.#canonicalByteLength, length);
     for (;;) {
       const start = this.#first(taken, entry, context);
       const end = Math.min(
@@ -168,14 +168,14 @@ class ArrayStarts {
       );
       const isWhole = start.length >= end;
       const isShort = taken === SHORT_START_BYTE_LENGTH ? isWhole : start.length > MUCH_BYTE_LENGTH;
-      this.#usualByteLength = isShort ? SHORT_START_BYTE_LENGTH : USUAL_NPY_START_BYTE_LENGTH;
+      this.#canonicalByteLength = isShort ? SHORT_START_BYTE_LENGTH : TYPICAL_NPY_START_BYTE_LENGTH;
       if (isWhole || taken === length) {
         this.#headersLeft -= end;
         if (this.#headersLeft >= 0) return start;
         throw tooMuch('headers', AVERAGE_HEADER_BYTE_LENGTH, context);
       }
-      const isNext = taken < USUAL_NPY_START_BYTE_LENGTH;
-      taken = Math.min(isNext ? USUAL_NPY_START_BYTE_LENGTH : taken * 4, length);
+      const isNext = taken < TYPICAL_NPY_START_BYTE_LENGTH;
+      taken = Math.min(isNext ? TYPICAL_NPY_START_BYTE_LENGTH : taken * 4, length);
     }
   }
 

@@ -55,7 +55,7 @@ export function isKnownVersion(start: Uint8Array): boolean {
 }
 
 /** The facts of a header, before its items get a dtype. */
-export interface NpyFacts {
+export interface NpyInfo {
   readonly descr: PythonLiteral;
   readonly isFortran: boolean;
   readonly shape: readonly Integer[];
@@ -69,11 +69,11 @@ export interface NpyFacts {
  * @param start the array's first bytes, up to the end of its header, `maxByteLength`, or its own end
  * @throws FormatError `SAFETENSORS_INVALID_NUMPY`, `SAFETENSORS_FOREIGN_LIMIT`
  */
-export function parseNpyFacts(
+export function parseNpyInfo(
   start: Uint8Array,
   context: ErrorContext,
   maxByteLength: number = MAX_NPY_START_BYTE_LENGTH,
-): NpyFacts {
+): NpyInfo {
   const refuse = (message: string): never => {
     throw new FormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
@@ -122,14 +122,14 @@ function shapeOf(value: PythonLiteral | undefined): readonly Integer[] | undefin
  * Parses a header of numeric items. Returns a FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
  * cannot hold.
  *
- * @throws FormatError as `parseNpyFacts`
+ * @throws FormatError as `parseNpyInfo`
  */
 export function parseNpyHeader(
   start: Uint8Array,
   voidDtype: VoidDtype | undefined,
   context: ErrorContext,
 ): NpyHeader | FormatError {
-  const { descr, isFortran, shape, dataBegin } = parseNpyFacts(start, context);
+  const { descr, isFortran, shape, dataBegin } = parseNpyInfo(start, context);
   if (typeof descr !== 'string') {
     const message =
       'expected numbers, found records (a structured array); save their fields one by one';

@@ -3,7 +3,7 @@
 import { FormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from './host.js';
 import type { NamedGlobal } from './known-values.js';
-import { type PickleContext, placeText } from './limits.js';
+import { formatPlace, type PickleContext } from './limits.js';
 
 /** Most globals that a message lists. */
 const MAX_SHOWN_GLOBALS = 20;
@@ -19,7 +19,7 @@ export function forbiddenGlobals(
     .slice(0, MAX_SHOWN_GLOBALS)
     .map(
       ({ module, name, position }) =>
-        `${quoteName(`${module}.${name}`)} (${placeText(position, context)})`,
+        `${quoteName(`${module}.${name}`)} (${formatPlace(position, context)})`,
     );
   if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
   const remedy = host.advice?.(found);

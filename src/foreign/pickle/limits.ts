@@ -61,7 +61,7 @@ export interface PickleContext extends ErrorContext {
 export function pickleError(message: string, at: number, context: PickleContext): FormatError {
   return new FormatError(
     'SAFETENSORS_INVALID_PICKLE',
-    `${placeText(at, context)}: ${message}`,
+    `${formatPlace(at, context)}: ${message}`,
     context,
   );
 }
@@ -69,7 +69,7 @@ export function pickleError(message: string, at: number, context: PickleContext)
 /** The error for a pickle that continues beyond its bytes. */
 export function pickleEndError(message: string, at: number, context: PickleContext): FormatError {
   if (context.isUpToEnd !== true) return pickleError(message, at, context);
-  const whole = `the file is incomplete: ${placeText(at, context)}: ${message}; fetch it again`;
+  const whole = `the file is incomplete: ${formatPlace(at, context)}: ${message}; fetch it again`;
   return new FormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
 }
 
@@ -82,7 +82,7 @@ export function pickleLimitError(
 ): FormatError {
   return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
-    `${placeText(at, context)}: the pickle exceeds limits.${name}, ${limits[name]}`,
+    `${formatPlace(at, context)}: the pickle exceeds limits.${name}, ${limits[name]}`,
     context,
   );
 }
@@ -91,12 +91,12 @@ export function pickleLimitError(
 export function pickleWalkError(what: string, at: number, context: PickleContext): FormatError {
   return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
-    `${placeText(at, context)}: found too many ${what}`,
+    `${formatPlace(at, context)}: found too many ${what}`,
     context,
   );
 }
 
 /** A place in a pickle, for messages. */
-export function placeText(at: number, { part }: PickleContext): string {
+export function formatPlace(at: number, { part }: PickleContext): string {
   return part === undefined ? `byte ${at}` : `byte ${at} of ${part}`;
 }

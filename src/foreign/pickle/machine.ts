@@ -10,9 +10,9 @@ import type { PickleHost } from './host.js';
 import {
   type AllPickleLimits,
   DEFAULT_PICKLE_LIMITS,
+  formatPlace,
   MAX_STACK_LENGTH,
   type PickleContext,
-  placeText,
 } from './limits.js';
 import { readLiteral } from './literals.js';
 import { PickleMemo } from './memo.js';
@@ -306,7 +306,7 @@ class Machine {
     if (map.size === 0) this.#spend(COST.firstEntry);
     for (let i = 0; i < items.length; i += 2) {
       const key = items[i] as PickleValue;
-      this.#spend(typeof key === 'string' ? COST.entry : COST.entry + COST.oddKey);
+      this.#spend(typeof key === 'string' ? COST.entry : COST.entry + COST.otherKey);
       if (!map.set(key, items[i + 1] as PickleValue)) {
         this.#fail('expected a key that is a text, a number or a short tuple, found another value');
       }
@@ -316,7 +316,7 @@ class Machine {
   #addItems(items: readonly PickleValue[]): void {
     const set = this.#top();
     if (!(set instanceof PickleSet)) this.#fail('expected a set to add items to, found none');
-    this.#spend(items.length * (COST.entry + COST.oddKey));
+    this.#spend(items.length * (COST.entry + COST.otherKey));
     for (const item of items) {
       if (!set.add(item)) {
         this.#fail(
@@ -331,7 +331,7 @@ class Machine {
     if (index > MAX_MEMO_INDEX) {
       throw new FormatError(
         'SAFETENSORS_FOREIGN_LIMIT',
-        `${placeText(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
+        `${formatPlace(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
         this.#context,
       );
     }

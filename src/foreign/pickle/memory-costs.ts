@@ -36,7 +36,7 @@ export const COST = {
    */
   entry: 128,
   firstEntry: 128,
-  oddKey: 256,
+  otherKey: 256,
   /** A memoized value with any other number than the next. Picklers number one by one. */
   sparseItem: 256,
   text: 24,
@@ -49,8 +49,8 @@ export const COST = {
 export function costOfCopy(value: PickleValue): number {
   if (typeof value === 'string') return 2 * value.length;
   if (value instanceof PickleBytes) return value.bytes.length;
-  if (value instanceof PickleList) return value.items.length * (COST.entry + COST.oddKey);
-  return value instanceof PickleMap ? value.size * (COST.entry + COST.oddKey) : 0;
+  if (value instanceof PickleList) return value.items.length * (COST.entry + COST.otherKey);
+  return value instanceof PickleMap ? value.size * (COST.entry + COST.otherKey) : 0;
 }
 
 /** Memory of a literal other than a string. */

@@ -4,12 +4,12 @@ import { FormatError } from '../../errors/errors.js';
 import { PickledBytes, type PickledEncoding } from './inner-files.js';
 import {
   type AllPickleLimits,
+  formatPlace,
   type PickleContext,
   type PickleLimits,
   pickleEndError,
   pickleError,
   pickleLimitError,
-  placeText,
 } from './limits.js';
 
 // A byte order mark is a character like any other.
@@ -207,7 +207,7 @@ export class PickleReader {
     if (end < last || end === this.#bytes.length) return end;
     throw new FormatError(
       'SAFETENSORS_FOREIGN_LIMIT',
-      `${placeText(this.at, this.#context)}: expected a line of at most ${MAX_LINE_LENGTH} bytes, found a longer one`,
+      `${formatPlace(this.at, this.#context)}: expected a line of at most ${MAX_LINE_LENGTH} bytes, found a longer one`,
       this.#context,
     );
   }

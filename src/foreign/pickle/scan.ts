@@ -6,12 +6,12 @@
 import type { KnownValue, NamedGlobal } from './known-values.js';
 import { type AllPickleLimits, DEFAULT_PICKLE_LIMITS } from './limits.js';
 import { PickleReader } from './reader.js';
-import { type InnerFile, type OddOpcode, type ScanContext, Walk } from './walk.js';
+import { type InnerFile, type ScanContext, type SuspiciousOpcode, Walk } from './walk.js';
 
 /** Findings of a walk over a pickle. */
 export interface ScannedPickle {
   readonly globals: readonly NamedGlobal[];
-  readonly oddOpcodes: readonly OddOpcode[];
+  readonly suspiciousOpcodes: readonly SuspiciousOpcode[];
   /** Files that the pickle loads from its own bytes. */
   readonly innerFiles: readonly InnerFile[];
   /** Opcodes that were walked over. */
@@ -47,7 +47,7 @@ export function scanOpcodes(
   }
   const found = {
     globals: [...walk.globals.values()],
-    oddOpcodes: walk.oddOpcodes,
+    suspiciousOpcodes: walk.suspiciousOpcodes,
     innerFiles: walk.innerFiles,
     opcodeCount: walk.opcodeCount,
     end: walk.reader.at,
@@ -65,10 +65,10 @@ export function scanOpcodes(
  * begins with the letter of an opcode, such as `import os`, names nothing.
  */
 export function mayRun(scanned: ScannedPickle): boolean {
-  const { problem, isLimit, globals, oddOpcodes, hasCalls, isCutInGlobal } = scanned;
+  const { problem, isLimit, globals, suspiciousOpcodes, hasCalls, isCutInGlobal } = scanned;
   return (
     isLimit === true ||
-    (hasCalls && oddOpcodes.some(({ isHidden }) => isHidden)) ||
+    (hasCalls && suspiciousOpcodes.some(({ isHidden }) => isHidden)) ||
     globals.some((global) => problem === undefined || areWords(global, isCutInGlobal))
   );
 }

@@ -24,7 +24,7 @@ import type { PickleReader } from './reader.js';
 import { hasNumber, integerOf, isPlainNumber, memoNumberOf } from './text-numbers.js';
 
 /** An opcode, or a use of it, that only attackers write. */
-export interface OddOpcode {
+export interface SuspiciousOpcode {
   readonly name: string;
   readonly position: number;
   /** The oddity, for messages. */
@@ -89,7 +89,7 @@ export class Walk {
   readonly reader: PickleReader;
   /** Globals by module and name, at their first occurrence. */
   readonly globals: Map<string, NamedGlobal> = new Map();
-  readonly oddOpcodes: OddOpcode[] = [];
+  readonly suspiciousOpcodes: SuspiciousOpcode[] = [];
   /** Files that the pickle loads from its own bytes. */
   readonly innerFiles: InnerFile[] = [];
   opcodeCount: number = 0;
@@ -142,7 +142,7 @@ export class Walk {
       case op.PROTO:
         this.#protocol = argument as number;
         if (this.#protocol > HIGHEST_PROTOCOL) {
-          this.#noteOdd('PROTO', `with the number ${this.#protocol}, which no protocol has`);
+          this.#noteSuspicious('PROTO', `with the number ${this.#protocol}, which no protocol has`);
         }
         break;
       case op.FRAME:
@@ -225,7 +225,7 @@ export class Walk {
   }
 
   #noteLoader(message: string): void {
-    this.#noteOdd(op.OPCODES[this.#code]?.name ?? '', message);
+    this.#noteSuspicious(op.OPCODES[this.#code]?.name ?? '', message);
   }
 
   /** Skips the opcode's argument; returns the part that the walk needs. */
@@ -308,7 +308,7 @@ export class Walk {
     const line = this.reader.line();
     if (!isPlainNumber(name, line)) {
       const shown = JSON.stringify(line.slice(0, 40));
-      this.#noteOdd(name, `with the number ${shown}, which readers take in several ways`);
+      this.#noteSuspicious(name, `with the number ${shown}, which readers take in several ways`);
     }
     if (code !== op.GET && code !== op.PUT) return integerOf(name, line);
     const index = memoNumberOf(line);
@@ -339,7 +339,7 @@ export class Walk {
   }
 
   #noteFrame(): void {
-    this.#noteOdd('FRAME', 'with a length at which no opcode ends');
+    this.#noteSuspicious('FRAME', 'with a length at which no opcode ends');
   }
 
   #notePersistentId(id: KnownValue): void {
@@ -348,17 +348,17 @@ export class Walk {
 
   #noteOddity({ name, oddity }: op.Opcode): void {
     if (oddity === undefined || (oddity === 'old' && this.#protocol < 2)) return;
-    this.#noteOdd(name, NOT_WRITTEN, EXTENSIONS.includes(name));
+    this.#noteSuspicious(name, NOT_WRITTEN, EXTENSIONS.includes(name));
   }
 
-  #noteOdd(name: string, message: string, isHidden = false): void {
-    if (this.oddOpcodes.length >= MAX_FINDINGS) this.#stop('odd opcodes');
-    this.oddOpcodes.push({ name, position: this.#at, message, isHidden });
+  #noteSuspicious(name: string, message: string, isHidden = false): void {
+    if (this.suspiciousOpcodes.length >= MAX_FINDINGS) this.#stop('odd opcodes');
+    this.suspiciousOpcodes.push({ name, position: this.#at, message, isHidden });
   }
 
   #nameGlobal(module: KnownValue, name: KnownValue): NamedGlobal | undefined {
     if (typeof module !== 'string' || typeof name !== 'string') {
-      this.#noteOdd('STACK_GLOBAL', 'with names that do not stand in the pickle', true);
+      this.#noteSuspicious('STACK_GLOBAL', 'with names that do not stand in the pickle', true);
       return undefined;
     }
     const key = `${module}\n${name}`;

@@ -5,9 +5,9 @@ import { itemLengthOf, OBJECTS } from '../numpy/item-lengths.js';
 import {
   isKnownVersion,
   isNpy,
-  type NpyFacts,
+  type NpyInfo,
   npyHeaderEnd,
-  parseNpyFacts,
+  parseNpyInfo,
 } from '../numpy/npy-header.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ByteReader } from '../zip/archive.js';
@@ -69,9 +69,9 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
     return undefined;
   }
   if (end > start.length && end <= MAX_SCANNED_START_BYTE_LENGTH) start = source.start(end);
-  let facts: NpyFacts;
+  let facts: NpyInfo;
   try {
-    facts = parseNpyFacts(start, {}, MAX_SCANNED_START_BYTE_LENGTH);
+    facts = parseNpyInfo(start, {}, MAX_SCANNED_START_BYTE_LENGTH);
   } catch (error) {
     if (!(error instanceof FormatError)) throw error;
     const isLimit = isKnownVersion(start) && end > MAX_SCANNED_START_BYTE_LENGTH;

@@ -228,7 +228,7 @@ export class ScanNotes {
     for (const { bytes, position } of scanned.innerFiles) {
       this.#innerFiles.push({ bytes, position, entry });
     }
-    for (const { name, position, message } of scanned.oddOpcodes) {
+    for (const { name, position, message } of scanned.suspiciousOpcodes) {
       this.add('opcode', `the opcode ${name}, ${message}`, position, entry);
     }
     for (const at of scanned.strayIds) {

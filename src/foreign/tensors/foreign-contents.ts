@@ -1,6 +1,6 @@
 /** The facts of the tensors of a file of another format, in the place of a safetensors header. */
 
-import type { Quantization } from '../../file/source/facts.js';
+import type { Quantization } from '../../file/source/tensor-info.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { FileContents } from '../../header/file-contents.js';
 import { compareCodePoints } from '../../header/json/code-point-order.js';

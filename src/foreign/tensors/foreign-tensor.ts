@@ -1,7 +1,7 @@
 /** A tensor in a file of another format. */
 
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
-import type { Quantization } from '../../file/source/facts.js';
+import type { Quantization } from '../../file/source/tensor-info.js';
 import { MadeStorage, type StorageBytes } from '../../tensor/storage/made.js';
 import type { FileRange } from '../../work/byte-ranges.js';
 

@@ -20,7 +20,7 @@ export interface TensorLayout {
 }
 
 /** A layout as a file declares it, in integers of any size. */
-export interface GivenLayout {
+export interface DeclaredLayout {
   readonly itemByteLength: number;
   readonly shape: readonly (number | bigint)[];
   readonly strides: readonly (number | bigint)[];
@@ -52,7 +52,7 @@ const FREE_BYTE_LENGTH = 64 * 1024;
  * @throws FormatError with that code; `SAFETENSORS_FOREIGN_LIMIT` when it is too large
  */
 export function checkLayout(
-  given: GivenLayout,
+  given: DeclaredLayout,
   heldByteLength: number,
   limits: LayoutLimits,
   code: FormatErrorCode,
@@ -119,7 +119,7 @@ export function checkLayout(
  * numbers, ten times as fast as in bigints.
  */
 function plainLayout(
-  { itemByteLength, shape, strides, offset }: GivenLayout,
+  { itemByteLength, shape, strides, offset }: DeclaredLayout,
   heldByteLength: number,
   { maxTensorByteLength = MAX_TENSOR_BYTE_LENGTH }: LayoutLimits,
 ): TensorLayout | undefined {

@@ -23,7 +23,7 @@ export const PROTOCOL_VERSION = 1001;
 const COUNT_BYTE_LENGTH = 8;
 
 /** The pickles of most checkpoints are shorter than this. */
-const USUAL_HEAD_BYTE_LENGTH = 2 ** 20;
+const TYPICAL_HEAD_BYTE_LENGTH = 2 ** 20;
 
 /**
  * Reads the pickles and the lengths of the storages.
@@ -42,9 +42,9 @@ export function readLegacyStream(
     const found = { ...context, foundFormat: 'tar' } as const;
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, found);
   }
-  if (file.byteLength > USUAL_HEAD_BYTE_LENGTH) {
+  if (file.byteLength > TYPICAL_HEAD_BYTE_LENGTH) {
     try {
-      return readFromHead(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
+      return readFromHead(file, file.read(0, TYPICAL_HEAD_BYTE_LENGTH), options, context);
     } catch (error) {
       // The pickles may only continue beyond these bytes.
       if (!(error instanceof FormatError)) throw error;

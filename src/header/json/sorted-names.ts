@@ -2,7 +2,7 @@
 
 import { nameReader } from './name-table.js';
 import { decodeStrings } from './string-lists.js';
-import { compareTexts, decodeString, type Text } from './strings.js';
+import { compareJsonStrings, decodeString, type Text } from './strings.js';
 
 /** Finds names in place, by bisection. */
 export class SortedNames {
@@ -25,7 +25,7 @@ export class SortedNames {
     let end = this.#nameAt.length;
     while (begin < end) {
       const middle = (begin + end) >>> 1;
-      const order = compareTexts(reader, start, this.#text, this.#nameAt[middle] as number);
+      const order = compareJsonStrings(reader, start, this.#text, this.#nameAt[middle] as number);
       if (order < 0) end = middle;
       else if (order > 0) begin = middle + 1;
       else return middle;

@@ -162,7 +162,7 @@ export function encodeText(text: string): Text {
 }
 
 /** As `compareStrings`; faster for strings that begin with the same bytes. */
-export function compareTexts(
+export function compareJsonStrings(
   left: Text,
   leftStart: number,
   right: Text,

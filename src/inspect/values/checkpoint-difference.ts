@@ -7,7 +7,7 @@ import {
   requireOptions,
 } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { TensorSource } from '../../file/source/tensor-source.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import {
@@ -72,14 +72,14 @@ interface ComparablePipeline {
 }
 
 /** The tensors of one side by name; null for those that cannot be read. */
-type NamedFacts = ReadonlyMap<string, TensorEntry | null>;
+type NamedInfo = ReadonlyMap<string, TensorEntry | null>;
 
 /** Two models to compare, one of which may be missing: it has no tensors then. */
 interface ComparedModels {
   /** Precedes the names of tensors. */
   readonly prefix: string;
   readonly sources: readonly [TensorSource | undefined, TensorSource | undefined];
-  readonly named: readonly [NamedFacts, NamedFacts];
+  readonly named: readonly [NamedInfo, NamedInfo];
 }
 
 /** A tensor of both sides. */
@@ -160,7 +160,7 @@ function problemsOf(source: TensorSource | undefined): readonly SafetensorsError
 async function factsOf(
   source: TensorSource | undefined,
   signal: AbortSignal | undefined,
-): Promise<NamedFacts> {
+): Promise<NamedInfo> {
   const facts = new Map<string, TensorEntry | null>();
   for (const entry of (await source?.tensors({ signal })) ?? []) facts.set(entry.name, entry);
   for (const { tensor = '' } of problemsOf(source)) facts.set(tensor, null);
@@ -171,7 +171,7 @@ async function factsOf(
 async function* inTurn(
   source: TensorSource,
   names: readonly string[],
-  facts: NamedFacts,
+  facts: NamedInfo,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Tensor, void, void> {
   const lengthOf = (name: string): number => facts.get(name)?.byteLength ?? 0;
@@ -284,7 +284,7 @@ async function compareModels(
   };
 }
 
-function onlyIn(one: NamedFacts, other: NamedFacts, prefix: string): string[] {
+function onlyIn(one: NamedInfo, other: NamedInfo, prefix: string): string[] {
   return [...one.keys()].filter((name) => !other.has(name)).map((name) => prefix + name);
 }
 

@@ -1,7 +1,7 @@
 /** Finds out what an adapter changes: the weight of the base for every module, and the change of each. */
 
 import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { requireMergeDtype } from '../values.js';
 import { type Adapter, labelOf, PEFT_PREFIX } from './adapter.js';
 import { inRows, type Slot, type WeightChange } from './change.js';

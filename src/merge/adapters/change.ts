@@ -1,6 +1,6 @@
 /** What an adapter does to one weight: steps that change its rows. */
 
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { Survey } from '../survey.js';
 import type { Factors } from './product.js';
 

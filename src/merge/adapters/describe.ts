@@ -8,7 +8,7 @@ import {
   requireSignal,
 } from '../../errors/arguments.js';
 import { quoteName } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { OwnMergeSource } from '../base.js';
 import { findConfig, isPeft, PEFT_PREFIX } from './adapter.js';
 import type { AdapterKind } from './change.js';

@@ -3,7 +3,7 @@
 import type { Advice } from '../../errors/advice.js';
 import { argumentTypeError } from '../../errors/arguments.js';
 import { quoteNames, SafetensorsError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import {
   type MergeSource,

@@ -1,6 +1,6 @@
 /** Rows of the inputs of a merged tensor, as float64. */
 
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { call, immediate, runAsync, type Work } from '../../work/work.js';
 import { fetchRows, type OwnMergeSource } from '../base.js';

@@ -2,7 +2,7 @@
 
 import { argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
-import type { SiblingFile } from '../../file/source/facts.js';
+import type { SiblingFile } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
 import { type ConfigCounts, castConfig } from '../../quantized/plan/plain-config.js';

@@ -1,6 +1,6 @@
 /** The models that are merged. */
 
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { OwnMergeSource } from '../base.js';
 
 /** An open model. */

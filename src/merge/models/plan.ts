@@ -2,7 +2,7 @@
 
 import type { Advice } from '../../errors/advice.js';
 import { quoteNames, SafetensorsError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { isBeforeLayers, isHead, layerOf } from './layers.js';
 import { type Model, modelLabel } from './model.js';
 import type { Recipe, RecipeSlice, RecipeSource } from './recipe.js';

@@ -2,7 +2,7 @@
 
 import type { Advice } from '../../errors/advice.js';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { type Computation, renamed, type ViewTensor } from '../../file/source/view.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { Tensor } from '../../tensor/tensor.js';

@@ -97,7 +97,7 @@ function webpackFile(): URL | undefined {
 }
 
 /** Returns the file beside a bundle, for bundlers that did not take it along. */
-function fileBeside(here: string): URL {
+function siblingUrl(here: string): URL {
   try {
     // Only this form has the address of a webpack bundle.
     return new URL(/* webpackIgnore: true */ 'safetensors-mmap.node', import.meta.url);
@@ -151,7 +151,7 @@ export function addonPath(): string | undefined {
   const here = ownAddress();
   if (here === undefined) return undefined;
   try {
-    const beside = fileBeside(here);
+    const beside = siblingUrl(here);
     const unmoved = [new URL(SHIPPED_FILE, here).href, new URL(SHIPPED_FILE, beside).href];
     const moved = (file: URL | undefined): boolean =>
       file !== undefined && !unmoved.includes(file.href);

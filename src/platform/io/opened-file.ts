@@ -8,7 +8,7 @@ import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import type { Work } from '../../work/work.js';
 import { retryWithoutDropped } from './dropped-files.js';
 import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
-import type { GivenDescriptor } from './paths.js';
+import type { DescriptorArgument } from './paths.js';
 import type { ReadFile } from './pool-calls.js';
 import { type FileIdentity, isSameFile } from './reclaimable-descriptors.js';
 import { hasCode } from './system-errors.js';
@@ -24,7 +24,7 @@ type SizeAndTime = Pick<BigIntStats, 'size' | 'mtimeNs'>;
 
 /** A file behind a descriptor of the caller's, who keeps and closes it. */
 interface Borrowed extends FileIdentity {
-  readonly handle: GivenDescriptor['handle'];
+  readonly handle: DescriptorArgument['handle'];
 }
 
 /** An open file. */
@@ -105,7 +105,7 @@ export function* openFileOrFolder(
  *
  * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's `EBADF`
  */
-export function* borrowFile({ fd, label, handle }: GivenDescriptor): Work<OpenedFile> {
+export function* leaseFile({ fd, label, handle }: DescriptorArgument): Work<OpenedFile> {
   const stats = yield* statOpened({ fd, path: label });
   requireRegularFile(stats, label);
   const { dev, ino, mtimeNs } = stats;

@@ -32,7 +32,7 @@ interface Location {
 }
 
 /** A descriptor of the caller's, and its text for messages. */
-export interface GivenDescriptor {
+export interface DescriptorArgument {
   readonly fd: number;
   readonly label: string;
   /** Node closes the descriptor of a handle that is collected. */
@@ -42,12 +42,12 @@ export interface GivenDescriptor {
 /** Throws a TypeError for anything but a path. */
 export function locate(path: PathLike, expected = 'a string, a Buffer or a file: URL'): Location {
   if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
-  const location = pathText('path', path as string | URL, expected);
+  const location = requirePath('path', path as string | URL, expected);
   return { location, label: location };
 }
 
 /** As {@link locate}, and takes descriptors. Throws a RangeError for a closed FileHandle. */
-export function locateOpen(path: PathOrDescriptor): Location | GivenDescriptor {
+export function locateOpen(path: PathOrDescriptor): Location | DescriptorArgument {
   const handle = isFileHandle(path) ? path : undefined;
   if (handle === undefined && typeof path !== 'number') {
     return locate(
@@ -94,7 +94,7 @@ const USE_REMOTE: Advice = {
 };
 
 /** Returns the path as text. `name` is the argument's name. Throws a TypeError unless it is a path. */
-export function pathText(
+export function requirePath(
   name: string,
   path: string | URL,
   expected = 'a string or a file: URL',

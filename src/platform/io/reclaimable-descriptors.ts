@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 import { closeQuietly } from './file-calls.js';
 
 /** The descriptor of a file. After it is reclaimed, its owner reopens the file by the path. */
-export interface SpareDescriptor {
+export interface ReclaimableDescriptor {
   /** -1 after it was reclaimed. */
   fd: number;
   /** Absolute after it was reclaimed. */
@@ -26,15 +26,15 @@ export interface FileIdentity {
 }
 
 /** The spare descriptors of this thread, the oldest first. */
-const spares = new Set<SpareDescriptor>();
+const spares = new Set<ReclaimableDescriptor>();
 
 /** Offers a descriptor to be reclaimed. */
-export function addSpare(descriptor: SpareDescriptor): void {
+export function addReclaimable(descriptor: ReclaimableDescriptor): void {
   spares.add(descriptor);
 }
 
 /** Withdraws the offer. */
-export function removeSpare(descriptor: SpareDescriptor): void {
+export function removeReclaimable(descriptor: ReclaimableDescriptor): void {
   spares.delete(descriptor);
 }
 
@@ -81,13 +81,13 @@ export function retainFewer(reclaimed: number): void {
 /** Closes idle descriptors whose path still leads to the same file. Returns their number. */
 export function reclaimDescriptors(): number {
   let count = 0;
-  for (const spare of spares) if (reclaimSpare(spare)) count++;
+  for (const spare of spares) if (reclaimDescriptor(spare)) count++;
   for (const holder of holders) count += holder.deref()?.reclaimDescriptors() ?? 0;
   return count;
 }
 
 /** Closes a descriptor, unless a read uses it, or its path leads to another file. Returns whether it closed it. */
-export function reclaimSpare(spare: SpareDescriptor): boolean {
+export function reclaimDescriptor(spare: ReclaimableDescriptor): boolean {
   if (spare.fd === -1 || spare.users > 0) return false;
   const path = resolve(spare.path);
   const identity = fstatSync(spare.fd, { bigint: true });

@@ -52,14 +52,14 @@ export abstract class FileBackedStorage implements LendingStorage {
   #closed = false;
   #ended = false;
   #readers = 0;
-  #askedAt = -TRUSTED_NS;
+  #requestedAt = -TRUSTED_NS;
   /** All bytes before the tensor data, when the file was opened. */
   readonly #start: Uint8Array;
   // Strong references, until the handle is closed: a tensor's buffer is the same on every call.
   #kept: ArrayBuffer[] = [];
   // Weak references: windows are many and short-lived, but a detaching close must find those alive.
   readonly #passing = new Set<WeakRef<ArrayBuffer>>();
-  #prunePassingAt = 64;
+  #pruneWindowsAt = 64;
 
   /** Keeps `start`, the bytes before the tensor data, to compare them in `verify`. */
   constructor(file: OpenedFile, start: Uint8Array) {
@@ -135,7 +135,7 @@ export abstract class FileBackedStorage implements LendingStorage {
       const reference = this.zeroCopy ? new WeakRef(buffer) : referenceTo(buffer);
       if (reference !== undefined) this.#passing.add(reference);
     }
-    if (this.#passing.size >= this.#prunePassingAt) this.#prunePassing();
+    if (this.#passing.size >= this.#pruneWindowsAt) this.#pruneWindows();
     return new Uint8Array(buffer);
   }
 
@@ -147,7 +147,7 @@ export abstract class FileBackedStorage implements LendingStorage {
   verify(): void {
     if (this.#ended) throw new FileClosedError({ path: this.path });
     if (!this.#ok) this.#fail('the file changed after it was opened');
-    this.#askedAt = now();
+    this.#requestedAt = now();
     const state = this.inspect();
     if (state === 'same') return;
     if (state === 'touched') {
@@ -170,7 +170,12 @@ export abstract class FileBackedStorage implements LendingStorage {
   }
 
   verifyOften(): void {
-    if (this.#ended || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_NS) {
+    if (
+      this.#ended ||
+      !this.#ok ||
+      this.isSuspicious() ||
+      now() - this.#requestedAt >= TRUSTED_NS
+    ) {
       this.verify();
     }
   }
@@ -178,7 +183,7 @@ export abstract class FileBackedStorage implements LendingStorage {
   close(detach: boolean): void {
     if (this.#closed) return;
     if (detach || this.#readers === 0) {
-      this.#end(detach ? [...this.#kept, ...this.#alivePassing()] : undefined);
+      this.#end(detach ? [...this.#kept, ...this.#aliveWindows()] : undefined);
     } else {
       this.releaseFile();
     }
@@ -203,12 +208,12 @@ export abstract class FileBackedStorage implements LendingStorage {
     throw new FileChangedError(`${message}; open it again`, { path: this.path });
   }
 
-  #alivePassing(): ArrayBuffer[] {
+  #aliveWindows(): ArrayBuffer[] {
     return [...this.#passing].map((ref) => ref.deref()).filter((buffer) => buffer !== undefined);
   }
 
-  #prunePassing(): void {
+  #pruneWindows(): void {
     for (const ref of this.#passing) if (ref.deref() === undefined) this.#passing.delete(ref);
-    this.#prunePassingAt = 2 * this.#passing.size + 64;
+    this.#pruneWindowsAt = 2 * this.#passing.size + 64;
   }
 }

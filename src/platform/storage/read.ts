@@ -15,31 +15,31 @@ import {
   readFully,
 } from '../io/opened-file.js';
 import {
-  addSpare,
+  addReclaimable,
   type FileIdentity,
   isSameFile,
-  reclaimSpare,
-  removeSpare,
-  type SpareDescriptor,
+  type ReclaimableDescriptor,
+  reclaimDescriptor,
+  removeReclaimable,
 } from '../io/reclaimable-descriptors.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 
-function closeDescriptor(descriptor: SpareDescriptor): void {
-  removeSpare(descriptor);
+function closeDescriptor(descriptor: ReclaimableDescriptor): void {
+  removeReclaimable(descriptor);
   if (descriptor.fd !== -1) closeQuietly(descriptor.fd);
 }
 
 // Closes the descriptor of a storage that is collected before it has ended: its file was dropped without
 // close(), or was closed, and its last tensor dropped. The held value does not lead to the storage, which
 // would never be collected.
-const descriptors = new FinalizationRegistry<SpareDescriptor>(closeDescriptor);
+const descriptors = new FinalizationRegistry<ReclaimableDescriptor>(closeDescriptor);
 
 /** Owns the descriptor, unless that is borrowed; every buffer is a copy, independent of the file. */
 export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
   protected readonly read: ReadBytes = (target, position) => this.#readOnce(target, position);
-  readonly #descriptor: SpareDescriptor;
+  readonly #descriptor: ReclaimableDescriptor;
   // Keeps a FileHandle from being collected, which would close its descriptor.
   readonly #borrowed: OpenedFile['borrowed'];
   #time: bigint;
@@ -104,7 +104,7 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   reclaimDescriptor(): boolean {
-    return this.#borrowed === undefined && reclaimSpare(this.#descriptor);
+    return this.#borrowed === undefined && reclaimDescriptor(this.#descriptor);
   }
 
   /** Null: the bytes are always copied, whether the file's pages are in memory or not. */
@@ -147,7 +147,7 @@ export class ReadStorage extends FileBackedStorage {
 
   /** Readers need the descriptor, too, so it is reclaimed only when the process runs out of others. */
   protected releaseFile(): void {
-    if (this.#borrowed === undefined) addSpare(this.#descriptor);
+    if (this.#borrowed === undefined) addReclaimable(this.#descriptor);
   }
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {

@@ -1,6 +1,6 @@
 /** The plan of a GGUF checkpoint: each tensor of blocks is a weight by itself, whatever the names of others. */
 
-import type { Quantization } from '../../file/source/facts.js';
+import type { Quantization } from '../../file/source/tensor-info.js';
 import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import { BLOCK_TYPES, type BlockType, blockTypeOf } from '../blocks/types.js';

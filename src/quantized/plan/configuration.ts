@@ -42,7 +42,7 @@ export interface Configuration {
   /** `weight_block_size`; null when there is none, or the shape of the scale tells. */
   readonly blockSize: readonly [rows: number, columns: number] | null;
   /** Whether a module is left alone, so that its weight needs no scale. */
-  isLeftAlone(module: string): boolean;
+  isExcluded(module: string): boolean;
   /** The group of compressed-tensors that a module belongs to. */
   groupOf(module: string): GroupWeights | null;
 }
@@ -137,13 +137,14 @@ function methodOf(fields: Fields): string {
 }
 
 /** Lists of modules that are left alone, and how each is matched. */
-const LEFT_ALONE: readonly (readonly [field: string, test: (pattern: string) => NameTest])[] = [
-  ['modules_to_not_convert', conversionTest],
-  ['ignored_layers', conversionTest],
-  ['llm_int8_skip_modules', conversionTest],
-  ['ignore', ignoreTest],
-  ['exclude_modules', ignoreTest],
-];
+const EXCLUDED_MODULES: readonly (readonly [field: string, test: (pattern: string) => NameTest])[] =
+  [
+    ['modules_to_not_convert', conversionTest],
+    ['ignored_layers', conversionTest],
+    ['llm_int8_skip_modules', conversionTest],
+    ['ignore', ignoreTest],
+    ['exclude_modules', ignoreTest],
+  ];
 
 /** transformers: the pattern at the start of the name, or the whole pattern at its end. */
 function conversionTest(pattern: string): NameTest {
@@ -177,9 +178,9 @@ export function configurationOf(config: unknown): Configuration {
   const meter = new Meter();
   const method = fields === null ? null : methodOf(fields);
   const groups = fields === null ? [] : groupsOf(fields, meter);
-  const patterns = LEFT_ALONE.map(([field]) => textsOf(fields?.[field]));
+  const patterns = EXCLUDED_MODULES.map(([field]) => textsOf(fields?.[field]));
   const exact = new Set(patterns.flat());
-  const tests = LEFT_ALONE.flatMap(([, test], i) =>
+  const tests = EXCLUDED_MODULES.flatMap(([, test], i) =>
     (patterns[i] as string[]).map((pattern) => meter.count(pattern, test(pattern))),
   );
   return {
@@ -187,7 +188,7 @@ export function configurationOf(config: unknown): Configuration {
     fields: fields ?? {},
     problem: fields === null ? null : problemOfFields(method, fields),
     blockSize: blockSizeOf(method, fields ?? {}),
-    isLeftAlone: (module) => exact.has(module) || tests.some((test) => test(module)),
+    isExcluded: (module) => exact.has(module) || tests.some((test) => test(module)),
     groupOf: (module) => matchGroup(groups, module, textOf(fields?.['format'])),
   };
 }

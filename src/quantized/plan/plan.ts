@@ -606,12 +606,12 @@ function isFourBitStorage(
   name: string,
   dtype: Dtype,
   shape: readonly number[],
-  { method, fields, isLeftAlone }: Configuration,
+  { method, fields, isExcluded }: Configuration,
 ): boolean {
   if (method !== 'bitsandbytes' || fields['load_in_4bit'] !== true) return false;
   const storage = dtypeOfOtherName(textOf(fields['bnb_4bit_quant_storage']) ?? 'uint8');
   const isStored = dtype === storage && dtype !== 'U8' && shape.length === 2 && shape[1] === 1;
-  return isStored && moduleOf(name) !== name && !isLeftAlone(moduleOf(name));
+  return isStored && moduleOf(name) !== name && !isExcluded(moduleOf(name));
 }
 
 /** Throws for a tensor without companions that holds codes. */
@@ -636,7 +636,7 @@ function refuseCodes(
   if (!isFp8 && (method === null || !mayBeCodes)) return;
   // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
   if (method === null && !hasScales) return;
-  if (configuration.isLeftAlone(moduleOf(name))) return;
+  if (configuration.isExcluded(moduleOf(name))) return;
   if (isRefused(configuration)) throw unsupported(name, refusalOf(configuration, name));
   const looked = isFp8 ? `; looked for ${name}_scale_inv, ${name}_scale and the like` : '';
   throw invalid(name, `${dtype} codes without a scale${looked}`);

@@ -15,17 +15,22 @@ import { readText, writeNewFile } from '../../platform/io/small-files.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { makeTemporaryName } from '../../platform/io/temporary-names.js';
 import { runAsync, runSync } from '../../work/work.js';
-import { syncFolders, syncMade } from '../../write/replacement/folder-sync.js';
+import { makeFolder } from '../../write/replacement/create-directories.js';
+import { syncCreated, syncFolders } from '../../write/replacement/folder-sync.js';
 import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths.js';
 import { inTurn, waitForLock } from '../../write/replacement/locks.js';
-import { makeFolder } from '../../write/replacement/made-folders.js';
 import { Replacement } from '../../write/replacement/replacement.js';
+import {
+  allFiles,
+  type DownloadItem,
+  type DownloadItems,
+  type DownloadScope,
+} from './download-item.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
 import { isAlreadyThere } from './partial-files.js';
 import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
-import { allFiles, type DownloadScope, type WantedFile, type WantedFiles } from './wanted-file.js';
 
 /** Tells backup programs that the folder's contents can be downloaded again. */
 const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
@@ -65,7 +70,7 @@ export class CacheFolder {
   }
 
   /** The path at which readers find a file. */
-  pathOf({ name }: Pick<WantedFile, 'name'>): string {
+  pathOf({ name }: Pick<DownloadItem, 'name'>): string {
     return join(this.snapshot, name);
   }
 
@@ -76,7 +81,7 @@ export class CacheFolder {
    *   that are links; RemoteError; errors of the system
    */
   async fill(
-    plan: WantedFiles,
+    plan: DownloadItems,
     options: TargetOptions,
     scope: DownloadScope,
   ): Promise<ReceivedBytes> {
@@ -108,7 +113,7 @@ export class CacheFolder {
     const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
     for (const file of files) await this.#link(file);
     if (options.durable) {
-      await syncMade(this.#repository, made);
+      await syncCreated(this.#repository, made);
       // Sync first: the ref must name files that are on the disk.
       await this.#sync([...places, join(blobs, 'any')]);
     }
@@ -116,22 +121,22 @@ export class CacheFolder {
     return received;
   }
 
-  #blobOf({ hash, name }: WantedFile): string {
+  #blobOf({ hash, name }: DownloadItem): string {
     if (hash !== null) return join(this.#repository, 'blobs', hash);
     const message = `expected the hash of ${name} from the Hub, which names the file in the cache, found none`;
     throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
   }
 
-  #partialOf(file: WantedFile): string {
+  #partialOf(file: DownloadItem): string {
     return `${this.#blobOf(file)}.incomplete`;
   }
 
   /** Whether the cache has a file, whose bytes are not known to be wrong. */
-  #isThere(file: WantedFile): boolean {
+  #isThere(file: DownloadItem): boolean {
     return this.#hasBlob(file) || this.#isInSnapshot(file);
   }
 
-  #hasBlob(file: WantedFile): boolean {
+  #hasBlob(file: DownloadItem): boolean {
     const blob = this.#blobOf(file);
     if (this.#compared.get(blob) === false) return false;
     return runSync(ownByteLength(blob, this.#repository)) === file.byteLength;
@@ -141,7 +146,7 @@ export class CacheFolder {
    * Compares a file that is there with its hash, which names it: a disk may have damaged it, and other programs create
    * blobs before they are complete. Reads the whole file.
    */
-  async #compare(file: WantedFile, signal: AbortSignal): Promise<void> {
+  async #compare(file: DownloadItem, signal: AbortSignal): Promise<void> {
     const [blob, copy] = [this.#blobOf(file), this.pathOf(file)];
     for (const path of [blob, copy]) this.#compared.delete(path);
     const places = [this.#hasBlob(file) ? blob : [], this.#isInSnapshot(file) ? copy : []].flat();
@@ -149,7 +154,7 @@ export class CacheFolder {
   }
 
   /** Whether a file is in its place, without leftovers. */
-  #isLinked(file: WantedFile): boolean {
+  #isLinked(file: DownloadItem): boolean {
     const isLink = runSync(linkAt(this.pathOf(file))) === this.#linkTo(file);
     return (
       (isLink ? this.#isThere(file) : this.#isInSnapshot(file)) &&
@@ -158,12 +163,12 @@ export class CacheFolder {
   }
 
   /** The text of a file's link in the snapshot. */
-  #linkTo(file: WantedFile): string {
+  #linkTo(file: DownloadItem): string {
     return relative(dirname(this.pathOf(file)), this.#blobOf(file));
   }
 
   /** Whether the snapshot has the file itself, as on systems without links. */
-  #isInSnapshot(file: WantedFile): boolean {
+  #isInSnapshot(file: DownloadItem): boolean {
     const path = this.pathOf(file);
     if (this.#compared.get(path) === false) return false;
     const stats = lstatSync(path, { throwIfNoEntry: false });
@@ -171,7 +176,7 @@ export class CacheFolder {
   }
 
   async #receive(
-    file: WantedFile,
+    file: DownloadItem,
     { durable, lockTimeout }: TargetOptions,
     scope: DownloadScope,
   ): Promise<ReceivedBytes> {
@@ -212,7 +217,7 @@ export class CacheFolder {
   }
 
   /** Puts a link to the blob into the snapshot, or a copy on systems without links. */
-  async #link(file: WantedFile): Promise<void> {
+  async #link(file: DownloadItem): Promise<void> {
     const blob = this.#blobOf(file);
     const path = this.pathOf(file);
     const link = this.#linkTo(file);

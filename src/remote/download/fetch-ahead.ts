@@ -89,13 +89,13 @@ async function fetchAheadPiece(
   } catch (reason) {
     failure = { reason };
   }
-  const bytes = wantedOf(piece, buffer, received);
+  const bytes = requestedOf(piece, buffer, received);
   if (bytes.length < received) advance(bytes.length - received);
   return { bytes, memory: buffer, failure };
 }
 
 /** The wanted ones of the bytes that have arrived, moved to the start of the buffer. */
-function wantedOf(
+function requestedOf(
   { begin, runs }: FetchedPiece,
   buffer: Uint8Array<ArrayBuffer>,
   received: number,

@@ -13,12 +13,12 @@ import {
 } from '../../write/replacement/replaced-files.js';
 import { Replacement } from '../../write/replacement/replacement.js';
 import { resolveTarget } from '../../write/replacement/target.js';
+import type { DownloadItem, DownloadScope } from './download-item.js';
 import { requireFreeSpace } from './free-space.js';
 import { deleteOtherPartials, isAlreadyThere, note, partialNameOf } from './partial-files.js';
 import type { ReceivedBytes } from './receive-all.js';
 import { unrecordedAmong } from './repository-record.js';
 import type { TargetOptions } from './target-options.js';
-import type { DownloadScope, WantedFile } from './wanted-file.js';
 
 /** A received file, and the one that it replaced, if there was one. */
 interface DownloadedToFile extends ReceivedBytes {
@@ -27,7 +27,7 @@ interface DownloadedToFile extends ReceivedBytes {
 
 /** Lists the file that a download to a path would replace: none where the right one is. */
 export async function replacedAt(
-  planned: WantedFile,
+  planned: DownloadItem,
   path: string,
   signal: AbortSignal,
 ): Promise<ReplacedFile[]> {
@@ -42,7 +42,7 @@ export async function replacedAt(
  * @throws As `saveFile`, `SAFETENSORS_LOCKED`
  */
 export async function downloadToFile(
-  planned: WantedFile,
+  planned: DownloadItem,
   path: string,
   options: TargetOptions,
   scope: DownloadScope,
@@ -59,7 +59,7 @@ export async function downloadToFile(
 
 /** Undefined if another process has moved the temporary file while this one waited for the lock. */
 async function tryToReceive(
-  planned: WantedFile,
+  planned: DownloadItem,
   path: string,
   realPath: string,
   options: TargetOptions,

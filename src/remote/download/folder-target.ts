@@ -22,6 +22,15 @@ import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths
 import { waitForLock } from '../../write/replacement/locks.js';
 import { type ReplacedFile, requireOverwrite } from '../../write/replacement/replaced-files.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
+import {
+  allFiles,
+  type DownloadItem,
+  type DownloadItems,
+  type DownloadScope,
+  type IndexItem,
+  type ModelItems,
+  type ReceivedFile,
+} from './download-item.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
 import {
   deleteOtherPartials,
@@ -33,15 +42,6 @@ import {
 import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import { recordRepository, unrecordedAmong } from './repository-record.js';
 import type { TargetOptions } from './target-options.js';
-import {
-  allFiles,
-  type DownloadScope,
-  type ReceivedFile,
-  type WantedFile,
-  type WantedFiles,
-  type WantedIndex,
-  type WantedModel,
-} from './wanted-file.js';
 
 /** Received and deleted files. */
 interface DownloadedFolder extends ReceivedBytes, StaleFiles {
@@ -57,23 +57,23 @@ export interface FileGroup {
   readonly prefix: string;
   /** Of the names of weights and index: finds files of an earlier model. */
   readonly pattern: FilenamePattern;
-  readonly weights: readonly WantedFile[];
-  readonly index: WantedIndex | null;
+  readonly weights: readonly DownloadItem[];
+  readonly index: IndexItem | null;
   readonly obsolete: readonly string[];
   /** Whether files of an earlier model stay. */
   readonly isAddition: boolean;
   /** Files beside the model, and those of folders without a model for the target's own. */
-  readonly others: WantedFile[];
+  readonly others: DownloadItem[];
 }
 
 /** Path of a file below the folder of its group. */
-function nameIn({ prefix }: FileGroup, { name }: Pick<WantedFile, 'name'>): string {
+function nameIn({ prefix }: FileGroup, { name }: Pick<DownloadItem, 'name'>): string {
   return name.slice(prefix.length);
 }
 
 /** Groups the files of a plan by models; that of the target's own folder is the last. */
 export function groupsOf(
-  { models, others, isAddition }: WantedFiles,
+  { models, others, isAddition }: DownloadItems,
   folder: string,
 ): readonly FileGroup[] {
   const groups = models.map((model): FileGroup => {
@@ -99,7 +99,7 @@ export function groupsOf(
 /** Files of a folder before a download: those of its plan that are right, and what happens to others. */
 interface FoundFiles {
   /** Files that are there with the right bytes. */
-  readonly present: ReadonlySet<WantedFile>;
+  readonly present: ReadonlySet<DownloadItem>;
   /** Names of files of earlier models that would be deleted, below the target's folder. */
   readonly deleted: readonly string[];
   /** Existing files that would be replaced or deleted, by their names below the target's folder. */
@@ -116,7 +116,7 @@ export async function findIn(
   folder: string,
   signal: AbortSignal,
 ): Promise<FoundFiles> {
-  const present = new Set<WantedFile>();
+  const present = new Set<DownloadItem>();
   for (const { weights, others } of groups) {
     for (const file of [...weights, ...others]) {
       const path = innerPath(folder, file.name);
@@ -129,7 +129,7 @@ export async function findIn(
 /** Finds the files of the folders that a plan would delete or replace, other than the `present` ones. */
 async function oldIn(
   groups: readonly FileGroup[],
-  present: ReadonlySet<WantedFile>,
+  present: ReadonlySet<DownloadItem>,
 ): Promise<Omit<FoundFiles, 'present'>> {
   const deleted: string[] = [];
   const replaced: ReplacedFile[] = [];
@@ -158,7 +158,7 @@ async function oldIn(
  * @throws As `saveCheckpoint`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for such a link
  */
 export async function downloadToFolder(
-  plan: WantedFiles,
+  plan: DownloadItems,
   folder: string,
   options: TargetOptions,
   scope: DownloadScope,
@@ -191,7 +191,7 @@ async function fillFolder(
   };
   await requireAllowed(replaced);
   requireReplacedNotInUse(folder, found);
-  const missing = new Map<WantedFile, FileGroup>();
+  const missing = new Map<DownloadItem, FileGroup>();
   const unfinished: FileGroup[] = [];
   let reusedBytes = 0;
   const recordAll = async (): Promise<void> => {
@@ -260,7 +260,7 @@ async function fillFolder(
 class ModelReplacement {
   readonly #group: FileGroup;
   readonly #replacement: FolderReplacement;
-  readonly #weights: ReadonlySet<WantedFile>;
+  readonly #weights: ReadonlySet<DownloadItem>;
   /** For a model without index: the file of each tensor. */
   readonly #shardOf = new Map<string, string>();
 
@@ -272,7 +272,7 @@ class ModelReplacement {
 
   static async open(
     group: FileGroup,
-    missing: ReadonlyMap<WantedFile, FileGroup>,
+    missing: ReadonlyMap<DownloadItem, FileGroup>,
     { durable }: TargetOptions,
   ): Promise<ModelReplacement> {
     const { folder, pattern } = group;
@@ -292,7 +292,7 @@ class ModelReplacement {
 
   /** Receives a file into a temporary one. */
   async receive(
-    file: WantedFile,
+    file: DownloadItem,
     { lockTimeout }: TargetOptions,
     scope: DownloadScope,
   ): Promise<Omit<ReceivedFile, 'hash'>> {
@@ -312,7 +312,7 @@ class ModelReplacement {
     return bytes;
   }
 
-  async #create(name: string, file: WantedFile): Promise<Replacement> {
+  async #create(name: string, file: DownloadItem): Promise<Replacement> {
     const { byteLength } = file;
     const keptName = partialNameOf(memberName(this.#group, file), file);
     return this.#weights.has(file)
@@ -343,12 +343,12 @@ class ModelReplacement {
  * Salt for the names of the folder's partial files. A download of the same file by itself uses another salt: each
  * moves its own partial file into place, so neither has to wait.
  */
-function memberName(group: FileGroup, file: WantedFile): string {
+function memberName(group: FileGroup, file: DownloadItem): string {
   return `./${nameIn(group, file)}`;
 }
 
 /** Names of the tensors in the only received file, which has no index. */
-function tensorNamesOf({ fd, path }: Replacement, { byteLength }: WantedFile): string[] {
+function tensorNamesOf({ fd, path }: Replacement, { byteLength }: DownloadItem): string[] {
   const { header } = runSync(readFileHeader({ fd, path, byteLength }));
   return header.names();
 }
@@ -361,7 +361,7 @@ function* renamed(
 }
 
 /** Whether the name of an index gives the names of the files that it replaces. */
-export function hasPattern(model: WantedModel): boolean {
+export function hasPattern(model: ModelItems): boolean {
   try {
     return patternOf(model).indexFilename === model.index?.name.slice(model.prefix.length);
   } catch {
@@ -370,8 +370,8 @@ export function hasPattern(model: WantedModel): boolean {
 }
 
 /** Pattern of the names of a model's weights and index. */
-function patternOf({ prefix, index, weights }: WantedModel): FilenamePattern {
-  const [first] = weights as readonly [WantedFile];
+function patternOf({ prefix, index, weights }: ModelItems): FilenamePattern {
+  const [first] = weights as readonly [DownloadItem];
   // Shards without an index have the pattern of the single file.
   const path = index?.name ?? (weights.length > 1 ? singleNameOf(first.name) : first.name);
   const name = path.slice(prefix.length);
@@ -399,7 +399,7 @@ async function isFinished(group: FileGroup): Promise<boolean> {
 }
 
 /** Whether the folder has the index of a group, byte for byte. */
-async function hasIndex(group: FileGroup, index: WantedIndex): Promise<boolean> {
+async function hasIndex(group: FileGroup, index: IndexItem): Promise<boolean> {
   const path = join(group.folder, nameIn(group, index));
   const stats = await lstat(path).catch((error: unknown) => {
     if (hasCode(error, ['ENOENT', 'ENOTDIR'])) return undefined;
@@ -420,7 +420,7 @@ async function isLink(path: string): Promise<boolean> {
 }
 
 /** Bytes that the disk must still take. */
-function bytesToReceive(files: ReadonlyMap<WantedFile, FileGroup>): number {
+function bytesToReceive(files: ReadonlyMap<DownloadItem, FileGroup>): number {
   let sum = 0;
   for (const [file, group] of files) {
     const partial = partialNameOf(memberName(group, file), file);

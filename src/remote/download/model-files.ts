@@ -24,18 +24,18 @@ import type { NoRemoteModel } from '../found-file.js';
 import type { HttpFile, KnownFile } from '../http-file.js';
 import type { RepositoryEntry } from '../hub-repository.js';
 import { type Names, namesAmong } from '../hub-source.js';
+import type { DownloadItem } from './download-item.js';
 import { beginHash } from './file-hash.js';
 import { isTooLongHere } from './local-names.js';
 import { isAlreadyThere } from './partial-files.js';
 import { readWhole } from './receive-whole.js';
 import { isIndexName, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
-import type { WantedFile } from './wanted-file.js';
 
 /** For a repository that is not a model. */
 const TAKE_ANY: Advice = { option: 'files', text: '`files` of download takes any files' };
 
 /** Finds the path of a file that an earlier download left. */
-export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
+export type PlaceOf = (file: Pick<DownloadItem, 'name'>) => string;
 
 /** The files of a model. */
 export interface ModelFiles {

@@ -2,9 +2,9 @@
 
 import { withScope } from '../../work/scope.js';
 import { untilAborted } from '../../work/until-aborted.js';
+import type { RemoteRange } from './download-item.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { piecesFrom } from './pieces.js';
-import type { RemoteRange } from './wanted-file.js';
 
 /** Memory to fill with the next bytes. */
 interface WaitingBytes {

@@ -9,12 +9,12 @@ import { hasCode } from '../../platform/io/system-errors.js';
 import { DownloadNames } from '../../platform/io/temporary-names.js';
 import { runAsync } from '../../work/work.js';
 import { tryToLock } from '../../write/replacement/locks.js';
+import type { DownloadItemInfo } from './download-item.js';
 import { beginHash, hashStart } from './file-hash.js';
-import type { WantedFacts } from './wanted-file.js';
 
 /** The record of a finished file. */
 interface DownloadRecord {
-  /** As `WantedFacts.version`. */
+  /** As `DownloadItemInfo.version`. */
   readonly version: string;
   /** SHA-256 of the file. */
   readonly hash: string;
@@ -27,7 +27,7 @@ const MAX_RECORD_BYTE_LENGTH = 65_536;
  * Name of the temporary file for a file by its path below the target's folder, in which both are; undefined if a
  * later download could not identify its contents.
  */
-export function partialNameOf(name: string, { version }: WantedFacts): string | undefined {
+export function partialNameOf(name: string, { version }: DownloadItemInfo): string | undefined {
   return version === null ? undefined : new DownloadNames(name).partial(version);
 }
 
@@ -35,7 +35,7 @@ export function partialNameOf(name: string, { version }: WantedFacts): string | 
 export async function deleteOtherPartials(
   folder: string,
   name: string,
-  planned: WantedFacts,
+  planned: DownloadItemInfo,
 ): Promise<void> {
   const names = new DownloadNames(name);
   const kept = partialNameOf(name, planned);
@@ -64,7 +64,7 @@ function deleteIdle(path: string): void {
  */
 export async function isAlreadyThere(
   path: string,
-  planned: WantedFacts,
+  planned: DownloadItemInfo,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const { byteLength } = planned;
@@ -98,7 +98,7 @@ async function openIfThere(path: string): Promise<number | undefined> {
 /** The hash that a record has for this version. */
 export async function notedHash(
   path: string,
-  { version }: WantedFacts,
+  { version }: DownloadItemInfo,
 ): Promise<string | undefined> {
   if (version === null) return undefined;
   const fd = await openIfThere(recordPath(path)).catch(() => undefined);
@@ -122,7 +122,7 @@ export async function notedHash(
  * Records the file about to be put at the path, unless the Hub's hash identifies it; otherwise removes the old
  * record. Ignores failures, such as a folder of the same name: without a right record the file is only fetched again.
  */
-export async function note(path: string, planned: WantedFacts, hash: string): Promise<void> {
+export async function note(path: string, planned: DownloadItemInfo, hash: string): Promise<void> {
   const { version } = planned;
   if (planned.hash !== null || version === null) return await forget(path);
   const record: DownloadRecord = { version, hash };

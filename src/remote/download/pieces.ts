@@ -3,7 +3,7 @@
 import { type FileRange, type MergeLimits, merge, type Part } from '../../work/byte-ranges.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH } from '../fetch-plan.js';
 import type { RemoteFile } from '../remote-file.js';
-import type { Segment, WholeFile } from './wanted-file.js';
+import type { Segment, WholeFile } from './download-item.js';
 
 /**
  * Longest piece, fetched by one request: short enough that a few of them at a time need little memory, long

@@ -1,7 +1,7 @@
 /** Weights of a remote checkpoint that are dequantized on their way. */
 
 import { createHash } from 'node:crypto';
-import type { SiblingFile, TensorInfo } from '../../file/source/facts.js';
+import type { SiblingFile, TensorInfo } from '../../file/source/tensor-info.js';
 import type { Dtype } from '../../header/dtype.js';
 import { withScope } from '../../work/scope.js';
 import { runAsync } from '../../work/work.js';
@@ -22,10 +22,10 @@ import type { StoredPart } from '../../write/checkpoint/stored-digests.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
 import { FetchQueue, LazyMemory } from '../fetch-queue.js';
 import { fetchSibling, isAbsence } from '../remote-shards.js';
+import type { DownloadItem } from './download-item.js';
 import { knownFile } from './receive.js';
 import type { RemoteTensor, RemoteTensors } from './remote-tensors.js';
 import type { SourceFiles } from './source-files.js';
-import type { WantedFile } from './wanted-file.js';
 
 /** Requests for codes and scales at a time, of all files. */
 const REQUESTS_AT_ONCE = 8;
@@ -88,8 +88,8 @@ export class PlainTensors {
     modelName: string,
     weights: PlainWeights,
     signal: AbortSignal,
-  ): Promise<WantedFile[]> {
-    const found: WantedFile[] = [];
+  ): Promise<DownloadItem[]> {
+    const found: DownloadItem[] = [];
     for (const name of configNames(modelName)) {
       const config = this.#configs.get(name) ?? (await fetchConfig(this.#files, name, signal));
       if (config === undefined) continue;
@@ -108,7 +108,7 @@ export async function castConfigOf(
   weights: CastWeights,
   signal: AbortSignal,
 ): Promise<{
-  readonly configs: readonly WantedFile[];
+  readonly configs: readonly DownloadItem[];
   readonly mismatches: readonly ConfigMismatch[];
 }> {
   const config = await fetchConfig(files, CONFIG_FILE, signal);

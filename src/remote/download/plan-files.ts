@@ -9,6 +9,7 @@ import {
 } from '../../file/shards/checkpoint-index.js';
 import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
+import type { DownloadItems, ModelItems } from './download-item.js';
 import { hasPattern } from './folder-target.js';
 import { indexBytesOf, type ModelFiles, type PlaceOf } from './model-files.js';
 import { indexOf, requireReceivable, tensorsAmong } from './plan-whole.js';
@@ -18,7 +19,6 @@ import {
   type SourceFile,
   type SourceFiles,
 } from './source-files.js';
-import type { WantedFiles, WantedModel } from './wanted-file.js';
 
 /** Most bytes of indexes to keep: those of a repository with many checkpoints have some megabytes. */
 const MAX_INDEXES_BYTE_LENGTH = DEFAULT_MAX_INDEX_BYTE_LENGTH;
@@ -41,7 +41,7 @@ export async function planFiles(
   patterns: FilePatterns,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<WantedFiles> {
+): Promise<DownloadItems> {
   const names = await chosenNames(source, patterns, signal);
   const find = (name: string, ends: AbortSignal): Promise<SourceFile> => source.find(name, ends);
   const files = await ofEach(names, QUESTIONS_AT_ONCE, find, signal);
@@ -112,10 +112,10 @@ async function modelsAmong(
   files: readonly SourceFile[],
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<WantedModel[]> {
+): Promise<ModelItems[]> {
   const free = new Map(files.map((file) => [file.name, file]));
   const indexes = files.filter(({ name }) => isIndexName(name.slice(name.lastIndexOf('/') + 1)));
-  const models: WantedModel[] = [];
+  const models: ModelItems[] = [];
   let byteLength = 0;
   for (const file of indexes.slice(0, MAX_INDEXES)) {
     byteLength += file.byteLength;

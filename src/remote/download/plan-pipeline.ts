@@ -12,11 +12,11 @@ import { componentsIn } from '../../file/source/pipeline.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import { listedIn } from '../choose-files.js';
 import type { RepositoryEntry } from '../hub-repository.js';
+import type { DownloadItem, DownloadItems, ModelItems } from './download-item.js';
 import { chosenModel, indexBytesOf, otherFiles, type PlaceOf } from './model-files.js';
 import { indexOf, tensorsAmong, weightsOf } from './plan-whole.js';
 import { knownFile } from './receive.js';
 import { type SourceFile, type SourceFiles, splitPath } from './source-files.js';
-import type { WantedFile, WantedFiles, WantedModel } from './wanted-file.js';
 
 /**
  * Plans the download of the pipeline in the source's folder: the weights that `openPipeline` opens, and the files
@@ -29,14 +29,14 @@ export async function planPipeline(
   source: SourceFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<WantedFiles> {
+): Promise<DownloadItems> {
   const { hub, path, variant } = source;
   const begin = hub?.prefix.length ?? 0;
   const entries = (await source.listAll(signal)) ?? [];
   const named = entries.map((entry) => ({ name: entry.path.slice(begin) }));
   const { file, components } = await readPipelineFile(source, placeOf, signal);
   const chosen = componentsAmong(filesByFolder(named), components, variant, path);
-  const models: WantedModel[] = [];
+  const models: ModelItems[] = [];
   const weights: SourceFile[] = [];
   const foreign: string[] = [];
   for (const component of chosen) {
@@ -84,7 +84,7 @@ async function readPipelineFile(
   source: SourceFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<{ readonly file: WantedFile; readonly components: readonly string[] }> {
+): Promise<{ readonly file: DownloadItem; readonly components: readonly string[] }> {
   const found = await source.find(PIPELINE_FILE, signal);
   const { path } = found.file;
   checkPipelineByteLength(found.byteLength, path);

@@ -12,6 +12,7 @@ import { selectTensors } from '../../write/checkpoint/selected-tensors.js';
 import type { WritableLayout } from '../../write/save/tensor-writes.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { requireModel } from '../found-file.js';
+import type { DownloadItem, DownloadItems, IndexItem } from './download-item.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
 import { castConfigOf, PlainTensors } from './plain-tensors.js';
@@ -19,7 +20,6 @@ import { knownFile } from './receive.js';
 import { receiveLayout } from './receive-layout.js';
 import { RemoteTensor, readRemoteTensors } from './remote-tensors.js';
 import type { SourceFiles } from './source-files.js';
-import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
 /** The chosen tensors, their names and dtypes, and the size of files. */
 export interface TensorsOptions extends SelectionOptions {
@@ -48,7 +48,7 @@ export async function planTensors(
   }: TensorsOptions,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<WantedFiles> {
+): Promise<DownloadItems> {
   const model = requireModel(await findModel(source, placeOf, signal));
   const { dequantize } = selection;
   // Companions are among the tensors that are not asked for.
@@ -67,7 +67,7 @@ export async function planTensors(
   const tensors = selected.tensors as readonly (RemoteTensor | DequantizedTensor)[];
   const byName = new Map(tensors.map((tensor, number) => [selected.table.name(number), tensor]));
   const namesIn = new Map<string, readonly string[]>();
-  const weights = checkpoint.files.map(({ name, layout }): WantedFile => {
+  const weights = checkpoint.files.map(({ name, layout }): DownloadItem => {
     const names = Array.from(layout.placed, ({ spec }) => spec.name as string);
     namesIn.set(name, names);
     const own = names.map((each) => byName.get(each) as RemoteTensor | DequantizedTensor);
@@ -120,7 +120,7 @@ function fileOf(
   layout: WritableLayout,
   tensors: readonly (RemoteTensor | DequantizedTensor)[],
   configVersion: string,
-): WantedFile {
+): DownloadItem {
   const { byteLength } = layout;
   const version = layoutVersion(layout, tensors, configVersion);
   const facts = { name, byteLength, hash: null, version };
@@ -137,7 +137,7 @@ function fileOf(
   };
 }
 
-function plannedIndex({ pattern, index, interimIndex }: CheckpointLayout): WantedIndex | null {
+function plannedIndex({ pattern, index, interimIndex }: CheckpointLayout): IndexItem | null {
   if (index === null) return null;
   const file = knownFile({ name: pattern.indexFilename, hash: null, version: null }, index);
   return { ...file, interimIndex };

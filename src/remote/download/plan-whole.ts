@@ -8,6 +8,7 @@ import { ofEach } from '../../work/scope.js';
 import { emptyReport } from '../../write/selection/selection-report.js';
 import { readRemoteHeader } from '../read-header.js';
 import type { RemoteFile } from '../remote-file.js';
+import type { DownloadItem, DownloadItems, IndexItem } from './download-item.js';
 import { type ModelFiles, otherFiles, type PlaceOf } from './model-files.js';
 import { knownFile } from './receive.js';
 import {
@@ -17,7 +18,6 @@ import {
   type SourceFiles,
   splitPath,
 } from './source-files.js';
-import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
 /**
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
@@ -31,7 +31,7 @@ export async function planWhole(
   model: ModelFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<WantedFiles> {
+): Promise<DownloadItems> {
   const weights = await weightsOf(source, model, placeOf, signal);
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
@@ -74,8 +74,8 @@ export async function weightsOf(
 export function tensorsAmong(
   files: readonly SourceFile[],
   placeOf: PlaceOf,
-): WantedFiles['tensorsIn'] {
-  const known = new Map<WantedFile, SourceFile>(files.map((file) => [file, file]));
+): DownloadItems['tensorsIn'] {
+  const known = new Map<DownloadItem, SourceFile>(files.map((file) => [file, file]));
   return async (wanted, signal) => {
     const found = known.get(wanted);
     return found !== undefined && isNamedSafetensors(found.name, placeOf(wanted))
@@ -147,7 +147,7 @@ function cutFile({ file, byteLength }: SourceFile): RemoteFile {
 }
 
 /** The index of a model, if it has one. */
-export function indexOf({ file, index }: Pick<ModelFiles, 'file' | 'index'>): WantedIndex | null {
+export function indexOf({ file, index }: Pick<ModelFiles, 'file' | 'index'>): IndexItem | null {
   if (index === null) return null;
   const { bytes, parsed } = index;
   function* weightMap(nameOf: (name: string) => string): Generator<[string, string], void, void> {
@@ -155,7 +155,7 @@ export function indexOf({ file, index }: Pick<ModelFiles, 'file' | 'index'>): Wa
       yield [parsed.name(entry), nameOf(parsed.shards[parsed.shardOf(entry)] as string)];
     }
   }
-  const interimIndex: WantedIndex['interimIndex'] = (nameOf) =>
+  const interimIndex: IndexItem['interimIndex'] = (nameOf) =>
     encodeIndex(new Map(parsed.metadata), weightMap(nameOf));
   const { name, hash, version } = file;
   return { ...knownFile({ name, hash, version }, bytes), interimIndex };

@@ -1,7 +1,7 @@
 /** Receives the files of a plan, a few at a time. */
 
 import { Slots } from '../../work/slots.js';
-import type { DownloadScope, ReceivedFile, WantedFile } from './wanted-file.js';
+import type { DownloadItem, DownloadScope, ReceivedFile } from './download-item.js';
 
 /** Files at a time: small files are mostly latency, which overlaps; each file has its own memory for pieces. */
 const FILES_AT_ONCE = 3;
@@ -14,9 +14,9 @@ export interface ReceivedBytes {
 
 /** Does the work for every file; the first failure ends the others. On return all bytes have arrived. */
 export async function receiveAll(
-  files: readonly WantedFile[],
+  files: readonly DownloadItem[],
   { transfer, abort }: DownloadScope,
-  receive: (file: WantedFile) => Promise<Omit<ReceivedFile, 'hash'>>,
+  receive: (file: DownloadItem) => Promise<Omit<ReceivedFile, 'hash'>>,
 ): Promise<ReceivedBytes> {
   const bytes: ReceivedBytes = { downloadedBytes: 0, reusedBytes: 0 };
   await transfer.run(files, new Slots(FILES_AT_ONCE), async (file) => {

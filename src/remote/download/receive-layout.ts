@@ -6,16 +6,21 @@ import { untilAborted } from '../../work/until-aborted.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { LeasedFiles } from '../../write/save/leased-files.js';
 import { type WritableLayout, writeLayout } from '../../write/save/tensor-writes.js';
+import type {
+  DownloadItemInfo,
+  DownloadScope,
+  ReceivedFile,
+  RemoteRange,
+} from './download-item.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 import { OrderedBytes } from './ordered-bytes.js';
 import { notedHash } from './partial-files.js';
-import type { DownloadScope, ReceivedFile, RemoteRange, WantedFacts } from './wanted-file.js';
 
 /** Pieces of 1 MiB to cast and write at a time. */
 const PIECES_AT_ONCE = 4;
 
 /** A file to be written. */
-interface RemoteLayout extends WantedFacts {
+interface RemoteLayout extends DownloadItemInfo {
   readonly layout: WritableLayout;
   /** Bytes of its tensors in the source, in the order of the new file. */
   readonly ranges: readonly RemoteRange[];

@@ -4,8 +4,8 @@ import { writeViews } from '../../platform/io/file-writes.js';
 import type { Transfer } from '../../work/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { HttpFile, KnownFile, WholeFileSink } from '../http-file.js';
+import type { DownloadItemInfo, ReceivedFile } from './download-item.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
-import type { ReceivedFile, WantedFacts } from './wanted-file.js';
 
 /** Written at a time. `fetch` hands out pieces of up to 64 KiB. */
 const BLOCK_BYTE_LENGTH = 2 ** 20;
@@ -16,7 +16,7 @@ const BLOCK_BYTE_LENGTH = 2 ** 20;
  * @throws RemoteError, FileChangedError; errors of the system; the signal's reason
  */
 export async function receiveWhole(
-  { whole, byteLength, hash }: WantedFacts & { readonly whole: HttpFile },
+  { whole, byteLength, hash }: DownloadItemInfo & { readonly whole: HttpFile },
   target: Replacement,
   transfer: Transfer,
   signal: AbortSignal,

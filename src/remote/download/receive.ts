@@ -6,17 +6,17 @@ import { writeViews } from '../../platform/io/file-writes.js';
 import type { Transfer } from '../../work/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import type { HttpFile } from '../http-file.js';
+import type {
+  DownloadItemInfo,
+  DownloadScope,
+  IndexItem,
+  ReceivedFile,
+  WholeFile,
+} from './download-item.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 import { piecesFrom } from './pieces.js';
 import { receiveWhole } from './receive-whole.js';
-import type {
-  DownloadScope,
-  ReceivedFile,
-  WantedFacts,
-  WantedIndex,
-  WholeFile,
-} from './wanted-file.js';
 
 /**
  * Fills the temporary file. Given a hash, receives a wrong file once more from its start.
@@ -44,9 +44,9 @@ export async function receiveFile(
 
 /** A file whose bytes are known already. */
 export function knownFile(
-  facts: Omit<WantedFacts, 'byteLength'>,
+  facts: Omit<DownloadItemInfo, 'byteLength'>,
   given: Uint8Array,
-): Omit<WantedIndex, 'interimIndex'> {
+): Omit<IndexItem, 'interimIndex'> {
   const bytes = Uint8Array.from(given);
   const whole = { ...facts, byteLength: bytes.length, segments: [{ file: null, bytes }] };
   return { ...whole, bytes, receive: (target, _, scope) => receiveFile(whole, target, scope) };

@@ -5,9 +5,9 @@ import { impliedIndex } from '../../file/shards/implied-index.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { takenEntries } from '../../file/shards/taken-entries.js';
 import { Catalog, type CatalogFiles } from '../../file/source/catalog.js';
-import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
+import { type TensorInfo, tensorInfo } from '../../file/source/tensor-info.js';
 import type { Header } from '../../header/header.js';
-import { claimedSum } from '../../header/tensor-sums.js';
+import { digestOf } from '../../header/tensor-digests.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
@@ -16,16 +16,16 @@ import { ofEach } from '../../work/scope.js';
 import { call, runAsync, type Work } from '../../work/work.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
 import type { MadePayload } from '../../write/input/tensor-input.js';
-import { summedFill } from '../../write/save/summed-fill.js';
+import { verifyingFill } from '../../write/save/verifying-fill.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { Selection, type SelectionSource, selectionSource } from '../../write/selection/select.js';
 import { TOTAL_PARAMETERS } from '../../write/selection/total-parameters.js';
 import { readRemoteHeader } from '../read-header.js';
 import { type RemoteSiblings, requireRemoteModel } from '../require-model.js';
+import type { RemoteRange } from './download-item.js';
 import type { ModelFiles } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles, splitPath } from './source-files.js';
-import type { RemoteRange } from './wanted-file.js';
 
 /** A file of the source and its header. */
 interface ChosenShard {
@@ -64,11 +64,11 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  /** The digest that the file declares for it. Throws as `claimedSum`. */
+  /** The digest that the file declares for it. Throws as `digestOf`. */
   get digest(): DeclaredDigest | undefined {
     const { file, header } = this.shard;
     const context = { path: file.file.path, tensor: this.name };
-    const sum = claimedSum(header, this.#entry, context);
+    const sum = digestOf(header, this.#entry, context);
     return sum === undefined ? undefined : { sum, context };
   }
 
@@ -79,7 +79,8 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
     const [begin, end] = this.info.dataOffsets;
     return {
       kind: 'made',
-      fill: digest === undefined ? fill : summedFill(fill, { ...digest, byteLength: end - begin }),
+      fill:
+        digest === undefined ? fill : verifyingFill(fill, { ...digest, byteLength: end - begin }),
       // The file compares the version of every answer.
       verify: () => {},
       storage: undefined,

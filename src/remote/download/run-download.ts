@@ -4,21 +4,21 @@ import { lstatSync } from 'node:fs';
 import { basename, dirname, extname, join } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import type { FilePatterns } from '../../file/hub/file-patterns.js';
-import { usualFileNames } from '../../file/shards/file-choice.js';
-import { pathObjection, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
-import { pathText } from '../../platform/io/paths.js';
+import { canonicalFileNames } from '../../file/shards/file-choice.js';
+import { pathError, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import { ofEach, withScope } from '../../work/scope.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
 import type { ConfigMismatch } from '../../write/checkpoint/cast-config.js';
 import {
+  inCreatedFolder,
   inLockedFolder,
-  inMadeFolder,
   requireFolderName,
   requireLocalTarget,
 } from '../../write/checkpoint/locked-folder.js';
 import type { OldFiles } from '../../write/checkpoint/old-files.js';
 import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
-import { isFolderAt, requireMakeableFolder } from '../../write/replacement/made-folders.js';
+import { isFolderAt, requireMakeableFolder } from '../../write/replacement/create-directories.js';
 import type { ReplacedFile } from '../../write/replacement/replaced-files.js';
 import { requireReplaceableFile } from '../../write/save/replace-file.js';
 import { selectsAll } from '../../write/selection/options.js';
@@ -27,6 +27,13 @@ import { requireModel } from '../found-file.js';
 import type { RemoteSettings } from '../receiver.js';
 import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
+import {
+  allFiles,
+  type DownloadItem,
+  type DownloadItems,
+  type DownloadScope,
+  receivedFiles,
+} from './download-item.js';
 import { downloadToFile, replacedAt } from './file-target.js';
 import { downloadToFolder, findIn, groupsOf } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
@@ -46,13 +53,6 @@ import {
   type VersionOptions,
 } from './source-files.js';
 import type { Repository, TargetOptions } from './target-options.js';
-import {
-  allFiles,
-  type DownloadScope,
-  receivedFiles,
-  type WantedFile,
-  type WantedFiles,
-} from './wanted-file.js';
 
 /** Options of one download. */
 export interface RunOptions
@@ -149,7 +149,7 @@ export async function runDownload(
   options: RunOrPlanOptions,
   settings: RemoteSettings,
 ): Promise<DownloadResult | DownloadPlan> {
-  const path = pathText('target', target);
+  const path = requirePath('target', target);
   if (path.endsWith(SHARD_EXTENSION)) requireLocalTarget('target', path);
   else if (target !== CACHE) requireFolderName('target', path);
   const opened = sourceSession(source, options, settings);
@@ -221,7 +221,7 @@ async function planFor(
   options: RunOptions,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<WantedFiles> {
+): Promise<DownloadItems> {
   if (choosesFiles(options)) return await planFiles(source, options, placeOf, signal);
   if (!isWhole(options)) return await planTensors(source, options, placeOf, signal);
   const model = await findModel(source, placeOf, signal);
@@ -242,7 +242,7 @@ function choosesFiles({ files, ignore }: FilePatterns): boolean {
  */
 function filePath(target: string, { name, path: source }: SourceFiles): string {
   if (target.endsWith(SHARD_EXTENSION) && isFolderAt(target) !== true) return target;
-  if (name === null || pathObjection(name) !== null) {
+  if (name === null || pathError(name) !== null) {
     const expected = `a path that ends in ${SHARD_EXTENSION}, since the source has no name that a file can have`;
     throw argumentRangeError('target', expected, target);
   }
@@ -268,10 +268,10 @@ async function toFile(
   const path = filePath(target, source);
   const planned = await planOneFile(source, path, options, scope.signal);
   // The configuration of plain weights has no place beside a file that may lie in any folder.
-  const isOpenedByFolder = usualFileNames(undefined).includes(basename(path));
+  const isOpenedByFolder = canonicalFileNames(undefined).includes(basename(path));
   const configMismatches = isOpenedByFolder ? planned.configMismatches : [];
   const plan = { ...planned, others: [], configMismatches };
-  const [file] = receivedFiles(plan) as [WantedFile];
+  const [file] = receivedFiles(plan) as [DownloadItem];
   if (options.dryRun === true) {
     requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);
@@ -280,7 +280,7 @@ async function toFile(
   }
   const repository = repositoryOf(source);
   const [folder, name] = [dirname(path), basename(path)];
-  const received = await inMadeFolder(folder, options.durable, () =>
+  const received = await inCreatedFolder(folder, options.durable, () =>
     downloadToFile(file, path, { ...options, repository }, scopeOf([file], options, scope)),
   );
   if (repository !== undefined && (path !== target || (await isRecorded(folder, name)))) {
@@ -295,7 +295,7 @@ async function planOneFile(
   path: string,
   options: RunOptions,
   signal: AbortSignal,
-): Promise<WantedFiles> {
+): Promise<DownloadItems> {
   const placeOf = (): string => path;
   const joined = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
   if (isOneFile(source)) {
@@ -336,7 +336,7 @@ function repositoryOf({ hub }: SourceFiles): Repository | undefined {
   return { name, prefix: hub.prefix, hasCommit: (commit, signal) => hub.hasCommit(commit, signal) };
 }
 
-function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
+function requirePlannedNames(plan: DownloadItems, { path }: SourceFiles): void {
   requireLocalNames(
     allFiles(plan).map(({ name }) => name),
     path,
@@ -350,7 +350,7 @@ function isWhole(options: TensorsOptions): boolean {
 }
 
 function scopeOf(
-  files: readonly WantedFile[],
+  files: readonly DownloadItem[],
   { onProgress }: RunOptions,
   scope: AbortController,
 ): DownloadScope {
@@ -359,7 +359,7 @@ function scopeOf(
   return { transfer, signal, abort: (reason) => scope.abort(reason) };
 }
 
-function lengthOf(files: readonly WantedFile[]): number {
+function lengthOf(files: readonly DownloadItem[]): number {
   return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
@@ -368,14 +368,14 @@ const NOTHING_OLD: OldFiles = { deleted: [], replaced: [] };
 
 /** The plan for these files. */
 async function planOf(
-  plan: WantedFiles,
+  plan: DownloadItems,
   path: string,
   placeOf: PlaceOf,
   { deleted, replaced }: OldFiles,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
   const { commit, skipped, conflicts, configMismatches, totalSize, report } = plan;
-  const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
+  const planned = async (file: DownloadItem, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
     const tensors = await plan.tensorsIn(file, ends);
     return { name, path: placeOf(file), byteLength, tensors };
@@ -389,12 +389,12 @@ async function planOf(
 }
 
 /** The name of the only index. */
-function indexOf({ models }: WantedFiles): string | null {
+function indexOf({ models }: DownloadItems): string | null {
   return models.length === 1 ? (models[0]?.index?.name ?? null) : null;
 }
 
 function resultOf(
-  plan: WantedFiles,
+  plan: DownloadItems,
   path: string,
   placeOf: PlaceOf,
   received: ReceivedBytes &

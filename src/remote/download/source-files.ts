@@ -7,7 +7,7 @@ import { readFileHeader } from '../../file/read-header.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import { indexesAmong, noVariant } from '../../file/shards/file-choice.js';
 import type { NoModel, PartialModel } from '../../file/shards/model-choice.js';
-import { pathObjection, requireInside, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { pathError, requireInside, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { HEAD_BYTE_LENGTH } from '../../header/foreign-formats.js';
 import { runAsync } from '../../work/work.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
@@ -21,9 +21,9 @@ import type { FileStart } from '../remote-file.js';
 import { shownUrl } from '../safe-urls.js';
 import type { Session } from '../session.js';
 import { type SourceChoice, type SourceSession, urlSource } from '../source.js';
+import type { DownloadItem } from './download-item.js';
 import { receiveFile } from './receive.js';
 import { versionOf } from './version-id.js';
-import type { WantedFile } from './wanted-file.js';
 
 /** The Hub serves larger files of its Xet storage only through its own protocol. */
 const MAX_XET_BYTE_LENGTH = 50_000_000_000;
@@ -32,7 +32,7 @@ const MAX_XET_BYTE_LENGTH = 50_000_000_000;
 export const QUESTIONS_AT_ONCE = 16;
 
 /** A whole file of the source. */
-export interface SourceFile extends WantedFile {
+export interface SourceFile extends DownloadItem {
   readonly file: HttpFile;
   /** Whether the file as a whole needs the Hub's Xet protocol. */
   readonly isXetOnly: boolean;
@@ -127,7 +127,7 @@ function wholeFile(
 ): SourceFile {
   const segments = [{ file, begin: 0, end: facts.byteLength }];
   const whole = { ...facts, segments, whole: file };
-  const receive: WantedFile['receive'] = async (target, place, scope) => {
+  const receive: DownloadItem['receive'] = async (target, place, scope) => {
     const received = await receiveFile(whole, target, scope);
     const { name, byteLength, hash } = facts;
     if (hash === null && isNamedSafetensors(name, place)) {
@@ -158,7 +158,7 @@ function fileNameOf({ pathname }: URL): string {
   const [, encoded] = splitPath(pathname);
   try {
     const name = decodeURIComponent(encoded);
-    return pathObjection(name) === null && !name.includes('/') ? name : encoded;
+    return pathError(name) === null && !name.includes('/') ? name : encoded;
   } catch {
     return encoded;
   }

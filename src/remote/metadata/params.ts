@@ -11,7 +11,7 @@ import {
   requireString,
 } from '../../errors/arguments.js';
 import { isRepositoryName, requireRevision } from '../../file/hub/ids.js';
-import { pathObjection } from '../../file/shards/shard-paths.js';
+import { pathError } from '../../file/shards/shard-paths.js';
 import type { ByteSource } from '../byte-source.js';
 import type { Fetch } from '../session.js';
 import { RE_SAFETENSORS_FILE, RE_SAFETENSORS_INDEX_FILE } from './file-names.js';
@@ -126,7 +126,7 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
   if (revision !== undefined) requireRevision(revision);
   if (!path) return;
   const hasKnownEnd = RE_SAFETENSORS_FILE.test(path) || RE_SAFETENSORS_INDEX_FILE.test(path);
-  if (hasKnownEnd && pathObjection(path) === null) return;
+  if (hasKnownEnd && pathError(path) === null) return;
   const expected = 'a path that ends with .safetensors or .safetensors.index.json';
   throw argumentRangeError('path', expected, path);
 }

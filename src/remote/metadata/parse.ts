@@ -37,7 +37,7 @@ import {
 } from './result.js';
 
 /** Usual files of models; the first that exists is the model. */
-const USUAL_PATHS: readonly string[] = [SAFETENSORS_FILE, SAFETENSORS_INDEX_FILE];
+const CANONICAL_PATHS: readonly string[] = [SAFETENSORS_FILE, SAFETENSORS_INDEX_FILE];
 
 /** Usual files of diffusers models. */
 const DIFFUSERS_PATHS: readonly string[] = [
@@ -128,7 +128,7 @@ async function inRepository(
   const { repository, session } = await openRepository(address, sending, hub, signal);
   const paths = path
     ? [path]
-    : [...USUAL_PATHS, ...(library === 'diffusers' ? DIFFUSERS_PATHS : [])];
+    : [...CANONICAL_PATHS, ...(library === 'diffusers' ? DIFFUSERS_PATHS : [])];
   return {
     async open(signal) {
       let missing: unknown;

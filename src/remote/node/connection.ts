@@ -3,8 +3,8 @@
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { whenAborted } from '../../work/abort-listeners.js';
-import type { PlacedAnswer, PlacedRequest } from '../receiver.js';
-import { PlacedBody } from './placed-body.js';
+import type { PlacedAnswer, RequestInto } from '../receiver.js';
+import { PlacedBody } from './receive-into.js';
 import {
   headEnd,
   MAX_HEAD_BYTE_LENGTH,
@@ -21,7 +21,7 @@ const IDLE_MARGIN_MS = 1000;
 
 /** The request under way. */
 interface Exchange {
-  readonly request: PlacedRequest;
+  readonly request: RequestInto;
   /** Undefined until there is a plain answer. */
   body: PlacedBody | undefined;
   /** Milliseconds for which the connection is kept afterwards. */
@@ -82,7 +82,7 @@ export class Connection {
   }
 
   /** As in `Receiver`. Call it when no other request is under way. */
-  async ask(request: PlacedRequest): Promise<PlacedAnswer | null> {
+  async ask(request: RequestInto): Promise<PlacedAnswer | null> {
     return await new Promise((resolve, reject) => {
       const abort = (): void => this.#end(request.signal.reason);
       const forgetSignal = whenAborted(request.signal, abort);
@@ -181,7 +181,7 @@ export class Connection {
 /** Whether the body is the range that was asked for, is of no use, or has a length that only `fetch` finds out. */
 function kindOf(
   { status, headers, bodyByteLength }: ResponseHead,
-  { target, headers: asked }: PlacedRequest,
+  { target, headers: asked }: RequestInto,
 ): 'plain' | 'without body' | 'unclear' {
   if (status === 200 || (status === 206 && bodyByteLength === null)) return 'unclear';
   const range = `${asked.get('range')?.replace('=', ' ')}/`;
@@ -194,7 +194,7 @@ function kindOf(
 }
 
 /** The request as bytes. The names and values of `Headers` have no line ends; those of the caller come first. */
-function requestHead({ url, headers }: PlacedRequest): string {
+function requestHead({ url, headers }: RequestInto): string {
   const fields = new Headers({ accept: '*/*', 'user-agent': 'node' });
   for (const [name, value] of headers) fields.set(name, value);
   const lines = Array.from(fields, ([name, value]) => `${name}: ${value}\r\n`);

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { mayStartThread } from '../../platform/io/threads.js';
-import { type Digest, webDigest } from '../whole-sums.js';
+import { type Digest, webDigest } from '../whole-digests.js';
 
 /** Up to this length a hash takes less than a millisecond, and calls of the thread pool cost more. */
 const SHORT_BYTE_LENGTH = 2 ** 20;

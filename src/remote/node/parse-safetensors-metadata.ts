@@ -5,7 +5,7 @@ import { hubSettings } from '../../file/cache/environment.js';
 import { openShards } from '../../file/checkpoint/open.js';
 import { readJsonSibling } from '../../file/checkpoint/sibling-files.js';
 import { SafetensorsFile } from '../../file/file.js';
-import { URL_TEXT } from '../../file/hub/ids.js';
+import { URL_PATTERN } from '../../file/hub/ids.js';
 import { runAsync, type Work } from '../../work/work.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
 import { parseRemote } from '../metadata/parse.js';
@@ -60,7 +60,7 @@ export async function parseSafetensorsMetadata(
 }
 
 function isLocal(source: unknown): source is string | URL {
-  if (typeof source === 'string') return !URL_TEXT.test(source);
+  if (typeof source === 'string') return !URL_PATTERN.test(source);
   return isUrl(source) && source.protocol === 'file:';
 }
 

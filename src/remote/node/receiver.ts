@@ -1,7 +1,7 @@
 /** Receives ranges over its own connections, in Node. */
 
 import { dispatchers } from '../connection-advice.js';
-import type { PlacedAnswer, PlacedRequest, Receiver } from '../receiver.js';
+import type { PlacedAnswer, Receiver, RequestInto } from '../receiver.js';
 import { Connection } from './connection.js';
 
 /** Bytes that arrive in place sooner than `fetch` hands them out: below this length other costs outweigh the copy. */
@@ -26,11 +26,11 @@ export class SocketReceiver implements Receiver {
     this.leastByteLength = leastByteLength;
   }
 
-  mayAsk(): boolean {
+  mayRequest(): boolean {
     return isNodesFetch() && dispatchers().every(isPlainAgent);
   }
 
-  async ask(request: PlacedRequest): Promise<PlacedAnswer | null> {
+  async ask(request: RequestInto): Promise<PlacedAnswer | null> {
     const { url, headers, signal } = request;
     if ([...headers.keys()].some((name) => OF_CONNECTIONS.test(name))) return null;
     const kept = this.#take(url.origin);

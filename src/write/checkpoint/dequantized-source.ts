@@ -1,7 +1,7 @@
 /** A source with logical tensors: weights in place of codes, scales and zero points. */
 
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
-import type { TensorInfo } from '../../file/source/facts.js';
+import type { TensorInfo } from '../../file/source/tensor-info.js';
 import type { Dtype } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { LogicalTensor } from '../../quantized/logical-tensor.js';

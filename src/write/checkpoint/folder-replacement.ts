@@ -26,10 +26,10 @@ import { writeViews } from '../../platform/io/file-writes.js';
 import { type TemporaryName, TemporaryNames } from '../../platform/io/temporary-names.js';
 import { runAsync } from '../../work/work.js';
 import { syncFolders } from '../replacement/folder-sync.js';
+import { linkOrCopy } from '../replacement/hard-link.js';
 import { innerPath } from '../replacement/inner-paths.js';
 import type { LikeFile } from '../replacement/permissions.js';
 import { Replacement } from '../replacement/replacement.js';
-import { giveSecondName } from '../replacement/second-name.js';
 import { type OldFolder, oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
 import { ReplacementRecord } from './replacement-record.js';
 
@@ -282,7 +282,7 @@ export class FolderReplacement {
   async #giveName({ name, interim }: NewFile): Promise<void> {
     const temporary = this.#names.next();
     const copy = this.#names.next();
-    await giveSecondName(join(this.#folder, interim), {
+    await linkOrCopy(join(this.#folder, interim), {
       path: this.#pathOf(name),
       temporaryPath: join(this.#folder, temporary.written),
       openCopy: (byteLength) => this.#open(copy, name, byteLength),

@@ -4,7 +4,7 @@ import { argumentRangeError, type OptionNames, requireBoolean } from '../../erro
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import {
-  IndexText,
+  FormattedIndex,
   type IndexValue,
   type JsonString,
 } from '../../file/shards/checkpoint-index-writer.js';
@@ -70,8 +70,8 @@ export interface TensorTable<Layout = WritableLayout> {
   readonly byteLengths: Float64Array;
   /** Name of a tensor, or where it stands. */
   name(number: number): string | JsonString;
-  /** Lays out a file of these tensors, with `hasSums` for the sums of all of them. Throws as `layOut`. */
-  layOut(numbers: readonly number[], metadata: MetadataInput | null, hasSums: boolean): Layout;
+  /** Lays out a file of these tensors, with `hasDigests` for the sums of all of them. Throws as `layOut`. */
+  layOut(numbers: readonly number[], metadata: MetadataInput | null, hasDigests: boolean): Layout;
   /** Whether a file of all tensors has them in the order of the source. */
   isInOrder?(): boolean;
   /** All tensors, or at least one from every source file. */
@@ -89,7 +89,7 @@ export function* tableOf(entries: readonly AnyEntry[]): Work<TensorTable> {
   return {
     byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
     name: (number) => entry(number).name,
-    layOut: (numbers, metadata, hasSums) => layOut(numbers.map(entry), { metadata }, hasSums),
+    layOut: (numbers, metadata, hasDigests) => layOut(numbers.map(entry), { metadata }, hasDigests),
     samples: entries,
   };
 }
@@ -150,7 +150,7 @@ export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
     metadata.index ??
     new Map<string, IndexValue>([['total_size', totalSize], ...(metadata.file ?? [])]);
   const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
-    const text = new IndexText(metadataOfIndex, tensors.byteLengths.length);
+    const text = new FormattedIndex(metadataOfIndex, tensors.byteLengths.length);
     for (const [shard, numbers] of shards.entries()) {
       const filename = filenameOf(nameOf(shard));
       for (const number of numbers) text.add(tensors.name(number), filename);

@@ -3,15 +3,22 @@
 import { constants, existsSync, openSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
-import { URL_TEXT } from '../../file/hub/ids.js';
+import { URL_PATTERN } from '../../file/hub/ids.js';
 import { hasWeightsExtension, SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import { retryHere } from '../../platform/io/dropped-files.js';
 import { closeQuietly, systemRealpath } from '../../platform/io/file-calls.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { requireTransferOptions } from '../../work/transfer.js';
+import {
+  isFolderAt,
+  makeFolder,
+  removeCreated,
+  removeEmpty,
+  requireMakeableFolder,
+} from '../replacement/create-directories.js';
 import { isOpenedAt } from '../replacement/exchange.js';
-import { syncMade } from '../replacement/folder-sync.js';
+import { syncCreated } from '../replacement/folder-sync.js';
 import { makeInnerFolders } from '../replacement/inner-paths.js';
 import {
   inTurn,
@@ -20,13 +27,6 @@ import {
   tryToLock,
   waitForLock,
 } from '../replacement/locks.js';
-import {
-  isFolderAt,
-  makeFolder,
-  removeEmpty,
-  removeMade,
-  requireMakeableFolder,
-} from '../replacement/made-folders.js';
 import type { WriteCheckpointOptions, WriteOrPlanOptions } from './execute-plan.js';
 
 /** Extensions of files that no folder is meant to have, besides those of weights. */
@@ -56,13 +56,13 @@ export function requireFolderName(name: string, target: string): void {
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for an address in place of a path: a folder `https:` would be created. */
 export function requireLocalTarget(name: string, target: string): void {
-  if (!URL_TEXT.test(target) || !target.includes('://')) return;
+  if (!URL_PATTERN.test(target) || !target.includes('://')) return;
   throw argumentRangeError(name, 'a local path: files are not uploaded', target);
 }
 
 /** Returns the path of a folder; rejects one that looks like a file name. */
 function folderOf(target: string | URL): string {
-  const folder = pathText('the folder', target);
+  const folder = requirePath('the folder', target);
   requireFolderName('the folder', folder);
   return folder;
 }
@@ -144,7 +144,7 @@ export async function inLockedSubfolders<Result>(
  * Runs work that writes a file into a folder. Makes the folder and its missing parents, and removes the new ones when
  * the work fails.
  */
-export async function inMadeFolder<Result>(
+export async function inCreatedFolder<Result>(
   folder: string,
   durable: boolean,
   work: () => Promise<Result>,
@@ -160,10 +160,10 @@ async function inFolder<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   try {
-    if (durable) await syncMade(folder, made);
+    if (durable) await syncCreated(folder, made);
     return await work();
   } catch (error) {
-    removeMade(folder, made);
+    removeCreated(folder, made);
     throw error;
   }
 }
@@ -194,7 +194,7 @@ async function lockFolder(
       if (isThere || tries === MAX_LOCK_TRIES) return { fd, made };
     } catch (error) {
       // Another save may hold the folder while this one waits.
-      if ((error as NodeJS.ErrnoException | null)?.errno !== undefined) removeMade(folder, made);
+      if ((error as NodeJS.ErrnoException | null)?.errno !== undefined) removeCreated(folder, made);
       if (fd !== undefined) closeQuietly(fd);
       throw error;
     }

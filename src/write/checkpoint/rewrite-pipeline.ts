@@ -5,9 +5,9 @@ import { namingOf } from '../../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync } from '../../work/work.js';
+import { requireMakeableFolder } from '../replacement/create-directories.js';
 import { requireReplacedNotInUse } from '../replacement/in-use.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
-import { requireMakeableFolder } from '../replacement/made-folders.js';
 import { OwnFiles, type ReplacedFile, requireOverwrite } from '../replacement/replaced-files.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
@@ -26,12 +26,12 @@ import type { OldFiles } from './old-files.js';
 import type { OtherFile, OtherFiles } from './other-files.js';
 import { oldFilesBefore, planCheckpoint } from './plan.js';
 import {
-  filesBeside,
-  type RewriteFacts,
+  type RewriteInfo,
   type RewriteOptions,
   type RewritePlan,
   type Rewritten,
-  rewriteFacts,
+  rewriteInfo,
+  sidecarsOf,
   withSource,
 } from './rewrite.js';
 import { selectTensors } from './selected-tensors.js';
@@ -75,7 +75,7 @@ interface Part extends FolderContents {
 /** A model, and what is known before the first write. */
 interface PlannedModel {
   readonly part: Part;
-  readonly facts: RewriteFacts;
+  readonly facts: RewriteInfo;
   readonly report: SelectionReport;
 }
 
@@ -202,11 +202,11 @@ async function planModel<Info extends SelectableInfo>(
   const selected = await runAsync(selectTensors(model, options), signal);
   const { report } = selected;
   const weights = { selection, ...selected };
-  const { others, mismatches } = filesBeside(found, model, join(folder, prefix), weights);
+  const { others, mismatches } = sidecarsOf(found, model, join(folder, prefix), weights);
   const naming = { ...options, ...namingOf(basename(model.path)) };
   const layout = layOutCheckpoint(selected.table, naming, selected.metadataOf);
   const checkpoint = await runAsync(layout, signal);
-  const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches, model);
+  const facts = rewriteInfo(selected, checkpoint.metadata, others, mismatches, model);
   const { files: otherFiles, obsolete } = others;
   const part = { folder: join(folder, prefix), prefix, checkpoint, otherFiles, obsolete };
   return { part, facts, report };
@@ -232,7 +232,7 @@ function ownParts(
 }
 
 /** The facts of all models together. */
-function factsOf(models: readonly PlannedModel[]): Omit<RewriteFacts, 'copied' | 'skipped'> {
+function factsOf(models: readonly PlannedModel[]): Omit<RewriteInfo, 'copied' | 'skipped'> {
   type Names = 'excluded' | 'cast' | 'dequantized' | 'notCast' | 'duplicates';
   const named = (key: Names): string[] =>
     models.flatMap(({ part, facts }) => facts[key].map((name) => part.prefix + name));

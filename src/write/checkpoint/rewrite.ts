@@ -3,13 +3,13 @@
 import { statSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
-import { isIndexPath, usualFileNames } from '../../file/shards/file-choice.js';
+import { canonicalFileNames, isIndexPath } from '../../file/shards/file-choice.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
 import { runAsync } from '../../work/work.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
+import { requireMakeableFolder } from '../replacement/create-directories.js';
 import { identityOf, type OldFileCheck } from '../replacement/exchange.js';
 import { requireNotInUse } from '../replacement/in-use.js';
-import { requireMakeableFolder } from '../replacement/made-folders.js';
 import {
   type OverwriteOptions,
   OwnFiles,
@@ -28,7 +28,7 @@ import {
   writeCheckpoint,
 } from './execute-plan.js';
 import { type CheckpointLayoutOptions, layOutCheckpoint, layOutFile } from './layout.js';
-import { inLockedFolder, inMadeFolder } from './locked-folder.js';
+import { inCreatedFolder, inLockedFolder } from './locked-folder.js';
 import type { OldFiles } from './old-files.js';
 import {
   type CopiedFiles,
@@ -57,7 +57,7 @@ export interface RewriteOptions<Info extends SelectableInfo>
     WriteOrPlanOptions {}
 
 /** The facts known before the first write. */
-export interface RewriteFacts
+export interface RewriteInfo
   extends SharedTensors,
     CopiedFiles,
     Omit<SelectionReport, 'overflowed'> {
@@ -68,11 +68,11 @@ export interface RewriteFacts
 /** The result of the writes. */
 export interface Rewritten
   extends WrittenCheckpoint,
-    RewriteFacts,
+    RewriteInfo,
     Pick<SelectionReport, 'overflowed'> {}
 
 /** The result of a dry run. */
-export interface RewritePlan extends CheckpointPlan, RewriteFacts {}
+export interface RewritePlan extends CheckpointPlan, RewriteInfo {}
 
 /** Opens a source on demand. */
 type OpenCheckpointSource<Info extends SelectableInfo> = () => Promise<CheckpointSource<Info>>;
@@ -99,10 +99,10 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         : NO_OTHER_FILES;
       const selected = await runAsync(selectTensors(source, options), signal);
       const { selection } = options;
-      const { others, mismatches } = filesBeside(found, source, folder, { selection, ...selected });
+      const { others, mismatches } = sidecarsOf(found, source, folder, { selection, ...selected });
       const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
       const checkpoint = await runAsync(layout, signal);
-      const facts = rewriteFacts(selected, checkpoint.metadata, others, mismatches, source);
+      const facts = rewriteInfo(selected, checkpoint.metadata, others, mismatches, source);
       const own = new OwnFiles(source.files);
       const unlisted = unlistedOwn(own, facts, source);
       if (options.dryRun === true) {
@@ -150,12 +150,12 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const file = layOutFile(selected.table, selected.metadataOf, options.digests);
     const { layout, totalSize } = file;
     const name = basename(path);
-    const isOpenedByFolder = usualFileNames(undefined).includes(name);
+    const isOpenedByFolder = canonicalFileNames(undefined).includes(name);
     const weights = { selection: options.selection, ...selected };
     const mismatches = isOpenedByFolder
       ? [...mismatchesIn(dirname(path), weights), ...quantizedConfigsIn(dirname(path), [], weights)]
       : [];
-    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES, mismatches, source);
+    const facts = rewriteInfo(selected, file.metadata, NO_OTHER_FILES, mismatches, source);
     const own = new OwnFiles(wholeSources(source));
     const foreign = replacedAmong(dirname(path), [name], own);
     const replaced = replacedAmong(dirname(path), [name], unlistedOwn(own, facts, source));
@@ -170,7 +170,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
     await source.verify?.(selected.tensors, signal);
     const closeSources = (): void => source.close();
     const check = overwrite ? undefined : onlyOwnFile(path, own);
-    await inMadeFolder(dirname(path), durable, () =>
+    await inCreatedFolder(dirname(path), durable, () =>
       replaceFile(path, layout, file.samples, {
         ...options,
         ...{ durable, closeSources, check },
@@ -205,7 +205,7 @@ function onlyOwnFile(path: string, own: OwnFiles): OldFileCheck {
  */
 function unlistedOwn(
   own: OwnFiles,
-  { excluded, duplicates }: Pick<RewriteFacts, 'excluded' | 'duplicates'>,
+  { excluded, duplicates }: Pick<RewriteInfo, 'excluded' | 'duplicates'>,
   { joined }: Pick<CheckpointSource, 'joined'>,
 ): OwnFiles {
   const isWhole = excluded.length === 0 && duplicates.length === 0 && joined === undefined;
@@ -214,7 +214,7 @@ function unlistedOwn(
 
 /** A file that is made while it is read, and the facts known before. */
 interface RewriteStream
-  extends RewriteFacts,
+  extends RewriteInfo,
     Pick<SelectionReport, 'overflowed'>,
     Pick<WrittenCheckpoint, 'totalSize'> {
   readonly stream: SerializedStream;
@@ -248,7 +248,7 @@ export async function rewriteStream<Info extends SelectableInfo>(
       }
     }
     const stream = SerializedStream.of(layout.byteLength, pieces);
-    const facts = rewriteFacts(selected, metadata, NO_OTHER_FILES, [], source);
+    const facts = rewriteInfo(selected, metadata, NO_OTHER_FILES, [], source);
     const { overflowed } = selected.report;
     return { stream, totalSize, ...facts, overflowed, close: () => source.close() };
   } catch (error) {
@@ -283,13 +283,13 @@ function requireOtherFile(target: string, { path }: { readonly path: string }): 
 }
 
 /** The facts of one checkpoint, known before the first write. */
-export function rewriteFacts<Info extends SelectableInfo>(
+export function rewriteInfo<Info extends SelectableInfo>(
   { dropped, overlaps, report }: SelectedTensors<Info>,
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,
   configMismatches: readonly ConfigMismatch[],
   { joined }: Pick<CheckpointSource, 'joined'>,
-): RewriteFacts {
+): RewriteInfo {
   const { overflowed, ...known } = report;
   const copied = files.map(({ name }) => name);
   const { excluded = report.excluded } = joined ?? {};
@@ -307,7 +307,7 @@ export function rewriteFacts<Info extends SelectableInfo>(
 }
 
 /** The files to write next to the weights: with configurations of dequantized or cast ones. */
-export function filesBeside(
+export function sidecarsOf(
   found: OtherFiles,
   source: CheckpointSource,
   folder: string,

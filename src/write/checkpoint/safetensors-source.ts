@@ -6,7 +6,7 @@ import { openShards } from '../../file/checkpoint/open.js';
 import { readSibling } from '../../file/checkpoint/sibling-files.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
-import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
+import { type TensorInfo, tensorInfo } from '../../file/source/tensor-info.js';
 import type { Dtype } from '../../header/dtype.js';
 import { mapYielding } from '../../work/items.js';
 import { runAsync, type Work } from '../../work/work.js';

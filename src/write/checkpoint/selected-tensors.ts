@@ -17,7 +17,7 @@ import { tensorByteLength } from '../../header/tensor-spec.js';
 import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import { type MadePayload, madePayload } from '../input/tensor-input.js';
-import { payloadFill } from '../save/summed-fill.js';
+import { payloadFill } from '../save/verifying-fill.js';
 import { CastMemory, castFill } from '../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../selection/options.js';
 import { type Selected, Selection } from '../selection/select.js';

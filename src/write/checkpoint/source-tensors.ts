@@ -10,7 +10,7 @@ import { takenEntries } from '../../file/shards/taken-entries.js';
 import type { Header } from '../../header/header.js';
 import { areSorted, type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
 import type { MetadataInput } from '../../header/header-writer.js';
-import { claimedSum, SUMS_KEY, sumsPlace } from '../../header/tensor-sums.js';
+import { DIGESTS_KEY, digestOf, digestsPlace } from '../../header/tensor-digests.js';
 import type { LendingStorage } from '../../tensor/storage/storage.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
@@ -60,7 +60,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   constructor(shards: LazyShards, verify: boolean) {
     this.#shards = Array.from(shards, (file) => {
       const { header, storage, begin } = SafetensorsFile.contentOf(file);
-      const isCompared = verify && header.metadata?.has(SUMS_KEY) === true;
+      const isCompared = verify && header.metadata?.has(DIGESTS_KEY) === true;
       const dataStart = begin + header.dataStart;
       // A shard is opened by path, so it lends its descriptor.
       return { header, storage: storage as LendingStorage, dataStart, isCompared };
@@ -107,7 +107,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     const position = dataStart + header.begin(entry);
     if (!isCompared) return { kind: 'file', storage, position };
     const context = { path: storage.path, tensor: header.name(entry) };
-    const sum = claimedSum(header, entry, context) as string;
+    const sum = digestOf(header, entry, context) as string;
     return { kind: 'file', storage, position, digest: { sum, context } };
   }
 
@@ -115,17 +115,17 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   layOut(
     numbers: readonly number[],
     metadata: MetadataInput | null,
-    hasSums = false,
+    hasDigests = false,
   ): WritableLayout {
-    const laidOut = layOutEntries(this, numbers, metadata, hasSums);
+    const laidOut = layOutEntries(this, numbers, metadata, hasDigests);
     const { header, numbers: order, byteLength } = laidOut;
     const placed = { [Symbol.iterator]: () => this.#runs(order) };
-    if (!hasSums) return { header, byteLength, placed };
+    if (!hasDigests) return { header, byteLength, placed };
     const tensors = Array.from(order, (number) => {
       const name = this.header(number).name(this.entry(number));
       return { name, byteLength: this.byteLengths[number] as number };
     });
-    return { header, byteLength, placed, sums: sumsPlace(header, tensors) };
+    return { header, byteLength, placed, sums: digestsPlace(header, tensors) };
   }
 
   isInOrder(): boolean {

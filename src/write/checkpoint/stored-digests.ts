@@ -1,9 +1,9 @@
 /** Compares stored tensors with the digests that their files declare, while their bytes are read. */
 
 import { createHash, type Hash } from 'node:crypto';
-import type { TensorInfo } from '../../file/source/facts.js';
+import type { TensorInfo } from '../../file/source/tensor-info.js';
+import { digestMismatch } from '../../header/tensor-digests.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
-import { sumMismatch } from '../../header/tensor-sums.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 
 /** A stored tensor. */
@@ -78,7 +78,7 @@ export class StoredDigests<Tensor extends Stored> {
     const read = await hashed;
     if (!isLast) return read;
     const found = run.hash.digest('hex');
-    if (found !== digest.sum) throw sumMismatch(digest.sum, found, digest.context);
+    if (found !== digest.sum) throw digestMismatch(digest.sum, found, digest.context);
     this.#compared.add(name);
     return read;
   }

@@ -1,7 +1,7 @@
 /** Reads stored tensors for dequantizing, window by window: rows of a weight come one after the other. */
 
 import { constants } from 'node:buffer';
-import type { SiblingFile, TensorEntry } from '../../file/source/facts.js';
+import type { SiblingFile, TensorEntry } from '../../file/source/tensor-info.js';
 import { DTYPES } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { ReadableSource } from '../../quantized/source.js';

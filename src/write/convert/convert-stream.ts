@@ -19,7 +19,7 @@ import {
   type ConversionOptions,
   type ConversionPlan,
   type ConvertedCheckpoint,
-  givenMetadata,
+  metadataOption,
 } from './convert.js';
 import { openConversionSource } from './open-source.js';
 import type { SourceTensorInfo } from './source.js';
@@ -78,7 +78,7 @@ export async function convertStream(
   requireTransferOptions({ signal });
   requireLimits(options.limits, TORCH_LIMITS);
   requireBoolean('verify', verify);
-  const metadata = givenMetadata(options);
+  const metadata = metadataOption(options);
   let root: RootKeys = [];
   const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
     const { dequantize } = selection;

@@ -10,8 +10,8 @@ import { pairsOf } from '../../errors/named-values.js';
 import { requireVariant } from '../../file/shards/file-choice.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import type { SharedMode } from '../../file/shards/shared-tensors.js';
-import type { TensorInfo } from '../../file/source/facts.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
+import type { TensorInfo } from '../../file/source/tensor-info.js';
 import { requireLimits } from '../../foreign/limits.js';
 import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
 import {
@@ -22,7 +22,7 @@ import {
 } from '../../foreign/torch/open.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
 import { requireTransferOptions } from '../../work/transfer.js';
 import {
@@ -117,7 +117,7 @@ export async function convert(
   options: ConversionOptions & DryRun = {},
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   const conversion = readConversion(target, options);
-  const pipeline = findPipeline(pathText('source', source));
+  const pipeline = findPipeline(requirePath('source', source));
   if (pipeline !== undefined) return await rewriteModels(pipeline, conversion);
   return await rewriteOne((opening) => openConversionSource(source, options, opening), conversion);
 }
@@ -153,8 +153,8 @@ function readConversion(target: string | URL, options: ConversionOptions & DryRu
   requireBoolean('overwrite', options.overwrite ?? false);
   requireBoolean('verify', verify);
   requireBoolean('copyOtherFiles', copyOtherFiles);
-  const metadata = givenMetadata(options);
-  const path = pathText('target', target);
+  const metadata = metadataOption(options);
+  const path = requirePath('target', target);
   if (isFile(path)) requireFileTarget(path, options);
   else requireFolderName('target', path);
   const { dequantize } = selection;
@@ -172,7 +172,7 @@ async function rewriteOne(
     root = opened.root ?? [];
     return opened;
   };
-  const path = pathText('target', target);
+  const path = requirePath('target', target);
   const result = isFile(path)
     ? await rewriteFile(path, openSource, choices)
     : await rewriteFolder(target, openSource, choices);
@@ -184,7 +184,7 @@ async function rewriteModels(
   { target, options, choices, opening }: Conversion,
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   const { variant, limits = {} } = options;
-  requirePipelineOptions(options, pathText('target', target));
+  requirePipelineOptions(options, requirePath('target', target));
   requireVariant(variant);
   const { maxIndexByteLength } = limits;
   const listModels = (folder: string): ListedPipeline<TensorInfo> =>
@@ -240,7 +240,7 @@ function requirePipelineOptions(options: ConversionOptions, target: string): voi
 }
 
 /** Checked here, because an index accepts more types than a header. */
-export function givenMetadata({
+export function metadataOption({
   metadata = [],
 }: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> | null {
   if (metadata === null) return null;

@@ -18,7 +18,7 @@ import { lookInto } from '../../foreign/open-file.js';
 import { firstEntryName } from '../../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../../header/foreign-formats.js';
 import { formatOfParts } from '../../header/foreign-names.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { runSync } from '../../work/work.js';
 
@@ -66,7 +66,7 @@ const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]
  *   for a path that cannot be read
  */
 export async function detectFormat(source: string | URL): Promise<DetectedFormat> {
-  const path = pathText('source', source);
+  const path = requirePath('source', source);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (!isFolder) return formatOfFile(path);
   const names = namesIn(path);

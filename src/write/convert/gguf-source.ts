@@ -2,7 +2,7 @@
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
-import type { Quantization } from '../../file/source/facts.js';
+import type { Quantization } from '../../file/source/tensor-info.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
 import type { Dtype } from '../../header/dtype.js';
 import { runAsync } from '../../work/work.js';

@@ -18,7 +18,7 @@ import {
   openTorchCheckpoint,
 } from '../../foreign/torch/open.js';
 import type { Dtype } from '../../header/dtype.js';
-import { pathText } from '../../platform/io/paths.js';
+import { requirePath } from '../../platform/io/paths.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
 import { ggufSource } from './gguf-source.js';
@@ -52,7 +52,7 @@ export async function openConversionSource(
   { verify, dequantize, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
   const { limits = {} } = options;
-  const given = pathText('source', source);
+  const given = requirePath('source', source);
   if (isDdufName(given)) {
     const message =
       'expected one checkpoint, found a DDUF archive, which has several: convert it into a folder';

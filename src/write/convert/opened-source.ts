@@ -2,7 +2,7 @@
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
-import type { SiblingFile, TensorEntry } from '../../file/source/facts.js';
+import type { SiblingFile, TensorEntry } from '../../file/source/tensor-info.js';
 import { dequantize } from '../../quantized/dequantize.js';
 import type { QuantizedSource } from '../../quantized/source.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
@@ -17,7 +17,7 @@ import {
   type MemoryPayload,
   payloadOfTensor,
 } from '../input/tensor-input.js';
-import { payloadFill } from '../save/summed-fill.js';
+import { payloadFill } from '../save/verifying-fill.js';
 import { selectionSource } from '../selection/select.js';
 import type { ConversionOpening } from './open-source.js';
 import type { ConversionSource, SourceTensorInfo } from './source.js';

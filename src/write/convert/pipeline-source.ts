@@ -19,7 +19,7 @@ import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { hasModel } from '../../file/shards/model-choice.js';
 import { type Component, isComponentName } from '../../file/shards/pipeline-files.js';
 import { hasWeightsExtension } from '../../file/shards/shard-paths.js';
-import type { TensorInfo } from '../../file/source/facts.js';
+import type { TensorInfo } from '../../file/source/tensor-info.js';
 import { verifyEntries } from '../../foreign/checksums.js';
 import {
   openModel as openArchivedModel,

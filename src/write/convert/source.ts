@@ -2,8 +2,8 @@
 
 import type { SafetensorsError } from '../../errors/errors.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
-import type { Quantization, TensorInfo } from '../../file/source/facts.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
+import type { Quantization, TensorInfo } from '../../file/source/tensor-info.js';
 import { type ArchiveContent, checkedFill, verifyEntries } from '../../foreign/checksums.js';
 import { InflatedStorage } from '../../foreign/inflated-data.js';
 import { StridedStorage } from '../../foreign/strided-storage.js';

@@ -3,7 +3,7 @@
  */
 
 import { QuantizationError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { VIEW_OF } from '../../file/source/view.js';
 
 /** Members of the library's handles. */

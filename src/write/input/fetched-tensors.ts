@@ -1,7 +1,7 @@
 /** The tensors of remote checkpoints as writers take them: each is fetched when its turn comes. */
 
 import { argumentTypeError } from '../../errors/arguments.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { NamedTensors, NewTensor } from './tensor-input.js';
 

@@ -45,7 +45,7 @@ export function isTensorBytes(value: unknown): value is TensorBytes {
  * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the value is bytes
  * @throws InvalidTensorError for a typed array of another dtype
  */
-export function givenBytes(
+export function bytesOfData(
   { name, dtype }: Pick<TensorFacts, 'name' | 'dtype'>,
   data: unknown,
 ): Uint8Array {

@@ -12,7 +12,7 @@ import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import { type AsyncFill, MadeStorage } from '../../tensor/storage/made.js';
 import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { givenBytes, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
+import { bytesOfData, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
 /** A new tensor, not from a file: its dtype says which data it has. Streams are for `saveFile` and `saveCheckpoint`. */
@@ -204,7 +204,7 @@ function isData(value: object): boolean {
 
 function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
   const { name, shape, dtype, byteLength } = facts;
-  const view = givenBytes(facts, data);
+  const view = bytesOfData(facts, data);
   if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
   if (view.byteLength !== byteLength) {
     if (view.byteLength === 0) failDetached(name, byteLength);

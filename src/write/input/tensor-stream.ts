@@ -5,7 +5,7 @@ import { isAsyncIterable, isIterable } from '../../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../../errors/errors.js';
 import type { TensorFacts } from '../../header/tensor-spec.js';
 import { itemsUntilAborted, untilAborted } from '../../work/until-aborted.js';
-import { givenBytes, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
+import { bytesOfData, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 
 /** Pieces of a tensor's bytes, in order, of any length. */
 export type TensorPieces = Iterable<TensorBytes> | AsyncIterable<TensorBytes>;
@@ -42,7 +42,7 @@ export async function* readStream(
   let found = 0;
   const pieces = await untilAborted(piecesOfStream(tensor, stream), signal);
   for await (const piece of itemsUntilAborted(pieces, signal)) {
-    const bytes = givenBytes(tensor, piece);
+    const bytes = bytesOfData(tensor, piece);
     found += bytes.byteLength;
     if (found > tensor.byteLength) failStreamLength(tensor, `${found} or more`);
     const { byteLength } = bytes;

@@ -46,7 +46,7 @@ export async function syncFolders(folder: string, names: Iterable<string>): Prom
  * Syncs the names of new folders, from `folder` up to `made`. Without new folders, syncs the name of `folder`: a
  * process that crashed may have made it without syncing.
  */
-export async function syncMade(folder: string, made: string = folder): Promise<void> {
+export async function syncCreated(folder: string, made: string = folder): Promise<void> {
   const top = dirname(resolve(made));
   for (let above = dirname(resolve(folder)); ; above = dirname(above)) {
     await syncNamed(above);

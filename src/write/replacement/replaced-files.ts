@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import type { Advice } from '../../errors/advice.js';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
-import { formatBytes } from '../../inspect/number-texts.js';
+import { formatBytes } from '../../inspect/format.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { identityOf } from './exchange.js';
 

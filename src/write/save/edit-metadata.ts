@@ -18,7 +18,7 @@ import {
   spareByteLength,
   withMetadata,
 } from '../../header/metadata-changes.js';
-import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { DIGESTS_KEY } from '../../header/tensor-digests.js';
 import { alwaysOpen } from '../../platform/io/acquirable-file.js';
 import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
@@ -174,9 +174,9 @@ export async function editMetadata(
     const json = withMetadata(header, metadata);
     const isHashed = flags.digests || flags.modelspecHash;
     // Sums that stay are those of the copied bytes. In place, no bytes are copied.
-    const sums = header.metadata?.get(SUMS_KEY);
+    const sums = header.metadata?.get(DIGESTS_KEY);
     const isCopied = !isHashed && !inPlace && !flags.dryRun;
-    if (isCopied && sums !== undefined && metadata.get(SUMS_KEY) === sums) {
+    if (isCopied && sums !== undefined && metadata.get(DIGESTS_KEY) === sums) {
       // What does not fit is found before the file is read.
       newStartLength(header, json, flags, label);
       await runAsync(checkHashes(file, header, { verify: true }), options.signal);
@@ -220,7 +220,7 @@ async function changedMetadata(
   const { changesWithRoom, hashedChanges } = await import('./hashed-changes.js');
   let isNew = false;
   const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
-    const isOld = key === SUMS_KEY && value === null;
+    const isOld = key === DIGESTS_KEY && value === null;
     isNew ||= isOld;
     return !isOld || !flags.digests;
   });
@@ -253,7 +253,7 @@ function behind(
  *
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL`; InvalidTensorError `SAFETENSORS_HEADER_TOO_LARGE`
  */
-const WRITE_ANEW: Advice = {
+const WRITE_AGAIN: Advice = {
   option: 'inPlace',
   text: 'leave `inPlace` out, or save with `reserve` to leave room',
 };
@@ -270,8 +270,8 @@ function newStartLength(
   throw new SafetensorsError(
     'SAFETENSORS_HEADER_FULL',
     `expected a header of at most ${byteLength} bytes, the room in the file, found ` +
-      `${json.byteLength}: ${json.byteLength - byteLength} bytes are missing; ${WRITE_ANEW.text}`,
-    { path, advice: [WRITE_ANEW] },
+      `${json.byteLength}: ${json.byteLength - byteLength} bytes are missing; ${WRITE_AGAIN.text}`,
+    { path, advice: [WRITE_AGAIN] },
   );
 }
 

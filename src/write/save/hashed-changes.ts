@@ -1,10 +1,15 @@
 /** Hashes of a file's tensors as changes of its metadata. */
 
-import { sumClaims } from '../../file/verification/claims.js';
+import { declaredDigests } from '../../file/verification/declared-hashes.js';
 import { type FileHashes, hashOpened, type LongHash } from '../../file/verification/hash-file.js';
 import { tensorsLayout } from '../../file/verification/legacy-place.js';
 import type { Header } from '../../header/header.js';
-import { MODELSPEC_HASH, roomForSums, SUMS_KEY, sumMismatch } from '../../header/tensor-sums.js';
+import {
+  DIGESTS_KEY,
+  digestMismatch,
+  MODELSPEC_HASH,
+  reservedDigests,
+} from '../../header/tensor-digests.js';
 import type { OpenedFile } from '../../platform/io/opened-file.js';
 import type { Transfer } from '../../work/transfer.js';
 
@@ -24,8 +29,8 @@ function modelspecHashOf(dataSha256: string): string {
 /** The changes with text of the right length in place of the hashes: tells beforehand whether they fit. */
 export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<string, string> {
   const changes = new Map<string, string>();
-  if (hashes.digests) changes.set(SUMS_KEY, roomForSums(header.size));
-  if (hashes.modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(roomForSums(1)));
+  if (hashes.digests) changes.set(DIGESTS_KEY, reservedDigests(header.size));
+  if (hashes.modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(reservedDigests(1)));
   return changes;
 }
 
@@ -48,16 +53,18 @@ export async function hashedChanges(
   const hashing = { signal: transfer.signal, onBytes, wanted };
   const hashes = await hashOpened(file, tensorsLayout(header), hashing);
   const changes = new Map<string, string>();
-  if (!isNew) requireRightSums(header, hashes, file.path);
+  if (!isNew) requireSameDigests(header, hashes, file.path);
   if (digests) {
-    changes.set(SUMS_KEY, [...hashes.ranges.values()].join(''));
+    changes.set(DIGESTS_KEY, [...hashes.ranges.values()].join(''));
   }
   if (modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(hashes.dataSha256));
   return changes;
 }
 
-function requireRightSums({ metadata }: Header, { ranges }: FileHashes, path: string): void {
-  const [wrong] = sumClaims(metadata?.get(SUMS_KEY), ranges).filter(({ ok }) => ok === false);
+function requireSameDigests({ metadata }: Header, { ranges }: FileHashes, path: string): void {
+  const [wrong] = declaredDigests(metadata?.get(DIGESTS_KEY), ranges).filter(
+    ({ ok }) => ok === false,
+  );
   if (wrong === undefined) return;
-  throw sumMismatch(wrong.claimed, wrong.found, { path, tensor: wrong.tensor });
+  throw digestMismatch(wrong.claimed, wrong.found, { path, tensor: wrong.tensor });
 }

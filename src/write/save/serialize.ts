@@ -11,7 +11,7 @@ import { refuseTensor } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
-import { type SumsPlace, sumMismatch } from '../../header/tensor-sums.js';
+import { type DigestsPlace, digestMismatch } from '../../header/tensor-digests.js';
 import { readAcquired } from '../../platform/io/acquirable-file.js';
 import { readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
@@ -170,7 +170,7 @@ function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
  */
 async function* summedPieces(
   header: Uint8Array,
-  sums: SumsPlace,
+  sums: DigestsPlace,
   pieces: () => AsyncGenerator<Uint8Array<ArrayBuffer>, void, void>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
   const first = new RangeHashes(sums.ranges);
@@ -186,7 +186,7 @@ async function* summedPieces(
   const found = second.digests();
   for (const [tensor, sum] of first.digests()) {
     if (found.get(tensor) === sum) continue;
-    throw sumMismatch(sum, `${found.get(tensor)} when the data was read again`, { tensor });
+    throw digestMismatch(sum, `${found.get(tensor)} when the data was read again`, { tensor });
   }
   if (last !== undefined) yield last;
 }

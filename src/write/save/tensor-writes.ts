@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Layout, Placed } from '../../header/header-writer.js';
-import { sumMismatch } from '../../header/tensor-sums.js';
+import { digestMismatch } from '../../header/tensor-digests.js';
 import { fillFrom, readAcquired } from '../../platform/io/acquirable-file.js';
 import { closeFile } from '../../platform/io/file-calls.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
@@ -18,7 +18,7 @@ import { runSync } from '../../work/work.js';
 import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { LeasedFiles } from './leased-files.js';
-import { memoryFill, summedFill } from './summed-fill.js';
+import { memoryFill, verifyingFill } from './verifying-fill.js';
 
 /**
  * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
@@ -79,7 +79,7 @@ export function fillOf(
   const fill = plainFillOf(payload, sources);
   if (digest === undefined) return fill;
   const isChanged = (): boolean => isChangedByCaller(payload, byteLength);
-  return summedFill(fill, { ...digest, byteLength, isChanged });
+  return verifyingFill(fill, { ...digest, byteLength, isChanged });
 }
 
 function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
@@ -324,7 +324,7 @@ export function compareSync(
     }
     const found = hash.digest('hex');
     if (found !== digest.sum && !isChangedByCaller(payload, byteLength)) {
-      throw sumMismatch(digest.sum, found, digest.context);
+      throw digestMismatch(digest.sum, found, digest.context);
     }
   }
 }

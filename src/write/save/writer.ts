@@ -22,11 +22,11 @@ import {
   layOut,
   type Placed,
 } from '../../header/header-writer.js';
+import type { DigestsPlace } from '../../header/tensor-digests.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
-import type { SumsPlace } from '../../header/tensor-sums.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
-import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
+import { INSPECT, type Inspect, showInfo } from '../../tensor/inspection.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { Transfer } from '../../work/transfer.js';
 import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
@@ -130,7 +130,7 @@ export class SafetensorsWriter {
   readonly uncloneable = UNCLONEABLE;
   readonly #replacement: Replacement;
   readonly #dataStart: number;
-  readonly #sums: SumsPlace | undefined;
+  readonly #sums: DigestsPlace | undefined;
   /** In the order of their bytes. */
   readonly #slots = new Map<string, Slot>();
   readonly #pending = new Set<Promise<void>>();
@@ -202,7 +202,7 @@ export class SafetensorsWriter {
     }
     this.#state = 'closed';
     try {
-      await this.#writeSums();
+      await this.#writeDigests();
       await this.#replacement.commit();
     } finally {
       this.#replacement.discard();
@@ -231,10 +231,10 @@ export class SafetensorsWriter {
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('SafetensorsWriter', { path: this.path }, depth, options, inspect);
+    return showInfo('SafetensorsWriter', { path: this.path }, depth, options, inspect);
   }
 
-  async #writeSums(): Promise<void> {
+  async #writeDigests(): Promise<void> {
     if (this.#sums === undefined) return;
     const text = Array.from(this.#slots.values(), ({ sum }) => sum).join('');
     const bytes = new TextEncoder().encode(text);

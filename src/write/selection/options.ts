@@ -2,7 +2,7 @@
 
 import { argumentTypeError, type OptionNames, requireNames } from '../../errors/arguments.js';
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
-import type { TensorInfo } from '../../file/source/facts.js';
+import type { TensorInfo } from '../../file/source/tensor-info.js';
 import type { Dtype } from '../../header/dtype.js';
 import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import { CAST_TARGETS, type CastTarget, isCastTarget } from '../../tensor/float32/cast.js';

@@ -2,7 +2,7 @@
 
 import { argumentTypeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
-import type { TensorEntry } from '../../file/source/facts.js';
+import type { TensorEntry } from '../../file/source/tensor-info.js';
 import {
   type Computation,
   VIEW_OF,

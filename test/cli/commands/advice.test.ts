@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, test } from 'vitest';
 import { COMMANDS } from '../../../src/cli/command-table.js';
 import { flagOf, messageFor, WORDED } from '../../../src/cli/commands/advice.js';
-import { foreignChoices, rootText } from '../../../src/cli/commands/foreign-options.js';
+import { foreignChoices, formatRoot } from '../../../src/cli/commands/foreign-options.js';
 import { convert, download, editMetadata } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -175,6 +175,6 @@ it.each([
   ['root', [1], '[1]'],
   ['root', ['model', 'ema'], 'model.ema'],
 ] as const)('--%s %j is written as %s', (_, keys, text) => {
-  expect(rootText(keys)).toBe(text);
+  expect(formatRoot(keys)).toBe(text);
   expect(foreignChoices({ root: text }).root).toEqual(text.startsWith('[') ? keys : text);
 });

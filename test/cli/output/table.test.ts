@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { factLines, tableLines } from '../../../src/cli/output/table.js';
+import { infoLines, tableLines } from '../../../src/cli/output/table.js';
 import { cutEnd, cutMiddle, widthOf } from '../../../src/cli/output/width.js';
 
 const COLUMNS = [
@@ -40,10 +40,10 @@ describe('tableLines', () => {
   });
 });
 
-describe('factLines', () => {
+describe('infoLines', () => {
   it('puts values into one column', () => {
     expect(
-      factLines(
+      infoLines(
         [
           ['a', '1'],
           ['long', '2'],
@@ -55,7 +55,7 @@ describe('factLines', () => {
 
   it('takes more of them than a call takes arguments', () => {
     const facts = Array.from({ length: 300_000 }, (_, i) => [String(i), 'x'] as const);
-    expect(factLines(facts, plain)).toHaveLength(300_000);
+    expect(infoLines(facts, plain)).toHaveLength(300_000);
   });
 });
 

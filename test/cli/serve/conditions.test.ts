@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { wantedBytes } from '../../../src/cli/serve/conditions.js';
+import { requestedBytes } from '../../../src/cli/serve/conditions.js';
 
 const TAG = '"a-1-z"';
 
 /** The answer to a GET, in short: a status, and the range as `begin-end`. */
 function answer(headers: Readonly<Record<string, string>>, byteLength = 100, method = 'GET') {
-  const wanted = wantedBytes(method, headers, byteLength, TAG);
+  const wanted = requestedBytes(method, headers, byteLength, TAG);
   if (!('range' in wanted)) return String(wanted.status);
   return `${wanted.status} ${wanted.range.begin}-${wanted.range.end}`;
 }

@@ -44,7 +44,9 @@ describe('scanOpcodes', () => {
 
   it('says so when the names of a global do not stand in the pickle, and goes on', () => {
     const scan = scanOpcodes(pickle('\x80\x04NN\x930cos\nsystem\n.'));
-    expect(scan.oddOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', position: 4, isHidden: true }]);
+    expect(scan.suspiciousOpcodes).toMatchObject([
+      { name: 'STACK_GLOBAL', position: 4, isHidden: true },
+    ]);
     expect(scan.globals).toHaveLength(1);
     expect(scan.problem).toBeUndefined();
   });
@@ -62,10 +64,12 @@ describe('scanOpcodes', () => {
       ...[unicode('system'), `p${spelling}\n0`, unicode('os')],
       ...[`g${number}\n\x93.`],
     );
-    const { globals, oddOpcodes, problem } = scanOpcodes(twisted);
+    const { globals, suspiciousOpcodes, problem } = scanOpcodes(twisted);
     expect(problem).toBeUndefined();
     expect(globals).toMatchObject([{ module: 'os', name: 'system' }]);
-    expect(oddOpcodes).toMatchObject([{ name: 'PUT', message: expect.stringContaining('number') }]);
+    expect(suspiciousOpcodes).toMatchObject([
+      { name: 'PUT', message: expect.stringContaining('number') },
+    ]);
   });
 
   it.each(['p-1', 'p1__0', 'p_1', 'p1_', 'px', 'p'])('ends at %j, as Python does', (put) => {
@@ -75,7 +79,7 @@ describe('scanOpcodes', () => {
   it.each(['I1_0', 'I010', 'I0x1', 'I 1', 'I1L', 'I+1', 'L1_0L', 'L1LL', 'F1_0.5', 'F nan'])(
     'notes the number %j, which readers take in several ways',
     (line) => {
-      expect(scanOpcodes(pickle(`${line}\n.`)).oddOpcodes).toHaveLength(1);
+      expect(scanOpcodes(pickle(`${line}\n.`)).suspiciousOpcodes).toHaveLength(1);
     },
   );
 
@@ -83,12 +87,13 @@ describe('scanOpcodes', () => {
     'knows the number %j, as picklers write it',
     (line) => {
       const scan = scanOpcodes(pickle(`${line}\n.`));
-      expect([scan.oddOpcodes, scan.problem]).toEqual([[], undefined]);
+      expect([scan.suspiciousOpcodes, scan.problem]).toEqual([[], undefined]);
     },
   );
 
   it('notes frames that end within an opcode, begin within another, or go on', () => {
-    const odd = (...parts: string[]): number => scanOpcodes(pickle(...parts)).oddOpcodes.length;
+    const odd = (...parts: string[]): number =>
+      scanOpcodes(pickle(...parts)).suspiciousOpcodes.length;
     const frame = (length: number): string => `\x95${String.fromCharCode(length)}${'\0'.repeat(7)}`;
     expect(odd('\x80\x04', frame(4), 'K\x01K\x02', '0.')).toBe(0);
     expect(odd('\x80\x04', frame(3), 'K\x01K\x02', '0.')).toBe(1);
@@ -100,7 +105,7 @@ describe('scanOpcodes', () => {
     expect(names(pickle("S'os'\nVsystem\n\x93."))).toEqual(['14 os.system']);
     expect(names(pickle('U\x02osT\x06\0\0\0system\x93.'))).toEqual(['15 os.system']);
     const escaped = scanOpcodes(pickle("S'\\x6fs'\nVsystem\n\x93."));
-    expect(escaped.oddOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', isHidden: true }]);
+    expect(escaped.suspiciousOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', isHidden: true }]);
   });
 
   it('tells of persistent ids, with what is known of them', () => {
@@ -120,7 +125,7 @@ describe('scanOpcodes', () => {
 
   it('lists opcodes that no pickler writes', () => {
     const odd = (bytes: Uint8Array): string[] =>
-      scanOpcodes(bytes).oddOpcodes.map(({ name }) => name);
+      scanOpcodes(bytes).suspiciousOpcodes.map(({ name }) => name);
     expect(odd(pickle2('(ca\nb\no\x82\x01Pa\n.'))).toEqual(['OBJ', 'EXT1', 'PERSID']);
     expect(odd(pickle2('I1\n.'))).toEqual(['INT']);
     expect(odd(pickle('I1\n.'))).toEqual([]);

@@ -3,19 +3,19 @@ import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
 import {
   checkLayout,
-  type GivenLayout,
+  type DeclaredLayout,
   isContiguous,
   type TensorLayout,
 } from '../../../src/foreign/tensors/tensor-layout.js';
 
 const CODE = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
 
-function check(given: Partial<GivenLayout>, held = 24, limits = {}): TensorLayout {
+function check(given: Partial<DeclaredLayout>, held = 24, limits = {}): TensorLayout {
   const layout = { itemByteLength: 4, shape: [2, 3], strides: [3, 1], offset: 0, ...given };
   return checkLayout(layout, held, limits, CODE, { path: 'a.pt', tensor: 'w' });
 }
 
-function codeOf(given: Partial<GivenLayout>, held?: number, limits?: object): string {
+function codeOf(given: Partial<DeclaredLayout>, held?: number, limits?: object): string {
   try {
     check(given, held, limits);
   } catch (error) {
@@ -26,7 +26,7 @@ function codeOf(given: Partial<GivenLayout>, held?: number, limits?: object): st
 }
 
 describe('a layout is refused', () => {
-  test.each<[string, Partial<GivenLayout>]>([
+  test.each<[string, Partial<DeclaredLayout>]>([
     ['with a negative size', { shape: [-2, 3] }],
     ['with a negative stride', { strides: [-3, 1] }],
     ['with a negative offset', { offset: -1 }],

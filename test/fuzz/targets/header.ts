@@ -194,7 +194,7 @@ function check(input: Buffer, place: Place): string {
 export const header: Target = {
   name: 'header',
   about: 'files of safetensors, with the reference; the usual header with the scanner',
-  sources: /^header\/(json\/|header|usual-header|header-parser|header-checks|tensor-columns)/,
+  sources: /^header\/(json\/|header|canonical-header|header-parser|header-checks|tensor-columns)/,
   form: BYTES,
   budget: { milliseconds: 1000, byteLength: 64 * 2 ** 20 },
   batchLength: 1000,

@@ -8,7 +8,7 @@ import * as core from 'safetensors-mmap';
 import * as hub from 'safetensors-mmap/hub';
 import { bytesOf, FIXTURES } from '../../foreign/torch-fixtures.js';
 import type { Random } from '../../support/random.js';
-import { ODD_VALUES, oddValue, Thrown } from '../odd-values.js';
+import { ODD_VALUES, oddValue, Thrown } from '../nonstandard-values.js';
 import { settled } from '../settle.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { inputOf, TREE, type Tree, treeOf } from '../tree.js';

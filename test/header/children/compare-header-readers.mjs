@@ -1,10 +1,10 @@
-// Reads many generated headers by `readUsualHeader` and by the scanner. The scanner must accept every header that the
+// Reads many generated headers by `readCanonicalHeader` and by the scanner. The scanner must accept every header that the
 // first accepts, with the same result. Headers are valid, nearly valid and hostile; the same seed gives the same
 // ones. Prints the counts as JSON, or the first header on which the two disagree. argv: SEED COUNT [polluted]: with
 // `polluted`, Object.prototype has the fields of a description.
 import { Header, scanHeader } from '../../../build/header/header.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
-import { readUsualHeader } from '../../../build/header/usual-header.js';
+import { readCanonicalHeader } from '../../../build/header/canonical-header.js';
 import { runSync } from '../../../build/work/work.js';
 
 const [seed = '1', count = '1000', pollution] = process.argv.slice(2);
@@ -376,7 +376,7 @@ const counts = { taken: 0, scanned: 0, refused: 0 };
 for (let i = 0; i < Number(count); i++) {
   const { json, dataByteLength } = input();
   const scanned = scan({ json, dataByteLength });
-  const content = runSync(readUsualHeader(json, dataByteLength));
+  const content = runSync(readCanonicalHeader(json, dataByteLength));
   if (content === null) {
     counts[typeof scanned === 'string' ? 'refused' : 'scanned']++;
     continue;

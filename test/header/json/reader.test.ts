@@ -3,7 +3,11 @@ import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../../src/errors/errors.js';
 import { ExpectedText, JsonReader } from '../../../src/header/json/reader.js';
 import { skipValue } from '../../../src/header/json/skip.js';
-import { compareStrings, compareTexts, decodeString } from '../../../src/header/json/strings.js';
+import {
+  compareJsonStrings,
+  compareStrings,
+  decodeString,
+} from '../../../src/header/json/strings.js';
 import { anyText } from '../../support/any-text.js';
 
 const encoder = new TextEncoder();
@@ -185,7 +189,7 @@ describe('strings', () => {
         const expected = Buffer.compare(Buffer.from(left.text), Buffer.from(right.text));
         expect(Math.sign(compareStrings(left.bytes, 1, right.bytes, 1))).toBe(expected);
         const [a, b] = [new JsonReader(left.bytes), new JsonReader(right.bytes)];
-        expect(Math.sign(compareTexts(a, 1, b, 1))).toBe(expected);
+        expect(Math.sign(compareJsonStrings(a, 1, b, 1))).toBe(expected);
       }),
     );
   });
@@ -256,7 +260,7 @@ test('errors name the file', () => {
   );
 });
 
-describe('compareTexts', () => {
+describe('compareJsonStrings', () => {
   // The bytes behind the closing quote differ, and escapes may cross the compared words.
   const piece = fc.constantFrom('a', 'b', '\\"', '\\\\', '\\u0061', 'é');
   const text = fc.array(piece, { maxLength: 9 }).map((pieces) => pieces.join(''));
@@ -269,7 +273,7 @@ describe('compareTexts', () => {
         const left = reader(one, ':1234');
         const right = reader(isSame ? one : other, ', "');
         const expected = compareStrings(left.bytes, 1, right.bytes, 1);
-        expect(Math.sign(compareTexts(left, 1, right, 1))).toBe(Math.sign(expected));
+        expect(Math.sign(compareJsonStrings(left, 1, right, 1))).toBe(Math.sign(expected));
         if (isSame) expect(expected).toBe(0);
       }),
       { numRuns: 2000 },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
+  compareJsonStrings,
   compareStrings,
-  compareTexts,
   decodeString,
   encodeText,
   escapedUnit,
@@ -108,8 +108,8 @@ describe('order', () => {
         const a = encodeText(`x"${left.spelling}"${behind}`);
         const b = encodeText(`"${right.spelling}"`);
         expect(Math.sign(compareStrings(a.bytes, 2, b.bytes, 1))).toBe(expected);
-        expect(Math.sign(compareTexts(a, 2, b, 1))).toBe(expected);
-        expect(Math.sign(compareTexts(b, 1, a, 2))).toBe(-expected || 0);
+        expect(Math.sign(compareJsonStrings(a, 2, b, 1))).toBe(expected);
+        expect(Math.sign(compareJsonStrings(b, 1, a, 2))).toBe(-expected || 0);
       }
     }
   });
@@ -120,7 +120,7 @@ describe('texts with much in common', () => {
   function compare(left: string, right: string, leftTail = '', rightTail = leftTail): number {
     const a = encodeText(`"${left}"${leftTail}`);
     const b = encodeText(`"${right}"${rightTail}`);
-    return Math.sign(compareTexts(a, 1, b, 1));
+    return Math.sign(compareJsonStrings(a, 1, b, 1));
   }
 
   test('are the same up to their quotes, though what follows begins the same', () => {

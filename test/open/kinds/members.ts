@@ -272,7 +272,7 @@ export const MEMBERS: Readonly<Record<string, Member>> = {
 /** Members that only this package calls, and that its types leave out. */
 export const INTERNAL: readonly string[] = [
   'placeOf',
-  'claimingFiles',
+  'declaringFiles',
   'metadataOfFiles',
   'sourceMetadata',
   'viewOf',

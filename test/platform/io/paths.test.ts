@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
-import { locate, pathText } from '../../../src/platform/io/paths.js';
+import { locate, requirePath } from '../../../src/platform/io/paths.js';
 import { foreignUrl } from '../../support/other-realm.js';
 
 const url = pathToFileURL('/a b');
@@ -11,7 +11,7 @@ test('paths in every form', () => {
   expect(locate(bytes)).toEqual({ location: bytes, label: '/a b' });
   for (const given of [url, foreignUrl(url)]) {
     expect(locate(given)).toEqual({ location: '/a b', label: '/a b' });
-    expect(pathText('path', given)).toBe('/a b');
+    expect(requirePath('path', given)).toBe('/a b');
   }
 });
 
@@ -28,7 +28,7 @@ test.each([3, null, undefined, {}, { href: '/a', auth: null }, ...TEXTLESS])(
         message: expect.stringMatching(/^path must be a string, a Buffer or a file: URL, but is /),
       }),
     );
-    expect(() => pathText('the folder', value as never)).toThrow(
+    expect(() => requirePath('the folder', value as never)).toThrow(
       expect.objectContaining({
         code,
         message: expect.stringMatching(/^the folder must be a string or a file: URL, but is /),
@@ -47,11 +47,11 @@ test.each([
 ])('the text of a URL is no path: %s', (text, message) => {
   const error = { name: 'TypeError', code: 'ERR_INVALID_URL_SCHEME', message: `path ${message}` };
   expect(() => locate(text)).toThrow(expect.objectContaining(error));
-  expect(() => pathText('path', text)).toThrow(expect.objectContaining(error));
+  expect(() => requirePath('path', text)).toThrow(expect.objectContaining(error));
 });
 
 test.each(['C://a', 'hf://org/name', 'a/b://c', './s3://a'])('%s may be a path', (text) => {
-  expect(pathText('path', text)).toBe(text);
+  expect(requirePath('path', text)).toBe(text);
 });
 
 test('a URL of another scheme is refused by Node', () => {

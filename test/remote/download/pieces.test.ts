@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
+import type { Segment, WholeFile } from '../../../src/remote/download/download-item.js';
 import {
   type DownloadPiece,
   PIECE_BYTE_LENGTH,
   piecesFrom,
 } from '../../../src/remote/download/pieces.js';
-import type { Segment, WholeFile } from '../../../src/remote/download/wanted-file.js';
 import type { RemoteFile } from '../../../src/remote/remote-file.js';
 
 const file = { path: 'a' } as RemoteFile;

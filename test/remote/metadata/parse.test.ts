@@ -5,7 +5,7 @@ import * as ours from '../../support/api.js';
 import { useHub } from '../../support/hub-environment.js';
 import { HubServer } from '../../support/hub-server.js';
 import { nightly } from '../../support/nightly.js';
-import { REFUSED, REFUSED_HERE } from './refused-repositories.js';
+import { REFUSED, REFUSED_HERE } from './rejected-repositories.js';
 import { ACCEPTED, type RepositoryCase, rawFile, shardedFiles } from './repositories.js';
 
 let hub: HubServer;

@@ -80,7 +80,7 @@ describe('fetch', () => {
     const key = [1, 2].map((n) => Symbol.for(`undici.globalDispatcher.${n}`));
     const holder = globalThis as unknown as Record<symbol, object & { dispatch(): void }>;
     await readRange(peer);
-    expect(receiver.mayAsk()).toBe(true);
+    expect(receiver.mayRequest()).toBe(true);
     const [name = Symbol()] = key.filter((one) => holder[one]?.constructor.name === 'Agent');
     const agent = holder[name] as object & { dispatch(): void };
     const Agent = agent.constructor as new (options?: object) => typeof agent;
@@ -88,7 +88,7 @@ describe('fetch', () => {
     try {
       for (const other of [new Agent({ connect: { ca: 'x' } }), composed]) {
         holder[name] = other;
-        expect(receiver.mayAsk()).toBe(false);
+        expect(receiver.mayRequest()).toBe(false);
       }
     } finally {
       holder[name] = agent;

@@ -1,7 +1,7 @@
 import { createContext, runInContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import {
-  givenBytes,
+  bytesOfData,
   isDetached,
   isTensorBytes,
   type TensorBytes,
@@ -20,7 +20,7 @@ const shared = new SharedArrayBuffer(32);
 new Uint8Array(shared).set(new Uint8Array(memory));
 
 function view(dtype: Dtype, data: unknown): Uint8Array {
-  return givenBytes({ name: 'x', dtype }, data);
+  return bytesOfData({ name: 'x', dtype }, data);
 }
 
 const ARRAYS = [

@@ -30,7 +30,7 @@ beforeEach(() => {
   path = temporaryPath('model.safetensors');
 });
 
-function filesBeside(): string[] {
+function sidecarsOf(): string[] {
   return readdirSync(dirname(path)).sort();
 }
 
@@ -69,7 +69,7 @@ describe('saveFile', () => {
   ])('the path can be %s', async (_, form) => {
     await saveFile(form(path), SMALL);
     expect(readFileSync(path)).toEqual(Buffer.from(serialize(SMALL)));
-    expect(filesBeside()).toEqual(['model.safetensors']);
+    expect(sidecarsOf()).toEqual(['model.safetensors']);
   });
 
   test('shared memory can be written', async () => {
@@ -129,7 +129,7 @@ describe('saveFile', () => {
     const nowhere = temporaryPath('missing/model');
     await expect(saveFile(nowhere, given as Tensors, options)).rejects.toMatchObject(error);
     expect(readFileSync(path, 'utf8')).toBe('old');
-    expect(filesBeside()).toEqual(['model.safetensors']);
+    expect(sidecarsOf()).toEqual(['model.safetensors']);
   });
 
   test('a number is refused as a path', async () => {
@@ -141,7 +141,7 @@ describe('saveFile', () => {
     structuredClone(data.buffer, { transfer: [data.buffer] });
     const saving = saveFile(path, { x: { dtype: 'F32', shape: [2], data } });
     await expect(saving).rejects.toBeInstanceOf(InvalidTensorError);
-    expect(filesBeside()).toEqual([]);
+    expect(sidecarsOf()).toEqual([]);
   });
 
   test('of a closed file are written, unless it was detached', async () => {
@@ -198,7 +198,7 @@ describe('saveFile', () => {
       if (old !== undefined) expect(Buffer.compare(old, data)).toBe(0);
       expect(file.getTensor('a').data).toEqual(new Float32Array([0.5, -2]));
       file.close();
-      expect(filesBeside()).toEqual(['model.safetensors']);
+      expect(sidecarsOf()).toEqual(['model.safetensors']);
     });
   });
 
@@ -215,7 +215,7 @@ describe('saveFile', () => {
     for (const [i, bytes] of saved.entries()) {
       expect(readFileSync(temporaryPath(`model-${i}`)).equals(bytes)).toBe(true);
     }
-    expect(filesBeside()).toHaveLength(9);
+    expect(sidecarsOf()).toHaveLength(9);
   });
 
   const large = { x: { dtype: 'U8', shape: [3e7], data: new Uint8Array(3e7) } } as const;
@@ -224,7 +224,7 @@ describe('saveFile', () => {
     writeFileSync(path, 'old');
     await expect(saveFile(path, large, options)).rejects.toBe(reason);
     expect(readFileSync(path, 'utf8')).toBe('old');
-    expect(filesBeside()).toEqual(['model.safetensors']);
+    expect(sidecarsOf()).toEqual(['model.safetensors']);
   }
 
   test('reports progress, and at the end the length of the file', async () => {
@@ -261,6 +261,6 @@ describe('saveFile', () => {
 
   test.each([{ signal: 3 }, { onProgress: 3 }])('%o is a TypeError', async (options) => {
     await expect(saveFile(path, SMALL, options as never)).rejects.toBeInstanceOf(TypeError);
-    expect(filesBeside()).toEqual([]);
+    expect(sidecarsOf()).toEqual([]);
   });
 });

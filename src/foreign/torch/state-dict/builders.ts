@@ -7,7 +7,7 @@ import { FormatError, quoteName } from '../../../errors/errors.js';
 import type { PickleHost } from '../../pickle/host.js';
 import { loadsInnerFile } from '../../pickle/inner-files.js';
 import type { NamedGlobal } from '../../pickle/known-values.js';
-import { type PickleContext, pickleError, placeText } from '../../pickle/limits.js';
+import { formatPlace, type PickleContext, pickleError } from '../../pickle/limits.js';
 import {
   PickleGlobal,
   PickleMap,
@@ -232,7 +232,7 @@ export class TorchHost implements PickleHost {
   #refuse(found: string, at: number): never {
     throw new FormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
-      `${placeText(at, this.#context)}: expected a call as torch writes it, found ${found}`,
+      `${formatPlace(at, this.#context)}: expected a call as torch writes it, found ${found}`,
       this.#context,
     );
   }

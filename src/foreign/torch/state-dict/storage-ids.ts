@@ -1,7 +1,7 @@
 /** Persistent ids of checkpoints: each names a storage. */
 
 import { FormatError, quoteName } from '../../../errors/errors.js';
-import { type PickleContext, placeText } from '../../pickle/limits.js';
+import { formatPlace, type PickleContext } from '../../pickle/limits.js';
 import { PickleBytes, PickleGlobal, type PickleValue } from '../../pickle/values.js';
 import { TorchGlobal } from './globals.js';
 import { TorchStorage, TorchStorageView } from './values.js';
@@ -87,7 +87,7 @@ export class StorageIds {
   #refuse(expected: string, found: string, at: number): never {
     throw new FormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
-      `${placeText(at, this.#context)}: expected ${expected}, found ${found}`,
+      `${formatPlace(at, this.#context)}: expected ${expected}, found ${found}`,
       this.#context,
     );
   }

@@ -9,9 +9,9 @@ let isAnnounced = false;
 const { downloadedBytes, reusedBytes } = await download(source, target, {
   durable: false,
   onProgress: ({ bytes, totalBytes }) => {
-    if (isAnnounced || announce === undefined || bytes < totalBytes / 2) return;
+    if (isAnnounced || announce === undefined || bytes < 0.75 * totalBytes) return;
     isAnnounced = true;
-    console.log('half');
+    console.log('announced');
   },
 });
 const grown = processStatus('VmHWM') - before;

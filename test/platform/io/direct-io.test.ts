@@ -4,10 +4,10 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { loadAddon } from '../../../src/platform/addon/load.js';
 import {
   blocksLength,
-  passingMemory,
+  directMemory,
   passOver,
-  PASSING_READ_BYTE_LENGTH as READ,
-} from '../../../src/platform/io/passing-file.js';
+  DIRECT_READ_BYTE_LENGTH as READ,
+} from '../../../src/platform/io/direct-io.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { openDescriptors } from '../../support/open-descriptors.js';
 import { dropFromPageCache } from '../../support/page-cache.js';
@@ -60,7 +60,7 @@ describe.each([
     async (byteLength) => {
       const bytes = randomBytes(byteLength);
       const file = fileOf(bytes, isCold);
-      const memory = passingMemory(Math.min(2 * READ, blocksLength(byteLength)), file.path);
+      const memory = directMemory(Math.min(2 * READ, blocksLength(byteLength)), file.path);
       expect(Buffer.compare(await passed(file, memory), bytes)).toBe(0);
     },
   );
@@ -75,7 +75,7 @@ describe.each([
   test('that is cut short is an error', async () => {
     const file = fileOf(randomBytes(2 * READ), isCold);
     truncateSync(file.path, READ + 10);
-    await expect(passed(file, passingMemory(READ, file.path))).rejects.toMatchObject({
+    await expect(passed(file, directMemory(READ, file.path))).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CHANGED',
       message: expect.stringContaining(`found ${READ + 10}`),
     });
@@ -85,7 +85,7 @@ describe.each([
     const file = fileOf(randomBytes(3 * READ), isCold);
     const before = openDescriptors();
     expect(before).toHaveLength(1);
-    const memory = passingMemory(2 * READ, file.path);
+    const memory = directMemory(2 * READ, file.path);
     await passed(file, memory);
     const used = passOver(file, memory, () => Promise.reject(new Error('enough')));
     await expect(used).rejects.toThrow('enough');
@@ -96,14 +96,14 @@ describe.each([
 test('what was not in the page cache does not come into it', async ({ skip }) => {
   const file = fileOf(randomBytes(3 * READ), true);
   skip(cachedBytes(file) !== 0, 'it cannot be dropped, or nobody knows');
-  await passed(file, passingMemory(2 * READ, file.path));
+  await passed(file, directMemory(2 * READ, file.path));
   expect(cachedBytes(file)).toBeLessThan(READ);
 });
 
 test('memory begins at a huge page, where there are any', () => {
   const load = loadAddon();
   if (!('addon' in load)) return;
-  const memory = passingMemory(2 * READ, undefined);
+  const memory = directMemory(2 * READ, undefined);
   expect(memory.length).toBe(2 * READ);
   // Nothing lies before the first one.
   expect(load.addon.hugePages(memory) ?? 0).toBe(0);

@@ -21,7 +21,7 @@ export function makeFolder(folder: string): string | undefined {
     const madeAgain = mkdirSync(folder, { recursive: true });
     return made ?? madeAgain;
   } catch (error) {
-    removeMade(folder, made);
+    removeCreated(folder, made);
     throw error;
   }
 }
@@ -38,7 +38,7 @@ function madeNow(folder: string): boolean {
 }
 
 /** Removes the empty folders from `folder` up to the topmost new one. */
-export function removeMade(folder: string, made: string | undefined): void {
+export function removeCreated(folder: string, made: string | undefined): void {
   if (made === undefined) return;
   const top = resolve(made);
   for (let each = resolve(folder); each.startsWith(top); each = dirname(each)) removeEmpty(each);

@@ -5,14 +5,14 @@ import type { Dtype } from '../../header/dtype.js';
 import { fromFloat32 } from '../../tensor/float32/from-float32.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import {
-  complexScalarText,
-  complexTexts,
   FLOAT32_FORM,
   FLOAT64_FORM,
   type FloatForm,
-  floatTexts,
-  scalarText,
-} from './float-text.js';
+  formatComplexes,
+  formatComplexScalar,
+  formatFloats,
+  formatScalar,
+} from './format-floats.js';
 import { isInteger, valueNumbers } from './numbers.js';
 
 function float16Bits(value: number): number {
@@ -63,9 +63,11 @@ function formatted(parts: readonly Tensor[]): string[] {
     return numbers.map((value) => (value === 0 ? 'False' : 'True').padStart(width));
   }
   const form = formOf(dtype);
-  if (shape.length > 0) return (dtype === 'C64' ? complexTexts : floatTexts)(numbers, form);
+  if (shape.length > 0) return (dtype === 'C64' ? formatComplexes : formatFloats)(numbers, form);
   const [value, imaginary] = numbers as [number, number];
-  return [dtype === 'C64' ? complexScalarText(value, imaginary, form) : scalarText(value, form)];
+  return [
+    dtype === 'C64' ? formatComplexScalar(value, imaginary, form) : formatScalar(value, form),
+  ];
 }
 
 function aligned(texts: readonly string[]): string[] {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { makeFolder, removeMade } from '../../../src/write/replacement/made-folders.js';
+import { makeFolder, removeCreated } from '../../../src/write/replacement/create-directories.js';
 import { saveCheckpoint } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 
@@ -43,8 +43,8 @@ it('removes what it made, as far as that is empty', () => {
   const path = join(folder, 'a/b/c');
   const made = makeFolder(path);
   writeFileSync(join(folder, 'a/file'), '');
-  removeMade(path, made);
+  removeCreated(path, made);
   expect(readdirSync(join(folder, 'a'))).toEqual(['file']);
-  removeMade(folder, undefined);
+  removeCreated(folder, undefined);
   expect(existsSync(folder)).toBe(true);
 });

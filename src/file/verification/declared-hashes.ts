@@ -2,13 +2,13 @@
 
 import type { Header } from '../../header/header.js';
 import {
+  DIGEST_DIGITS,
+  DIGESTS_KEY,
+  digestsProblem,
   LEGACY_HASH,
   MODEL_HASH,
   MODELSPEC_HASH,
-  SUM_DIGITS,
-  SUMS_KEY,
-  sumsProblem,
-} from '../../header/tensor-sums.js';
+} from '../../header/tensor-digests.js';
 import { SHA256 } from '../cache/cache-layout.js';
 import { unverifiedFile, type VerifiedFile, verifiedFile } from '../shards/verification-report.js';
 import {
@@ -22,7 +22,7 @@ import {
 export const HUB_CACHE = 'Hub cache';
 
 /** A claimed hash. */
-export interface Claim {
+export interface DeclaredHash {
   /** The claimant: a key of the metadata, or `Hub cache`. */
   readonly by: string;
   readonly claimed: string;
@@ -35,18 +35,21 @@ export interface Claim {
 }
 
 /** Whether a file has claimed hashes. `cached` is the name of its blob in the cache, if that is a SHA-256. */
-export function hasClaim(cached: string | null, metadata: ReadonlyMap<string, string>): boolean {
+export function declaresHash(
+  cached: string | null,
+  metadata: ReadonlyMap<string, string>,
+): boolean {
   return (
     metadata.has(MODELSPEC_HASH) ||
     metadata.has(LEGACY_HASH) ||
-    metadata.has(SUMS_KEY) ||
+    metadata.has(DIGESTS_KEY) ||
     SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
     cached !== null
   );
 }
 
-/** The long hashes that `claimsOf` compares. */
-export function wantedBy(
+/** The long hashes that `declaredHashesOf` compares. */
+export function requestedHashesOf(
   cached: string | null,
   metadata: ReadonlyMap<string, string>,
 ): ReadonlySet<LongHash> {
@@ -63,12 +66,12 @@ export function wantedBy(
  *
  * @param cached the name of its blob in the cache, if that is a SHA-256; null for remote files and parts of archives
  */
-export function claimsOf(
+export function declaredHashesOf(
   cached: string | null,
   metadata: ReadonlyMap<string, string>,
   { sha256, dataSha256, legacy, ranges }: FileHashes,
-): Claim[] {
-  const claims: Claim[] = [];
+): DeclaredHash[] {
+  const claims: DeclaredHash[] = [];
   const check = (by: string, claimed: string | null | undefined, digits: string): void => {
     if (typeof claimed === 'string')
       claims.push({ by, claimed, found: digits, ok: claimed.toLowerCase() === digits });
@@ -77,14 +80,14 @@ export function claimsOf(
   // Some trainers write shorter hashes, of other bytes.
   const model = metadata.get(MODEL_HASH)?.toLowerCase() ?? '';
   if (SHA256.test(model)) check(MODEL_HASH, model, dataSha256);
-  const claimedLegacy = metadata.get(LEGACY_HASH);
-  if (claimedLegacy !== undefined && legacy !== null) {
-    const isSame = claimedLegacy.toLowerCase() === legacy;
+  const declaredLegacy = metadata.get(LEGACY_HASH);
+  if (declaredLegacy !== undefined && legacy !== null) {
+    const isSame = declaredLegacy.toLowerCase() === legacy;
     // This hash depends on the length of the `ss_` keys: with the right tensors, the keys were changed.
     const ok = isSame || (model === dataSha256 ? null : false);
-    claims.push({ by: LEGACY_HASH, claimed: claimedLegacy, found: legacy, ok });
+    claims.push({ by: LEGACY_HASH, claimed: declaredLegacy, found: legacy, ok });
   }
-  claims.push(...sumClaims(metadata.get(SUMS_KEY), ranges));
+  claims.push(...declaredDigests(metadata.get(DIGESTS_KEY), ranges));
   check(HUB_CACHE, cached, sha256);
   return claims;
 }
@@ -93,21 +96,21 @@ export function claimsOf(
  * Compares the sums in the metadata with those that were found, of all tensors by name in the order of their bytes:
  * wrong sums are claims of their own, right ones are one together. None for no sums.
  */
-export function sumClaims(
+export function declaredDigests(
   text: string | undefined,
   found: ReadonlyMap<string, string>,
-): readonly Claim[] {
+): readonly DeclaredHash[] {
   if (text === undefined) return [];
-  const by = SUMS_KEY;
-  const problem = sumsProblem(text, found.size);
+  const by = DIGESTS_KEY;
+  const problem = digestsProblem(text, found.size);
   if (problem !== undefined) {
     return [{ by, claimed: `${text.length} characters`, found: problem, ok: false }];
   }
-  const wrong: Claim[] = [];
+  const wrong: DeclaredHash[] = [];
   let at = 0;
   for (const [tensor, sum] of found) {
-    const claimed = text.slice(at, at + SUM_DIGITS);
-    at += SUM_DIGITS;
+    const claimed = text.slice(at, at + DIGEST_DIGITS);
+    at += DIGEST_DIGITS;
     if (claimed !== sum) wrong.push({ by, claimed, found: sum, ok: false, tensor });
   }
   const count = `${found.size} sums of tensors`;
@@ -121,7 +124,7 @@ export function sumClaims(
  */
 export function comparedBy(
   file: string,
-  claims: readonly Claim[],
+  claims: readonly DeclaredHash[],
   header: Header,
   { legacyBegin }: Pick<HashedLayout, 'legacyBegin'>,
 ): VerifiedFile {
@@ -147,7 +150,7 @@ export function comparedBy(
 }
 
 /** A malformed text of sums is a wrong claim without a tensor: nothing was compared with it. */
-function coversAllTensors({ by, ok, tensor }: Claim): boolean {
+function coversAllTensors({ by, ok, tensor }: DeclaredHash): boolean {
   if (by === LEGACY_HASH) return false;
-  return by !== SUMS_KEY || ok === true || tensor !== undefined;
+  return by !== DIGESTS_KEY || ok === true || tensor !== undefined;
 }

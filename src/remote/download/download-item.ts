@@ -20,7 +20,7 @@ export type Segment =
   | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** Facts about a file before it is received. */
-export interface WantedFacts {
+export interface DownloadItemInfo {
   /** Its path below the target's folder, with `/`. */
   readonly name: string;
   readonly byteLength: number;
@@ -34,7 +34,7 @@ export interface WantedFacts {
 }
 
 /** A file that is received byte for byte. */
-export interface WholeFile extends WantedFacts {
+export interface WholeFile extends DownloadItemInfo {
   /** All of its bytes, in order. */
   readonly segments: Iterable<Segment>;
   /** The remote file that has exactly these bytes; undefined for a file of other parts. */
@@ -61,7 +61,7 @@ export interface DownloadScope {
 }
 
 /** A file to be downloaded. */
-export interface WantedFile extends WantedFacts {
+export interface DownloadItem extends DownloadItemInfo {
   /**
    * Fills the temporary file. Reuses the right part of an earlier download's bytes.
    *
@@ -76,26 +76,26 @@ export interface WantedFile extends WantedFacts {
 }
 
 /** A model of the plan: its files, which replace those of an earlier one in their folder in one step. */
-export interface WantedModel {
+export interface ModelItems {
   /** Its folder below the target's, with a slash at its end; empty for the target's own. */
   readonly prefix: string;
   /** Files with tensors. */
-  readonly weights: readonly WantedFile[];
+  readonly weights: readonly DownloadItem[];
   /** The index; null for a single file. */
-  readonly index: WantedIndex | null;
+  readonly index: IndexItem | null;
   /** Names of files in its folder that are wrong beside these, and deleted with the old model. */
   readonly obsolete: readonly string[];
 }
 
 /** The plan for a folder. */
-export interface WantedFiles {
+export interface DownloadItems {
   /** Filled while the files are received. */
   readonly report: SelectionReport;
   /** The files' commit on the Hub; null for other sources. */
   readonly commit: string | null;
-  readonly models: readonly WantedModel[];
+  readonly models: readonly ModelItems[];
   /** Files beside them, such as a config. */
-  readonly others: readonly WantedFile[];
+  readonly others: readonly DownloadItem[];
   /** Whether files of earlier models in the folders of the models stay: the caller has chosen single files. */
   readonly isAddition: boolean;
   /** Configurations in the target that list a dtype which the tensors do not have. */
@@ -107,11 +107,14 @@ export interface WantedFiles {
   /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
   /** Names of the tensors in a file, in the order of their bytes; null for one that is not of safetensors. */
-  tensorsIn(file: WantedFile, signal: AbortSignal): Promise<readonly string[] | null>;
+  tensorsIn(file: DownloadItem, signal: AbortSignal): Promise<readonly string[] | null>;
 }
 
 /** All files of a plan: those with tensors, the indexes, and others. */
-export function allFiles({ models, others }: Pick<WantedFiles, 'models' | 'others'>): WantedFile[] {
+export function allFiles({
+  models,
+  others,
+}: Pick<DownloadItems, 'models' | 'others'>): DownloadItem[] {
   const indexes = models.flatMap(({ index }) => index ?? []);
   return [...models.flatMap(({ weights }) => weights), ...indexes, ...others];
 }
@@ -120,12 +123,12 @@ export function allFiles({ models, others }: Pick<WantedFiles, 'models' | 'other
 export function receivedFiles({
   models,
   others,
-}: Pick<WantedFiles, 'models' | 'others'>): WantedFile[] {
+}: Pick<DownloadItems, 'models' | 'others'>): DownloadItem[] {
   return [...models.flatMap(({ weights }) => weights), ...others];
 }
 
 /** An index, which is small enough for memory. */
-export interface WantedIndex extends WantedFile {
+export interface IndexItem extends DownloadItem {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The index while shards have temporary names, from names in the folder of the index to such names. */
   interimIndex(nameOf: (name: string) => string): Uint8Array;

@@ -48,7 +48,7 @@ export interface Quantization {
 }
 
 /** What the contents of a view know besides. */
-export interface ViewFacts {
+export interface ViewInfo {
   /** The file of an entry, as `TensorEntry.file`. */
   fileOf(entry: number): string;
   /** How the weight of an entry is stored. */
@@ -56,7 +56,7 @@ export interface ViewFacts {
 }
 
 /** The contents of a file, or of a view. */
-export type ListedContents = FileContents & Partial<ViewFacts>;
+export type ListedContents = FileContents & Partial<ViewInfo>;
 
 /** Returns the info of one entry; a new frozen object. */
 export function tensorInfo(contents: ListedContents, entry: number): TensorInfo {

@@ -1,7 +1,7 @@
 /** Compares the bytes of a tensor with the sum that its file claims, while they go by. */
 
 import { createHash } from 'node:crypto';
-import { sumMismatch } from '../../header/tensor-sums.js';
+import { digestMismatch } from '../../header/tensor-digests.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
@@ -9,7 +9,7 @@ import { allSettled } from '../../work/all-settled.js';
 import type { FilePayload, MemoryPayload } from '../input/tensor-input.js';
 
 /** A tensor with a sum. */
-interface SummedTensor extends DeclaredDigest {
+interface VerifiedTensor extends DeclaredDigest {
   readonly byteLength: number;
   /** Whether the caller has changed the bytes, which then need not match. */
   readonly isChanged?: () => boolean;
@@ -19,9 +19,9 @@ interface SummedTensor extends DeclaredDigest {
  * Fills as `fill` does, and throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` with the last bytes if the sum differs.
  * Pieces must be asked for in order, from the first byte on.
  */
-export function summedFill(
+export function verifyingFill(
   fill: AsyncFill,
-  { byteLength, sum, context, isChanged = () => false }: SummedTensor,
+  { byteLength, sum, context, isChanged = () => false }: VerifiedTensor,
 ): AsyncFill {
   let hash = createHash('sha256');
   let before: Promise<unknown> | undefined;
@@ -34,7 +34,7 @@ export function summedFill(
       hash.update(target);
       if (position + target.length < byteLength) return;
       const found = hash.digest('hex');
-      if (found !== sum && !isChanged()) throw sumMismatch(sum, found, context);
+      if (found !== sum && !isChanged()) throw digestMismatch(sum, found, context);
     });
     before = piece;
     return piece;
@@ -46,7 +46,7 @@ export function payloadFill(payload: FilePayload | MemoryPayload, byteLength: nu
   const { digest } = payload;
   const fill =
     payload.kind === 'file' ? storageFill(payload.storage, payload.position) : memoryFill(payload);
-  return digest === undefined ? fill : summedFill(fill, { ...digest, byteLength });
+  return digest === undefined ? fill : verifyingFill(fill, { ...digest, byteLength });
 }
 
 /** Fills pieces with the bytes of memory, or computes them. */

@@ -32,7 +32,7 @@ export interface KindCounts {
 }
 
 /** A file of a source. */
-interface FileFacts {
+interface FileInfo {
   readonly name: string;
   readonly byteLength: number;
   readonly tensors: number;
@@ -41,7 +41,7 @@ interface FileFacts {
 /** What is known of a source when it has been opened. */
 export interface Overview {
   readonly path: string;
-  readonly files: readonly FileFacts[];
+  readonly files: readonly FileInfo[];
   readonly byteLength: number;
   readonly tensors: number;
   /** Parameters, of quantized tensors the logical ones. */

@@ -99,7 +99,11 @@ function nonFiniteText(value: number, hasPlus = false): string {
 }
 
 /** All numbers of an array as texts of one length; `hasPlus` prints a `+` before other than negative numbers. */
-export function floatTexts(values: readonly number[], form: FloatForm, hasPlus = false): string[] {
+export function formatFloats(
+  values: readonly number[],
+  form: FloatForm,
+  hasPlus = false,
+): string[] {
   const finite = values.filter(Number.isFinite);
   const magnitudes = finite.filter((value) => value !== 0).map(Math.abs);
   const most = magnitudes.reduce((a, b) => Math.max(a, b), 0);
@@ -140,12 +144,12 @@ export function floatTexts(values: readonly number[], form: FloatForm, hasPlus =
 }
 
 /** Complex numbers, given as pairs. */
-export function complexTexts(values: readonly number[], form: FloatForm): string[] {
-  const real = floatTexts(
+export function formatComplexes(values: readonly number[], form: FloatForm): string[] {
+  const real = formatFloats(
     values.filter((_, i) => i % 2 === 0),
     form,
   );
-  const imaginary = floatTexts(
+  const imaginary = formatFloats(
     values.filter((_, i) => i % 2 === 1),
     form,
     true,
@@ -158,7 +162,7 @@ export function complexTexts(values: readonly number[], form: FloatForm): string
 }
 
 /** A single number as numpy prints a scalar. */
-export function scalarText(value: number, form: FloatForm): string {
+export function formatScalar(value: number, form: FloatForm): string {
   if (!Number.isFinite(value)) return nonFiniteText(value);
   const magnitude = Math.abs(value);
   const text = shortest(magnitude, form, MAX_SHOWN_DIGITS);
@@ -172,8 +176,8 @@ export function scalarText(value: number, form: FloatForm): string {
 }
 
 /** A single complex number as numpy prints a scalar. */
-export function complexScalarText(real: number, imaginary: number, form: FloatForm): string {
-  const text = (value: number): string => scalarText(value, form).replace(/\.0$/, '');
+export function formatComplexScalar(real: number, imaginary: number, form: FloatForm): string {
+  const text = (value: number): string => formatScalar(value, form).replace(/\.0$/, '');
   if (Object.is(real, 0)) return `${text(imaginary)}j`;
   const sign = text(imaginary).startsWith('-') ? '' : '+';
   return `(${text(real)}${sign}${text(imaginary)}j)`;

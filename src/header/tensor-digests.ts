@@ -6,7 +6,7 @@ import { type ErrorContext, FormatError } from '../errors/errors.js';
  * The key. Its value has 64 hexadecimal digits in lower case for every tensor of the file, joined without separators,
  * in the order of the tensors' bytes. Tensors without bytes have the same sum, so their order does not matter.
  */
-export const SUMS_KEY = 'safetensors-mmap.sha256';
+export const DIGESTS_KEY = 'safetensors-mmap.sha256';
 
 /** ModelSpec's hash of the bytes after the header, which `0x` precedes. */
 export const MODELSPEC_HASH = 'modelspec.hash_sha256';
@@ -16,13 +16,13 @@ export const MODEL_HASH = 'sshs_model_hash';
 export const LEGACY_HASH = 'sshs_legacy_hash';
 
 /** Characters of one sum. */
-export const SUM_DIGITS = 64;
+export const DIGEST_DIGITS = 64;
 
 const DIGITS = /^[\da-f]*$/;
 
 /** Room for the sums of so many tensors, as text of the right length. */
-export function roomForSums(tensorCount: number): string {
-  return '0'.repeat(SUM_DIGITS * tensorCount);
+export function reservedDigests(tensorCount: number): string {
+  return '0'.repeat(DIGEST_DIGITS * tensorCount);
 }
 
 /** A tensor's bytes [begin, end) in its file. */
@@ -33,7 +33,7 @@ interface SummedRange {
 }
 
 /** Where the sums of a file go, and what they are of. */
-export interface SumsPlace {
+export interface DigestsPlace {
   /** Position in the file of the text of all sums. */
   readonly position: number;
   /** All tensors in the order of their bytes. */
@@ -46,23 +46,23 @@ export interface SumsPlace {
  * @param start the first bytes of the file, up to the data
  * @param tensors in the order of their bytes, which begin there without gaps
  */
-export function sumsPlace(
+export function digestsPlace(
   start: Uint8Array,
   tensors: Iterable<{ readonly name: string; readonly byteLength: number }>,
-): SumsPlace {
+): DigestsPlace {
   let end = start.byteLength;
   const ranges = Array.from(tensors, ({ name, byteLength }): SummedRange => {
     const begin = end;
     end += byteLength;
     return { name, begin, end };
   });
-  return { position: sumsPosition(start), ranges };
+  return { position: digestsPosition(start), ranges };
 }
 
 /** Position of the sums in the first bytes of a file, which `layOut` made with room for them. */
-export function sumsPosition(start: Uint8Array): number {
+export function digestsPosition(start: Uint8Array): number {
   // Unescaped quotes stand around it, so no value and no name can have this text.
-  const before = new TextEncoder().encode(`${JSON.stringify(SUMS_KEY)}:"`);
+  const before = new TextEncoder().encode(`${JSON.stringify(DIGESTS_KEY)}:"`);
   let at = start.indexOf(before[0] as number);
   while (!before.every((byte, i) => start[at + i] === byte)) {
     at = start.indexOf(before[0] as number, at + 1);
@@ -71,15 +71,15 @@ export function sumsPosition(start: Uint8Array): number {
 }
 
 /** Metadata without sums: those of the tensors that it came with need not fit others. */
-export function* withoutSums(
+export function* withoutDigests(
   pairs: Iterable<readonly [string, string]>,
 ): Generator<readonly [string, string], void, void> {
-  for (const pair of pairs) if (pair[0] !== SUMS_KEY) yield pair;
+  for (const pair of pairs) if (pair[0] !== DIGESTS_KEY) yield pair;
 }
 
 /** The error for bytes that have another sum than the metadata of their file says, or for text that is no sums. */
-export function sumMismatch(claimed: string, found: string, context: ErrorContext): FormatError {
-  const message = `${SUMS_KEY} claims ${claimed}, found ${found}`;
+export function digestMismatch(claimed: string, found: string, context: ErrorContext): FormatError {
+  const message = `${DIGESTS_KEY} claims ${claimed}, found ${found}`;
   return new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
 }
 
@@ -87,13 +87,13 @@ export function sumMismatch(claimed: string, found: string, context: ErrorContex
  * What is wrong with the text of sums, to follow its key; undefined for sums of so many tensors. With `digits`, only
  * these of its digits are looked at.
  */
-export function sumsProblem(
+export function digestsProblem(
   text: string,
   tensorCount: number,
   digits: string = text,
 ): string | undefined {
-  const expected = `expected ${SUM_DIGITS} hexadecimal digits for each of ${tensorCount} tensors`;
-  if (text.length !== SUM_DIGITS * tensorCount)
+  const expected = `expected ${DIGEST_DIGITS} hexadecimal digits for each of ${tensorCount} tensors`;
+  if (text.length !== DIGEST_DIGITS * tensorCount)
     return `${expected}, found ${text.length} characters`;
   return DIGITS.test(digits) ? undefined : `${expected}, found other characters`;
 }
@@ -111,15 +111,15 @@ interface SummedHeader {
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for a text of the wrong length, and for other characters than
  *   digits in this sum
  */
-export function claimedSum(
+export function digestOf(
   { metadata, size }: SummedHeader,
   entry: number,
   context: ErrorContext,
 ): string | undefined {
-  const text = metadata?.get(SUMS_KEY);
+  const text = metadata?.get(DIGESTS_KEY);
   if (text === undefined) return undefined;
-  const sum = text.slice(entry * SUM_DIGITS, (entry + 1) * SUM_DIGITS);
-  const problem = sumsProblem(text, size, sum);
-  if (problem !== undefined) throw sumMismatch(`${text.length} characters`, problem, context);
+  const sum = text.slice(entry * DIGEST_DIGITS, (entry + 1) * DIGEST_DIGITS);
+  const problem = digestsProblem(text, size, sum);
+  if (problem !== undefined) throw digestMismatch(`${text.length} characters`, problem, context);
   return sum;
 }

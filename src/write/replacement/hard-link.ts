@@ -33,7 +33,7 @@ interface SecondName {
 }
 
 /** Links the file where the file system can, else copies it. Syncs only the bytes of a copy. */
-export async function giveSecondName(source: string, name: SecondName): Promise<void> {
+export async function linkOrCopy(source: string, name: SecondName): Promise<void> {
   const { path, temporaryPath } = name;
   try {
     await link(source, temporaryPath);

@@ -17,7 +17,7 @@ import { hasCode } from './system-errors.js';
 export const BLOCK_BYTE_LENGTH = 4096;
 
 /** Bytes of one read. Measured with 1 to 8 MiB. */
-export const PASSING_READ_BYTE_LENGTH: number = 4 * 2 ** 20;
+export const DIRECT_READ_BYTE_LENGTH: number = 4 * 2 ** 20;
 
 /** Pieces in memory at once, which are read or used. Measured with 4 to 8. */
 const PIECES = 6;
@@ -48,7 +48,7 @@ interface PastCache {
  *
  * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY`
  */
-export function passingMemory(
+export function directMemory(
   byteLength: number,
   path: string | undefined,
 ): Uint8Array<ArrayBuffer> {
@@ -57,8 +57,8 @@ export function passingMemory(
 }
 
 /** The same for several threads: for some pieces of a file, or all of a short one. */
-export function sharedPassingMemory(file: PassedFile): Uint8Array<SharedArrayBuffer> {
-  const byteLength = Math.min(PIECES * PASSING_READ_BYTE_LENGTH, blocksLength(file.byteLength));
+export function sharedDirectMemory(file: PassedFile): Uint8Array<SharedArrayBuffer> {
+  const byteLength = Math.min(PIECES * DIRECT_READ_BYTE_LENGTH, blocksLength(file.byteLength));
   const whole = new Uint8Array(new SharedArrayBuffer(byteLength + HUGE_PAGE_BYTE_LENGTH));
   return fromHugePage(whole, byteLength) as Uint8Array<SharedArrayBuffer>;
 }
@@ -75,7 +75,7 @@ export function blocksLength(byteLength: number): number {
 }
 
 /** A file that is read once. Its descriptor must stay open until `close`. */
-export class PassingFile {
+export class DirectFile {
   readonly #file: PassedFile;
   readonly #pastCache: PastCache | undefined;
   #isRefused = false;
@@ -85,8 +85,8 @@ export class PassingFile {
     this.#pastCache = pastCache;
   }
 
-  static async open(file: PassedFile): Promise<PassingFile> {
-    return new PassingFile(file, await openPastCache(file));
+  static async open(file: PassedFile): Promise<DirectFile> {
+    return new DirectFile(file, await openPastCache(file));
   }
 
   /**
@@ -124,7 +124,7 @@ export class PassingFile {
 }
 
 /**
- * Reads a file through the memory, a multiple of {@link PASSING_READ_BYTE_LENGTH} long unless it holds the file.
+ * Reads a file through the memory, a multiple of {@link DIRECT_READ_BYTE_LENGTH} long unless it holds the file.
  * `use` receives the pieces in order: bytes [begin, end) of the memory, which come from `position` of the file. They
  * are overwritten when its promise has resolved; the next piece does not wait for that.
  *
@@ -136,14 +136,14 @@ export async function passOver(
   use: (begin: number, end: number, position: number) => Promise<void>,
   range: ByteRange = { begin: 0, end: file.byteLength },
 ): Promise<void> {
-  const before = Math.floor(range.begin / PASSING_READ_BYTE_LENGTH);
-  const count = Math.ceil(range.end / PASSING_READ_BYTE_LENGTH) - before;
-  const places = Array.from(cut(0, memory.length, PASSING_READ_BYTE_LENGTH));
-  const passing = await PassingFile.open(file);
+  const before = Math.floor(range.begin / DIRECT_READ_BYTE_LENGTH);
+  const count = Math.ceil(range.end / DIRECT_READ_BYTE_LENGTH) - before;
+  const places = Array.from(cut(0, memory.length, DIRECT_READ_BYTE_LENGTH));
+  const passing = await DirectFile.open(file);
   const read = async (piece: number): Promise<number> => {
     if (piece >= count) return 0;
     const { begin, end } = places[piece % places.length] as ByteRange;
-    const position = (before + piece) * PASSING_READ_BYTE_LENGTH;
+    const position = (before + piece) * DIRECT_READ_BYTE_LENGTH;
     return await passing.read(memory.subarray(begin, end), position);
   };
   // Of each place: the piece that is being read there, after the one before it was used.
@@ -153,7 +153,7 @@ export async function passOver(
       const at = piece % places.length;
       const byteLength = await (reads[at] as Promise<number>);
       const { begin } = places[at] as ByteRange;
-      const position = (before + piece) * PASSING_READ_BYTE_LENGTH;
+      const position = (before + piece) * DIRECT_READ_BYTE_LENGTH;
       const used = use(begin, begin + byteLength, position);
       const next = used.then(() => read(piece + places.length));
       // Awaited in its turn; until then Node must not report a rejection as unhandled.

@@ -3,7 +3,7 @@
 import { realpathSync } from 'node:fs';
 import { quoteName } from '../../errors/errors.js';
 import type { Header } from '../../header/header.js';
-import { SUMS_KEY } from '../../header/tensor-sums.js';
+import { DIGESTS_KEY } from '../../header/tensor-digests.js';
 import { Transfer, type TransferOptions, totalByteLength } from '../../work/transfer.js';
 import { runAsync } from '../../work/work.js';
 import { cachedSha256 } from '../cache/cache-layout.js';
@@ -14,12 +14,19 @@ import {
   unverifiedFile,
   type VerifiedFile,
 } from '../shards/verification-report.js';
-import { type Claim, claimsOf, comparedBy, HUB_CACHE, hasClaim, wantedBy } from './claims.js';
+import {
+  comparedBy,
+  type DeclaredHash,
+  declaredHashesOf,
+  declaresHash,
+  HUB_CACHE,
+  requestedHashesOf,
+} from './declared-hashes.js';
 import { type HashedLayout, hashFile, hashPart } from './hash-file.js';
 import { hashedLayout, tensorsLayout } from './legacy-place.js';
 
 /** A file with a valid header. */
-export interface ClaimingFile {
+export interface DeclaringFile {
   /** The file's name in problems. */
   readonly name: string;
   readonly path: string;
@@ -47,20 +54,20 @@ export interface ComparedFiles {
 }
 
 /** Compares files with the hashes that they claim. `check` is called after each; it throws to end the comparison. */
-export async function verifyClaims(
-  files: readonly ClaimingFile[],
+export async function verifyDeclaredHashes(
+  files: readonly DeclaringFile[],
   options: TransferOptions,
   check: (position: number) => void = () => {},
 ): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
   const compared: VerifiedFile[] = [];
-  const claiming: (ClaimingFile & Claiming)[] = [];
+  const claiming: (DeclaringFile & Claiming)[] = [];
   for (const file of files) {
     const metadata = file.header.metadata ?? new Map<string, string>();
     const { path, place } = file;
     // Within an archive, a blob's name is the hash of the whole archive.
     const cached = place === undefined ? await runAsync(cachedSha256(path), options.signal) : null;
-    claiming.push({ ...file, metadata, cached, claims: hasClaim(cached, metadata) });
+    claiming.push({ ...file, metadata, cached, claims: declaresHash(cached, metadata) });
   }
   const totalBytes = totalByteLength(claiming.filter(({ claims }) => claims));
   const transfer = new Transfer(totalBytes, options);
@@ -74,15 +81,15 @@ export async function verifyClaims(
     }
     try {
       const layout = layoutOf(header);
-      const choice = { ...hashing, wanted: wantedBy(cached, metadata) };
+      const choice = { ...hashing, wanted: requestedHashesOf(cached, metadata) };
       const hashes =
         place === undefined
           ? await hashFile(path, layout, choice)
           : await hashPart(place, layout, choice);
       check(position);
-      const found = claimsOf(cached, metadata, hashes);
+      const found = declaredHashesOf(cached, metadata, hashes);
       for (const claim of found) {
-        if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
+        if (claim.ok === false) problems.push(wrongHash(name, path, claim));
       }
       compared.push(comparedBy(name, found, header, layout));
     } catch (error) {
@@ -97,15 +104,15 @@ export async function verifyClaims(
 
 /** What to hash of a file: for sums of tensors, every one of them. */
 function layoutOf(header: Header): HashedLayout {
-  return header.metadata?.has(SUMS_KEY) === true ? tensorsLayout(header) : hashedLayout(header);
+  return header.metadata?.has(DIGESTS_KEY) === true ? tensorsLayout(header) : hashedLayout(header);
 }
 
-function wrongClaim(
+function wrongHash(
   file: string,
   path: string,
-  { by, claimed, found, tensor }: Claim,
+  { by, claimed, found, tensor }: DeclaredHash,
 ): CheckpointProblem {
-  if (by === SUMS_KEY) {
+  if (by === DIGESTS_KEY) {
     const of = tensor === undefined ? '' : ` for tensor ${quoteName(tensor)}`;
     const message = `${by} claims ${claimed}${of}, found ${found}`;
     return { file, tensor: tensor ?? null, code: 'SAFETENSORS_CHECKSUM_MISMATCH', message };

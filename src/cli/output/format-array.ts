@@ -37,7 +37,7 @@ export function isSummarized(shape: readonly number[]): boolean {
  *
  * @param itemAt the text of a shown element
  */
-export function arrayText(
+export function formatArray(
   shape: readonly number[],
   itemAt: (index: readonly number[]) => string,
 ): string {

@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { linkOrCopy } from '../../../src/write/replacement/hard-link.js';
 import { Replacement } from '../../../src/write/replacement/replacement.js';
-import { giveSecondName } from '../../../src/write/replacement/second-name.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 const { refusal } = vi.hoisted(() => ({ refusal: { code: undefined as string | undefined } }));
@@ -42,7 +42,7 @@ async function give(
   const copied = async (): Promise<void> => {
     copies.push(readdirSync(folder).length);
   };
-  await giveSecondName(join(folder, 'source'), { ...name, copied });
+  await linkOrCopy(join(folder, 'source'), { ...name, copied });
 }
 
 describe('by a link', () => {

@@ -5,7 +5,7 @@ import {
   formatInteger,
   formatShortCount,
   plural,
-} from '../../src/inspect/number-texts.js';
+} from '../../src/inspect/format.js';
 
 it('numbers have three digits and a unit', () => {
   const lengths = [0, 999, 1000, 9999, 12_345, 999_499, 999_500, 1.5e12, 2e18];

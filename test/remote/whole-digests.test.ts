@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { hashOnThread } from '../../src/file/verification/hash-thread.js';
 import { nodeDigest } from '../../src/remote/node/digest.js';
-import { webDigest } from '../../src/remote/whole-sums.js';
+import { webDigest } from '../../src/remote/whole-digests.js';
 import * as browser from '../../src/runtime-browser.js';
 import { openRemote } from '../support/api.js';
 import { type Entry, fileBytes } from '../support/make-file.js';

@@ -11,19 +11,19 @@ import { DTYPE_BITS, DTYPE_NAMES } from './dtype.js';
 import { METADATA_NAME } from './header-parser.js';
 import { DecodedNames } from './json/decoded-names.js';
 import { JsonReader } from './json/reader.js';
-import { mostTensors, USUAL } from './tensor-columns.js';
+import { CANONICAL, mostTensors } from './tensor-columns.js';
 
 /**
  * The scanner reads longer headers, of some 20 000 tensors: there both take the same time in a fresh process, and
  * once the scanner is compiled it takes half or a quarter of this.
  */
-export const MAX_USUAL_BYTE_LENGTH: number = 2 * 2 ** 20;
+export const MAX_CANONICAL_BYTE_LENGTH: number = 2 * 2 ** 20;
 
 /**
  * The facts of `TensorColumns` for tensors in the order of their bytes: one offset for each. Most of the memory is
  * never touched.
  */
-export class UsualColumns {
+export class CanonicalColumns {
   /** Position in the header behind the opening quote of the name. */
   readonly nameAt: Uint32Array;
   /** Position in the header of the opening bracket of the shape. */
@@ -56,9 +56,9 @@ export class UsualColumns {
 }
 
 /** Contents of a header of the usual spelling. */
-export interface UsualHeader {
+export interface CanonicalHeader {
   /** The tensors, in the order of their offsets. */
-  readonly columns: UsualColumns;
+  readonly columns: CanonicalColumns;
   readonly names: DecodedNames;
   /** Position of the metadata's value; -1 if absent. */
   readonly metadataAt: number;
@@ -107,15 +107,15 @@ interface SpelledLayout {
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
- * Reads a header of at most `MAX_USUAL_BYTE_LENGTH` bytes if all of this holds: nothing but ASCII, no
+ * Reads a header of at most `MAX_CANONICAL_BYTE_LENGTH` bytes if all of this holds: nothing but ASCII, no
  * whitespace except at the end; the metadata, if any, comes first; the fields of a description in the
  * usual order; the tensors in the order of their bytes, end to end, every key once. Else returns null.
  */
-export function* readUsualHeader(
+export function* readCanonicalHeader(
   bytes: Uint8Array,
   dataByteLength: number,
-): Work<UsualHeader | null> {
-  if (bytes.length > MAX_USUAL_BYTE_LENGTH) return null;
+): Work<CanonicalHeader | null> {
+  if (bytes.length > MAX_CANONICAL_BYTE_LENGTH) return null;
   const text = decoder.decode(bytes);
   // A position in the text is one in the bytes. Bytes that are not UTF-8 match nothing.
   if (text.length !== bytes.length || text[0] !== '{') return null;
@@ -128,7 +128,7 @@ export function* readUsualHeader(
     at = metadataEnd + 1;
   }
 
-  const columns = new UsualColumns(bytes.length);
+  const columns = new CanonicalColumns(bytes.length);
   const { nameAt, shapeAt, kind, ends } = columns;
   const entries = new Map<string, number>();
   const layouts = new Map<string, SpelledLayout | null>();
@@ -155,7 +155,7 @@ export function* readUsualHeader(
     entries.set(name, entry);
     nameAt[entry] = at + 1;
     shapeAt[entry] = at + 1 + name.length + layout.shapeAt;
-    kind[entry] = layout.code | USUAL;
+    kind[entry] = layout.code | CANONICAL;
     ends[entry] = end;
     columns.size = entry + 1;
     at = TENSOR.lastIndex;

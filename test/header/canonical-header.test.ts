@@ -2,13 +2,13 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import {
+  type CanonicalHeader,
+  MAX_CANONICAL_BYTE_LENGTH,
+  readCanonicalHeader,
+} from '../../src/header/canonical-header.js';
 import { Header, scanHeader } from '../../src/header/header.js';
 import { JsonReader } from '../../src/header/json/reader.js';
-import {
-  MAX_USUAL_BYTE_LENGTH,
-  readUsualHeader,
-  type UsualHeader,
-} from '../../src/header/usual-header.js';
 import { runSync } from '../../src/work/work.js';
 import { nightly } from '../support/nightly.js';
 import { thrownBy } from './header-files.js';
@@ -18,7 +18,7 @@ const BASE = '"dtype":"U8","shape":[2],"data_offsets":[0,2]';
 const EMPTY = '{"dtype":"U8","shape":[0],"data_offsets":[2,2]}';
 
 function isTaken(header: string, dataByteLength = 2): boolean {
-  return runSync(readUsualHeader(new TextEncoder().encode(header), dataByteLength)) !== null;
+  return runSync(readCanonicalHeader(new TextEncoder().encode(header), dataByteLength)) !== null;
 }
 
 /** A header of one tensor of two bytes, with other fields. */
@@ -68,11 +68,11 @@ describe('headers as writers spell them are taken', () => {
   ])('%s', (_, header, dataByteLength) => {
     expect(isTaken(header, dataByteLength)).toBe(true);
     const json = new TextEncoder().encode(header);
-    const usual = runSync(readUsualHeader(json, dataByteLength)) as UsualHeader;
+    const usual = runSync(readCanonicalHeader(json, dataByteLength)) as CanonicalHeader;
     const read = new Header(new JsonReader(json), usual, usual.names, dataByteLength);
     const scanned = runSync(scanHeader(json, dataByteLength, {}));
     expect(factsOf(read)).toEqual(factsOf(scanned));
-    for (let entry = 0; entry < read.size; entry++) expect(read.isUsual(entry)).toBe(true);
+    for (let entry = 0; entry < read.size; entry++) expect(read.isCanonical(entry)).toBe(true);
   });
 });
 
@@ -144,13 +144,13 @@ describe('all others are left to the scanner', () => {
   test('bytes that are not UTF-8', () => {
     const json = new TextEncoder().encode(one(BASE));
     json[2] = 0xff;
-    expect(runSync(readUsualHeader(json, 2))).toBe(null);
+    expect(runSync(readCanonicalHeader(json, 2))).toBe(null);
   });
 
   test('a header above the limit', () => {
     const header = one(BASE);
-    expect(isTaken(header.padEnd(MAX_USUAL_BYTE_LENGTH))).toBe(true);
-    expect(isTaken(header.padEnd(MAX_USUAL_BYTE_LENGTH + 1))).toBe(false);
+    expect(isTaken(header.padEnd(MAX_CANONICAL_BYTE_LENGTH))).toBe(true);
+    expect(isTaken(header.padEnd(MAX_CANONICAL_BYTE_LENGTH + 1))).toBe(false);
   });
 
   test('fields of a polluted prototype', () => {
@@ -165,11 +165,11 @@ describe('all others are left to the scanner', () => {
 });
 
 test('one name or value may fill the header', () => {
-  const letters = 'a'.repeat(MAX_USUAL_BYTE_LENGTH - 100);
+  const letters = 'a'.repeat(MAX_CANONICAL_BYTE_LENGTH - 100);
   expect(isTaken(`{"${letters}":{${BASE}}}`)).toBe(true);
   expect(isTaken(`{"${letters}`)).toBe(false);
   expect(isTaken(`{"__metadata__":{"a":"${letters}"},"t":{${BASE}}}`)).toBe(true);
-  const escapes = '\\n'.repeat(MAX_USUAL_BYTE_LENGTH / 2 - 100);
+  const escapes = '\\n'.repeat(MAX_CANONICAL_BYTE_LENGTH / 2 - 100);
   expect(isTaken(`{"__metadata__":{"a":"${escapes}"},"t":{${BASE}}}`)).toBe(true);
   expect(isTaken(`{"__metadata__":{"a":"${escapes}`)).toBe(false);
 });

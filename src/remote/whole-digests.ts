@@ -1,6 +1,6 @@
 /** Compares whole tensors that were fetched with the sums in the metadata of their file. */
 
-import { sumMismatch } from '../header/tensor-sums.js';
+import { digestMismatch } from '../header/tensor-digests.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { limit, Slots } from '../work/slots.js';
 
@@ -11,7 +11,7 @@ export type Digest = (bytes: Uint8Array<ArrayBuffer>) => Promise<string | undefi
 const HASHED_AT_ONCE = 2;
 
 /** A tensor that was fetched, and the sum that its file claims for it. */
-export interface ClaimedTensor {
+export interface DeclaredTensor {
   readonly tensor: Tensor;
   readonly path: string;
   readonly sum: string;
@@ -22,8 +22,8 @@ export interface ClaimedTensor {
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for the first that differs; the signal's reason
  */
-export async function checkSums(
-  claimed: Iterable<ClaimedTensor>,
+export async function compareSums(
+  claimed: Iterable<DeclaredTensor>,
   digest: Digest,
   signal: AbortSignal,
 ): Promise<void> {
@@ -31,7 +31,7 @@ export async function checkSums(
     signal.throwIfAborted();
     const found = await digest(tensor.bytes as Uint8Array<ArrayBuffer>);
     if (found === undefined || found === sum) return;
-    throw sumMismatch(sum, found, { path, tensor: tensor.name });
+    throw digestMismatch(sum, found, { path, tensor: tensor.name });
   });
 }
 

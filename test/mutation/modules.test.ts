@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { filesBelow } from '../support/source-tree.js';
-import { rooms, sourcesOf, testsOf } from './rooms.mjs';
+import { rooms, sourcesOf, testsOf } from './modules.mjs';
 
 test('every source but the entries is in one room, and every room has tests', () => {
   const sources = filesBelow('src').filter((path) => /^src\/.+\/.+\.ts$/.test(path));

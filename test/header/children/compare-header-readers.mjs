@@ -2,9 +2,10 @@
 // first accepts, with the same result. Headers are valid, nearly valid and hostile; the same seed gives the same
 // ones. Prints the counts as JSON, or the first header on which the two disagree. argv: SEED COUNT [polluted]: with
 // `polluted`, Object.prototype has the fields of a description.
+
+import { readCanonicalHeader } from '../../../build/header/canonical-header.js';
 import { Header, scanHeader } from '../../../build/header/header.js';
 import { JsonReader } from '../../../build/header/json/reader.js';
-import { readCanonicalHeader } from '../../../build/header/canonical-header.js';
 import { runSync } from '../../../build/work/work.js';
 
 const [seed = '1', count = '1000', pollution] = process.argv.slice(2);

@@ -32,7 +32,7 @@ const TABLE = `
   pickleparser | pickleparser | read.mjs torchByPickleparser | file=torch needs=pickleparser
   jpickle | jpickle | read.mjs torchByJpickle | file=torch needs=jpickle
 
-  nodeStart | Node alone, opens nothing | start.mjs nothing
+  nodeStart | Node, opens nothing | start.mjs nothing
   import | safetensors-mmap, its import alone | start.mjs import | ours
   ourStart | safetensors-mmap | start.mjs safetensors | ours
   ourTorchStart | open("model.pt") | start.mjs torch | ours file=torch

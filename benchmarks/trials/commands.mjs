@@ -62,8 +62,8 @@ export const commands = {
     - hash gives seven hashes, the other three one of them
     - diff: the model and a copy in which a value of every ${CHANGE_EVERY_BYTES / 1024} KiB is another one
     - {reasons}
-    > inspect, above Node alone | at most 25 ms | $excess | Node alone = nodeStart.elapsed
+    > inspect, above bare Node | at most 25 ms | $excess | bare Node = nodeStart.elapsed
     > hash against openssl | at most 1.3 × | hash.elapsed / openssl.elapsed
-    > header against three lines of Python | at most 1 × | header.elapsed / threeLines.elapsed | ours = header.elapsed & theirs = threeLines.elapsed & Node alone = nodeStart.elapsed
+    > header against three lines of Python | at most 1 × | header.elapsed / threeLines.elapsed | ours = header.elapsed & theirs = threeLines.elapsed & bare Node = nodeStart.elapsed
     > diff --values: faster than torch | at least 5 × | torchDiff.elapsed / diff.elapsed`,
 };

@@ -28,7 +28,7 @@ const processStart = {
     | program | wall time = elapsed | ratio = elapsed / ourStart.elapsed 1× |
     - programs of Node: medians of ${SHORT_ROUNDS}
     - {reasons}
-    > process start to the first byte, above Node alone | at most 10 ms | $excess | Node alone = nodeStart.elapsed
+    > process start to the first byte, above bare Node | at most 10 ms | $excess | bare Node = nodeStart.elapsed
     > import | at most 10 ms | import.elapsed
     > process start to the first byte: faster than Python with torch | at least 10 × | torchStart.elapsed / ourStart.elapsed`,
 };

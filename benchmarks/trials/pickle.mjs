@@ -8,7 +8,7 @@ import { tensor, writeSparseModel } from '../models.mjs';
 import { closelyCompared, growthOf } from './reading.mjs';
 import { runWriter } from './saving.mjs';
 
-/** The first reads the same weights from a safetensors file: the limit for a checkpoint of torch. */
+/** The first reads the same weights from a safetensors file: the limit for a PyTorch checkpoint. */
 const READERS = pick('same torchCheckpoint torchLoad torchMapped pickleparser jpickle');
 const TRUSTED = READERS.slice(0, 1);
 const closeRounds = closelyCompared(
@@ -33,13 +33,13 @@ const readPickle = {
     return { start: ({ name }) => start.median(starters[name], 'elapsed') };
   },
   page: `
-    ## A checkpoint of torch in the page cache: opened, and every byte read
+    ## A PyTorch checkpoint in the page cache: opened, and every byte read
     | reader | open = open | first tensor = firstTensor | every byte = everyByte | of ours = everyByte / torchCheckpoint.everyByte × | RssAnon = anonymous MB | process to first byte = $start |
     - {reasons}
-    > checkpoint of torch, open, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.open / torchMapped.open
-    > checkpoint of torch, every byte: faster than torch.load | at least 5 × | torchLoad.everyByte / torchCheckpoint.everyByte
-    > checkpoint of torch, every byte, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.everyByte / torchMapped.everyByte
-    > checkpoint of torch, process start to the first byte: faster than torch.load(mmap=True) | at least 12 × | mappedStart.elapsed / ourTorchStart.elapsed`,
+    > PyTorch checkpoint, open, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.open / torchMapped.open
+    > PyTorch checkpoint, every byte: faster than torch.load | at least 5 × | torchLoad.everyByte / torchCheckpoint.everyByte
+    > PyTorch checkpoint, every byte, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.everyByte / torchMapped.everyByte
+    > PyTorch checkpoint, process start to the first byte: faster than torch.load(mmap=True) | at least 12 × | mappedStart.elapsed / ourTorchStart.elapsed`,
 };
 
 const CONVERTERS = pick('copy convertUnverified convert convertMapped convertPy');
@@ -83,7 +83,7 @@ const convertPickle = {
     why: large === undefined ? 'one tensor, one round' : `not measured: ${large}`,
   }),
   page: `
-    ## A checkpoint of torch in the page cache, converted to safetensors
+    ## A PyTorch checkpoint in the page cache, converted to safetensors
     | program | time = model:elapsed | of cp = model:elapsed / model:copy.elapsed × | VmHWM = model:peak MB | 6 GB: time = large:elapsed | 6 GB: VmHWM = large:peak MB |
     - {reasons model}
     - 6 GB: {reasons large}

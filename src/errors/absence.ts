@@ -3,7 +3,7 @@
  * here, and not by codes, which are for users.
  */
 
-/** Where a file is missing: at its source, or offline in the Hub's cache, which may lack files that the Hub has. */
+/** Where a file is missing: at its source, or offline in the Hub cache, which may lack files that the Hub has. */
 type Absence = 'source' | 'cache';
 
 const ABSENCES = new WeakMap<object, Absence>();

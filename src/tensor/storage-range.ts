@@ -1,5 +1,5 @@
 /**
- * The bytes behind a tensor and its contiguous slices: a range of a storage, which gets a buffer on
+ * The bytes of a tensor and its contiguous slices: a range of a storage, which gets a buffer on
  * first use.
  */
 

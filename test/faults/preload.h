@@ -1,4 +1,4 @@
-// Shared by the preloaded libraries: the functions behind theirs, and which files are
+// Shared by the preloaded libraries: the functions that they replace, and which files are
 // watched.
 
 #ifndef TEST_FAULTS_PRELOAD_H_

@@ -19,7 +19,7 @@ const WEIGHTS = /^model\/(?:(?:part|unet)\/)?model(?:-\d+-of-\d+)?\.safetensors(
 const KEPT =
   /(?:^|\/)(?:\.safetensors-mmap-[0-9a-f-]+|[0-9a-f]{40,64})\.(?:incomplete|downloaded)$/;
 
-/** Folders that are made in the Hub's cache before any file. */
+/** Folders that are made in the Hub cache before any file. */
 const CACHE = /^cache\/(?:\.locks|CACHEDIR\.TAG|models--org--model)(?:\/|$)/;
 
 /** The file that an edit exchanged and could not delete. */

@@ -220,7 +220,7 @@ export const downloading = [
     'hub',
   ],
   [
-    "download into the Hub's cache",
+    'download into the Hub cache',
     (root) => mkdirSync(join(root, 'cache')),
     (root) => {
       process.env.HF_HUB_CACHE = join(root, 'cache');

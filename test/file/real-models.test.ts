@@ -1,6 +1,6 @@
 /**
  * Files that this project did not write: made by `save_pretrained` of transformers and `save_file` of safetensors
- * (scripts/fixtures/make_models.py), with Python's reading of them beside.
+ * (scripts/fixtures/make_models.py), with Python's reading of them in a sibling file.
  */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** Bytes in memory behind both kinds of storages. */
+/** Bytes in memory as both kinds of storages. */
 import { MadeStorage, type StorageBytes } from '../../src/tensor/storage/made.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 

@@ -1,4 +1,4 @@
-/** Small faults of a source file, and the file with all of them in it, each behind a switch. */
+/** Small faults of a source file, and the file with all of them in it, each enabled by a switch. */
 import ts from 'typescript';
 
 const SWAPPED = new Map([

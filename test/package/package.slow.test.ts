@@ -203,7 +203,7 @@ describe('installed without network, compiler and Python', () => {
     expectSameAsPython(runChild(project, 'remote.cjs'), 'mmap');
   });
 
-  it('reads a checkpoint of torch, by import and by require', () => {
+  it('reads a PyTorch checkpoint, by import and by require', () => {
     const project = install(folder, 'convert', withAddon.filename);
     const checkpoint = join(root, 'test/fixtures/torch/zip-state-dict.pt');
     for (const script of ['convert.mjs', 'convert.cjs']) {

@@ -1,4 +1,4 @@
-/** Requests leave nothing behind but connections that the next one uses. */
+/** Requests leave only connections, which the next request uses. */
 import { describe, expect, it } from 'vitest';
 import { nightly } from '../support/nightly.js';
 import { measureInChild } from '../support/run-child.js';

@@ -1,7 +1,7 @@
 /**
  * How long turns of the event loop take, and why. Node's own measure counts all of a delay, also the time in which
- * the thread could run and the system ran something else. The kernel's account of the thread tells three parts of
- * every turn apart: it ran, it waited for a processor, or it slept, in a call or for a lock. The first does not
+ * the thread could run and the system ran something else. The kernel's account of the thread separates three parts of
+ * every turn: it ran, it waited for a processor, or it slept, in a call or for a lock. The first does not
  * depend on the load of the machine. The last one does: the holder of the lock may itself wait for a processor.
  */
 import { closeSync, openSync, readSync } from 'node:fs';

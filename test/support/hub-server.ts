@@ -1,6 +1,6 @@
 /**
- * A Hugging Face Hub on this machine, for tests: repositories with their revisions, the addresses, headers, redirects
- * and errors of the Hub, and a second server next to it, the content network, which has the large files. It records
+ * A Hugging Face Hub on this machine, for tests: repositories with their revisions, the Hub's addresses, headers,
+ * redirects and errors, and a second server next to it, the content network, which has the large files. It records
  * its requests.
  */
 import { createHash } from 'node:crypto';

@@ -154,7 +154,7 @@ export const hashCommand: Command = {
   usage: 'hash SOURCE [--all | --write [--dry-run]]',
   description:
     'Reads or fetches each file once and prints its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and ' +
-    "of kohya's scripts (sshs), and CRC32. Compares them with the claims of the metadata and of the Hub's cache: " +
+    "of kohya's scripts (sshs), and CRC32. Compares them with those that the metadata and the Hub cache declare: " +
     'exit code 1 if one is wrong. --write puts the SHA-256 of every tensor into the metadata of a file, where ' +
     'verify finds it.',
   options: {

@@ -126,7 +126,7 @@ function reasonToSkip(name: string): string | null {
 }
 
 /**
- * Finds the files of a source, which is a path or the id of a repository in the Hub's cache; one source for each
+ * Finds the files of a source, which is a path or the id of a repository in the Hub cache; one source for each
  * model of a pipeline, and for each model in a folder that holds several, or whose subfolders hold models. Reads
  * indexes, and opens files of weights without reading them.
  *

@@ -1,5 +1,5 @@
 /**
- * Finds the bytes of files in the Hub's cache: in the blobs of each repository, or in a store that all repositories
+ * Finds the bytes of files in the Hub cache: in the blobs of each repository, or in a store that all repositories
  * share. Links lead from a snapshot to a blob, and from a blob perhaps on to the store.
  *
  * ```

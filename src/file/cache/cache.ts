@@ -1,4 +1,4 @@
-/** Finds downloaded repositories in the Hub's cache on this machine. Never uses the network. */
+/** Finds downloaded repositories in the Hub cache on this machine. Never uses the network. */
 
 import { homedir } from 'node:os';
 import { join, sep } from 'node:path';
@@ -107,7 +107,7 @@ export function* findSnapshot(id: HubId, label: string, revision?: string): Work
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
   const folder = join(repository, 'snapshots', commit);
   if (!(yield* exists(folder))) {
-    fail(named, label, `expected revision ${wanted} in the Hub's cache, found no folder ${folder}`);
+    fail(named, label, `expected revision ${wanted} in the Hub cache, found no folder ${folder}`);
   }
   return { id: named, label, repository, commit, folder };
 }
@@ -127,12 +127,12 @@ export function* findInSnapshot(snapshot: Snapshot, relative: string): Work<stri
     fail(
       id,
       label,
-      `expected ${relative} of revision ${id.revision} in the Hub's cache, found no ${path}${note}`,
+      `expected ${relative} of revision ${id.revision} in the Hub cache, found no ${path}${note}`,
     );
   }
   const [root, real] = [yield* realPath(repository), yield* realPath(path)];
   if (!isBelow(real, root) && !(yield* leadsToBlob(path, real, yield* blobsOf(root)))) {
-    fail(id, label, `expected a file in the Hub's cache, found a link out of it at ${path}`);
+    fail(id, label, `expected a file in the Hub cache, found a link out of it at ${path}`);
   }
   return path;
 }
@@ -153,7 +153,7 @@ function* readRef(repository: string, named: NamedRevision, label: string): Work
   const path = join(repository, 'refs', revision);
   const stats = yield* statAnything(path);
   if (stats === undefined || !stats.isFile()) {
-    fail(named, label, `expected revision ${revision} in the Hub's cache, found no ${path}`);
+    fail(named, label, `expected revision ${revision} in the Hub cache, found no ${path}`);
   }
   const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : (yield* readText(path)).trim();
   if (!isCommit(commit)) {

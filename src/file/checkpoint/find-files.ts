@@ -247,7 +247,7 @@ function outsideLink(path: string, name: string): OutsideLink {
 }
 
 /**
- * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub's cache,
+ * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub cache,
  * files are links to the blobs of the same repository; these count as inside.
  */
 export function* insideOf(folder: string): Work<(path: string) => Work<boolean>> {

@@ -84,7 +84,7 @@ export function* isPipelineAt(text: string, options: FindOptions): Work<boolean>
   return (yield* findSource(text, options)).kind === 'pipeline';
 }
 
-/** Returns the folder of a path, or of an id of a repository in the Hub's cache. */
+/** Returns the folder of a path, or of an id of a repository in the Hub cache. */
 export function* findFolder(text: string, revision: string | undefined): Work<string> {
   const id = (yield* isPath(text)) ? null : parseHubId(text);
   return id === null ? text : yield* findInHubCache(id, text, revision);
@@ -130,7 +130,7 @@ function* findCached(text: string, options: FindOptions): Work<FoundSource> {
   const path = yield* findInHubCache(id, text, options.revision);
   const requested = { ...id, revision: revisionOf(id, options.revision) };
   const incomplete = (error: Error): SafetensorsError =>
-    notInCache(requested, text, `the Hub's cache is incomplete: ${error.message}`, error);
+    notInCache(requested, text, `the Hub cache is incomplete: ${error.message}`, error);
   let found: FoundSource;
   try {
     const pathTo: PathTo = (relative) => hubUri(requested, relative) ?? join(path, relative);

@@ -33,7 +33,7 @@ const OPEN_PIPELINE_OPTIONS: OptionNames<OpenPipelineOptions> = {
 };
 
 /**
- * Opens a pipeline of diffusers, a folder with `model_index.json`, or a repository with one in the Hub's cache on this
+ * Opens a pipeline of diffusers, a folder with `model_index.json`, or a repository with one in the Hub cache on this
  * machine: each model as {@link safeOpen} opens its folder. A folder without weights, as of a scheduler or a
  * tokenizer, is skipped; one that `model_index.json` lists and that has only weights of other formats is an error. With `variant` takes the files of that variant where a folder has them, as diffusers does,
  * and the usual ones elsewhere.

@@ -1,4 +1,4 @@
-/** Opens checkpoints: a folder, an index, a file, bytes, or a repository in the Hub's cache. */
+/** Opens checkpoints: a folder, an index, a file, bytes, or a repository in the Hub cache. */
 
 import {
   argumentRangeError,
@@ -30,7 +30,7 @@ export interface OpenOptions extends ParseOptions, StorageOptions, HashCheckOpti
    * `model.safetensors.index.fp16.json`. Not needed with the path of a file or an index.
    */
   readonly variant?: string | undefined;
-  /** Branch, tag, ref or commit of a repository in the Hub's cache; that of the id, else `main`, by default. */
+  /** Branch, tag, ref or commit of a repository in the Hub cache; that of the id, else `main`, by default. */
   readonly revision?: string | undefined;
 }
 
@@ -72,7 +72,7 @@ const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, sig
  *
  * @throws FormatError for a bad file or index, with the format that was found; `SAFETENSORS_CHECKSUM_MISMATCH` for
  *   bytes that do not match the requested hashes; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
- *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed);
+ *   the folder, by name or by a symbolic link (links to the blobs of the Hub cache are allowed);
  *   `SAFETENSORS_DISTRIBUTED_PART`, `SAFETENSORS_DELTA` for files that are not a model
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing, `SAFETENSORS_CHECKPOINT_NOT_FOUND`,
  *   `SAFETENSORS_NOT_IN_CACHE`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`;

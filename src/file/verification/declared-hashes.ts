@@ -1,4 +1,4 @@
-/** Compares a file with the hashes that its metadata and the Hub's cache claim. */
+/** Compares a file with the hashes that its metadata and the Hub cache claim. */
 
 import type { Header } from '../../header/header.js';
 import {

@@ -1,4 +1,4 @@
-/** Compares safetensors files with the hashes that their metadata and the Hub's cache claim. */
+/** Compares safetensors files with the hashes that their metadata and the Hub cache claim. */
 
 import { realpathSync } from 'node:fs';
 import { quoteName } from '../../errors/errors.js';

@@ -1,4 +1,4 @@
-/** Computes the length of NumPy's items of every kind: a scan needs the length of each array. */
+/** Computes the length of NumPy items of every kind: a scan needs the length of each array. */
 
 import type { PythonLiteral } from './literal.js';
 

@@ -1,4 +1,4 @@
-/** Types of NumPy's items, and the dtypes of safetensors that hold them. */
+/** NumPy item types, and the safetensors dtypes that hold them. */
 
 import type { Advice } from '../../errors/advice.js';
 import type { Dtype } from '../../header/dtype.js';

@@ -1,4 +1,4 @@
-/** Floating-point numbers as numpy prints them: with the fewest digits that tell them apart, all in one form. */
+/** Floating-point numbers as numpy prints them: with the fewest digits that identify each, all in one form. */
 
 /** Most digits behind the point. */
 const PRECISION = 8;

@@ -1,6 +1,6 @@
 /**
  * The configuration of the same model with dequantized weights: `config.json` without its quantization. All
- * other bytes stay: Python tells 1.0 from 1, and JavaScript does not.
+ * other bytes stay: Python distinguishes 1.0 from 1, JavaScript does not.
  */
 
 import { FormatError, QuantizationError } from '../../errors/errors.js';

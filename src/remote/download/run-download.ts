@@ -94,7 +94,7 @@ export interface DownloadPlan
 
 /** The result of `download`. */
 export interface DownloadResult extends SelectionReport {
-  /** The file or folder to pass to `safeOpen`; in the Hub's cache that of the snapshot. */
+  /** The file or folder to pass to `safeOpen`; in the Hub cache that of the snapshot. */
   readonly path: string;
   /** All files, also those that were already there: files with tensors, their index, and others. */
   readonly files: readonly DownloadedFile[];
@@ -114,7 +114,7 @@ export interface DownloadResult extends SelectionReport {
   readonly deleted: readonly string[];
   /** Names of files of an earlier checkpoint that could not be deleted. */
   readonly failedDeletions: readonly string[];
-  /** Files that existed before and were replaced or deleted, with their lengths; none in the Hub's cache. */
+  /** Files that existed before and were replaced or deleted, with their lengths; none in the Hub cache. */
   readonly replaced: readonly ReplacedFile[];
   /** Names of files beside the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
   readonly skipped: readonly string[];
@@ -127,7 +127,7 @@ export interface DownloadResult extends SelectionReport {
   readonly configMismatches: readonly ConfigMismatch[];
 }
 
-/** The name of the target that is the Hub's cache. */
+/** The name of the target that is the Hub cache. */
 const CACHE = 'cache';
 
 /** Downloads or plans. Closes everything in any case. */

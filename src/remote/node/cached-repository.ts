@@ -76,7 +76,7 @@ class CachedRepository implements Repository {
   }
 
   incompleteError(error: SafetensorsError): SafetensorsError {
-    return this.#missing(`the Hub's cache is incomplete: ${error.message}`, error);
+    return this.#missing(`the Hub cache is incomplete: ${error.message}`, error);
   }
 
   /** Leaves out links to missing blobs. A link to a folder is no folder, so the depth is bounded. */
@@ -96,7 +96,7 @@ class CachedRepository implements Repository {
       return yield* listFolder(join(this.#snapshot.folder, folder));
     } catch (error) {
       if (!hasCode(error, NOTHING_THERE)) throw error;
-      throw this.#missing(`expected the folder ${folder} in the Hub's cache, found none`, error);
+      throw this.#missing(`expected the folder ${folder} in the Hub cache, found none`, error);
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Where the bytes of an open file come from: a mapping, positioned reads, or memory that the caller
- * already has, behind one interface. A storage knows positions (bytes from the start of the file),
+ * Where the bytes of an open file come from: a mapping, positioned reads, or memory of the caller,
+ * as one interface. A storage knows positions (bytes from the start of the file),
  * never tensors.
  */
 

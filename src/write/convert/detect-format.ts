@@ -49,14 +49,14 @@ const TORCH_NAMES: readonly string[] = [
 const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
 
 /**
- * Detects the format of a file, an index, a folder, or a repository in the Hub's cache.
+ * Detects the format of a file, an index, a folder, or a repository in the Hub cache.
  *
  * - Of a file the first 64 KiB decide. Its name counts where these do not tell: for an archive whose first entry may be
  *   of torch or of NumPy, and for an index (`.json`) whose first shard is not named so early.
  * - In a folder the names decide: a safetensors checkpoint comes before a torch checkpoint of a usual name
  *   (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
  *   NumPy, and that before the only GGUF model.
- * - A repository in the Hub's cache is always `safetensors`: none of its files is read.
+ * - A repository in the Hub cache is always `safetensors`: none of its files is read.
  * - For a path that does not exist the name decides which function's error says so.
  *
  * Reads on the calling thread, before it returns: at most the names in the folder and 64 KiB. In the folder of a

@@ -42,7 +42,7 @@ export interface ConversionOpening {
 const COPIED = { storage: 'read' } as const;
 
 /**
- * Opens a file, an index, a folder, or a repository in the Hub's cache, as `detectFormat` says.
+ * Opens a file, an index, a folder, or a repository in the Hub cache, as `detectFormat` says.
  *
  * @throws As `safeOpen`, `open`; `signal.reason`
  */

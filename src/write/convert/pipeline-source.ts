@@ -68,7 +68,7 @@ interface PipelineOpening {
 }
 
 /**
- * Finds the pipeline at a path, or in the Hub's cache: an archive by its name, and a folder that has `model_index.json`,
+ * Finds the pipeline at a path, or in the Hub cache: an archive by its name, and a folder that has `model_index.json`,
  * models, and no checkpoint of its own. Undefined for anything else. Reads names alone.
  */
 export function findPipeline(source: string): FoundPipeline | undefined {

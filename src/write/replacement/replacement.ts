@@ -35,7 +35,7 @@ interface ReplacementOptions {
    * continue. Its length is the progress, so give a `byteLength` of 0.
    */
   readonly isKept?: boolean | undefined;
-  /** Whether the target is a blob of the Hub's cache. A link in its place is replaced, not followed. */
+  /** Whether the target is a blob of the Hub cache. A link in its place is replaced, not followed. */
   readonly isBlob?: boolean | undefined;
 }
 

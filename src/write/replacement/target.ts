@@ -104,7 +104,7 @@ function isInHubCache(path: ByteText): boolean {
 }
 
 /**
- * Refuses files of the Hub's cache, wherever the cache's links lead in the end. Checks every path on the way, too,
+ * Refuses files of the Hub cache, wherever the cache's links lead in the end. Checks every path on the way, too,
  * because the folder of blobs may itself be a link.
  */
 function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string): void {
@@ -123,7 +123,7 @@ function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string):
 
 /** Options for finding the target. */
 interface FindTargetOptions {
-  /** True allows a blob of the Hub's cache; a link at the path is then replaced, not followed. */
+  /** True allows a blob of the Hub cache; a link at the path is then replaced, not followed. */
   readonly isBlob?: boolean | undefined;
 }
 

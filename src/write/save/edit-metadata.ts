@@ -1,4 +1,4 @@
-/** `editMetadata`: changes the metadata of a file and leaves its tensors alone. */
+/** `editMetadata`: changes the metadata of a file, not its tensors. */
 
 import { type BigIntStats, constants, statSync } from 'node:fs';
 import type { Advice } from '../../errors/advice.js';

@@ -114,7 +114,7 @@ describe('inspect', () => {
     expect(await printed(['inspect', folder, '--all'])).toMatch(/^unet\.199\.weight /m);
   });
 
-  it('lists the files of a checkpoint of torch in several, and where tensors are there', async () => {
+  it('lists the files of a PyTorch checkpoint in several, and where tensors are there', async () => {
     const folder = temporaryPath('torch');
     mkdirSync(folder);
     const files = { '1.bin': ['l1', [3]], '2.bin': ['l2', [2]] } as const;

@@ -94,7 +94,7 @@ describe('verify', () => {
     ]);
   });
 
-  it('goes on after bad files of a checkpoint of torch', async () => {
+  it('goes on after bad files of a PyTorch checkpoint', async () => {
     const folder = temporaryPath('torch');
     const index = writeBelow(
       folder,

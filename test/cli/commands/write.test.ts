@@ -300,7 +300,7 @@ describe('a target below a file', () => {
 });
 
 describe('convert', () => {
-  it('makes safetensors of a checkpoint of torch', async () => {
+  it('makes safetensors of a PyTorch checkpoint', async () => {
     const target = temporaryPath('converted.safetensors');
     const source = join(TORCH, 'zip-lightning.ckpt');
     const plan = JSON.parse(await printed(['convert', source, target, '--dry-run', '--json']));

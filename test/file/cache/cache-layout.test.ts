@@ -123,7 +123,7 @@ describe('a model whose bytes are in the store of all repositories', () => {
   it('is incomplete without an entry of the store', async () => {
     rmSync(cache.entryOf(SHARD_BYTES));
     await expect(openBoth('org/name')).rejects.toThrow(
-      /the Hub's cache is incomplete: .*1 of them missing: "model-00002-of-00002/,
+      /the Hub cache is incomplete: .*1 of them missing: "model-00002-of-00002/,
     );
     await expect(openBoth(`hf://org/name/${SHARD}`)).rejects.toMatchObject({
       code: 'SAFETENSORS_NOT_IN_CACHE',

@@ -147,7 +147,7 @@ describe('a repository in the cache', () => {
       {},
       /according to the cache the repository has no/,
     ],
-    ['weights', 'org/name', {}, /the Hub's cache is incomplete: .*no safetensors file/],
+    ['weights', 'org/name', {}, /the Hub cache is incomplete: .*no safetensors file/],
     [
       'a revision after @',
       'org/name@v3',

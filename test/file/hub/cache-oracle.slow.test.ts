@@ -1,5 +1,5 @@
 /**
- * The Python library fills the Hub's cache by its own functions, in two versions that share bytes between
+ * The Python library fills the Hub cache by its own functions, in two versions that share bytes between
  * repositories, and reads what we put there: one after the other, and at the same time.
  */
 import { spawn } from 'node:child_process';

@@ -198,7 +198,7 @@ describe('parseCheckpointIndex', () => {
     );
   });
 
-  it('says who opens the index of a checkpoint of torch', () => {
+  it('says who opens the index of a PyTorch checkpoint', () => {
     const index = '{"weight_map":{"a":"pytorch_model-00001-of-00002.bin"}}';
     expect(() => parseText(index)).toThrow('open() reads its index');
     const other = '{"weight_map":{"a":"pytorch_model-00001-of-00002.xyz"}}';

@@ -1,5 +1,5 @@
 /**
- * Slices and rows of tensors, against numpy: the same values, or both refuse. Packed dtypes, which numpy lacks, beside
+ * Slices and rows of tensors, against numpy: the same values, or both reject. Packed dtypes, which numpy lacks, against
  * the same slice of numbers.
  */
 

@@ -192,7 +192,7 @@ describe('what is not in the cache', () => {
       await expect(opened).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_IN_CACHE' });
       await expect(opened).rejects.toThrow('unset TRANSFORMERS_OFFLINE first');
     }
-    const message = `the Hub's cache is incomplete: ${hub.url}/org/name`;
+    const message = `the Hub cache is incomplete: ${hub.url}/org/name`;
     await expect(open('hf://org/name')).rejects.toThrow(message);
     using listed = await open(`hf://org/name/${INDEX}`);
     const tensor = listed.getTensor('b.weight');

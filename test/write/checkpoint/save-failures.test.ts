@@ -95,7 +95,7 @@ describe('refused before anything is written', () => {
     }
   });
 
-  it("a snapshot of the Hub's cache", async () => {
+  it('a snapshot of the Hub cache', async () => {
     const folder = temporaryPath('models--org--name');
     mkdirSync(join(folder, 'blobs'), { recursive: true });
     mkdirSync(join(folder, 'snapshots/abc'), { recursive: true });

@@ -186,7 +186,7 @@ describe('convert', () => {
     }
   });
 
-  it('finds the checkpoint of torch in a folder', async () => {
+  it('finds the PyTorch checkpoint in a folder', async () => {
     const folder = temporaryPath('torch-model');
     cpSync(fixturePath('zip-state-dict.pt'), join(folder, 'pytorch_model.bin'));
     const target = temporaryPath('model.safetensors');

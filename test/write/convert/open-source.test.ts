@@ -117,7 +117,7 @@ describe('of several files of torch', () => {
   });
 });
 
-it('the root is that of a checkpoint of torch, and other formats have none', async () => {
+it('the root is that of a PyTorch checkpoint, and other formats have none', async () => {
   const { root } = await converted(torchFile({ a: 1 }, 'model'));
   expect(root).toEqual(['model']);
   const options = { rename: (name: string) => name || 'array' };

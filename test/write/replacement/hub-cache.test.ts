@@ -1,4 +1,4 @@
-/** No writing function changes bytes that repositories in the Hub's cache share. */
+/** No writing function changes bytes that repositories in the Hub cache share. */
 import {
   chmodSync,
   copyFileSync,

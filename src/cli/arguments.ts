@@ -12,10 +12,10 @@ import {
 
 /** Options of every command. */
 export const COMMON_OPTIONS: CommandOptions = {
-  json: { type: 'boolean', help: 'the result, or the error, as one line of JSON' },
-  'no-color': { type: 'boolean', help: 'no colours, as with NO_COLOR in the environment' },
-  verbose: { type: 'boolean', help: 'errors with their stacks' },
-  help: { type: 'boolean', short: 'h', help: 'this text' },
+  json: { type: 'boolean', help: 'print the result, or the error, as one line of JSON' },
+  'no-color': { type: 'boolean', help: 'disable colours, as NO_COLOR in the environment does' },
+  verbose: { type: 'boolean', help: 'show stack traces of errors' },
+  help: { type: 'boolean', short: 'h', help: 'show this help' },
 };
 
 /** Arguments and options as the user gave them. */

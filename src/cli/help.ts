@@ -8,8 +8,8 @@ import { GAP, infoLines } from './output/table.js';
 
 /** Meaning of SOURCE in every command. */
 const SOURCES =
-  'SOURCE is a file, a folder, an index, a URL, hf://org/name, or the id of a repository in the cache of ' +
-  'the Hugging Face Hub on this machine.';
+  'SOURCE is a file, a folder, an index, a URL, hf://org/name, or the id of a repository in the local Hugging Face ' +
+  'cache.';
 
 /** The name of the program. */
 export const PROGRAM = 'safetensors-mmap';
@@ -71,8 +71,8 @@ export function programHelp(style: Style, width: number | null): string[] {
     '',
     ...wrapped(SOURCES, width),
     ...wrapped(
-      'See `safetensors-mmap COMMAND --help` for details. Exit codes: 0 done, 1 the answer is no or the file is bad, ' +
-        '2 wrong usage.',
+      'See `safetensors-mmap COMMAND --help` for details. Exit codes: 0 done, 1 negative result or bad file, ' +
+        '2 usage error.',
       width,
     ),
   ];
@@ -80,7 +80,7 @@ export function programHelp(style: Style, width: number | null): string[] {
 
 /** One command and its options. */
 export function commandHelp(
-  { usage, description, options }: Command,
+  { usage, description, example, options }: Command,
   style: Style,
   width: number | null,
 ): string[] {
@@ -89,6 +89,8 @@ export function commandHelp(
     ...usageLines(usage, style, width),
     '',
     ...wrapped(description, width),
+    '',
+    `${style.bold('Example:')} ${PROGRAM} ${example}`,
     '',
     ...own,
     ...(own.length === 0 ? [] : ['']),

@@ -53,6 +53,8 @@ export interface Command {
   readonly usage: string;
   /** Its description, a paragraph. */
   readonly description: string;
+  /** One call, without the name of the program. */
+  readonly example: string;
   readonly options: CommandOptions;
   /** Least and most positional arguments. The usage lists required ones first. */
   readonly positionals: readonly [least: number, most: number];

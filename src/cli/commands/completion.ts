@@ -45,11 +45,12 @@ export function completionCommand(
   common: CommandOptions,
 ): Command {
   return {
-    summary: 'prints what a shell needs to complete commands and options',
+    summary: 'Print a completion script for a shell',
     usage: 'completion bash|zsh|fish',
     description:
-      'Prints a script for the shell. bash: `source <(safetensors-mmap completion bash)` in ~/.bashrc. zsh: the same with ' +
+      'Print a completion script. bash: `source <(safetensors-mmap completion bash)` in ~/.bashrc. zsh: the same with ' +
       'zsh in ~/.zshrc, after compinit. fish: `safetensors-mmap completion fish | source` in config.fish.',
+    example: 'completion fish | source',
     options: {},
     positionals: [1, 1],
     async run(context, [word = ''], options) {

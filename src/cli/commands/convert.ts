@@ -71,15 +71,16 @@ async function convertToOutput(
 }
 
 export const convertCommand: Command = {
-  summary: 'converts torch, NumPy, DDUF or safetensors to safetensors',
+  summary: 'Convert PyTorch, NumPy, GGUF, DDUF or safetensors to safetensors',
   usage:
     'convert SOURCE TARGET [--dtype DTYPE] [--dequantize DTYPE] [--root KEYS] [--unknown-globals placeholder]',
   description:
-    'Converts a torch checkpoint, a NumPy array or archive, or safetensors, also from an address. TARGET is a path that ends in ' +
-    '.safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for the standard ' +
-    'output. A Diffusers pipeline, a folder or a DDUF archive, becomes a folder with all of its files. ' +
-    'Never runs code from the source, and compares its bytes with their checksums. ' +
-    'Weight files that TARGET holds are replaced only with --force.',
+    'Convert a PyTorch checkpoint, NumPy arrays, GGUF or safetensors, also from an address, to safetensors. TARGET is a ' +
+    'path that ends in .safetensors, or a folder, which gets shards and an index if the checkpoint is large, or - for ' +
+    'the standard output. A Diffusers pipeline, a folder or a DDUF archive, becomes a folder with all of its files. ' +
+    'Code in the source is never run, and its bytes are compared with their checksums. Weight files in TARGET are ' +
+    'replaced only with --force.',
+  example: 'convert model.ckpt model.safetensors --dtype BF16',
   options: {
     ...SELECTION,
     ...SHARD_SIZE,

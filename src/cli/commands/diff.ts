@@ -239,19 +239,20 @@ function diffLines(
 }
 
 export const diffCommand: Command = {
-  summary: 'compares two files or checkpoints',
+  summary: 'Compare two files or checkpoints',
   usage: 'diff A B [--values [--raw] | --quick]',
   description:
-    'Lists the tensors that only one of them has, and those that differ in dtype, shape or bytes, in whichever ' +
-    'files they are; of two pipelines of diffusers model by model. Exit code 1 if there is a difference.',
+    'List the tensors that only one of them has, and those that differ in dtype, shape or bytes, in whichever ' +
+    'files they are; of two Diffusers pipelines, model by model. Exit code 1 if there is a difference.',
+  example: 'diff old.safetensors new.safetensors --values',
   options: {
     values: {
       type: 'boolean',
-      help: 'compares values: number of differences, greatest and relative error, cosine similarity',
+      help: 'compare values: number of differences, greatest and relative error, cosine similarity',
     },
     quick: {
       type: 'boolean',
-      help: 'compares only names, dtypes and shapes, without reading tensors',
+      help: 'compare only names, dtypes and shapes, without reading tensors',
     },
     ...RAW,
     ...REPOSITORY,

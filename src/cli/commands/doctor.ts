@@ -1,4 +1,4 @@
-/** `doctor`: environment report: version, mapping, Hub settings. */
+/** `doctor`: Report version, mapping and Hub settings of this environment. */
 
 import { readdirSync } from 'node:fs';
 import { hubCacheFolder } from '../../file/cache/cache.js';
@@ -99,11 +99,12 @@ function doctorLines(result: DoctorResult, style: Style): readonly string[] {
 }
 
 export const doctorCommand: Command = {
-  summary: 'environment report: version, mapping, Hub settings',
+  summary: 'Report version, mapping and Hub settings of this environment',
   usage: 'doctor',
   description:
-    "Reports whether files are mapped here, and if not, why; the Hub's address, its cache, and whether there is " +
+    'Report whether files are mapped here, and if not, why; the address of the Hub, its cache, and whether there is ' +
     'a token, without showing it.',
+  example: 'doctor --json',
   options: {},
   positionals: [0, 0],
   async run(context, _, options) {

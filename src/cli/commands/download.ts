@@ -76,7 +76,7 @@ const FILES: CommandOptions = {
     type: 'string',
     multiple: true,
     value: 'PATTERN',
-    help: 'all files, or those of --files, but not these; repeatable',
+    help: 'exclude these files from all, or from those of --files; repeatable',
   },
 };
 
@@ -144,18 +144,16 @@ function repositoryHint(source: string): string {
 }
 
 export const downloadCommand: Command = {
-  summary: 'downloads remote files',
+  summary: 'Download models from the Hub or a server',
   usage: 'download SOURCE TARGET',
   description:
-    'Downloads a model or a Diffusers pipeline from the Hub, or a model from any server, with its ' +
-    'sibling files, and checks hashes. ' +
-    'TARGET is a path that ends in .safetensors, for one file, or a folder, such as `.`, or the word ' +
-    "cache for the Hub's " +
-    'cache. Weight files that TARGET holds are replaced only with --force, or if they came from the same repository. ' +
-    'Run it again to continue a broken download. With --filter, --exclude, --dtype ' +
-    'or --dequantize it fetches only these tensors and writes new files. With --files and --ignore it ' +
-    'takes any files ' +
-    'of a repository, of a dataset (hf://datasets/org/name) or of a Space.',
+    'Download a model or a Diffusers pipeline from the Hub, or a model from any server, with its sibling files, and ' +
+    'check hashes. TARGET is a path that ends in .safetensors, for one file, or a folder, such as `.`, or the word ' +
+    'cache for the Hub cache. Weight files in TARGET are replaced only with --force, or if they came from the same ' +
+    'repository. Run it again to continue an interrupted download. With --filter, --exclude, --dtype or --dequantize ' +
+    'it fetches only these tensors and writes new files. With --files and --ignore it takes any files of a ' +
+    'repository, of a dataset (hf://datasets/org/name) or of a Space.',
+  example: 'download hf://org/name my-model --dtype F16',
   options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {

@@ -8,13 +8,13 @@ export const FOREIGN_OPTIONS: CommandOptions = {
   root: {
     type: 'string',
     value: 'KEYS',
-    help: 'the keys of the state dict in a torch file, such as state_dict, model.ema or \'["a.b", 0]\'',
+    help: 'the keys of the state dict in a PyTorch file, such as state_dict, model.ema or \'["a.b", 0]\'',
   },
   'unknown-globals': {
     type: 'string',
     value: 'placeholder',
     choices: ['placeholder'],
-    help: 'also opens torch files that name classes of other packages',
+    help: 'also open PyTorch files that name classes of other packages',
   },
   'void-dtype': {
     type: 'string',

@@ -150,17 +150,18 @@ async function writeDigests(
 }
 
 export const hashCommand: Command = {
-  summary: 'prints hashes that identify a model',
+  summary: 'Print hashes that identify a model',
   usage: 'hash SOURCE [--all | --write [--dry-run]]',
   description:
-    'Reads or fetches each file once and prints its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and ' +
-    "of kohya's scripts (sshs), and CRC32. Compares them with those that the metadata and the Hub cache declare: " +
+    'Read or fetch each file once and print its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and ' +
+    "of kohya's scripts (sshs), and CRC32. Compare them with those that the metadata and the Hub cache declare: " +
     'exit code 1 if one is wrong. --write puts the SHA-256 of every tensor into the metadata of a file, where ' +
     'verify finds it.',
+  example: 'hash model.safetensors --all',
   options: {
     all: { type: 'boolean', help: 'also the SHA-256 of every tensor' },
-    write: { type: 'boolean', help: 'writes the SHA-256 of every tensor into the metadata' },
-    'dry-run': { type: 'boolean', help: 'with --write: only reports the change' },
+    write: { type: 'boolean', help: 'write the SHA-256 of every tensor into the metadata' },
+    'dry-run': { type: 'boolean', help: 'with --write: report the change, and write nothing' },
     ...REPOSITORY,
   },
   positionals: [1, 1],

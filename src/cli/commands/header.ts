@@ -37,11 +37,12 @@ async function headersOf(
 }
 
 export const headerCommand: Command = {
-  summary: 'prints the raw JSON of the header',
+  summary: 'Print the raw JSON header',
   usage: 'header SOURCE',
   description:
-    'Prints the JSON of the header exactly as in the file, for tools such as jq. For a checkpoint in several ' +
-    'files, or a pipeline, prints one object with the header of every file by name.',
+    'Print the JSON header exactly as in the file, for tools such as jq. For a checkpoint in several ' +
+    'files, or a pipeline, print one object with the header of every file by name.',
+  example: 'header model.safetensors | jq keys',
   options: REPOSITORY,
   positionals: [1, 1],
   async run({ stdout, signal }, [source = ''], options) {

@@ -9,13 +9,14 @@ import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { FILTER, nothingChosen } from './written.js';
 
 export const inspectCommand: Command = {
-  summary: 'shows totals, dtypes, metadata and tensors',
+  summary: 'Show totals, dtypes, metadata and tensors',
   usage: 'inspect SOURCE [--all | --tree] [--filter GLOB] [--sort offset|name|size] [--root KEYS]',
   description:
-    'Shows totals, parameters, dtypes, files, metadata and tensors of a file or checkpoint, and reads only ' +
-    'headers. Shows more than 200 tensors as a tree, unless --all or --sort requests the list. Also lists torch and ' +
+    'Show totals, parameters, dtypes, files, metadata and tensors of a file or checkpoint. Reads only headers. More ' +
+    'than 200 tensors are shown as a tree, unless --all or --sort requests the list. Also lists PyTorch and ' +
     'NumPy files, the models of a Diffusers pipeline, parts of distributed checkpoints, and deltas. Exit code 1 if ' +
     'no name matches --filter, or a model of a pipeline cannot be read.',
+  example: 'inspect hf://org/name --tree',
   options: {
     all: { type: 'boolean', help: 'all tensors as a list, also more than 200' },
     tree: { type: 'boolean', help: 'names as a tree with bars; equal layers are folded' },

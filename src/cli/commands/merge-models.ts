@@ -44,7 +44,7 @@ export const MODEL_OPTIONS: CommandOptions = {
     type: 'string',
     value: 'METHOD',
     choices: METHOD_NAMES,
-    help: `merges models: ${METHOD_NAMES.join(', ')}`,
+    help: `merge models: ${METHOD_NAMES.join(', ')}`,
   },
   base: {
     type: 'string',
@@ -77,7 +77,7 @@ export const MODEL_OPTIONS: CommandOptions = {
   lambda: {
     type: 'string',
     value: 'NUMBER',
-    help: 'what the sum of all changes is multiplied by; 1 by default',
+    help: 'factor of the sum of all changes; 1 by default',
   },
   seed: { type: 'string', value: 'NUMBER', help: 'dare: seed of the choice; 0 by default' },
   dtype: {

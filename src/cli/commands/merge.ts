@@ -1,4 +1,4 @@
-/** `merge`: merges adapters into a checkpoint, or models into one. */
+/** `merge`: Merge adapters into a checkpoint, or models into one. */
 
 import { statSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
@@ -149,13 +149,14 @@ function linesOf(result: MergeResult | ModelsResult, style: Style, width: number
 }
 
 export const mergeCommand: Command = {
-  summary: 'merges adapters into a checkpoint, or models',
+  summary: 'Merge adapters into a checkpoint, or models',
   usage: 'merge SOURCE [MODEL…] -o FOLDER',
   description:
-    'With --adapter, writes SOURCE with adapters merged into its weights: LoRA, DoRA, LoHa, LoKr, IA3 and others of ' +
-    'PEFT, kohya, LyCORIS and Diffusers. With --method, merges SOURCE and the other models. Without both, SOURCE is a ' +
+    'With --adapter, write SOURCE with adapters merged into its weights: LoRA, DoRA, LoHa, LoKr, IA3 and others of ' +
+    'PEFT, kohya, LyCORIS and Diffusers. With --method, merge SOURCE and the other models. Without both, SOURCE is a ' +
     'recipe in YAML or JSON, with the keys of mergekit or those of mergeModels. Configuration, tokenizer and other ' +
-    'files of a base that is a folder are copied. Weight files that FOLDER holds are replaced only with --force.',
+    'files of a base that is a folder are copied. Weight files in FOLDER are replaced only with --force.',
+  example: 'merge my-model --adapter my-adapter=0.8 -o merged',
   options: {
     adapter: {
       type: 'string',

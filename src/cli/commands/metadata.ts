@@ -176,19 +176,19 @@ const READING: readonly string[] = ['get', 'export'];
 const MODELSPEC = 'modelspec';
 
 export const metadataCommand: Command = {
-  summary: 'reads and changes metadata',
+  summary: 'Read and change metadata',
   usage: 'metadata get|set|rm|clear|export|import|strip|modelspec SOURCE …',
   description:
     'get SOURCE [KEY…] prints values; set FILE KEY=VALUE…, rm FILE KEY… and clear FILE change them; export ' +
     'SOURCE prints all as JSON, import FILE JSON-FILE replaces all; strip FILE removes training data and local ' +
-    "paths; modelspec show|check|set|thumbnail SOURCE handles Stability AI's ModelSpec. Example: " +
-    'safetensors-mmap metadata set model.safetensors license=mit',
+    "paths; modelspec show|check|set|thumbnail SOURCE handles Stability AI's ModelSpec.",
+  example: 'metadata set model.safetensors license=mit',
   options: {
     'in-place': {
       type: 'boolean',
-      help: 'overwrites the header in the file instead of writing a new file; not crash-safe',
+      help: 'overwrite the header in the file instead of writing a new file; not crash-safe',
     },
-    'dry-run': { type: 'boolean', help: 'only reports the changes, and whether they fit in place' },
+    'dry-run': { type: 'boolean', help: 'report the changes, and whether they fit in place, without writing' },
     ...REPOSITORY,
   },
   positionals: [0, Number.POSITIVE_INFINITY],

@@ -16,12 +16,13 @@ interface PageResult {
 }
 
 export const pageCommand: Command = {
-  summary: 'writes the page that shows checkpoints to a file',
+  summary: 'Write the viewer to an HTML file',
   usage: 'page FILE.html',
   description:
-    'Writes the page that `serve` shows as one file, with everything in it. It opens files, folders and addresses from ' +
-    'wherever it is: from file:// or on any static host.',
-  options: { force: { type: 'boolean', help: 'replaces an existing file' } },
+    'Write the viewer as one file, with everything in it. It opens files, folders and addresses from wherever it is: ' +
+    'from file:// or on any static host.',
+  example: 'page viewer.html',
+  options: { force: { type: 'boolean', help: 'replace an existing file' } },
   positionals: [1, 1],
   async run(context, [path = ''], options) {
     if (isRemote(path)) throw new UsageError('expected the path of the new file, found an address');

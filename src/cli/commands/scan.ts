@@ -145,12 +145,13 @@ function isFolder(source: string): boolean {
 }
 
 export const scanCommand: Command = {
-  summary: 'finds code that files with pickles would run',
+  summary: 'Find code that pickles would run',
   usage: 'scan FILE|FOLDER',
   description:
-    'Lists the classes and functions that the pickles of a torch checkpoint, or of a NumPy array or archive, ' +
-    'name, and unknown contents of the file; of a folder, of every file in it and in the folders below. Runs ' +
-    'nothing. Exit code 1 unless each verdict is safe or no-pickle, and nothing was skipped.',
+    'List the classes and functions named by the pickles of a PyTorch checkpoint, or of NumPy arrays, and unknown ' +
+    'contents of the file; of a folder, of every file in it and its subfolders. Nothing is run. Exit code 1 unless ' +
+    'each verdict is safe or no-pickle, and nothing was skipped.',
+  example: 'scan downloads',
   options: {},
   positionals: [1, 1],
   async run(context, [source = ''], options) {

@@ -61,15 +61,15 @@ function abortOf(signal: AbortSignal): Promise<void> {
 }
 
 export const serveCommand: Command = {
-  summary: 'shows checkpoints of this machine in a browser',
+  summary: 'Show local checkpoints in a browser',
   usage: 'serve SOURCE…',
   description:
-    'Serves the page that shows checkpoints, and the bytes of these files, folders and repositories of the cache, to ' +
-    'local browsers, until Ctrl-C. Of a folder that holds several models, such as models or the Hub cache, ' +
-    'it serves all, and the page lists them. It prints the address to open, whose token keeps others out; nothing is ' +
-    'uploaded or written.',
+    'Serve the viewer, and the bytes of these files, folders and cached repositories, to local browsers, until ' +
+    'Ctrl-C. A folder with several models, such as models or the Hub cache, is served as a list. Open the printed ' +
+    'address: only browsers with its token have access. Nothing is uploaded or written.',
+  example: 'serve models',
   options: {
-    open: { type: 'boolean', help: 'opens the page in the browser' },
+    open: { type: 'boolean', help: 'open the viewer in the browser' },
     port: { type: 'string', value: 'PORT', help: 'the port; a free one by default' },
     ...REPOSITORY,
   },

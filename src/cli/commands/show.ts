@@ -259,12 +259,13 @@ function byteLengthOf({ dtype, shape }: FoundTensor): number {
 }
 
 export const showCommand: Command = {
-  summary: 'prints the values of a tensor',
+  summary: 'Print the values of a tensor',
   usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram] [--raw]",
   description:
-    'Prints values as numpy does: only the edges of more than 1000. A slice is in the notation of numpy. Fetches ' +
-    'only the printed part of a remote tensor; --stats and --histogram need the whole slice. A quantized weight is ' +
+    'Print values as NumPy does: only the edges of more than 1000. --slice takes NumPy notation. Only the printed ' +
+    'part of a remote tensor is fetched; --stats and --histogram need the whole slice. A quantized weight is ' +
     'dequantized, by its logical name. Names in a pipeline begin with the folder of the model: unet/conv_in.weight.',
+  example: "show model.safetensors embed.weight --slice '0:2, :8'",
   options: {
     slice: {
       type: 'string',

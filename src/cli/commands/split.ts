@@ -25,7 +25,7 @@ import {
 
 /** Files beside the weights. */
 export const OTHER_FILES: CommandOptions = {
-  'copy-other-files': { type: 'boolean', help: 'also copies config, tokenizer and other files' },
+  'copy-other-files': { type: 'boolean', help: 'also copy config, tokenizer and other files' },
 };
 
 /** The option for names that several sources have. */
@@ -34,7 +34,7 @@ const DUPLICATES: CommandOptions = {
     type: 'string',
     value: 'RULE',
     choices: DUPLICATE_RULES,
-    help: 'of a name in several sources: refuse (the default), or take the first or the last',
+    help: 'for a name in several sources: refuse (the default), or take the first or the last',
   },
 };
 
@@ -50,12 +50,13 @@ export function requireHere(source: string, what: string): string {
 }
 
 export const splitCommand: Command = {
-  summary: 'writes a checkpoint in several files',
+  summary: 'Write a checkpoint as shards with an index',
   usage: 'split SOURCE FOLDER [--max-shard-size SIZE]',
   description:
-    "Writes the tensors into a folder, in files of limited size and an index, as the Hub's libraries do. The " +
-    "folder may be the source's: the new files replace the old ones. Other weight files in it are " +
+    "Write the tensors into a folder, as files of limited size with an index, as the Hub's libraries do. The " +
+    'folder may be that of the source: the new files replace the old ones. Other weight files in it are ' +
     'replaced only with --force.',
+  example: 'split model.safetensors sharded --max-shard-size 5GB',
   options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
@@ -72,13 +73,13 @@ export const splitCommand: Command = {
 };
 
 export const joinCommand: Command = {
-  summary: 'writes the tensors of shards or several files into one file',
+  summary: 'Write shards or several files as one file',
   usage: 'join SHARDS… -o TARGET',
   description:
-    'Writes all tensors of a sharded checkpoint, or of several files (join A B C -o TARGET), into one ' +
-    'file: TARGET is a ' +
-    'path that ends in .safetensors, or a folder, which gets model.safetensors. Weight files that TARGET holds are ' +
+    'Write all tensors of a sharded checkpoint, or of several files (join A B C -o TARGET), into one file. TARGET is ' +
+    'a path that ends in .safetensors, or a folder, which gets model.safetensors. Weight files in TARGET are ' +
     'replaced only with --force.',
+  example: 'join sharded -o model.safetensors',
   options: {
     output: { type: 'string', short: 'o', value: 'TARGET', help: 'the new file, or its folder' },
     ...SELECTION,

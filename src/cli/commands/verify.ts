@@ -92,16 +92,17 @@ async function verifyAddress(
 }
 
 export const verifyCommand: Command = {
-  summary: 'finds all problems of a file or checkpoint',
+  summary: 'Find all problems of a file or checkpoint',
   usage: 'verify SOURCE [--headers-only]',
   description:
-    'Checks the headers of all files, the index against them, and the digests that metadata and the Hub cache ' +
-    'declare; for PyTorch, NumPy and DDUF archives the checksums. Lists every problem, and data that was not ' +
-    'verified because it has no digests; exit code 1 if there is a problem.',
+    'Check the headers of all files, the index against them, and the digests that metadata and the Hub cache ' +
+    'declare; for PyTorch, NumPy and DDUF archives the checksums. List every problem, and data that was not ' +
+    'verified because it has no digests. Exit code 1 if there is a problem.',
+  example: 'verify my-model',
   options: {
     'headers-only': {
       type: 'boolean',
-      help: 'checks only headers and index, without reading tensors',
+      help: 'check only headers and index, without reading tensors',
     },
     ...REPOSITORY,
     ...FOREIGN_OPTIONS,

@@ -49,7 +49,7 @@ export const SELECTION: CommandOptions = {
     type: 'string',
     multiple: true,
     value: 'GLOB',
-    help: 'leaves out tensors with matching names; repeatable',
+    help: 'leave out tensors with matching names; repeatable',
   },
   rename: {
     type: 'string',
@@ -62,14 +62,14 @@ export const SELECTION: CommandOptions = {
     value: 'DTYPE',
     choices: CAST_TARGETS,
     help:
-      'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2, but not the scales and code books of ' +
+      'cast floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2, but not the scales and code books of ' +
       'quantized weights',
   },
   dequantize: {
     type: 'string',
     value: 'DTYPE',
     choices: PLAIN_DTYPES,
-    help: 'writes the weights that quantized tensors stand for, as BF16, F16 or F32',
+    help: 'write dequantized weights as BF16, F16 or F32',
   },
 };
 
@@ -99,12 +99,12 @@ export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | 
 export const DRY_RUN: CommandOptions = {
   'dry-run': {
     type: 'boolean',
-    help: 'lists what would be written, replaced and deleted, and writes nothing',
+    help: 'preview: list what would be written, replaced and deleted',
   },
 };
 
 export const FORCE: CommandOptions = {
-  force: { type: 'boolean', help: 'replaces weight files that TARGET holds' },
+  force: { type: 'boolean', help: 'replace weight files in TARGET' },
 };
 
 /** Whether a command may replace weights. */

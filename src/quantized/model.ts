@@ -1,6 +1,7 @@
 /** A checkpoint as the model means it: which logical tensors it has in place of codes, scales and zero points. */
 
 import {
+  argumentRangeError,
   argumentTypeError,
   type OptionNames,
   requireOptions,
@@ -26,6 +27,7 @@ import { packedWeightOf } from './plan/packed-weights.js';
 import { parsedConfig } from './plan/plain-config.js';
 import { type CheckpointPlan, isQuantized, mayBeQuantized, planCheckpoint } from './plan/plan.js';
 import { inFile, invalid } from './plan/refusals.js';
+import type { Assumption } from './plan/undeclared.js';
 import { quantizationOf, storedNamesOf } from './quantization.js';
 import { type ReadableSource, StoredTensors } from './source.js';
 
@@ -36,11 +38,21 @@ export interface DequantizeOptions {
    * file that older tools wrote: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`.
    */
   readonly config?: unknown;
+  /**
+   * What to take of weights that neither a configuration nor a marker describes, and that tools store in more than one
+   * way: `'plain'` for codes and scales in row order that are not rotated, as an unmarked int8 weight of ComfyUI may be.
+   * By default they are problems.
+   */
+  readonly assume?: Assumption | undefined;
   /** Ends reading names and configuration early. */
   readonly signal?: AbortSignal | undefined;
 }
 
-const DEQUANTIZE_OPTIONS: OptionNames<DequantizeOptions> = { config: true, signal: true };
+const DEQUANTIZE_OPTIONS: OptionNames<DequantizeOptions> = {
+  assume: true,
+  config: true,
+  signal: true,
+};
 
 /** The logical tensors of a source, and how each is stored. */
 export class LogicalModel {
@@ -72,7 +84,10 @@ export class LogicalModel {
    */
   static async of(source: ReadableSource, options: DequantizeOptions): Promise<LogicalModel> {
     requireOptions(options, DEQUANTIZE_OPTIONS);
-    const { config, signal } = options;
+    const { config, assume, signal } = options;
+    if (assume !== undefined && assume !== 'plain') {
+      throw argumentRangeError('assume', "'plain'", assume);
+    }
     if (config !== undefined && config !== null && tagOf(config) !== 'Object') {
       throw argumentTypeError('config', 'the parsed config.json, or null for none', config);
     }
@@ -95,7 +110,7 @@ export class LogicalModel {
     const tensors = new CheckpointTensors(entries, bytes);
     const configuration = await readConfiguration(stored, tensors, options);
     const markers = markersOf(tensors, await stored.metadataOfFiles(signal), stored.path);
-    const plan = await runAsync(planCheckpoint(tensors, configuration, markers), signal);
+    const plan = await runAsync(planCheckpoint(tensors, configuration, markers, assume), signal);
     return new LogicalModel(stored, tensors, plan, configuration.method);
   }
 

@@ -37,6 +37,7 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
   files: { here: ['files', '--files takes any files'] },
   token: { elsewhere: 'set HF_TOKEN' },
   unmatched: { here: ['unmatched', 'pass --unmatched skip to leave them out'] },
+  assume: {},
   nonFinite: {},
   lockTimeout: {},
   storage: {},

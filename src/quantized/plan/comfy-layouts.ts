@@ -2,7 +2,7 @@
 
 import type { Dtype } from '../../header/dtype.js';
 import { countOf, type Fields } from './configuration.js';
-import { type Block, gridOf, type Matrices, matricesOf } from './grids.js';
+import { gridOf, type Matrices, matricesOf, tiledShape } from './grids.js';
 import {
   type Grid,
   type LogicalPlan,
@@ -36,9 +36,6 @@ const ROTATION_LENGTH = 256;
 
 /** Longest group of a rotation: its sums times a float32 are exact in doubles. */
 const MAX_ROTATION_LENGTH = 65_536;
-
-/** Tiles of block scales, to which a grid is padded. */
-const TILE: Block = [128, 4];
 
 const FLOATS: readonly Dtype[] = ['F32', 'BF16', 'F16'];
 const E4M3: readonly Dtype[] = ['F8_E4M3', 'U8'];
@@ -304,11 +301,7 @@ function tiledGrid(marked: MarkedWeight, of: Matrices, scale: StoredTensor, leng
     throw invalid(weight.name, `${of.columns} columns are not in groups of ${length}`);
   }
   const grid = gridOf(of, [1, length]);
-  const tiles = [grid.rows, grid.columns].map((size, i) => {
-    const multiple = TILE[i] as number;
-    return Math.ceil(size / multiple) * multiple;
-  });
-  requireShape(marked, scale, [...weight.shape.slice(0, -2), ...tiles]);
+  requireShape(marked, scale, [...weight.shape.slice(0, -2), ...tiledShape(grid)]);
   return grid;
 }
 

@@ -20,6 +20,9 @@ const LEAST_INFERRED_BLOCK = 16;
 /** Rows and columns of a block. */
 export type Block = readonly [rows: number, columns: number];
 
+/** Tiles of ComfyUI's block scales, to which their grid is padded. */
+const TILE: Block = [128, 4];
+
 /** The last two dimensions as rows and columns, all before as matrices. A vector is one row. */
 export function matricesOf({ name, shape }: StoredTensor): Matrices {
   if (shape.length === 0 || shape.length > 3) {
@@ -38,6 +41,12 @@ export function gridOf(of: Matrices, [blockRows, blockColumns]: Block): Grid {
     blockRows,
     blockColumns,
   };
+}
+
+/** Returns rows and columns of a grid that is stored in whole tiles. */
+export function tiledShape({ rows, columns }: Grid): Block {
+  const padded = (size: number, multiple: number): number => Math.ceil(size / multiple) * multiple;
+  return [padded(rows, TILE[0]), padded(columns, TILE[1])];
 }
 
 /**

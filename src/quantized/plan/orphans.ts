@@ -7,7 +7,8 @@ import { memberOf } from './scaled.js';
 
 /** Members that only modules with a quantized weight have. */
 const CERTAIN: ReadonlySet<string> = new Set([
-  ...['qzeros', 'g_idx', 'SCB', 'weight_format', 'scale_weight', 'qscale_weight', 'wscales'],
+  ...['qzeros', 'g_idx', 'SCB', 'weight_format', 'scale_weight', 'scale_input'],
+  ...['qscale_weight', 'wscales'],
   ...['weight_scale', 'weight_scale_inv', 'weight_scale_2', 'weight_global_scale'],
   ...['weight_zero_point', 'weight_shape', 'weight_g_idx', 'weight_zeros'],
   ...['weight_codebook', 'weight_s_rel', 'weight_s_channel', 'weight_offset'],

@@ -9,7 +9,7 @@ import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import { planFourBits } from './bitsandbytes.js';
-import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
+import { type CheckpointTensors, MARKER_NAME, STATE_MARK } from './checkpoint-tensors.js';
 import { planColumns } from './columns.js';
 import { planMarked } from './comfy.js';
 import { type Configuration, fieldsOf, textOf } from './configuration.js';
@@ -22,6 +22,7 @@ import { planMlx, planPacked } from './packed.js';
 import { packedWeightOf } from './packed-weights.js';
 import { invalid, unsupported } from './refusals.js';
 import { isFloatScale, memberOf, moduleOf, planInt8, planScaled, scalesOf } from './scaled.js';
+import { ASSUME, type Assumption, lacksMarker, undeclaredKind } from './undeclared.js';
 import { UnknownCompanions } from './unknown-companions.js';
 
 /** The logical tensors of a checkpoint. */
@@ -90,14 +91,16 @@ export function* planCheckpoint(
   tensors: CheckpointTensors,
   configuration: Configuration,
   markers: Markers,
+  assumption?: Assumption,
 ): Work<CheckpointPlan> {
-  return yield* new Planner(tensors, configuration, markers).plan();
+  return yield* new Planner(tensors, configuration, markers, assumption).plan();
 }
 
 class Planner {
   readonly #tensors: CheckpointTensors;
   readonly #configuration: Configuration;
   readonly #markers: Markers;
+  readonly #assumption: Assumption | undefined;
   readonly #planned = new Map<string, LogicalPlan>();
   readonly #problems = new Map<string, QuantizationError>();
   /** Names that are not those of plain tensors: parts of quantized weights, and their logical names. */
@@ -107,10 +110,16 @@ class Planner {
   /** Beginnings of the names below ComfyUI's older labels, where FP8 without a scale is unquantized. */
   readonly #labelled: string[] = [];
 
-  constructor(tensors: CheckpointTensors, configuration: Configuration, markers: Markers) {
+  constructor(
+    tensors: CheckpointTensors,
+    configuration: Configuration,
+    markers: Markers,
+    assumption: Assumption | undefined,
+  ) {
     this.#tensors = tensors;
     this.#configuration = configuration;
     this.#markers = markers;
+    this.#assumption = assumption;
   }
 
   *plan(): Work<CheckpointPlan> {
@@ -177,6 +186,7 @@ class Planner {
       if (this.#tensors.has(name)) continue;
       const missing = problem ?? invalid(name, `${source}: ${JSON.stringify(name)} is missing`);
       this.#claim(brokenWeight(name, missing));
+      this.#hidden.add(memberOf(module, 'input_scale'));
     }
   }
 
@@ -187,12 +197,9 @@ class Planner {
     );
   }
 
-  /** Whether an FP8 weight below a label of ComfyUI has no scale: all that are quantized have one. */
+  /** Whether FP8 without a scale is below a label of ComfyUI: all that are quantized have one. */
   #isUnscaled({ name, dtype }: StoredTensor): boolean {
-    if (!FP8.has(dtype) || !this.#labelled.some((start) => name.startsWith(start))) return false;
-    const module = moduleOf(name);
-    if (this.#tensors.member(module, 'scale_input') === undefined) return true;
-    throw invalid(name, `${JSON.stringify(memberOf(module, 'scale_weight'))} is missing`);
+    return FP8.has(dtype) && this.#labelled.some((start) => name.startsWith(start));
   }
 
   /**
@@ -220,16 +227,21 @@ class Planner {
   }
 
   /**
-   * Rejects codes with floats called `scale` without a configuration: SDNQ's have no other name, and its configuration
-   * alone declares whether they are rotated.
+   * Rejects codes whose basis or order only a configuration or a marker declares: of SDNQ, whose scales have no name
+   * but `scale`, and of ComfyUI.
    */
   *#rejectUndeclared(): Work<void> {
     if (this.#configuration.method !== null) return;
-    yield* forEachYielding([...this.#planned.values()], ({ name, storedAs }) => {
+    yield* forEachYielding([...this.#planned.values()], (plan) => {
+      const { name, storedAs } = plan;
       const scale = this.#tensors.find(storedAs['scale'] ?? '');
-      if (scale === undefined || !/(?:^|\.)scale$/.test(scale.name) || !isFloatScale(scale)) return;
-      const found = `the codes of ${JSON.stringify(scale.name)} may be rotated`;
-      this.#refuse(name, unsupported(name, `${found} by SDNQ: there is no configuration`));
+      if (scale === undefined || this.#isMarked(name)) return;
+      if (/(?:^|\.)scale$/.test(scale.name) && isFloatScale(scale)) {
+        const found = `the codes of ${JSON.stringify(scale.name)} may be rotated`;
+        this.#refuse(name, unsupported(name, `${found} by SDNQ: there is no configuration`));
+      }
+      const found = this.#assumption === undefined ? undeclaredKind(plan, scale) : null;
+      if (found !== null) this.#refuse(name, unsupported(name, found, [ASSUME]));
     });
   }
 
@@ -330,6 +342,11 @@ class Planner {
     this.#hidden.add(name);
     this.#hidden.add(owner);
     if (isKnown) return true;
+    if (isThere && name === memberOf(moduleOf(owner), 'scale_input')) {
+      const missing = JSON.stringify(memberOf(moduleOf(owner), 'scale_weight'));
+      this.#claim(brokenWeight(logical, invalid(logical, `${missing} is missing`)));
+      return true;
+    }
     this.#claim(
       isThere ? refusedWeight(logical, this.#configuration, owner, name) : missingWeight(logical),
     );
@@ -494,6 +511,10 @@ function byCompanions(
     const scale = tensors.find(memberOf(module, 'scales'));
     if (scale === undefined) return undefined;
     return { name, plan: () => planMlx(tensor, scale, tensors, configuration) };
+  }
+  if (configuration.method === null && isWeight && lacksMarker(tensor, tensors)) {
+    const marker = JSON.stringify(memberOf(module, MARKER_NAME));
+    return brokenWeight(name, invalid(name, `${marker} is missing`));
   }
   if (
     dtype === 'U8' &&

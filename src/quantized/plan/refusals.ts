@@ -1,5 +1,6 @@
 /** The errors of plans: what was found, and what was needed. */
 
+import type { Advice } from '../../errors/advice.js';
 import { QuantizationError, quoteName } from '../../errors/errors.js';
 
 /** Returns the error for tensors or a configuration that do not fit together. */
@@ -8,8 +9,12 @@ export function invalid(tensor: string | undefined, message: string): Quantizati
 }
 
 /** Returns the error for a method that is not dequantized here. */
-export function unsupported(tensor: string | undefined, message: string): QuantizationError {
-  return new QuantizationError('SAFETENSORS_QUANTIZATION_UNSUPPORTED', message, { tensor });
+export function unsupported(
+  tensor: string | undefined,
+  message: string,
+  advice?: readonly Advice[],
+): QuantizationError {
+  return new QuantizationError('SAFETENSORS_QUANTIZATION_UNSUPPORTED', message, { tensor, advice });
 }
 
 /** A shape in a message. */
@@ -28,7 +33,9 @@ export function inFile<Failure>(
   path: string | undefined,
 ): Failure | QuantizationError {
   if (!(error instanceof QuantizationError) || path === undefined) return error;
-  const { code, tensor, cause } = error;
+  const { code, tensor, advice, cause } = error;
   const start = tensor === undefined ? '' : `tensor ${quoteName(tensor)}: `;
-  return new QuantizationError(code, error.message.slice(start.length), { path, tensor, cause });
+  return new QuantizationError(code, error.message.slice(start.length), {
+    ...{ path, tensor, advice, cause },
+  });
 }

@@ -89,7 +89,7 @@ it('is not about children, neighbours and modules with a plain weight', async ()
     'n.weight': ['F32', [2]],
     'n.zz': ['F32', [2]],
   };
-  const model = await open(tensors);
+  const model = await open(tensors, group({ num_bits: 8, strategy: 'channel' }));
   expect([model.size, model.problems]).toEqual([8, []]);
 });
 

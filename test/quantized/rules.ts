@@ -57,7 +57,7 @@ function exponent(code: number): number {
 }
 
 /** Item `i` of a tensor as a number of a dtype. */
-function item({ bytes }: RuleTensor, dtype: string, i: number): number {
+export function item({ bytes }: RuleTensor, dtype: string, i: number): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   switch (dtype) {
     case 'F64':
@@ -109,12 +109,12 @@ function field(
   return code;
 }
 
-function nibble(tensor: RuleTensor, i: number, isHighFirst = false): number {
+export function nibble(tensor: RuleTensor, i: number, isHighFirst = false): number {
   const byte = tensor.bytes[i >> 1] as number;
   return (i % 2 === 0) === isHighFirst ? byte >> 4 : byte & 15;
 }
 
-function e2m1(code: number): number {
+export function e2m1(code: number): number {
   return (code & 8 ? -1 : 1) * (E2M1[code & 7] as number);
 }
 

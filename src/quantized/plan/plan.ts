@@ -140,14 +140,14 @@ class Planner {
     yield* this.#rejectRotated();
     yield* this.#rejectUnknownCodes(plain);
     const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
-    const hasScales = this.#hasScales();
+    const scale = this.#anyScale();
     yield* forEachYielding(plain, (tensor) => {
       const { name } = tensor;
       // A companion that came later has told that it is a weight.
       if (this.#hidden.has(name)) return;
       try {
         const isPlain = this.#isUnlisted(tensor) || this.#isUnscaled(tensor);
-        if (!isPlain) refuseCodes(tensor, this.#configuration, hasScales);
+        if (!isPlain) refuseCodes(tensor, this.#configuration, scale);
         found.set(name, tensor);
       } catch (error) {
         this.#problems.set(name, problemOf(name, error));
@@ -156,12 +156,13 @@ class Planner {
     return { tensors: found, problems: this.#problems };
   }
 
-  /** Whether any FP8 has a scale. */
-  #hasScales(): boolean {
+  /** The scale of any FP8; undefined when none has one. */
+  #anyScale(): StoredTensor | undefined {
     for (const { name, dtype } of this.#tensors) {
-      if (FP8.has(dtype) && scalesOf(name, this.#tensors).length > 0) return true;
+      const [scale] = FP8.has(dtype) ? scalesOf(name, this.#tensors) : [];
+      if (scale !== undefined) return scale;
     }
-    return false;
+    return undefined;
   }
 
   /** The weight of a module with a marker, whose format the marker decides; undefined for all others. */
@@ -635,11 +636,11 @@ function isFourBitStorage(
   return isStored && moduleOf(name) !== name && !isExcluded(moduleOf(name));
 }
 
-/** Throws for a tensor without companions that holds codes. */
+/** Throws for a tensor without companions that holds codes; `scale` is that of another weight. */
 function refuseCodes(
   { name, dtype, shape }: StoredTensor,
   configuration: Configuration,
-  hasScales: boolean,
+  scale: StoredTensor | undefined,
 ): void {
   const { method } = configuration;
   if (SPARSE.test(name) && method === 'compressed-tensors') {
@@ -656,9 +657,12 @@ function refuseCodes(
   const mayBeCodes = shape.length > 1 && (isRefused(configuration) || PACKED_WEIGHT.test(name));
   if (!isFp8 && (method === null || !mayBeCodes)) return;
   // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
-  if (method === null && !hasScales) return;
+  if (method === null && scale === undefined) return;
   if (configuration.isExcluded(moduleOf(name))) return;
   if (isRefused(configuration)) throw unsupported(name, refusalOf(configuration, name));
-  const looked = isFp8 ? `; looked for ${name}_scale_inv, ${name}_scale and the like` : '';
+  const names = [`${name}_scale_inv`, `${name}_scale`];
+  if (scale?.name.endsWith('.scale_weight'))
+    names.unshift(memberOf(moduleOf(name), 'scale_weight'));
+  const looked = isFp8 ? `; looked for ${names.join(', ')} and the like` : '';
   throw invalid(name, `${dtype} codes without a scale${looked}`);
 }

@@ -1,0 +1,84 @@
+/** Parts of ComfyUI's weights that are missing or malformed: never a wrong value, and an error that names the part. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type Checkpoint, dequantized, parse, safeOpen, serialize } from '../support/api.js';
+import { Random } from '../support/random.js';
+import { root } from '../support/source-tree.js';
+import { COMFY_MAKERS, comfyFile } from './made-comfy.js';
+import { storedTensors } from './made-tensors.js';
+import { patternsOf } from './rules.js';
+
+const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261129);
+const COUNT = 12;
+
+/** Parts without which a checkpoint is another valid one: activations, other tensors, and what a file may lack. */
+const OPTIONAL =
+  /bias|input_scale|scale_input|pre_quant_scale|norm|config$|(?:head|raw|shared|blocks\.2.*)\.weight$/;
+
+const LABEL = /(?:^|\.)(?:comfy_quant|scaled_fp8)$/;
+
+/** The same checkpoint without a tensor. */
+function without(file: Checkpoint, gone: string): Checkpoint {
+  const others = file.keys().filter((name) => name !== gone);
+  const tensors = others.map((name) => {
+    const { dtype, shape, bytes } = file.getTensor(name);
+    return [name, { dtype, shape, data: bytes }] as const;
+  });
+  return parse(serialize(new Map(tensors), { metadata: file.metadata }));
+}
+
+/** Expects values of the whole checkpoint, or an error that names the tensor. Returns whether there was one. */
+async function expectNamed(file: Checkpoint, gone: string, about: string): Promise<boolean> {
+  const whole = await dequantized(file);
+  const model = await dequantized(without(file, gone));
+  const messages = model.problems.map(({ message }) => message);
+  for (const name of model.keys()) {
+    expect(whole.has(name), `${about}: ${name}`).toBe(true);
+    try {
+      const values = patternsOf(model.getTensor(name).toFloat32());
+      expect(values, about).toEqual(patternsOf(whole.getTensor(name).toFloat32()));
+    } catch (error) {
+      if (!(error instanceof Error) || !('code' in error)) throw error;
+      messages.push(error.message);
+    }
+  }
+  expect(messages.length, about).toBeLessThan(2);
+  // The label of a whole model is not missed by name; nor the marker of a layer whose shapes show that it is broken.
+  const named = LABEL.test(gone) ? '' : gone.replace(/\.?weight$/, '');
+  for (const message of messages) expect(message, about).toContain(named);
+  return messages.length > 0;
+}
+
+const folder = join(root, 'test/fixtures/quantized-comfy');
+const ids = readdirSync(folder).filter((id) => /^(?:comfy|kohya)-/.test(id));
+
+describe.each(ids)('%s', (id) => {
+  it('without a part has no wrong value', async () => {
+    const file = safeOpen(join(folder, id));
+    for (const gone of file.keys()) {
+      // FP8 below the older label is unquantized where it has no scale.
+      if (OPTIONAL.test(gone) || gone === 'encoder.block.0.v.scale_weight') continue;
+      const isNamed = await expectNamed(file, gone, gone);
+      // The values of FP8 are the same.
+      if (id !== 'comfy-fp8-marker' || !LABEL.test(gone)) {
+        expect([gone, isNamed]).toEqual([gone, true]);
+      }
+    }
+  });
+});
+
+it.each(Object.entries(COMFY_MAKERS))('%s: no part may be missing', async (kind, make) => {
+  for (let number = 0; number < COUNT; number++) {
+    const random = new Random(SEED, number);
+    const made = make(random);
+    const about = `seed ${SEED}, number ${number}: ${JSON.stringify(made)}`;
+    const file = parse(comfyFile(made, storedTensors(made, number)));
+    for (const gone of file.keys()) {
+      // A single FP8 tensor without any scale is not quantized, and random scales are possible without a code book.
+      const isPlain = kind === 'kohya' && gone.endsWith('scale_weight');
+      if (OPTIONAL.test(gone) || isPlain || gone.endsWith('codebook')) continue;
+      await expectNamed(file, gone, `${gone} of ${about}`);
+    }
+  }
+});

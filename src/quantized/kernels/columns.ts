@@ -62,7 +62,7 @@ export function unpackAwq(
 }
 
 /** The numbers of E2M1. */
-export const E2M1: readonly number[] = [
+const E2M1: readonly number[] = [
   ...[0, 0.5, 1, 1.5, 2, 3, 4, 6],
   ...[-0, -0.5, -1, -1.5, -2, -3, -4, -6],
 ];

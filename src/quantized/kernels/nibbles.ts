@@ -65,11 +65,7 @@ export function areNibbles(bits: number, columns: number, groupLength: number): 
 }
 
 /** Looks up the number of each nibble of a byte, the first in the low four bits. */
-export function lookUpNibbles<Numbers extends Int8Array | Float32Array>(
-  bytes: Uint8Array,
-  numbers: Numbers,
-  into: Numbers,
-): void {
+export function lookUpNibbles(bytes: Uint8Array, numbers: Float32Array, into: Float32Array): void {
   for (let i = 0, next = 0; i < bytes.length; i++, next += 2) {
     const byte = bytes[i] as number;
     into[next] = numbers[byte & 15] as number;
@@ -77,32 +73,114 @@ export function lookUpNibbles<Numbers extends Int8Array | Float32Array>(
   }
 }
 
+/** The numbers of both nibbles of each byte, as 16 bits. */
+function pairsOf(numbers: Int8Array, into: Int16Array): void {
+  for (let byte = 0; byte < 256; byte++) {
+    into[byte] = ((numbers[byte & 15] as number) & 255) | ((numbers[byte >>> 4] as number) << 8);
+  }
+}
+
+/** As above, for numbers of 8 bits, those of a byte at once. `into` begins at a multiple of two bytes. */
+export function lookUpNibblePairs(bytes: Uint8Array, numbers: Int8Array, into: Int8Array): void {
+  const pairs = new Int16Array(256);
+  pairsOf(numbers, pairs);
+  const found = new Int16Array(into.buffer, into.byteOffset, bytes.length);
+  lookUpPairs(bytes, 0, bytes.length, pairs, 0, found);
+}
+
+/** Looks up the bytes [begin, end) in a table from `first` on, four a step: engines don't unroll loops. */
+function lookUpPairs(
+  bytes: Uint8Array,
+  begin: number,
+  end: number,
+  pairs: Int16Array,
+  first: number,
+  into: Int16Array,
+): void {
+  let i = begin;
+  for (; i + 4 <= end; i += 4) {
+    into[i] = pairs[first + (bytes[i] as number)] as number;
+    into[i + 1] = pairs[first + (bytes[i + 1] as number)] as number;
+    into[i + 2] = pairs[first + (bytes[i + 2] as number)] as number;
+    into[i + 3] = pairs[first + (bytes[i + 3] as number)] as number;
+  }
+  for (; i < end; i++) into[i] = pairs[first + (bytes[i] as number)] as number;
+}
+
+/** Exchanges the nibbles of every byte, in place: the first value of a byte may be in its high four bits. */
+export function exchangeNibbles(words: Int32Array): void {
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] as number;
+    words[i] = ((word & 0x0f0f0f0f) << 4) | ((word >>> 4) & 0x0f0f0f0f);
+  }
+}
+
 /** Adding and subtracting it rounds a double to an integer, halves to even ones. */
 const ROUNDING = 1.5 * 2 ** 52;
 
+/** Bits of a float32 after its sign, its exponent and the three bits of the fraction that E4M3 has. */
+const REST_BITS = 20;
+
+/** Scales of E4M3, and more than them. */
+const MAX_TABLES = 256;
+
 /**
- * Rounds the product of the number of each nibble and the scale of its group to an integer from -127 to 127. Numbers
- * and scales are finite, and groups have even lengths.
+ * Products of sixteen numbers and scales, rounded to integers from -127 to 127. Scales of E4M3 are few, so that their
+ * products are retained. Numbers and scales are finite.
  */
-export function roundNibbles(
-  bytes: Uint8Array,
-  numbers: Float32Array,
-  groupLength: number,
-  scales: Float32Array,
-  into: Int8Array,
-): void {
-  const levels = new Int8Array(16);
-  const bytesPerGroup = groupLength / 2;
-  for (let begin = 0, group = 0, next = 0; begin < bytes.length; begin += bytesPerGroup, group++) {
-    const scale = scales[group] as number;
-    for (let code = 0; code < 16; code++) {
-      const product = Math.fround((numbers[code] as number) * scale);
-      levels[code] = Math.min(Math.max(product + ROUNDING - ROUNDING, -127), 127);
+export class RoundedProducts {
+  readonly #numbers: Float32Array;
+  /** The table of each scale of 12 bits; -1 without one. */
+  readonly #tableOf = new Int16Array(2 ** (32 - REST_BITS)).fill(-1);
+  /** Tables of the products of both nibbles of each byte. */
+  readonly #pairs = new Int16Array(256 * MAX_TABLES);
+  #tables = 0;
+  /** The products of one scale. */
+  readonly #products = new Int8Array(16);
+
+  constructor(numbers: Float32Array) {
+    this.#numbers = numbers;
+  }
+
+  /**
+   * Looks up the product of each nibble and the scale of its group. Groups have even lengths, and `into` begins at a
+   * multiple of two bytes.
+   */
+  lookUp(bytes: Uint8Array, groupLength: number, scales: Float32Array, into: Int8Array): void {
+    const bits = new Uint32Array(scales.buffer, scales.byteOffset, scales.length);
+    const pairs = new Int16Array(into.buffer, into.byteOffset, bytes.length);
+    const bytesPerGroup = groupLength / 2;
+    for (let begin = 0, group = 0; begin < bytes.length; begin += bytesPerGroup, group++) {
+      const end = begin + bytesPerGroup;
+      const table = this.#find(scales[group] as number, bits[group] as number);
+      if (table !== -1) lookUpPairs(bytes, begin, end, this.#pairs, 256 * table, pairs);
+      else this.#lookUpProducts(bytes, begin, end, into);
     }
-    for (let i = begin; i < begin + bytesPerGroup; i++, next += 2) {
+  }
+
+  #lookUpProducts(bytes: Uint8Array, begin: number, end: number, into: Int8Array): void {
+    const products = this.#products;
+    for (let i = begin; i < end; i++) {
       const byte = bytes[i] as number;
-      into[next] = levels[byte & 15] as number;
-      into[next + 1] = levels[byte >>> 4] as number;
+      into[2 * i] = products[byte & 15] as number;
+      into[2 * i + 1] = products[byte >>> 4] as number;
     }
+  }
+
+  /** The table of a scale; -1 for one without, whose products are computed. */
+  #find(scale: number, bits: number): number {
+    const isShort = bits << (32 - REST_BITS) === 0;
+    const known = isShort ? (this.#tableOf[bits >>> REST_BITS] as number) : -1;
+    if (known !== -1) return known;
+    for (let code = 0; code < 16; code++) {
+      const product = Math.fround((this.#numbers[code] as number) * scale);
+      const rounded = product + ROUNDING - ROUNDING;
+      this.#products[code] = Math.min(Math.max(rounded, -127), 127);
+    }
+    if (!isShort || this.#tables === MAX_TABLES) return -1;
+    const table = this.#tables++;
+    pairsOf(this.#products, this.#pairs.subarray(256 * table, 256 * (table + 1)));
+    this.#tableOf[bits >>> REST_BITS] = table;
+    return table;
   }
 }

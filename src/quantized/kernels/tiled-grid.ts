@@ -27,9 +27,17 @@ export function gatherTiles(
       Math.floor(row / TILE_ROWS) * tileRowLength +
       (inTile % BAND_ROWS) * BAND_STRIDE +
       Math.floor(inTile / BAND_ROWS) * TILE_COLUMNS;
-    for (let column = 0; column < columns; column += TILE_COLUMNS, from += TILE_LENGTH) {
-      const count = Math.min(TILE_COLUMNS, columns - column);
-      for (let i = 0; i < count; i++) into[next++] = tiles[from + i] as number;
+    let column = 0;
+    for (
+      ;
+      column + TILE_COLUMNS <= columns;
+      column += TILE_COLUMNS, from += TILE_LENGTH, next += 4
+    ) {
+      into[next] = tiles[from] as number;
+      into[next + 1] = tiles[from + 1] as number;
+      into[next + 2] = tiles[from + 2] as number;
+      into[next + 3] = tiles[from + 3] as number;
     }
+    for (; column < columns; column++) into[next++] = tiles[from++] as number;
   }
 }

@@ -1,8 +1,9 @@
 /** Turns tiles of rotated weights back: codes to integers of 8 bits, their exact sums, then the scales of rows. */
 
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import type { GridPart } from '../kernels/grid.js';
-import { lookUpNibbles, roundNibbles } from '../kernels/nibbles.js';
+import { lookUpNibblePairs, RoundedProducts } from '../kernels/nibbles.js';
 import { turnBack } from '../kernels/rotation.js';
 import type { Grid, RowLayout } from '../plan/logical-plan.js';
 import { invalid } from '../plan/refusals.js';
@@ -14,6 +15,9 @@ import { requireFinite } from './scales.js';
  * fractions, and scales larger.
  */
 const MAX_SCALE = 64;
+
+/** Codes that are turned at once, for their rows to stay in the processor's first cache. */
+const CHUNK_LENGTH = 2 ** 13;
 
 /** A layout with a rotation. */
 type RotatedLayout = RowLayout & { readonly rotation: NonNullable<RowLayout['rotation']> };
@@ -30,6 +34,7 @@ export class RowTurner {
   /** The number of each code of four bits; null for codes of eight. */
   readonly #numbers: Float32Array | null;
   readonly #rowScale: GridItems | null;
+  #products: RoundedProducts | undefined;
   #codes = new Int8Array(0);
 
   /** `rowScale` is the tensor of the layout's rotation. */
@@ -71,21 +76,31 @@ export class RowTurner {
       this.#rowScale.fill(matrix, first, ofRows);
       requireFinite(this.#weight, rotation.rowScale?.name ?? '', ofRows, first, 1);
     }
-    const codes = this.#codesOf(bytes, part, scales);
-    turnBack(codes, { columns, length: rotation.length }, ofRows, into);
+    this.#requireCodeBook(scales);
+    const rows = Math.max(1, Math.floor(CHUNK_LENGTH / columns));
+    const rowByteLength = bytes.length / ofRows.length;
+    for (const { begin, end } of cut(0, ofRows.length, rows)) {
+      const own = bytes.subarray(begin * rowByteLength, end * rowByteLength);
+      const ofGroups = scales.subarray(begin * gridColumns, end * gridColumns);
+      const codes = this.#codesOf(own, part.blockColumns, ofGroups);
+      const values = into.subarray(begin * columns, end * columns);
+      turnBack(codes, { columns, length: rotation.length }, ofRows.subarray(begin, end), values);
+    }
   }
 
-  #codesOf(bytes: Uint8Array, { blockColumns }: GridPart, scales: Float32Array): Int8Array {
+  /** The codes of some rows as integers of 8 bits; `scales` are those of their groups. */
+  #codesOf(bytes: Uint8Array, groupLength: number, scales: Float32Array): Int8Array {
     if (this.#numbers === null) {
       return new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
     }
-    if (this.#codes.length < bytes.length * 2) this.#codes = new Int8Array(bytes.length * 2);
-    const codes = this.#codes.subarray(0, bytes.length * 2);
+    const length = bytes.length * 2;
+    if (this.#codes.length < length) this.#codes = new Int8Array(length);
+    const codes = this.#codes.subarray(0, length);
     if (this.#rowScale === null) {
-      lookUpNibbles(bytes, Int8Array.from(this.#numbers), codes);
+      lookUpNibblePairs(bytes, Int8Array.from(this.#numbers), codes);
     } else {
-      this.#requireCodeBook(scales);
-      roundNibbles(bytes, this.#numbers, blockColumns, scales, codes);
+      this.#products ??= new RoundedProducts(this.#numbers);
+      this.#products.lookUp(bytes, groupLength, scales, codes);
     }
     return codes;
   }

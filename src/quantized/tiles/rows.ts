@@ -7,8 +7,6 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
-import { E2M1 } from '../kernels/columns.js';
-import { decodeFlat } from '../kernels/flat.js';
 import {
   type GridPart,
   multiply,
@@ -22,6 +20,7 @@ import {
   affineTable,
   areNibbles,
   decodeNibbles,
+  exchangeNibbles,
   lookUpNibbles,
   shiftedTable,
 } from '../kernels/nibbles.js';
@@ -38,8 +37,6 @@ import {
 } from './reading.js';
 import { isRotated, RowTurner } from './rotated.js';
 import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
-
-const E2M1_NUMBERS = Float32Array.from(E2M1);
 
 /** What stands next to the codes; each tensor is read once. */
 interface Companions {
@@ -150,6 +147,8 @@ class RowDecoder implements Decoder {
     new Float32Array(0),
   ];
 
+  #words = new Int32Array(0);
+
   constructor(plan: LogicalPlan, layout: RowLayout, reader: TensorReader, companions: Companions) {
     this.#plan = plan;
     this.#layout = layout;
@@ -212,11 +211,9 @@ class RowDecoder implements Decoder {
     }
     if (packing.kind === 'elements') toFloat32(packing.dtype, bytes, into);
     else if (packing.kind === 'nibbles') lookUpNibbles(bytes, numbers as Float32Array, into);
-    else if (packing.kind === 'e2m1' && packing.first === 'high') {
-      decodeFlat(bytes, E2M1_NUMBERS, { first: 0, blockLength: grid.blockColumns }, scales, into);
-      return;
-    } else if (packing.kind === 'e2m1') toFloat32('F4', bytes, into);
-    else {
+    else if (packing.kind === 'e2m1') {
+      toFloat32('F4', packing.first === 'low' ? bytes : this.#exchanged(bytes), into);
+    } else {
       const words = wordsOf(bytes);
       const wordsPerRow = rowByteLength / 4;
       const { bias, groups } = this.#companions;
@@ -230,6 +227,15 @@ class RowDecoder implements Decoder {
       unpackBits(words, { ...packing, wordsPerRow, columns }, into);
     }
     this.#scale(into, part, scales, others);
+  }
+
+  /** A copy of whole words with the nibbles of their bytes exchanged; valid until the next one. */
+  #exchanged(bytes: Uint8Array): Uint8Array {
+    if (this.#words.byteLength < bytes.length) this.#words = new Int32Array(bytes.length / 4);
+    const copy = new Uint8Array(this.#words.buffer, 0, bytes.length);
+    copy.set(bytes);
+    exchangeNibbles(this.#words.subarray(0, bytes.length / 4));
+    return copy;
   }
 
   /** The scales of a tile, and its zero points or biases. */
@@ -269,11 +275,11 @@ class RowDecoder implements Decoder {
     const { global: all } = this.#companions;
     if (all === null) return;
     const global = all[all.length === 1 ? 0 : matrix] as number;
-    const divides = this.#layout.global?.divides === true;
-    for (let i = 0; i < scales.length; i++) {
-      const scale = scales[i] as number;
-      scales[i] = divides ? scale / global : scale * global;
+    if (this.#layout.global?.divides !== true) {
+      multiplyAll(scales, global);
+      return;
     }
+    for (let i = 0; i < scales.length; i++) scales[i] = (scales[i] as number) / global;
   }
 
   #zeros(into: Float32Array, matrix: number, gridRow: number): void {

@@ -39,6 +39,10 @@ export function requireFinite(
   first: number,
   gridColumns: number,
 ): void {
+  // Zero times any finite number.
+  let sum = 0;
+  for (let i = 0; i < items.length; i++) sum += (items[i] as number) * 0;
+  if (sum === 0) return;
   const at = items.findIndex((item) => !Number.isFinite(item));
   refuseItem(weight, scale, at, first, gridColumns, String(items[at]));
 }

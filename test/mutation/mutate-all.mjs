@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { readOptions, refuse } from '../support/options.mjs';
-import { ROOT } from './modules.mjs';
+import { ROOT } from './directories.mjs';
 import { isKnown, mutantsOf } from './mutants.mjs';
 import { keyOf, sameSample, sampleOf, withOccurrences } from './sample.mjs';
 import { Suite } from './suite.mjs';

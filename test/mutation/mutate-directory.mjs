@@ -21,18 +21,18 @@ import { build } from '../../scripts/build.mjs';
 import { Random } from '../soak/random.mjs';
 import { readOptions, refuse } from '../support/options.mjs';
 import { coverageOf, isUsable, planOf } from './coverage.mjs';
+import { directories, ROOT, sourcesOf, testsOf } from './directories.mjs';
 import { guard } from './guard.mjs';
-import { ROOT, rooms, sourcesOf, testsOf } from './modules.mjs';
 import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
 
 /**
- * A process that writes nothing for this long is killed: it is loading all tests of a room, or running those of one
+ * A process that writes nothing for this long is killed: it is loading all tests of a directory, or running those of one
  * mutant.
  */
 const PATIENCE_MS = 120_000;
 
 const USAGE = `mutate DIRECTORY [--file NAME] [--count N] [--seed S]
-  DIRECTORY    ${rooms().join(', ')}
+  DIRECTORY    ${directories().join(', ')}
   --file NAME  insert faults only into NAME.ts
   --count N    number of faults (default: 500; all of header)
   --seed S     choose other faults (default: 1)
@@ -47,16 +47,16 @@ const { values, positionals } = readOptions('mutate', USAGE, {
   count: { type: 'string', number: 'whole', least: 1 },
   seed: { type: 'string', number: 'whole', default: '1' },
 });
-const [room] = positionals;
-if (positionals.length !== 1 || !rooms().includes(room)) {
-  refuse('mutate', `DIRECTORY must be one of ${rooms().join(', ')}`);
+const [directory] = positionals;
+if (positionals.length !== 1 || !directories().includes(directory)) {
+  refuse('mutate', `DIRECTORY must be one of ${directories().join(', ')}`);
 }
-const sources = sourcesOf(room).filter(
+const sources = sourcesOf(directory).filter(
   (path) => values.file === undefined || basename(path, '.ts') === values.file,
 );
-const name = values.file === undefined ? room : `${room}/${values.file}`;
-if (sources.length === 0) refuse('mutate', `${room} has no file ${values.file}.ts`);
-const tests = testsOf(room);
+const name = values.file === undefined ? directory : `${directory}/${values.file}`;
+if (sources.length === 0) refuse('mutate', `${directory} has no file ${values.file}.ts`);
+const tests = testsOf(directory);
 const equivalents = JSON.parse(readFileSync(new URL('equivalents.json', import.meta.url)));
 
 function chosenMutants() {
@@ -64,7 +64,7 @@ function chosenMutants() {
     .flatMap((path) => mutantsOf(path, readFileSync(join(ROOT, path), 'utf8')))
     .filter((mutant) => !isKnown(equivalents, mutant));
   const random = new Random(values.seed);
-  const count = values.count ?? (room === 'header' ? all.length : 500);
+  const count = values.count ?? (directory === 'header' ? all.length : 500);
   const order = all.map((mutant) => [random.unit(), mutant]).sort(([a], [b]) => a - b);
   const chosen = order.slice(0, count).map(([, mutant], id) => ({ ...mutant, id }));
   console.log(`${name}: ${chosen.length} of ${all.length} faults, seed ${values.seed}`);

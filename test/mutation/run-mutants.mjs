@@ -7,7 +7,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import process from 'node:process';
 import { TestRunner } from 'vitest';
 
-/** Tests leave memory behind; beyond this the process makes room for a new one. */
+/** Tests leave memory behind; beyond this the process makes directory for a new one. */
 const FULL_BYTES = 1.5 * 2 ** 30;
 
 /** Without a fault, the tests of a file are left out after this time. */

@@ -9,7 +9,7 @@ import {
   type Folder,
   filesBelow,
   foldersOf,
-  roomsOf,
+  modulesOf,
   root,
   stepsOf,
   textOf,
@@ -17,7 +17,7 @@ import {
 import { type Import, importsOf, parse, walk } from '../support/syntax.js';
 
 const page = textOf('ARCHITECTURE.md');
-const rooms = roomsOf(page);
+const modules = modulesOf(page);
 const folders = new Map(foldersOf(page).map((folder) => [folder.name, folder]));
 const sources = filesBelow('src').filter((path) => path.endsWith('.ts'));
 const entries = sources.filter((path) => dirname(path) === 'src');
@@ -63,15 +63,15 @@ function objection(path: string, found: Import): string | undefined {
   return undefined;
 }
 
-describe('rooms', () => {
+describe('modules', () => {
   it('are the top folders of src, each with a row and in a line', () => {
     const found = new Set(inFolders.map((path) => path.split('/')[1]));
-    expect(rooms.toSorted()).toEqual([...found].toSorted());
-    expect(/^ {2}(.* --> .*)$/m.exec(page)?.[1]?.split(' --> ')).toEqual(rooms);
+    expect(modules.toSorted()).toEqual([...found].toSorted());
+    expect(/^ {2}(.* --> .*)$/m.exec(page)?.[1]?.split(' --> ')).toEqual(modules);
   });
 
-  it('have their folders together, in the order of the rooms', () => {
-    const order = [...folders.values()].map(({ room }) => rooms.indexOf(room));
+  it('have their folders together, in the order of the modules', () => {
+    const order = [...folders.values()].map(({ module }) => modules.indexOf(module));
     expect(order).toEqual(order.toSorted((a, b) => a - b));
   });
 });
@@ -85,8 +85,8 @@ describe('folders', () => {
   it('import only from those above them in the table', () => {
     // Entry points re-export what stands above; only the command line is built on them.
     const above = new Set<string>();
-    for (const { name, room, uses } of folders.values()) {
-      if (room === 'cli') for (const entry of entries) above.add(folderNameOf(entry));
+    for (const { name, module, uses } of folders.values()) {
+      if (module === 'cli') for (const entry of entries) above.add(folderNameOf(entry));
       const below = [...uses].filter((other) => !above.has(other));
       expect(below, name).toEqual([]);
       above.add(name);

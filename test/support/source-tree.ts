@@ -41,8 +41,8 @@ export function textOf(path: string): string {
 export interface Folder {
   /** Path below `src`, such as `header/json`. */
   readonly name: string;
-  /** The room that it belongs to, such as `header`. */
-  readonly room: string;
+  /** The module that it belongs to, such as `header`. */
+  readonly module: string;
   /** Folders and entry points that may be imported. */
   readonly uses: ReadonlySet<string>;
   /** Packages that may be imported; they are bundled. */
@@ -51,17 +51,17 @@ export interface Folder {
   readonly usesNode: boolean;
 }
 
-const ROOM_ROW = /^\| `([\w-]+)` \| [^|]+ \|$/gm;
+const MODULE_ROW = /^\| `([\w-]+)` \| [^|]+ \|$/gm;
 const FOLDER_ROW = /^\| `([\w/-]+)\/` \| [^|]+ \| ([^|]*) \| (yes|no) \|$/gm;
 const STEP = /^([a-z][\w/-]*(?:, [a-z][\w/-]*)*) {2}/gm;
 
-/** The rooms of the table `| room | what it is for |`, in its order. */
-export function roomsOf(page: string): string[] {
-  return Array.from(page.matchAll(ROOM_ROW), ([, name = '']) => name);
+/** The modules of the table `| module | purpose |`, in its order. */
+export function modulesOf(page: string): string[] {
+  return Array.from(page.matchAll(MODULE_ROW), ([, name = '']) => name);
 }
 
 /**
- * Parses the table `| folder | what it is for | imports from | node: |`. Packages are those that are installed for
+ * Parses the table `| folder | purpose | imports from | node: |`. Packages are those that are installed for
  * development.
  */
 export function foldersOf(page: string): Folder[] {
@@ -71,7 +71,7 @@ export function foldersOf(page: string): Folder[] {
     for (const [, other = ''] of imports.matchAll(/`([^`]+)`/g)) {
       (other in devDependencies ? packages : uses).add(other);
     }
-    return { name, room: name.replace(/\/.*/, ''), uses, packages, usesNode: node === 'yes' };
+    return { name, module: name.replace(/\/.*/, ''), uses, packages, usesNode: node === 'yes' };
   });
 }
 

@@ -1,12 +1,12 @@
-/** The sources and tests of a room. */
+/** The sources and tests of a directory. */
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** All rooms, as the nightly workflow takes them: folders of `src`, and `header` with the JSON reader that it needs. */
-export function rooms() {
+/** All directories, as the nightly workflow takes them: folders of `src`, and `header` with the JSON reader that it needs. */
+export function directories() {
   const folders = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ parentPath, name }) => relative(join(ROOT, 'src'), join(parentPath, name)))
@@ -19,7 +19,7 @@ function testFolderOf(folder) {
   return existsSync(join(ROOT, 'test', folder)) ? folder : dirname(folder);
 }
 
-const foldersOf = (room) => (room === 'header' ? ['header', 'header/json'] : [room]);
+const foldersOf = (directory) => (directory === 'header' ? ['header', 'header/json'] : [directory]);
 
 function filesOf(folder, ending) {
   const path = join(ROOT, folder);
@@ -29,11 +29,11 @@ function filesOf(folder, ending) {
     .map((name) => `${folder}/${name}`);
 }
 
-export function sourcesOf(room) {
-  return foldersOf(room).flatMap((folder) => filesOf(`src/${folder}`, '.ts'));
+export function sourcesOf(directory) {
+  return foldersOf(directory).flatMap((folder) => filesOf(`src/${folder}`, '.ts'));
 }
 
-export function testsOf(room) {
-  const folders = foldersOf(room).map(testFolderOf);
+export function testsOf(directory) {
+  const folders = foldersOf(directory).map(testFolderOf);
   return folders.flatMap((folder) => filesOf(`test/${folder}`, '.test.ts'));
 }

@@ -63,8 +63,13 @@ export class MergedRows implements DirectRows {
     return this.#isRight(nativeKernels()?.mergeElements(elements));
   }
 
-  async fillOnPool(first: number, count: number, output: Uint8Array): Promise<boolean> {
-    const rules = await this.#rules.onPool();
+  async fillOnPool(
+    first: number,
+    count: number,
+    output: Uint8Array,
+    signal: AbortSignal | undefined,
+  ): Promise<boolean> {
+    const rules = await this.#rules.onPool(signal);
     const elements = this.#elements(rules, first, count, output, elementsForPool);
     return this.#isRight(await nativeKernels()?.mergeElementsAsync(elements));
   }
@@ -93,7 +98,7 @@ export class MergedRows implements DirectRows {
 /** Rules of a merge, which may depend on all rows. */
 export interface MergeRules {
   here(): Float64Array;
-  onPool(): Promise<Float64Array>;
+  onPool(signal: AbortSignal | undefined): Promise<Float64Array>;
 }
 
 function isRight(notFinite: number, { mustBeFinite }: MergedTensor): boolean {

@@ -35,7 +35,12 @@ export interface DirectRows {
   /** Computes `count` rows from `first` on as elements. */
   fill(first: number, count: number, output: Uint8Array): boolean;
   /** As `fill`, on threads of the pool. */
-  fillOnPool(first: number, count: number, output: Uint8Array): Promise<boolean>;
+  fillOnPool(
+    first: number,
+    count: number,
+    output: Uint8Array,
+    signal: AbortSignal | undefined,
+  ): Promise<boolean>;
 }
 
 /**
@@ -52,7 +57,11 @@ export function mergedTensor(
   merged: MergedTensor,
   fill: (first: number, values: Float64Array) => void,
   direct: DirectRows | null = null,
-  fillYielding?: (first: number, values: Float64Array) => Promise<void>,
+  fillYielding?: (
+    first: number,
+    values: Float64Array,
+    signal: AbortSignal | undefined,
+  ) => Promise<void>,
 ): Tensor {
   const { name, dtype, shape, columns } = merged;
   const width = DTYPES[dtype].bits / 8;
@@ -79,15 +88,16 @@ export function mergedTensor(
       }),
     used === null && fillYielding === undefined
       ? undefined
-      : async (target, position) => {
+      : async (target, position, signal) => {
           for (const { first, count, bytes } of unitsToFill(target, position, units)) {
-            if ((await used?.fillOnPool(first, count, bytes)) === true) continue;
+            signal?.throwIfAborted();
+            if ((await used?.fillOnPool(first, count, bytes, signal)) === true) continue;
             if (fillYielding === undefined) {
               fillRows(first, count, bytes);
               continue;
             }
             const values = new Float64Array(count * columns);
-            await fillYielding(first, values);
+            await fillYielding(first, values, signal);
             writeValues(values, merged, bytes);
           }
         },

@@ -21,7 +21,10 @@ export interface RowRange {
   readonly count: number;
 }
 
-/** Yields the rows to count, once for every pass that is left. */
+/**
+ * Yields the rows to count, once for every pass that is left. Ends early when another caller, which did not wait
+ * between rows, has counted all.
+ */
 export function* surveyedRows(
   survey: Survey<never>,
   rows: number,
@@ -31,6 +34,7 @@ export function* surveyedRows(
     survey.begin();
     for (const { begin, end } of cut(0, rows, rowsAtOnce(columns))) {
       yield { first: begin, count: end - begin };
+      if (survey.isDone) return;
     }
     survey.end();
   }

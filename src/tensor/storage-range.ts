@@ -161,7 +161,7 @@ export class StorageRange {
     const storage = this.#storage;
     if (!this.isComputed || !(storage instanceof ComputedStorage)) return undefined;
     const { fillAsync: fill } = storage;
-    return fill && ((target, position) => fill(target, this.#begin + position));
+    return fill && ((target, position, signal) => fill(target, this.#begin + position, signal));
   }
 
   /** The storage whose mapping holds the bytes, so that changes of the file show in them. */

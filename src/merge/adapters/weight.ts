@@ -40,6 +40,13 @@ export interface WeightContext {
   readonly mustBeFinite: boolean;
 }
 
+/** Reads rows of the base, from `first` on, as many as fit. */
+type ReadRows = (
+  first: number,
+  values: Float64Array,
+  signal: AbortSignal | undefined,
+) => Promise<void>;
+
 /** The computation of a weight by all of its changes. */
 export class MergedWeight implements Computation {
   readonly #target: TargetWeight;
@@ -84,35 +91,50 @@ export class MergedWeight implements Computation {
       return second === undefined ? (only?.factors?.ofRows(first, count) ?? null) : null;
     };
     const merged = this.#merged;
-    return mergedTensor(source, merged, fill, new ProductOfRows(source, merged, factorsOf));
+    const direct = new ProductOfRows(source, merged, factorsOf);
+    return mergedTensor(source, merged, fill, direct, async (first, values, signal) => {
+      if (!this.#isSurveyed) {
+        await this.#surveyOnce(
+          async (row, rows) => readValues(source, row * columns, rows),
+          signal,
+        );
+      }
+      await yieldIfDue();
+      signal?.throwIfAborted();
+      fill(first, values);
+    });
   }
 
   async fetch(
     index: SliceIndices,
     options: { readonly signal?: AbortSignal | undefined },
   ): Promise<Tensor> {
+    const read: ReadRows = (first, values, signal) => this.#fetch(first, values, signal);
     return await mergedSlice(this.#merged, index, options, async (first, values) => {
-      if (!this.#isSurveyed) await this.#surveyOnce(options.signal);
+      if (!this.#isSurveyed) await this.#surveyOnce(read, options.signal);
       const steps = this.#context.recent.of(this);
-      await this.#read(first, values, options.signal);
+      await read(first, values, options.signal);
       for (const step of steps) step.apply(values, first);
     });
   }
 
-  /** Counts the rows of a remote base: once for all calls, and again after a failure. */
-  async #surveyOnce(signal: AbortSignal | undefined): Promise<void> {
+  /** Counts the rows of the base between other events: once for all calls, and again after a failure. */
+  async #surveyOnce(read: ReadRows, signal: AbortSignal | undefined): Promise<void> {
     if (this.#surveying === undefined || this.#surveying.isAbandoned) {
-      this.#surveying = new SharedCall((shared) => this.#surveyAll(shared));
+      this.#surveying = new SharedCall((shared) => this.#surveyAll(read, shared));
     }
     await this.#surveying.wait(signal);
   }
 
-  async #surveyAll(signal: AbortSignal): Promise<void> {
+  async #surveyAll(read: ReadRows, signal: AbortSignal): Promise<void> {
     const steps = this.#context.recent.of(this);
     for (const { first, count } of this.#surveys(steps)) {
       await yieldIfDue();
+      signal.throwIfAborted();
       const rows = new Float64Array(count * this.#target.columns);
-      await this.#read(first, rows, signal);
+      await read(first, rows, signal);
+      // Another call may have begun again.
+      signal.throwIfAborted();
       this.#survey(steps, first, rows);
     }
     this.#isSurveyed = true;
@@ -126,8 +148,12 @@ export class MergedWeight implements Computation {
     return { name, dtype, shape, columns, path: base.path, mustBeFinite };
   }
 
-  /** Fetches rows of the base. */
-  async #read(first: number, values: Float64Array, signal: AbortSignal | undefined): Promise<void> {
+  /** Fetches rows of a remote base. */
+  async #fetch(
+    first: number,
+    values: Float64Array,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const { entry, rows } = this.#target;
     await fetchRows(this.#context.base, entry, { rows, first }, values, signal);
   }

@@ -54,9 +54,15 @@ export class MergedModelWeight implements Computation {
       runSync(this.#fill(this.#surveyHere(inputs), inputs, first, values));
     };
     const direct = this.#directRows(inputs);
-    return mergedTensor(tensor as Tensor, this.#merged, fill, direct, async (first, values) => {
-      await this.#fillYielding(inputs, first, values, undefined);
-    });
+    return mergedTensor(
+      tensor as Tensor,
+      this.#merged,
+      fill,
+      direct,
+      async (first, values, signal) => {
+        await this.#fillYielding(inputs, first, values, signal);
+      },
+    );
   }
 
   #directRows(inputs: readonly OpenRows[]): DirectRows | null {
@@ -64,7 +70,7 @@ export class MergedModelWeight implements Computation {
     if (tensors === null) return null;
     return new MergedRows(tensors, this.#merged, {
       here: () => rulesOf(this.#surveyHere(inputs)),
-      onPool: async () => rulesOf(this.#kernel ?? (await this.#surveyOnce(inputs, undefined))),
+      onPool: async (signal) => rulesOf(this.#kernel ?? (await this.#surveyOnce(inputs, signal))),
     });
   }
 

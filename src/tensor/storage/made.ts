@@ -15,8 +15,15 @@ export interface StorageBytes {
 /** Fills `target` with the bytes from `position` on. */
 export type Fill = (target: Uint8Array, position: number) => void;
 
-/** As `Fill`, synchronously or on other threads: `target` must not be used before the promise settles. */
-export type AsyncFill = (target: Uint8Array, position: number) => void | Promise<void>;
+/**
+ * As `Fill`, synchronously or on other threads: `target` must not be used before the promise settles. After an abort it
+ * soon rejects with the reason of the signal where computing takes long; else it fills the target.
+ */
+export type AsyncFill = (
+  target: Uint8Array,
+  position: number,
+  signal?: AbortSignal | undefined,
+) => void | Promise<void>;
 
 /**
  * Makes bytes from those of another storage. Both are closed together, and readers of this one are readers of

@@ -112,11 +112,11 @@ export async function* serializedPieces(
       // Again: the reader may have aborted at that piece.
       signal?.throwIfAborted();
       if (length < PIECE_BYTE_LENGTH) {
-        await fill(joined.take(length), begin);
+        await fill(joined.take(length), begin, signal);
         continue;
       }
       const piece = allocate(Uint8Array, length, { tensor });
-      await fill(piece, begin);
+      await fill(piece, begin, signal);
       yield piece;
     }
   }
@@ -150,8 +150,8 @@ function fillOf(
   return isPlain ? fillFrom(payload) : sources.fill(payload, byteLength);
 }
 
-function fillFrom({ window }: MemoryPayload): AsyncFill {
-  return (target, begin) => target.set(window(begin, begin + target.length));
+function fillFrom({ fill, window }: MemoryPayload): AsyncFill {
+  return fill ?? ((target, begin) => target.set(window(begin, begin + target.length)));
 }
 
 function fillFromBytes(bytes: Uint8Array): AsyncFill {

@@ -247,7 +247,7 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   const verify = (): void => source.verify();
   const { fillAsync } = source;
   const fill: AsyncFill | undefined =
-    fillAsync && ((target, begin) => fillAsync(target, offset + begin));
+    fillAsync && ((target, begin, signal) => fillAsync(target, offset + begin, signal));
   return { kind: 'memory', window, fill, verify, storage: source.mappedFile, digest };
 }
 

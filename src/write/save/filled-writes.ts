@@ -50,6 +50,8 @@ interface FilledWriting {
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /** The slots for pieces under way; the thread's by default. */
   readonly slots?: Slots | undefined;
+  /** That of the transfer: ends fills that take long. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Reused buffers of the length of a piece. */
@@ -82,7 +84,7 @@ export async function writeFilled(
   target: WrittenFile,
   writes: Iterable<FilledWrite>,
   transfer: PieceMover,
-  { buffers, verify = false, onBytes, slots = threadSlots }: FilledWriting,
+  { buffers, verify = false, onBytes, slots = threadSlots, signal }: FilledWriting,
 ): Promise<void> {
   // Pieces begin in order, but may be filled in any order.
   let heard = Promise.resolve();
@@ -94,7 +96,7 @@ export async function writeFilled(
       const filled = parts.map(async ({ range: write, begin, end }) => {
         const part = bytes.subarray(at, at + end - begin);
         at += end - begin;
-        await write.fill(part, begin);
+        await write.fill(part, begin, signal);
       });
       const written = allSettled(filled).then(() => writeViews(target, [bytes], position));
       if (onBytes === undefined) await written;

@@ -187,7 +187,7 @@ class TensorWriter {
   }
 
   async #writeFilled(writes: Iterable<FilledWrite>): Promise<void> {
-    const how = { ...this.#how, buffers: this.#buffers };
+    const how = { ...this.#how, buffers: this.#buffers, signal: this.#transfer.signal };
     await writeFilled(this.#target, writes, this.#transfer.part, how);
   }
 

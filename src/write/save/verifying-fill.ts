@@ -25,12 +25,12 @@ export function verifyingFill(
 ): AsyncFill {
   let hash = createHash('sha256');
   let before: Promise<unknown> | undefined;
-  return (target, position) => {
+  return (target, position, signal) => {
     if (position === 0) {
       hash = createHash('sha256');
       before = undefined;
     }
-    const piece = allSettled([fill(target, position), before]).then(() => {
+    const piece = allSettled([fill(target, position, signal), before]).then(() => {
       hash.update(target);
       if (position + target.length < byteLength) return;
       const found = hash.digest('hex');

@@ -36,10 +36,10 @@ export function castFill(
   onTooLarge: (count: number) => void,
 ): AsyncFill {
   const [sourceBytes, targetBytes] = [DTYPES[from].bits / 8, DTYPES[to].bits / 8];
-  return async (target, begin) => {
+  return async (target, begin, signal) => {
     const bytes = memory.take((target.length / targetBytes) * sourceBytes);
     try {
-      await fill(bytes, (begin / targetBytes) * sourceBytes);
+      await fill(bytes, (begin / targetBytes) * sourceBytes, signal);
       const tooLarge = await castOnPool(from, to, bytes, target);
       if (tooLarge > 0) onTooLarge(tooLarge);
     } finally {

@@ -1,6 +1,7 @@
 /** `merge` of models: by a recipe, or by a method and its parameters. */
 
 import type { AnyCheckpoint, MergeMethod, MergeModelsRecipe, ModelChange } from '../../index.js';
+import type { mergeModelFiles } from '../../open/merge-models.js';
 import { placeOf } from '../sources/open-source.js';
 import {
   type CommandContext,
@@ -11,6 +12,7 @@ import {
   requireDtypeChoice,
   UsageError,
 } from './command.js';
+import { relativeSize } from './relative-size.js';
 import { type SavedResult, saveMerged } from './save-merged.js';
 
 /** Methods that measure changes from a base. */
@@ -88,10 +90,19 @@ export const MODEL_OPTIONS: CommandOptions = {
   },
 };
 
+/** A tensor of the result. */
+interface ModelChangeResult extends ModelChange {
+  /**
+   * Norm of the difference from the base, or from the first model, relative to the norm of that. Null except in a dry
+   * run of local models, and for another shape.
+   */
+  readonly relativeSize: number | null;
+}
+
 /** The result, for `--json`. */
 export interface ModelsResult extends SavedResult {
   readonly source: string | readonly string[];
-  readonly changes: readonly ModelChange[];
+  readonly changes: readonly ModelChangeResult[];
   readonly warnings: readonly string[];
 }
 
@@ -112,7 +123,12 @@ export async function mergeModelsInto(
   try {
     const others = await mergedFiles(merged, signal);
     const saved = await saveMerged(context, options, target, view, others);
-    const { changes, warnings } = merged.view;
+    const { warnings } = merged.view;
+    const changes: ModelChangeResult[] = [];
+    for (const change of merged.view.changes) {
+      const size = saved.dryRun ? await sizeOf(merged, change, signal) : null;
+      changes.push({ ...change, relativeSize: size });
+    }
     const [only, second] = sources;
     const source = second === undefined ? (only as string) : sources;
     const { replaced, deleted, ...facts } = saved;
@@ -120,6 +136,21 @@ export async function mergeModelsInto(
   } finally {
     view.close();
   }
+}
+
+async function sizeOf(
+  { view, firstOf }: Awaited<ReturnType<typeof mergeModelFiles>>,
+  { name, kind }: ModelChange,
+  signal: AbortSignal,
+): Promise<number | null> {
+  if (kind === 'copied') return 0;
+  const before = firstOf(name);
+  const merged = view as unknown as AnyCheckpoint;
+  // Of remote models the dry run would fetch all weights.
+  if (before === null || !merged.local) return null;
+  const after = merged.getTensor(name);
+  const isSame = String(before.shape) === String(after.shape);
+  return isSame ? await relativeSize(before, after, signal) : null;
 }
 
 function recipeOf(options: OptionValues, sources: readonly string[]): unknown {

@@ -18,6 +18,7 @@ import {
   UsageError,
 } from './command.js';
 import { MODEL_OPTIONS, type ModelsResult, mergeModelsInto } from './merge-models.js';
+import { formatRelativeSize, relativeSize } from './relative-size.js';
 import { type SavedResult, saveMerged } from './save-merged.js';
 import {
   DRY_RUN,
@@ -55,27 +56,6 @@ function adapterOf(text: string, component: (typeof COMPONENTS)[number] | undefi
   };
 }
 
-/** The norm of the change of a weight, relative to that of the weight; infinite for a changed weight of zeros. */
-async function relativeSize(
-  base: AnyCheckpoint,
-  merged: AnyCheckpoint,
-  name: string,
-  signal: AbortSignal,
-): Promise<number> {
-  const [before, after] = [await base.getTensor(name), await merged.getTensor(name)];
-  const others = before.rowBlocks({ signal });
-  let [change, all] = [0, 0];
-  for await (const { values } of after.rowBlocks({ signal })) {
-    const old = (await others.next()).value as { readonly values: Float32Array };
-    for (let i = 0; i < values.length; i++) {
-      const value = old.values[i] as number;
-      change += ((values[i] as number) - value) ** 2;
-      all += value ** 2;
-    }
-  }
-  return change === 0 ? 0 : Math.sqrt(change / all);
-}
-
 async function mergeInto(
   context: CommandContext,
   options: OptionValues,
@@ -99,7 +79,10 @@ async function mergeInto(
     const saved = await saveMerged(context, options, target, merged, others);
     const changes: ChangeResult[] = [];
     for (const change of merged.changes) {
-      const size = saved.dryRun ? await relativeSize(base, merged, change.name, signal) : null;
+      const { name } = change;
+      const size = saved.dryRun
+        ? await relativeSize(await base.getTensor(name), await merged.getTensor(name), signal)
+        : null;
       changes.push({ ...change, relativeSize: size });
     }
     const { replaced, deleted, ...facts } = saved;
@@ -115,11 +98,11 @@ function isFolder(source: string): boolean {
 }
 
 const COLUMNS = [
-  { title: 'weight', gives: true },
-  { title: 'kind' },
-  { title: 'rank', align: 'right' },
-  { title: 'scale', align: 'right' },
-  { title: 'change', align: 'right' },
+  { title: 'weight', gives: true, ofModels: true },
+  { title: 'kind', ofModels: true },
+  { title: 'rank', align: 'right', ofModels: false },
+  { title: 'scale', align: 'right', ofModels: false },
+  { title: 'change', align: 'right', ofModels: true },
 ] as const;
 
 function linesOf(result: MergeResult | ModelsResult, style: Style, width: number | null): string[] {
@@ -128,16 +111,14 @@ function linesOf(result: MergeResult | ModelsResult, style: Style, width: number
   const names = new Set(merged.map(({ name }) => name));
   const rows = changes.map((change) => {
     const texts = [visible(change.name, SHOWN_NAME_LENGTH), change.kind];
-    if (!('scale' in change)) return texts;
-    const { rank, scale, relativeSize: size } = change;
-    return [
-      ...texts,
-      rank === null ? '' : String(rank),
-      String(Number(scale.toPrecision(4))),
-      size === null ? '' : `${Number((100 * size).toPrecision(3))} %`,
-    ];
+    const size = formatRelativeSize(change.relativeSize);
+    if (!('scale' in change)) return [...texts, size];
+    const { rank, scale } = change;
+    const rankText = rank === null ? '' : String(rank);
+    return [...texts, rankText, String(Number(scale.toPrecision(4))), size];
   });
-  const columns = COLUMNS.slice(0, rows[0]?.length);
+  const hasFactors = changes.some((change) => 'scale' in change);
+  const columns = hasFactors ? COLUMNS : COLUMNS.filter(({ ofModels }) => ofModels);
   return [
     `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${formatBytes(byteLength)} of tensors, ${plural(names.size, 'weight')} merged`,
     ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),

@@ -7,6 +7,7 @@ import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
 import { type ConfigCounts, castConfig } from '../../quantized/plan/plain-config.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { mergeAdaptersWith } from '../adapters/merge-adapters.js';
 import { isHandle, type MergeModelsOptions, requireMergeOptions } from '../adapters/options.js';
 import {
@@ -68,6 +69,8 @@ export interface MergedModel {
   readonly tokenizer: unknown;
   /** Files that the view has other contents of than their folder. */
   readonly changedFiles: readonly string[];
+  /** The local tensor that a merged one is a change of: that of the base, or of the first model with it; else null. */
+  firstOf(name: string): Tensor | null;
 }
 
 /** As the public `mergeModels`. `draw` is for tests: what DARE draws. */
@@ -214,7 +217,13 @@ async function merged(
   };
   const view = Object.assign(anchor[VIEW_OF](parts) as MergeSource & object, facts);
   const changedFiles = ['config.json', ...(vocabulary?.contents == null ? [] : ['tokenizer.json'])];
-  return { view, base: base.source, tokenizer: chosen.source, changedFiles };
+  const firsts = new Map(tensors.map(({ name, inputs }) => [name, inputs[0]]));
+  const firstOf = (name: string): Tensor | null => {
+    const first = firsts.get(name);
+    if (first?.model.handle.local !== true) return null;
+    return first.model.handle.getTensor(first.entry.name) as Tensor;
+  };
+  return { view, base: base.source, tokenizer: chosen.source, changedFiles, firstOf };
 }
 
 function siblingOf(path: string, contents: Uint8Array): SiblingFile {

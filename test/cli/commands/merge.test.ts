@@ -27,8 +27,20 @@ it('merges models by a method: the first is the base', async () => {
   const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
   expect(existsSync(target)).toBe(false);
   expect(plan).toMatchObject({ source: models, dryRun: true, warnings: [] });
-  expect(plan.changes).toContainEqual({ name: 'lm_head.weight', kind: 'ties' });
+  expect(plan.changes).toHaveLength(21);
   expect(await printed(args)).toContain('21 weights merged');
+  const [base, merged] = [models[0] as string, target].map((path) => safeOpen(path));
+  for (const { name, kind, relativeSize } of plan.changes) {
+    const [before, after] = [base, merged].map((one) => one?.getTensor(name).toFloat32()) as [
+      Float32Array,
+      Float32Array,
+    ];
+    const change = after.map((value, i) => value - (before[i] as number));
+    expect([kind, relativeSize]).toEqual([
+      'ties',
+      expect.closeTo(Math.hypot(...change) / Math.hypot(...before), 5),
+    ]);
+  }
   expect(readdirSync(target).sort()).toEqual(['config.json', 'model.safetensors']);
   expect(JSON.parse(readFileSync(join(target, 'config.json'), 'utf8')).torch_dtype).toBe(
     'bfloat16',
@@ -76,6 +88,18 @@ it('copies the other files of the base, and the tokenizer of another model', asy
     4,
   );
   expect([sizeOf(union), safeOpen(union).info('lm_head.weight').shape]).toEqual([8, [8, 8]]);
+  // Other shapes have no difference.
+  const recipe = ['merge', join(recipes, 'own.yml'), '-o', join(recipes, 'c')];
+  const plan = JSON.parse(await printed([...recipe, '--dry-run', '--json']));
+  const sizes = new Map(
+    plan.changes.map(({ name, relativeSize }: { name: string; relativeSize: number | null }) => [
+      name,
+      relativeSize,
+    ]),
+  );
+  expect(sizes.get('lm_head.weight')).toBeNull();
+  expect(sizes.get('model.norm.weight')).toBeGreaterThan(0);
+  expect(await printed([...recipe, '--dry-run'])).toMatch(/model\.norm\.weight +linear +\d.* %/);
   // Into the folder of the base: only what changes is written.
   await printed(['merge', join(recipes, 'own.yml'), '-o', join(recipes, 'a'), '--force']);
   expect(sizeOf(join(recipes, 'a'))).toBe(8);

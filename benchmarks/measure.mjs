@@ -54,7 +54,7 @@ function shuffled(items) {
 /**
  * Runs every contender once per round. A leg has
  * - `contenders`, and `rounds`: a number, or a function of the contender;
- * - `path`, the file that they get, by default the weights in the format of each, by `fileOf`; `args` behind it;
+ * - `path`, the file that they get, by default the weights in the format of each, by `fileOf`; `args` after it;
  * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts;
  * - `run`, which gives the line of a command; by default the command prints it, or, with a `clock`, the parent times
  *   `elapsed` in all, or up to the `firstLine`;
@@ -110,7 +110,7 @@ export function requireEqualBytes({ rows }, trusted) {
 }
 
 /**
- * Runs a trial: `prepare` makes its files in a folder of its own, `legs` are measured one after the other,
+ * Runs a trial: `prepare` makes its files in a separate folder, `legs` are measured one after the other,
  * by `measureLeg` if another way is wanted, and `use` gets what was measured and what `prepare` gave.
  */
 export async function runTrial(trial, bench, use, measureLeg = measure) {

@@ -118,7 +118,7 @@ inline Failure ReadMapping(const Napi::CallbackInfo& info, Mapping** mapping) {
   return *mapping == nullptr ? Failure(-EBADF) : Failure();
 }
 
-// At least one byte of a mapping, with a reference of its own.
+// At least one byte of a mapping, with a separate reference.
 struct MappedRange {
   MappingRef mapping;
   uint64_t offset;

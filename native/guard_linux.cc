@@ -26,7 +26,7 @@ struct Slot {
   std::atomic<uintptr_t> end{0};
   std::atomic<bool> truncated{false};
   std::atomic_flag lock = ATOMIC_FLAG_INIT;
-  // The file behind the range; -1 when its descriptor is closed.
+  // The file of the range; -1 when its descriptor is closed.
   int fd = -1;
   // From here to the end, zero pages lie over the file already.
   uintptr_t zeros_begin = 0;

@@ -32,7 +32,7 @@ using MappingRef = Ref<Mapping>;
 class Mapping : public Counted {
  public:
   // Maps `length` > 0 bytes of `fd`. Returns 0 or a negative errno. `fd` stays the caller's; the
-  // mapping keeps a duplicate of its own. When a worker ends, Node closes every number that the
+  // mapping keeps a separate duplicate. When a worker ends, Node closes every number that the
   // worker opened with `node:fs` and did not close there, even if another file has it by then.
   // Once addresses run out, calls `free_addresses` until it returns false.
   static int Open(int fd, uint64_t length, bool guarded, bool (*free_addresses)(),

@@ -5,7 +5,7 @@
 
 namespace {
 
-// Each range is a mapping of its own to the kernel, whose default limit is 65 530 of them.
+// Each range is a separate mapping to the kernel, whose default limit is 65 530 of them.
 constexpr size_t kMaxRanges = 4096;
 
 // Addresses, not memory: below a hundredth of the 128 TB that a process has.

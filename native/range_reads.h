@@ -12,7 +12,7 @@
 // page. Elsewhere from the mapping. Both give the file's bytes, unless somebody wrote into the
 // mapping: don't call it then.
 //
-// `fd` is the mapped file; with -1 all ranges are copied from the mapping. Bytes behind the end of
+// `fd` is the mapped file; with -1 all ranges are copied from the mapping. Bytes after the end of
 // a file that was cut short are zeros. Returns 0 or a negative errno. Any thread; the caller keeps
 // mapping and descriptor.
 int ReadRanges(const Mapping& mapping, int fd, const RangeList& ranges, uint8_t* target);

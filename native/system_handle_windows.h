@@ -20,7 +20,7 @@ struct HandleCloser {
 // Owns a handle of Windows, if any.
 using OwnedHandle = std::unique_ptr<std::remove_pointer_t<HANDLE>, HandleCloser>;
 
-// The handle behind a descriptor of the runtime, which stays its owner; `INVALID_HANDLE_VALUE` for
+// The handle of a descriptor of the runtime, which stays its owner; `INVALID_HANDLE_VALUE` for
 // a number that is not one, or where the runtime does not tell.
 HANDLE HandleOf(int fd);
 

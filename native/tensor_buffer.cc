@@ -38,7 +38,7 @@ class Ownership : public Counted {
 };
 
 // Node runs this on the JavaScript thread, from the event loop or while the environment is torn
-// down; Deno on a thread of its own. It may not use the environment.
+// down; Deno on a separate thread. It may not use the environment.
 void FinalizeTensorBuffer(napi_env, void*, void* hint) {
   Ref<Ownership>::Adopt(static_cast<Ownership*>(hint))->LetGo();
 }

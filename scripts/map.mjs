@@ -7,7 +7,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import process from 'node:process';
 
-/** Code, but not declarations beside JavaScript, nor tests, which are named like what they test. */
+/** Code, but not declarations next to JavaScript, nor tests, which are named like what they test. */
 const CODE = /(?<!\.d|\.test)\.(?:[cm]?[jt]s|py|sh|cc|c|h)$/;
 
 /** The first comment of a file without its marks; undefined where the file does not begin with one. */

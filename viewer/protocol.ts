@@ -55,7 +55,7 @@ export interface Calls {
     result: ValueDifferences;
     progress: DifferProgress;
   };
-  /** The pairs of a LoRA adapter, beside its base if there is one. */
+  /** The pairs of a LoRA adapter, next to its base if there is one. */
   lora: { args: { id: SourceId; base: SourceId | null }; result: LoraPair[] };
   statistics: {
     args: OneTensor & { whole: boolean };

@@ -12,7 +12,7 @@ const F8 = ['F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ'];
 /** Within each process; the first is not counted. */
 const CASTS_ROUNDS = 15;
 
-/** Conversion to float32, beside a memcpy of the output and a loop in JavaScript. */
+/** Conversion to float32, next to a memcpy of the output and a loop in JavaScript. */
 export const casts = {
   name: 'convert',
   prepare: async ({ folder, signal, size }) => {

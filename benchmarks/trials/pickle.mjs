@@ -46,7 +46,7 @@ const CONVERTERS = pick('copy convertUnverified convert convertMapped convertPy'
 
 /** Copies and conversions vary more than readers. */
 const LEAST_ROUNDS = 5;
-/** A single tensor of 6 GB, tried beside models of 2 GB and more: a model of 2 GB has a little less, or more. */
+/** A single tensor of 6 GB, tried next to models of 2 GB and more: a model of 2 GB has a little less, or more. */
 const LARGE_TENSOR = tensor('weight', 'BF16', 732_424, 4096);
 const LEAST_MODEL_FOR_LARGE = 1.9e9;
 

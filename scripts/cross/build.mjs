@@ -1,7 +1,7 @@
-// Builds the addon for all platforms into prebuilds/, and writes the checksums of all files there. `node scripts/prebuild.mjs
-// --all` installs the compiler and starts this.  The files need no C++ library when they are loaded;
-// test/package/prebuilds.test.ts lists the system's names that they import. The same sources give the same bytes in
-// whatever folder.
+// Builds the addon for all platforms into prebuilds/, and writes the checksums of all files there. `node
+// scripts/prebuild.mjs --all` installs the compiler and starts this.  The files need no C++ library when they are
+// loaded; test/package/prebuilds.test.ts lists the system's names that they import. The same sources give the same
+// bytes in whatever folder.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -43,7 +43,7 @@ function forLinker(flags) {
   return flags.flatMap((flag) => flag.split(',').slice(1));
 }
 
-/** By system: the linker's flags, and sources that are compiled beside those of binding.gyp. */
+/** By system: the linker's flags, and sources that are compiled next to those of binding.gyp. */
 const SYSTEMS = {
   linux: {
     more: ['scripts/cross/freestanding.cc'],

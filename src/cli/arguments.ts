@@ -96,7 +96,7 @@ interface GivenOption {
   /** The option with its hyphens. */
   readonly rawName: string;
   readonly value?: string | undefined;
-  /** Whether the value stands behind a `=`. */
+  /** Whether the value stands after a `=`. */
   readonly inlineValue?: boolean | undefined;
 }
 

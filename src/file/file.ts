@@ -80,8 +80,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
         entry !== -1 && header.begin(entry) === from - start && header.end(entry) === to - start;
       if (!isWhole) return undefined;
       const context = { path, tensor };
-      const sum = digestOf(header, entry, context);
-      return sum === undefined ? undefined : { sum, context };
+      const hex = digestOf(header, entry, context);
+      return hex === undefined ? undefined : { hex, context };
     });
   }
 

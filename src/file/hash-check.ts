@@ -47,7 +47,7 @@ export function requireHashCheckOptions({ verify, expectedHash }: HashCheckOptio
  * Reads the file once, in pieces, if there is something to compare.
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for other bytes, naming the first tensor that differs, and for a
- *   file without sums
+ *   file without digests
  * @throws FileChangedError when the file changes meanwhile; errors of the system
  */
 export function* checkHashes(
@@ -55,12 +55,12 @@ export function* checkHashes(
   header: Header,
   { verify = false, expectedHash }: HashCheckOptions,
 ): Work<void> {
-  const sums = verify ? requireDigests(header, file.path) : undefined;
-  if (sums === undefined && expectedHash === undefined) return;
+  const digests = verify ? requireDigests(header, file.path) : undefined;
+  if (digests === undefined && expectedHash === undefined) return;
   const { byteLength, mtimeNs } = file;
   const requireUnchanged = changeCheck(file, { size: BigInt(byteLength), mtimeNs });
   const whole = createHash('sha256');
-  const ranges = new RangeHashes(sums === undefined ? [] : rangesOf(header));
+  const ranges = new RangeHashes(digests === undefined ? [] : rangesOf(header));
   const buffer = new Uint8Array(Math.min(CACHED_BYTE_LENGTH, byteLength));
   for (const { begin, end } of cut(0, byteLength, CACHED_BYTE_LENGTH)) {
     const bytes = buffer.subarray(0, end - begin);
@@ -72,9 +72,9 @@ export function* checkHashes(
   if (expectedHash !== undefined) requireHash(whole.digest('hex'), expectedHash, file.path);
   let at = 0;
   for (const [tensor, found] of ranges.digests()) {
-    const claimed = sums?.slice(at, at + DIGEST_DIGITS) as string;
+    const declared = digests?.slice(at, at + DIGEST_DIGITS) as string;
     at += DIGEST_DIGITS;
-    if (found !== claimed) throw digestMismatch(claimed, found, { path: file.path, tensor });
+    if (found !== declared) throw digestMismatch(declared, found, { path: file.path, tensor });
   }
 }
 

@@ -19,7 +19,7 @@ interface ReadEntry extends FileRange {
 }
 
 /**
- * Reads the tensors by name, in the order given, each into a buffer of its own; copies from memory between other
+ * Reads the tensors by name, in the order given, each into a separate buffer; copies from memory between other
  * events.
  *
  * @throws FileChangedError when size or modification time change meanwhile

@@ -24,13 +24,13 @@ export const MAX_CANONICAL_BYTE_LENGTH: number = 2 * 2 ** 20;
  * never touched.
  */
 export class CanonicalColumns {
-  /** Position in the header behind the opening quote of the name. */
+  /** Position in the header after the opening quote of the name. */
   readonly nameAt: Uint32Array;
   /** Position in the header of the opening bracket of the shape. */
   readonly shapeAt: Uint32Array;
   /** Code of the dtype and the bit above. */
   readonly kind: Uint8Array;
-  /** Offset behind the last byte. */
+  /** Offset after the last byte. */
   readonly ends: Float64Array;
   /** Entries in use. */
   size = 0;
@@ -49,7 +49,7 @@ export class CanonicalColumns {
     return entry === 0 ? 0 : this.end(entry - 1);
   }
 
-  /** Offset behind the last byte. */
+  /** Offset after the last byte. */
   end(entry: number): number {
     return this.ends[entry] as number;
   }
@@ -62,14 +62,14 @@ export interface CanonicalHeader {
   readonly names: DecodedNames;
   /** Position of the metadata's value; -1 if absent. */
   readonly metadataAt: number;
-  /** Position behind that value. */
+  /** Position after that value. */
   readonly metadataEnd: number;
 }
 
 /** ASCII that a JSON string contains literally: no quotes, backslashes or control characters. */
 const PLAIN_TEXT = '[ !#-[\\]-\\x7f]*';
 
-/** Name, layout and offsets of a tensor, and the comma or brace behind it. */
+/** Name, layout and offsets of a tensor, and the comma or brace after it. */
 const TENSOR = new RegExp(
   `"(${PLAIN_TEXT})":\\{"dtype":"(\\w+","shape":\\[[\\d,]*)\\],"data_offsets":\\[(\\d+),(\\d+)\\]\\}([,}])`,
   'y',
@@ -84,7 +84,7 @@ const LAYOUT_MIDDLE = '","shape":[';
 const SHAPE_DISTANCE = '":{"dtype":"","shape":'.length;
 
 const METADATA_START = `{"${METADATA_NAME}":`;
-/** Key of a pair, and the comma or brace behind it. Values may have escapes of one character. */
+/** Key of a pair, and the comma or brace after it. Values may have escapes of one character. */
 const METADATA_PAIR = new RegExp(
   `"(${PLAIN_TEXT})":"${PLAIN_TEXT}(?:\\\\["\\\\/bfnrt]${PLAIN_TEXT})*"([,}])`,
   'y',
@@ -100,7 +100,7 @@ interface SpelledLayout {
   readonly code: number;
   /** Bytes that the tensor takes. */
   readonly byteLength: number;
-  /** Where the shape begins, behind the opening quote of the name and less its length. */
+  /** Where the shape begins, after the opening quote of the name and less its length. */
   readonly shapeAt: number;
 }
 
@@ -186,7 +186,7 @@ function spelledLayout(spelling: string): SpelledLayout | null {
   return { code, byteLength: bits / 8, shapeAt: SHAPE_DISTANCE + dtype.length };
 }
 
-/** Position behind the metadata's object, whose keys all differ; -1 when it has another form. */
+/** Position after the metadata's object, whose keys all differ; -1 when it has another form. */
 function endOfMetadata(text: string, start: number): number {
   if (text.startsWith('{}', start)) return start + 2;
   if (text[start] !== '{') return -1;

@@ -35,6 +35,6 @@ export interface FileContents {
   /** Offset of the first byte that holds an entry, or that the entry is converted from. */
   begin(entry: number): number;
 
-  /** Offset behind the last of these bytes. */
+  /** Offset after the last of these bytes. */
   end(entry: number): number;
 }

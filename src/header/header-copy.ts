@@ -45,7 +45,7 @@ const SHAPE_END = encodeText(']}');
 const DTYPE_TEXTS = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
 
 /**
- * Lays out a file of these tensors, as `layOut` does with the same tensors; `hasDigests` leaves room for their sums.
+ * Lays out a file of these tensors, as `layOut` does with the same tensors; `hasDigests` leaves room for their digests.
  *
  * @throws InvalidTensorError as `layOut`
  */

@@ -71,7 +71,7 @@ export class HeaderParser {
   columns: TensorColumns;
   /** Position of the metadata's value, an object or `null`; -1 if absent. */
   metadataAt = -1;
-  /** Position behind the metadata's value. */
+  /** Position after the metadata's value. */
   metadataEnd = -1;
   /** Position of the first repeated key of metadata or descriptions; -1 if absent. */
   duplicateAt = -1;
@@ -255,7 +255,7 @@ export class HeaderParser {
       if (reader.skipLiteral(CANONICAL_FIELDS[field] as ExpectedText)) return field;
     }
     const keyAt = reader.readKey();
-    // A field without escapes and with its colon right behind it would have been recognised above.
+    // A field without escapes and with its colon right after it would have been recognised above.
     if (!reader.isEscaped && reader.bytes[reader.stringEnd + 1] === COLON) return -1;
     return FIELD_KEYS.findIndex((name) => this.#isKey(keyAt, name));
   }
@@ -296,7 +296,7 @@ export class HeaderParser {
     this.#hasOffsets = true;
     if (reader.peek() !== OPEN_BRACKET) reader.fail('an array of two offsets');
     reader.at++;
-    // Written to the row behind the last entry, which #addEntry completes.
+    // Written to the row after the last entry, which #addEntry completes.
     const { beginHigh, beginLow, endHigh, endLow, size } = this.columns;
     const { halves } = reader;
     reader.readUnsigned();

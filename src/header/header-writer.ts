@@ -54,7 +54,7 @@ const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) =
 /** Metadata to be written: strings by key, as a Map, pairs or a plain object. */
 export type MetadataInput = NamedValues<string>;
 
-/** Contents of a header beside the tensors. */
+/** Contents of a header next to the tensors. */
 export interface HeaderOptions {
   /**
    * Strings by key, written sorted by key, without digests of other bytes (`safetensors-mmap.sha256`). The default is
@@ -89,12 +89,12 @@ export interface Layout<Spec> {
   readonly placed: readonly Placed<Spec>[];
   /** Length of the whole file in bytes. */
   readonly byteLength: number;
-  /** Where the sums of the tensors go; undefined for a file without sums. */
-  readonly sums?: DigestsPlace | undefined;
+  /** Where the digests of the tensors go; undefined for a file without digests. */
+  readonly digests?: DigestsPlace | undefined;
 }
 
 /**
- * Lays out a file; `hasDigests` leaves room in the metadata for the sums of its tensors.
+ * Lays out a file; `hasDigests` leaves room in the metadata for the digests of its tensors.
  *
  * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
@@ -114,7 +114,7 @@ export function layOut<Spec extends TensorFacts>(
   const byteLength = header.byteLength + (placed.at(-1)?.end ?? 0);
   if (!hasDigests) return { header, placed, byteLength };
   const tensors = placed.map(({ spec }) => spec);
-  return { header, placed, byteLength, sums: digestsPlace(header, tensors) };
+  return { header, placed, byteLength, digests: digestsPlace(header, tensors) };
 }
 
 /** The first bytes of a file: the length of the header, its JSON and the padding. */
@@ -237,10 +237,10 @@ export function nameProblem(name: string): string | undefined {
 function encodeHeader(
   placed: readonly Placed<TensorFacts>[],
   metadata: MetadataInput | null | undefined,
-  sums: string | undefined,
+  digests: string | undefined,
 ): EncodedText {
   const text = new EncodedText(requireHeaderLength);
-  let separator = appendMetadata(text, metadata, sums);
+  let separator = appendMetadata(text, metadata, digests);
   for (const { spec, begin, end } of placed) {
     const { name, dtype, shape } = spec;
     text.append(
@@ -255,18 +255,18 @@ function encodeHeader(
 
 /**
  * Begins a header with its metadata, if any; returns the separator before the next entry. Sums in the metadata are of
- * other tensors, and left out; `sums` are those of the new file.
+ * other tensors, and left out; `digests` are those of the new file.
  */
 export function appendMetadata(
   text: EncodedText,
   metadata: MetadataInput | null | undefined,
-  sums?: string,
+  digests?: string,
 ): string {
   const isGiven = metadata !== null && metadata !== undefined;
-  if (!isGiven && sums === undefined) return '{';
+  if (!isGiven && digests === undefined) return '{';
   function* pairs(): Generator<readonly [string, string], void, void> {
     if (isGiven) yield* withoutDigests(pairsOf(metadata, 'metadata'));
-    if (sums !== undefined) yield [DIGESTS_KEY, sums];
+    if (digests !== undefined) yield [DIGESTS_KEY, digests];
   }
   text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(pairs())}`);
   return ',';

@@ -266,7 +266,7 @@ export class Header {
   readonly dataByteLength: number;
   /** Position of the value of `__metadata__` in `json`, an object or `null`; -1 without that key. */
   readonly metadataAt: number;
-  /** Position behind the metadata's value. */
+  /** Position after the metadata's value. */
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
   readonly #columns: TensorColumns | CanonicalColumns;
@@ -355,7 +355,7 @@ export class Header {
     return this.#names.sortedNames();
   }
 
-  /** Position of an entry's name in `json`, behind the opening quote. */
+  /** Position of an entry's name in `json`, after the opening quote. */
   nameAt(entry: number): number {
     return this.#nameAt[entry] as number;
   }
@@ -398,7 +398,7 @@ export class Header {
     return this.#columns.begin(entry);
   }
 
-  /** Offset behind an entry's last byte, in bytes from `dataStart`. */
+  /** Offset after an entry's last byte, in bytes from `dataStart`. */
   end(entry: number): number {
     return this.#columns.end(entry);
   }

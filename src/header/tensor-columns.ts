@@ -36,7 +36,7 @@ let spare: TensorColumns | null = null;
  * nothing.
  */
 export class TensorColumns {
-  /** Position in the header behind the opening quote of the name. */
+  /** Position in the header after the opening quote of the name. */
   readonly nameAt: Uint32Array;
   /** Hash of the name. */
   readonly nameHash: Uint32Array;
@@ -48,9 +48,9 @@ export class TensorColumns {
   readonly beginHigh: Uint32Array;
   /** Lower halves of the first byte's offset. */
   readonly beginLow: Uint32Array;
-  /** Upper halves of the offset behind the last byte. */
+  /** Upper halves of the offset after the last byte. */
   readonly endHigh: Uint32Array;
-  /** Lower halves of the offset behind the last byte. */
+  /** Lower halves of the offset after the last byte. */
   readonly endLow: Uint32Array;
   /** Entries in use. */
   size = 0;
@@ -84,7 +84,7 @@ export class TensorColumns {
     return (this.beginHigh[entry] as number) * 2 ** 32 + (this.beginLow[entry] as number);
   }
 
-  /** Offset behind the last byte, exact up to 2^53. */
+  /** Offset after the last byte, exact up to 2^53. */
   end(entry: number): number {
     return (this.endHigh[entry] as number) * 2 ** 32 + (this.endLow[entry] as number);
   }

@@ -34,14 +34,14 @@ import { type ReadableSource, StoredTensors } from './source.js';
 /** Options of `dequantize`. */
 export interface DequantizeOptions {
   /**
-   * The model's configuration: the parsed `config.json`; null for none. By default it is read beside the weights, or the
-   * file that older tools wrote: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`.
+   * The model's configuration: the parsed `config.json`; null for none. By default it is read next to the weights, or
+   * the file that older tools wrote: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`.
    */
   readonly config?: unknown;
   /**
    * What to take of weights that neither a configuration nor a marker describes, and that tools store in more than one
-   * way: `'plain'` for codes and scales in row order that are not rotated, as an unmarked int8 weight of ComfyUI may be.
-   * By default they are problems.
+   * way: `'plain'` for codes and scales in row order that are not rotated, as an unmarked int8 weight of ComfyUI may
+   * be. By default they are problems.
    */
   readonly assume?: Assumption | undefined;
   /** Ends reading names and configuration early. */
@@ -161,7 +161,7 @@ function isAnyPacked(tensors: CheckpointTensors): boolean {
   );
 }
 
-/** The configuration that is given, or the one beside the weights. Without codes none is read: none can matter. */
+/** The configuration that is given, or the one next to the weights. Without codes none is read: none can matter. */
 async function readConfiguration(
   stored: StoredTensors,
   tensors: CheckpointTensors,

@@ -396,10 +396,10 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * A tensor, fetched into memory of its own; for an alias the kept tensor. One request, several beside each other
+   * A tensor, fetched into separate memory; for an alias the kept tensor. One request, several next to each other
    * for a tensor of more than 8 MiB. Calls in the same turn of the event loop share requests for bytes that are at
-   * most 64 KiB apart; an abort ends only its own call. Its bytes must have the sum that the metadata of its file claims
-   * (`safetensors-mmap.sha256`), if any.
+   * most 64 KiB apart; an abort ends only its own call. Its bytes must have the digest that the metadata of its file
+   * declares (`safetensors-mmap.sha256`), if any.
    *
    * @throws As `info`; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is fetched,
    *   `SAFETENSORS_OUT_OF_MEMORY`, FileChangedError; FormatError `SAFETENSORS_CHECKSUM_MISMATCH`
@@ -414,7 +414,7 @@ export class RemoteCheckpoint implements TensorSource {
   /**
    * Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument.
    * Those near each other are fetched together, and long ones in pieces: up to `concurrency` requests of
-   * 8 MiB at a time. Beside the tensors it needs memory for these.
+   * 8 MiB at a time. Besides the tensors it needs memory for these.
    *
    * @throws As `getTensor`. The first request that fails ends the others
    *
@@ -497,7 +497,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`; compared with no sum. Fetches only the
+   * A part of a tensor, in separate memory, by the rules of `Tensor.slice`; compared with no digest. Fetches only the
    * part's runs of bytes; joins runs that are at most 64 KiB apart with the bytes between them. Options may follow the
    * index.
    *
@@ -525,7 +525,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * One rank's part of a tensor along a dimension, in memory of its own, by the rules of
+   * One rank's part of a tensor along a dimension, in separate memory, by the rules of
    * `Checkpoint.getPartition`; fetched as `getSlice` does.
    *
    * @throws As `getSlice`; SafetensorsError `SAFETENSORS_NOT_DIVISIBLE`

@@ -15,7 +15,7 @@ import type { RemoteFile } from './remote-file.js';
 
 /**
  * Longest piece. Every piece in flight needs memory of this length, unless it is a whole tensor. At 100 MB per second
- * a request of 8 MiB takes 80 ms: beside that its latency is small, and eight of them fill a fast line.
+ * a request of 8 MiB takes 80 ms: next to that its latency is small, and eight of them fill a fast line.
  */
 export const FETCHED_PIECE_BYTE_LENGTH: number = 2 ** 23;
 

@@ -69,7 +69,7 @@ export class FetchQueue {
 
   /**
    * Fetches all copies of a call, in the order of the bytes. An error ends its requests unless another call needs
-   * them; an abort also ends waiting for a slot. Memory beside the results: at most a piece for every slot.
+   * them; an abort also ends waiting for a slot. Memory besides the results: at most a piece for every slot.
    *
    * @throws The error of the first failed request, or of `onProgress`
    */

@@ -23,14 +23,14 @@ export interface FetchableTensor {
 
 /** A tensor or slice to fetch. */
 interface RequestedTensor extends RequestedCopy {
-  /** The sum that the file claims for a whole tensor; undefined if it has none, or is not to be compared. */
-  readonly sum?: string | undefined;
+  /** The digest that the file declares for a whole tensor; undefined if it has none, or is not to be compared. */
+  readonly hex?: string | undefined;
   /** Makes the tensor over its memory, once all bytes are there. */
   make(): Tensor;
 }
 
 /**
- * A whole tensor, to be compared with its sum if there is a `digest`.
+ * A whole tensor, to be compared with its digest if there is a `digest`.
  *
  * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it; FormatError as `digestOf`
  */
@@ -43,7 +43,7 @@ export function wantTensor(
   const all = { byteLength, byteOffset: 0, runByteLength: byteLength, loops: [] };
   const wanted = want(located, all, header.shape(entry), maxBufferByteLength);
   if (digest === undefined) return wanted;
-  return { ...wanted, sum: digestOf(header, entry, { path: file.path, tensor: name }) };
+  return { ...wanted, hex: digestOf(header, entry, { path: file.path, tensor: name }) };
 }
 
 /** A slice of a tensor. */
@@ -83,7 +83,7 @@ export interface FetchLimits {
   readonly concurrency: number;
   /** Longest buffer that this runtime can make, in bytes. */
   readonly maxBufferByteLength: number;
-  /** Hashes whole tensors of files with sums; undefined to compare none. */
+  /** Hashes whole tensors of files with digests; undefined to compare none. */
   readonly digest?: Digest | undefined;
 }
 
@@ -93,7 +93,7 @@ interface FetchCallOptions extends Pick<FetchOptions, 'onProgress'>, Pick<FetchL
 }
 
 /**
- * Fetches tensors, and compares those with sums. Makes them in the order given.
+ * Fetches tensors, and compares those with digests. Makes them in the order given.
  *
  * @throws As `FetchQueue.fetch` and `compareSums`
  */
@@ -113,7 +113,7 @@ function* declaredOf(
   wanted: readonly RequestedTensor[],
   tensors: readonly Tensor[],
 ): Generator<DeclaredTensor, void, void> {
-  for (const [i, { file, sum }] of wanted.entries()) {
-    if (sum !== undefined) yield { tensor: tensors[i] as Tensor, path: file.path, sum };
+  for (const [i, { file, hex }] of wanted.entries()) {
+    if (hex !== undefined) yield { tensor: tensors[i] as Tensor, path: file.path, hex };
   }
 }

@@ -28,7 +28,7 @@ function factsOf(first: FileVersion, next: FileVersion): [string, unknown, unkno
   if (first.linkedTag && next.linkedTag) {
     compared.push(['X-Linked-ETag', first.linkedTag, next.linkedTag]);
   }
-  // A commit never changes. The hosts of a content network may give its files ETags of their own.
+  // A commit never changes. The hosts of a content network may give its files separate ETags.
   if (first.commit === undefined || first.origin === next.origin) {
     compared.push(['ETag', first.tag, next.tag]);
     const isPinned = first.commit !== undefined || isStrongTag(first.tag);

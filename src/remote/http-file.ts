@@ -54,7 +54,7 @@ export interface FileAddress {
 interface Reading {
   /** Position of the first byte. */
   readonly begin: number;
-  /** Position behind the last byte; for a start it may lie behind the end of the file. */
+  /** Position after the last byte; for a start it may lie after the end of the file. */
   end: number;
   /** Their target. Undefined until the length of the file is known. */
   target: Uint8Array<ArrayBuffer> | undefined;
@@ -483,7 +483,7 @@ export class HttpFile implements RemoteFile {
         await awaitPlaced(this.#session, answer, this.path, tried, arrived);
       }
     } catch (error) {
-      // Ignore a connection that breaks or stalls behind the last byte.
+      // Ignore a connection that breaks or stalls after the last byte.
       const isCutOff = error instanceof TransientError || tried.isStalled();
       if (!isCutOff || reading.received < target.byteLength) throw error;
     }

@@ -45,7 +45,7 @@ export interface RemoteOptions extends SourceChoice {
   readonly headers?: HeadersInput | undefined;
   /** Used instead of the runtime's `fetch`, such as one that goes through a proxy. */
   readonly fetch?: Fetch | undefined;
-  /** Aborts the opening: the promise rejects with `signal.reason`. Later calls have signals of their own. */
+  /** Aborts the opening: the promise rejects with `signal.reason`. Later calls have separate signals. */
   readonly signal?: AbortSignal | undefined;
   /** Requests for tensors at a time, 1 to 64; 8 by default. */
   readonly concurrency?: number | undefined;

@@ -3,7 +3,7 @@
 /** The requested bytes. */
 export interface RangeRequest {
   readonly begin: number;
-  /** Position behind the last byte; it may lie behind the end of the file. */
+  /** Position after the last byte; it may lie after the end of the file. */
   readonly end: number;
 }
 
@@ -97,8 +97,9 @@ function isFramed(headers: Headers): boolean {
 
 /**
  * Compares status and headers with the request. Accepts a whole file (200) if it begins where the range does and is
- * no longer, unless a Content-Range says that the body is a part of the file, or cannot be read. An empty file has no ranges: 416 with a
- * total of 0. For the start of a file (`isStart`), which the caller parses, the end of the body may tell the length.
+ * no longer, unless a Content-Range says that the body is a part of the file, or cannot be read. An empty file has no
+ * ranges: 416 with a total of 0. For the start of a file (`isStart`), which the caller parses, the end of the body may
+ * tell the length.
  */
 export function readRangeHead(
   status: number,

@@ -27,7 +27,7 @@ export interface FetchedHeader {
 }
 
 /**
- * Fetches the header of a remote file and nothing else: requests no byte behind both the header and the first
+ * Fetches the header of a remote file and nothing else: requests no byte after both the header and the first
  * `FIRST_BYTE_LENGTH`.
  *
  * @param onRedirected as for `RemoteFile.readStart`

@@ -42,7 +42,7 @@ function redact(error: unknown, credentials: Credentials, depth: number): void {
   if (shown !== message) {
     const { stack } = given;
     given.message = shown;
-    // The stack begins with the message; the URLs of scripts behind it must stay.
+    // The stack begins with the message; the URLs of scripts after it must stay.
     if (typeof stack === 'string') given.stack = stack.replace(message, () => shown);
   }
   for (const name of REDACTED_TEXTS) {

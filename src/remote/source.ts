@@ -217,7 +217,7 @@ function openSession(
   return new Session({ ...sending, stallMs, firstDelayMs });
 }
 
-/** A file at a URL, and those beside it. */
+/** A file at a URL, and those next to it. */
 interface UrlSource extends FoundFile {
   readonly file: HttpFile;
   readonly folder: { file(name: string): HttpFile };

@@ -1,4 +1,4 @@
-/** Compares whole tensors that were fetched with the sums in the metadata of their file. */
+/** Compares whole tensors that were fetched with the digests in the metadata of their file. */
 
 import { digestMismatch } from '../header/tensor-digests.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -10,28 +10,28 @@ export type Digest = (bytes: Uint8Array<ArrayBuffer>) => Promise<string | undefi
 /** Hashes under way at a time: each may need as much memory as its tensor. */
 const HASHED_AT_ONCE = 2;
 
-/** A tensor that was fetched, and the sum that its file claims for it. */
+/** A tensor that was fetched, and the digest that its file declares for it. */
 export interface DeclaredTensor {
   readonly tensor: Tensor;
   readonly path: string;
-  readonly sum: string;
+  readonly hex: string;
 }
 
 /**
- * Hashes the tensors and compares their sums.
+ * Hashes the tensors and compares their digests.
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for the first that differs; the signal's reason
  */
 export async function compareSums(
-  claimed: Iterable<DeclaredTensor>,
+  declared: Iterable<DeclaredTensor>,
   digest: Digest,
   signal: AbortSignal,
 ): Promise<void> {
-  await limit(claimed, new Slots(HASHED_AT_ONCE), async ({ tensor, path, sum }) => {
+  await limit(declared, new Slots(HASHED_AT_ONCE), async ({ tensor, path, hex }) => {
     signal.throwIfAborted();
     const found = await digest(tensor.bytes as Uint8Array<ArrayBuffer>);
-    if (found === undefined || found === sum) return;
-    throw digestMismatch(sum, found, { path, tensor: tensor.name });
+    if (found === undefined || found === hex) return;
+    throw digestMismatch(hex, found, { path, tensor: tensor.name });
   });
 }
 

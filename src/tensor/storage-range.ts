@@ -243,7 +243,7 @@ export class StorageRange {
   }
 
   /**
-   * The bytes [begin, end) of the range for passing use. Over a mapping they get a buffer of their own,
+   * The bytes [begin, end) of the range for passing use. Over a mapping they get a separate buffer,
    * since posting a view to a worker clones its whole buffer.
    */
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
@@ -345,7 +345,7 @@ export class StorageRange {
     if (!isOwn || this.#resolved() === undefined) this.#storage.verify();
   }
 
-  /** Returns a part of this range, `byteLength` bytes from `begin` on, with a buffer of its own. */
+  /** Returns a part of this range, `byteLength` bytes from `begin` on, with a separate buffer. */
   part(begin: number, byteLength: number): StorageRange {
     const start = this.#begin + begin;
     return new StorageRange(this.#storage, this.#tensor, start, start + byteLength, this);

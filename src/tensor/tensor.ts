@@ -426,7 +426,7 @@ export class TensorOf<D extends Dtype> {
    * whole. A contiguous result shares the tensor's
    * memory, and takes all of it along when it is posted to a worker: post a {@link copy}. (With
    * `storage: 'read'` it reads only its own bytes, unless the whole tensor was read
-   * before.) Any other result is gathered into a buffer of its own at once.
+   * before.) Any other result is gathered into a separate buffer at once.
    *
    * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
    *   `SAFETENSORS_MISALIGNED_SLICE` when a packed sub-byte dtype would be cut within a byte
@@ -454,9 +454,9 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
-   * Copies the tensor to memory of its own: `copy().buffer` has exactly its bytes, independent of the file and of
+   * Copies the tensor to separate memory: `copy().buffer` has exactly its bytes, independent of the file and of
    * other tensors. It can be posted or transferred to another thread. Posting a view, such as
-   * `slice(42).bytes`, makes Node copy the whole tensor behind it.
+   * `slice(42).bytes`, makes Node copy the whole tensor.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`
    *
@@ -476,7 +476,7 @@ export class TensorOf<D extends Dtype> {
 
   /**
    * Rows along dimension 0, in the order of the indices and as often as they occur, as `numpy.take`
-   * gives them: a tensor of shape [n, ...] with memory of its own, or over that of `into`. All indices
+   * gives them: a tensor of shape [n, ...] with separate memory, or over that of `into`. All indices
    * are checked before anything is written. One call takes a fraction of the time of slices in a loop.
    *
    * From a mapped file, rows are read by position, as long as `data`, `bytes` or `buffer`

@@ -75,7 +75,7 @@ export interface MergeLimits<Range> {
 }
 
 /**
- * Joins consecutive ranges that lie near each other in the file, before or behind; overlapping ranges are near.
+ * Joins consecutive ranges that lie near each other in the file, before or after; overlapping ranges are near.
  * Cuts a range where a piece is full. The parts cover every byte of every range once, in the order of the ranges;
  * an empty range is a part, too. Reads one range ahead of the pieces it has yielded.
  */
@@ -115,7 +115,7 @@ function roomFor<Range extends FileRange>(
   if (joins?.(piece, range, begin) === false) return -1;
   const together = Math.max(pieceEnd, position + length) - Math.min(piece.position, position);
   if (together <= maxByteLength) return length;
-  // Only a range behind the piece is cut, because its next part then follows.
+  // Only a range after the piece is cut, because its next part then follows.
   if (position < pieceEnd) return -1;
   const room = wholeUnits(piece.position + maxByteLength - position, unitOf?.(range));
   return room > 0 ? room : -1;

@@ -229,7 +229,7 @@ describe('golden', () => {
 
   it('there is one of every command', () => {
     const called = new Set(Object.values(CALLS).map((line) => line.split(' ')[0]));
-    // They have tests of their own: what the first three print depends on the machine, the port and the build.
+    // They have separate tests: what the first three print depends on the machine, the port and the build.
     const others = ['serve', 'page', 'doctor', 'completion'];
     expect(Object.keys(COMMANDS).filter((name) => !called.has(name))).toEqual(others);
   });

@@ -71,10 +71,10 @@ async function said(command: string, source: string, args: readonly string[]): P
   expect(stderr).toBe('');
   const { source: given, path: _, ...result } = JSON.parse(stdout);
   if (given !== undefined) expect(given).toBe(source);
-  // The Hub's cache claims hashes by the names of its files.
+  // The Hub's cache declares hashes by the names of its files.
   for (const file of command === 'hash' ? result.files : []) {
-    for (const { ok } of file.claims) expect(ok).toBe(true);
-    file.claims = [];
+    for (const { ok } of file.declaredHashes) expect(ok).toBe(true);
+    file.declaredHashes = [];
   }
   return { code, result };
 }
@@ -124,8 +124,8 @@ describe('what is in the cache of the Hub', () => {
       await printed([command, ID, ...toTarget(command, target)]);
       expect((await call(['diff', ID, target])).code).toBe(0);
     }
-    const [{ claims }] = JSON.parse(await printed(['hash', ID, '--json'])).files;
-    expect(claims).toMatchObject([{ by: 'Hub cache', ok: true }]);
+    const [{ declaredHashes }] = JSON.parse(await printed(['hash', ID, '--json'])).files;
+    expect(declaredHashes).toMatchObject([{ by: 'Hub cache', ok: true }]);
     expect(await printed(['verify', ID])).toBe(
       'no problems; checked: headers, index, digests (2 of 2 files)\n',
     );

@@ -98,7 +98,7 @@ export function copied(fixture) {
 export const empty = () => {};
 export const file = put('model.safetensors', oldFile);
 
-/** A checkpoint of one state in a folder, with files beside it. */
+/** A checkpoint of one state in a folder, with files next to it. */
 export function checkpoint(name, layout, tensors = OLD) {
   return async (root) => {
     const folder = join(root, name);

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The function of this name behind ours.
+// The function of this name after ours.
 #define NEXT(name)                                                       \
   ({                                                                     \
     static __typeof__(&name) next;                                       \

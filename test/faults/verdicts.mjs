@@ -50,7 +50,7 @@ function isDocumented({ operation, fault, outcome, state, before, after, content
   const notes = operation.group === 'download' ? [KEPT] : [];
   if (isFolder && isSame(without(state, ...notes), without(after, ...notes))) return true;
   if (operation.isCheckpoint && contents.now === contents.after) {
-    // Files beside the weights follow one by one.
+    // Files next to the weights follow one by one.
     const others = [...without(state, INTERIM, RECORD, WEIGHTS, KEPT)];
     return others.every((entry) => {
       const other = new Map([entry]);

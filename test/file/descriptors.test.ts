@@ -25,7 +25,7 @@ import { openDescriptors } from '../support/open-descriptors.js';
 
 const entries = [{ name: 'a', dtype: 'U8', shape: [5000] }] as const;
 
-/** A file beside that of `writeTemporary`. */
+/** A file next to that of `writeTemporary`. */
 function writeOther(tensors: readonly Entry[]): string {
   const path = temporaryPath('other.safetensors');
   writeFileSync(path, fileBytes(tensors));

@@ -150,7 +150,7 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     file.close({ detach: true });
     expect([bytes.length, data.length, chunk?.length]).toEqual([0, 0, 0]);
     expect(() => tensor.bytes).toThrow(closedCode);
-    // A gathered slice has memory of its own.
+    // A gathered slice has separate memory.
     expect(Array.from(gathered.bytes)).toEqual([5, 6, 7, 8, 13, 14, 15, 16]);
   });
 

@@ -71,7 +71,7 @@ describe.each([
     damage(path);
     await expect(open(path, { verify: true })).rejects.toMatchObject({
       ...{ code: CODE, path, tensor: 'short' },
-      message: expect.stringMatching(/claims [\da-f]{64}, found [\da-f]{64}$/),
+      message: expect.stringMatching(/declares [\da-f]{64}, found [\da-f]{64}$/),
     });
     await expect(open(path, { expectedHash })).rejects.toMatchObject({
       ...{ code: CODE, path },
@@ -108,9 +108,9 @@ describe('loadFile and descriptors', () => {
     const path = await saved();
     expect(loadFile(path, { verify: true }).size).toBe(3);
     damage(path);
-    expect(() => loadFile(path, { verify: true })).toThrow('claims');
+    expect(() => loadFile(path, { verify: true })).toThrow('declares');
     const fd = openSync(path, 'r');
-    expect(() => safeOpen(fd, { verify: true })).toThrow('claims');
+    expect(() => safeOpen(fd, { verify: true })).toThrow('declares');
   });
 });
 

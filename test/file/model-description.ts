@@ -27,7 +27,7 @@ export interface FileDescription {
   readonly tensors: readonly TensorDescription[];
 }
 
-/** Reads the description beside a model. */
+/** Reads the description next to a model. */
 export function readDescription(path: string): FileDescription {
   return JSON.parse(readFileSync(path, 'utf8')) as FileDescription;
 }

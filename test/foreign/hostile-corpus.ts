@@ -108,7 +108,7 @@ function checkpoint(pickle: Buffer, isDeflated = false): Buffer {
   );
 }
 
-/** A checkpoint without fault, and something beside it. */
+/** A checkpoint without fault, and something next to it. */
 function beside(name: string, data: Buffer | string, isDeflated = false): Buffer {
   const files = [
     ['m/data.pkl', STORED],

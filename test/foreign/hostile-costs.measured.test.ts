@@ -81,7 +81,7 @@ describe.runIf(process.platform === 'linux')('what hostile files cost', () => {
     expect(existsSync('PWNED')).toBe(false);
   });
 
-  // Each in a process of its own: memory that the allocator keeps of one file must not count for the next.
+  // Each in a separate process: memory that the allocator keeps of one file must not count for the next.
   it.concurrent.each(Object.keys(HOSTILE_FILES))('is little for %s', async (name) => {
     const path = join(folder, name);
     writeFileSync(path, (HOSTILE_FILES[name] as () => Buffer)());

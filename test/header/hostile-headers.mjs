@@ -68,7 +68,7 @@ class HeaderWriter {
     return this;
   }
 
-  /** Padding up to the full size; the file has `dataByteLength` bytes behind the header. */
+  /** Padding up to the full size; the file has `dataByteLength` bytes after the header. */
   finish(dataByteLength = 0) {
     this.bytes.fill(0x20, this.at);
     return { json: this.bytes, dataByteLength };

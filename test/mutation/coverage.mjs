@@ -68,7 +68,7 @@ function roundsOf(tests) {
 
 /**
  * How a mutant is run: `rounds` of tests, and `limit`, how often it may be reached. Code that runs while modules load
- * has run without the fault: then `alone` are the rounds of a process of its own, with all tests that come to its
+ * has run without the fault: then `alone` are the rounds of a separate process, with all tests that come to its
  * file, for which `siblings` are the ids of all mutants there.
  */
 export function planOf(id, files, siblings) {

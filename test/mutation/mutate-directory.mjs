@@ -26,8 +26,8 @@ import { guard } from './guard.mjs';
 import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
 
 /**
- * A process that writes nothing for this long is killed: it is loading all tests of a directory, or running those of one
- * mutant.
+ * A process that writes nothing for this long is killed: it is loading all tests of a directory, or running those of
+ * one mutant.
  */
 const PATIENCE_MS = 120_000;
 
@@ -130,7 +130,7 @@ function written() {
     .map((line) => JSON.parse(line));
 }
 
-/** Runs a job in a process of its own, and ends that when it writes nothing for a while. */
+/** Runs a job in a separate process, and ends that when it writes nothing for a while. */
 async function session(paths, job = {}) {
   const chosen = specifications.filter(({ moduleId }) => paths.includes(moduleId));
   const size = { files: chosen.length, mutantCount: mutants.length, log };

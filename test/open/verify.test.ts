@@ -102,7 +102,7 @@ describe('verify', () => {
     ]);
   });
 
-  it('compares hashes that somebody claims, with one progress for all files', async () => {
+  it('compares declared hashes, with one progress for all files', async () => {
     const folder = writeCheckpoint({
       ...TWO_SHARDS,
       fileOptions: { metadata: { 'modelspec.hash_sha256': '0xab' } },
@@ -115,13 +115,13 @@ describe('verify', () => {
       [SECOND, 'SAFETENSORS_VERIFICATION_FAILED'],
     ]);
     expect(problems[0]?.message).toMatch(
-      /^modelspec\.hash_sha256 claims 0xab, found 0x[\da-f]{64}$/,
+      /^modelspec\.hash_sha256 declares 0xab, found 0x[\da-f]{64}$/,
     );
     expect(seen.at(-1)?.bytes).toBe(seen.at(-1)?.totalBytes);
     expect((await verify(folder, { headersOnly: true })).ok).toBe(true);
   });
 
-  it('takes a right claim for right', async () => {
+  it('accepts a right hash', async () => {
     const entries = [{ name: 'w', dtype: 'U8', shape: [2] }] as const;
     const bare = fileBytes(entries);
     const data = bare.subarray(

@@ -77,7 +77,7 @@ describe.each([
     expectMapped(runShipped(process.execPath, join(app.ship('dist'), bundle)));
   });
 
-  // Another user may be allowed to write beside the folder of a bundle.
+  // Another user may be allowed to write next to the folder of a bundle.
   it.each(['dist/app', 'lib/core'])('%s.js loads nothing from the folders around it', (name) => {
     const moved = `${name}.js`;
     const app = makeApp();

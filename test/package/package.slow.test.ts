@@ -156,7 +156,7 @@ describe('the tarball', () => {
 
   it('has a literal that bundlers see for every addon that is shipped, and no other', () => {
     const bundle = readFileSync(join(folder, 'copy/lib/core.js'), 'utf8');
-    // webpack stops at a file that is missing, unless it is told to leave the literal alone.
+    // webpack stops at a file that is missing, unless it is told to leave the literal untouched.
     const literals =
       /new URL\(\s*\/\* webpackIgnore: true \*\/\s*"\.\.\/([^"]+)",\s*import\.meta\.url\s*\)/g;
     const named = [...bundle.matchAll(literals)].map(([, path]) => path);

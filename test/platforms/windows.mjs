@@ -88,7 +88,7 @@ async function collectAll() {
   }
 }
 
-/** Drops the file; in a function of its own, so that nothing of it is left on the stack. */
+/** Drops the file; in a separate function, so that nothing of it is left on the stack. */
 function firstOf(library, path, index) {
   return library.safeOpen(path).getTensor('t').data[index];
 }

@@ -21,7 +21,7 @@ const manifest: { fixtures: Recorded[] } = JSON.parse(
   readFileSync(join(folder, 'manifest.json'), 'utf8'),
 );
 
-/** All of them. In the broken ones, the norm is plain, and so is a weight beside its packed form. */
+/** All of them. In the broken ones, the norm is plain, and so is a weight next to its packed form. */
 export const QUANTIZED_MODELS: readonly QuantizedModel[] = manifest.fixtures.map(
   ({ id, plain }) => ({
     id,

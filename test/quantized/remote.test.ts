@@ -105,7 +105,7 @@ it('asks for the configuration, then scales once, then the codes of the rows', a
   const checkpoint = await openRemote(`${origin}/big/model.safetensors`);
   const model = await dequantized(checkpoint);
   const paths = ['model.safetensors', 'config.json'].map((name) => `/big/${name}`);
-  // Nothing beside the weights says how they are quantized: the files of older tools are looked for, too.
+  // Nothing next to the weights says how they are quantized: the files of older tools are looked for, too.
   expect(asked.map(([path]) => path)).toEqual([
     ...paths,
     '/big/hf_quant_config.json',

@@ -11,7 +11,7 @@ export interface RuleTensor {
   readonly bytes: Uint8Array;
 }
 
-/** What the rule needs beside the tensors. */
+/** What the rule needs next to the tensors. */
 export interface RuleFacts extends Pick<Quantization, 'scheme' | 'bits' | 'block'> {
   readonly shape: readonly number[];
   /** The stored tensors by what they are. */

@@ -10,7 +10,7 @@ import { FileServer } from './download/file-server.js';
 
 const MIB = 2 ** 20;
 
-/** Three neighbours of 1 000 bytes, what is too long to be fetched for nothing, and one behind it. */
+/** Three neighbours of 1 000 bytes, what is too long to be fetched for nothing, and one after it. */
 const ENTRIES: readonly Entry[] = [
   { name: 'a', dtype: 'U8', shape: [1000] },
   { name: 'b', dtype: 'U8', shape: [1000] },

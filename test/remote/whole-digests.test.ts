@@ -48,7 +48,7 @@ describe.each([
       code: CODE,
       path: checkpoint.path,
       tensor: 'short',
-      message: expect.stringContaining(`${KEY} claims ${SUMS.slice(-64)}, found ${found}`),
+      message: expect.stringContaining(`${KEY} declares ${SUMS.slice(-64)}, found ${found}`),
     };
     await expect(checkpoint.getTensor('short')).rejects.toMatchObject(error);
     await expect(checkpoint.readTensors()).rejects.toMatchObject(error);

@@ -48,7 +48,7 @@ function isUpToDate(file) {
   return made > Math.max(changedAt('native'), changedAt('test/sanitize'), binding);
 }
 
-/** The addon's sources, in parts of the same flags; `more` are sources beside its own. */
+/** The addon's sources, in parts of the same flags; `more` are sources next to its own. */
 export function addonParts(more = []) {
   const [addon, ...others] = readBinding(root, 'linux', process.arch);
   return [{ ...addon, sources: [...addon.sources, ...more] }, ...others];

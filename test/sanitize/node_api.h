@@ -16,7 +16,7 @@
 #include <vector>
 
 // A stand-in for Node-API and the event loop: as much as the addon calls, in a program that
-// ThreadSanitizer sees as a whole. Environments run on threads of their own, as workers do, and
+// ThreadSanitizer sees as a whole. Environments run on separate threads, as workers do, and
 // share one pool, as libuv's. Functions that the addon links but never calls are missing: to call
 // it ends the program.
 

@@ -226,7 +226,7 @@ class Worker {
     if (Below(8) == 0) AskForHugePages();
   }
 
-  // For memory of its own, as a stream has it: of a few huge pages, or too
+  // For separate memory, as a stream has it: of a few huge pages, or too
   // short for one.
   void AskForHugePages() {
     const size_t length = 1 + Below(6 << 20);

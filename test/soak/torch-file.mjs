@@ -24,7 +24,7 @@ function tuple(values) {
   return `(${values.map(integer).join('')}t`;
 }
 
-/** Opcodes of protocol 2 for a contiguous tensor over a storage of its own. */
+/** Opcodes of protocol 2 for a contiguous tensor over a separate storage. */
 function tensorOpcodes({ dtype, shape, data }, key) {
   const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
   const storage = `(${text('storage')}ctorch\n${STORAGES[dtype]}\n${text(key)}${text('cpu')}${integer(data.length)}tQ`;

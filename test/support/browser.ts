@@ -38,7 +38,7 @@ export function findFirefox(): string | null {
   return FIREFOX_NAMES.find((name) => spawnSync(name, ['--version']).status === 0) ?? null;
 }
 
-/** Serves one script as a page, files beside it, and takes the results that its pages post. */
+/** Serves one script as a page, files next to it, and takes the results that its pages post. */
 export class PageServer {
   readonly #files: ReadonlyMap<string, string | Uint8Array>;
   readonly #server: Server;
@@ -54,7 +54,7 @@ export class PageServer {
     this.#server = createServer((request, response) => void this.#answer(request, response));
   }
 
-  /** Starts it on a port of its own. Files are by path, with a slash before. */
+  /** Starts it on a separate port. Files are by path, with a slash before. */
   static async start(
     script: string,
     files: Readonly<Record<string, Uint8Array>>,

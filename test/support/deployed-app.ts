@@ -52,7 +52,7 @@ export function firstLines(folder: string): string {
   return `import { dirname, join } from 'node:path';\n${line}\n`;
 }
 
-/** A project that has the package installed, in a folder of its own below `parent`, for one test. */
+/** A project that has the package installed, in a separate folder below `parent`, for one test. */
 export class App {
   readonly folder: string;
   /** Holds the project's folder, and the programs of a machine that has only node and npm. */

@@ -113,7 +113,7 @@ export function publicNames(entry = 'index'): Map<string, string> {
   return names;
 }
 
-/** Modules beside the entries that re-export for them. */
+/** Modules next to the entries that re-export for them. */
 const OWN_MODULES = ['runtime', 'types'];
 
 /** The example of a docstring as a program, which imports what it uses, of the core where that has it. */

@@ -27,7 +27,7 @@ export class FileServer {
     this.#server = createServer((request, response) => this.#answer(request, response));
   }
 
-  /** Starts it on a port of its own. Files are by path, with a slash before. */
+  /** Starts it on a separate port. Files are by path, with a slash before. */
   static async start(
     files: Readonly<Record<string, Uint8Array>>,
     { isOpen = true } = {},

@@ -148,7 +148,7 @@ function listen(server: Server): Promise<string> {
 }
 
 export class HubServer {
-  /** The requests, in order. Empty it to count anew. */
+  /** The requests, in order. Empty it to count again. */
   readonly requests: HubRequest[] = [];
   /** Entries of a list that one answer has. */
   entriesPerPage = 1000;

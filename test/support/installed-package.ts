@@ -85,14 +85,14 @@ const installed = new Map<string, string>();
 
 /**
  * Installs a tarball into `folder/name`, an empty project; returns the project's folder. npm does it once for
- * each tarball, beside which it stays: the others get copies of that project.
+ * each tarball, next to which it stays: the others get copies of that project.
  */
 export function install(folder: string, name: string, tarball: string): string {
   const project = join(folder, name);
   let first = installed.get(tarball);
   if (first === undefined) {
     const machine = dirname(tarball);
-    // Test files of their own processes may share the tarball.
+    // Test separate files processes may share the tarball.
     first = mkdtempSync(join(machine, 'installed-'));
     writeFileSync(join(first, 'package.json'), '{ "name": "stranger", "private": true }\n');
     const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];

@@ -15,7 +15,7 @@ export interface Entry {
 
 export interface FileOptions {
   readonly metadata?: Readonly<Record<string, string>>;
-  /** Spaces behind the header, to place the data at an odd address for example. */
+  /** Spaces after the header, to place the data at an odd address for example. */
   readonly padding?: number;
 }
 

@@ -13,7 +13,7 @@ export function mapLines() {
   return readFileSync('/proc/self/maps', 'utf8').split('\n');
 }
 
-// With the first stream of a process libuv opens a descriptor of its own: now, so that it is not
+// With the first stream of a process libuv opens a separate descriptor: now, so that it is not
 // counted as left behind later.
 void process.stdout;
 

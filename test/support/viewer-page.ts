@@ -66,7 +66,7 @@ export interface Viewer {
   readonly requests: string[];
 }
 
-/** Opens an address in a page of its own. */
+/** Opens an address in a separate page. */
 export async function show(url: string, options: BrowserContextOptions = {}): Promise<Viewer> {
   const context = await (await browser()).newContext({
     viewport: { width: 1440, height: 900 },

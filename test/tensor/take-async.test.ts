@@ -142,7 +142,7 @@ test.each(takers)('only the rows come from the disk: %s', async (_, take) => {
   const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [1024, 16_384] }]);
   if (!dropFromPageCache(path)) return;
   using file = safeOpen(path);
-  // Opening reads the header, and some pages behind it.
+  // Opening reads the header, and some pages after it.
   const before = file.residency('t') ?? Number.POSITIVE_INFINITY;
   if (file.storage !== 'mmap' || before > 2 ** 20) return;
   const indices = Array.from({ length: 64 }, (_, i) => i * 15 + 50);

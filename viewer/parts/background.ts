@@ -1,4 +1,7 @@
-/** Work on a whole model in the background: done once, whichever views show it, and going on while people look elsewhere. */
+/**
+ * Work on a whole model in the background: done once, whichever views show it, and going on while people look
+ * elsewhere.
+ */
 
 import { type CallError, call } from '../client.js';
 import type { ArgsOf, ProgressOf, ResultOf } from '../protocol.js';
@@ -51,7 +54,7 @@ export function workOf<Name extends LongCall>(name: Name, owner: object): Signal
   return known(name, owner).state as unknown as Signal<Work<Name>>;
 }
 
-/** Begins work anew. */
+/** Begins work again. */
 export async function start<Name extends LongCall>(
   name: Name,
   owner: object,

@@ -86,7 +86,7 @@ function Tree({ source, tensor }: { source: OpenSource; tensor: string | undefin
     if (rows.length === 1 && rows[0]?.hasChildren) void open(rows[0].node);
   };
   useEffect(() => {
-    // A model is one branch, and some beside it: what is in it is worth a look.
+    // A model is one branch, and some next to it: what is in it is worth a look.
     for (const { node, tensors } of top ?? []) {
       if (tensors > source.list.names.length / 2 && tensors > 1) void open(node);
     }

@@ -57,7 +57,7 @@ function packedValue(code: number, exponentBits: number, fractionBits: number): 
   return code >> (exponentBits + fractionBits) === 1 ? -size : size;
 }
 
-/** The bits of values of F4 or F6: every code has a value of its own. */
+/** The bits of values of F4 or F6: every code has a separate value. */
 export function packedCodes(dtype: Dtype, values: Float32Array): string[] {
   const [, exponentBits = 0, fractionBits = 0] = FIELDS[dtype] ?? [];
   const length = 1 + exponentBits + fractionBits;

@@ -70,7 +70,7 @@ function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** What the list says of one tensor. */
+/** What the list specifies of one tensor. */
 interface Row {
   readonly name: string;
   readonly kind: string;

@@ -158,7 +158,7 @@ async function modulesOf(
   }
 }
 
-/** Rank and norm of every pair of an adapter, beside the weights of a base. */
+/** Rank and norm of every pair of an adapter, next to the weights of a base. */
 export async function loraPairs(
   adapter: Source,
   base: Source | null,

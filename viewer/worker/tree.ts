@@ -12,7 +12,7 @@ export interface TreeRow {
   readonly byteLength: number;
   /** The tensor, for a line that is one. */
   readonly name: string | null;
-  /** What stands beside the label: dtype and shape of a tensor, or of tensors that are alike. */
+  /** What stands next to the label: dtype and shape of a tensor, or of tensors that are alike. */
   readonly note: string | null;
   readonly hasChildren: boolean;
 }

@@ -76,7 +76,7 @@ function joined(part: Part): Part {
   return { ...whole, label };
 }
 
-/** What is inside of a part. A tensor whose name begins those of others is beside them. */
+/** What is inside of a part. A tensor whose name begins those of others is next to them. */
 function inside({ tensor, children, prefix }: Part): Part[] {
   const below = Array.from(children.values(), joined);
   if (below.length > 0 && tensor !== null) below.push({ ...newPart('', prefix), tensor });

@@ -37,13 +37,13 @@ interface HashedFile {
   readonly modelspec: string | null;
   readonly sshs: string | null;
   readonly crc32: string;
-  readonly claims: readonly DeclaredHash[];
+  readonly declaredHashes: readonly DeclaredHash[];
   readonly tensors?: Readonly<Record<string, string>>;
 }
 
 interface HashResult {
   readonly source: string;
-  /** Whether no claim is wrong. */
+  /** Whether no declared hash is wrong. */
   readonly ok: boolean;
   readonly files: readonly HashedFile[];
 }
@@ -59,7 +59,7 @@ async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promi
   return files;
 }
 
-/** Hashes one file and compares the hashes with the file's claims. */
+/** Hashes one file and compares the hashes with those that the file declares. */
 async function hashOne(
   file: HashableFile,
   isEach: boolean,
@@ -76,7 +76,7 @@ async function hashOne(
     modelspec: hasHeader ? `0x${dataSha256}` : null,
     sshs: hasHeader ? dataSha256 : null,
     crc32,
-    claims: declaredHashesOf(cached, file.metadata ?? new Map(), hashes),
+    declaredHashes: declaredHashesOf(cached, file.metadata ?? new Map(), hashes),
     ...(isEach ? { tensors: Object.fromEntries(hashes.ranges) } : {}),
   };
 }
@@ -103,18 +103,28 @@ async function hashAll(
   }
 }
 
-/** The outcome of a claim. */
-function formatDeclared({ by: key, claimed, ok, tensor }: DeclaredHash, style: Style): string {
+/** The outcome of a comparison. */
+function formatDeclared({ by: key, declared, ok, tensor }: DeclaredHash, style: Style): string {
   const by = tensor === undefined ? key : `${key} of ${visible(tensor, SHOWN_NAME_LENGTH)}`;
-  if (ok === true) return `${by}: as claimed`;
-  const claim = `${by}: claims ${visible(claimed, SHOWN_NAME_LENGTH)}`;
+  if (ok === true) return `${by}: as declared`;
+  const label = `${by}: declares ${visible(declared, SHOWN_NAME_LENGTH)}`;
   return ok === false
-    ? style.error(`${claim}, which is wrong`)
-    : style.warning(`${claim}, from before a change of the metadata`);
+    ? style.error(`${label}, which is wrong`)
+    : style.warning(`${label}, from before a change of the metadata`);
 }
 
 function hashLines(file: HashedFile, style: Style): string[] {
-  const { sha256, autoV1, autoV2, autoV3, modelspec, sshs, crc32, claims, tensors = {} } = file;
+  const {
+    sha256,
+    autoV1,
+    autoV2,
+    autoV3,
+    modelspec,
+    sshs,
+    crc32,
+    declaredHashes,
+    tensors = {},
+  } = file;
   return [
     style.bold(visible(file.name, SHOWN_NAME_LENGTH)),
     ...infoLines(
@@ -131,21 +141,22 @@ function hashLines(file: HashedFile, style: Style): string[] {
       ).flatMap(([name, hash]) => (hash === null ? [] : [[name, hash] as const])),
       style.dim,
     ),
-    ...claims.map((claim) => formatDeclared(claim, style)),
-    // In the format of sha256sum. Keep names whole: cut ones would look alike beside the digits.
+    ...declaredHashes.map((hash) => formatDeclared(hash, style)),
+    // In the format of sha256sum. Keep names whole: cut ones would look alike next to the digits.
     ...Object.entries(tensors).map(
       ([name, hash]) => `${hash}  ${visible(name, SHOWN_NAME_LENGTH)}`,
     ),
   ];
 }
 
-/** Puts the sums of all tensors into the metadata of a file. */
+/** Puts the digests of all tensors into the metadata of a file. */
 async function writeDigests(
   context: CommandContext,
   options: OptionValues,
   source: string,
 ): Promise<Outcome> {
-  if (options['all'] === true) throw new UsageError('--all prints sums, and --write writes them');
+  if (options['all'] === true)
+    throw new UsageError('--all prints digests, and --write writes them');
   return await editFile(context, options, requireLocal(source), new Map(), { digests: true });
 }
 
@@ -179,7 +190,9 @@ export const hashCommand: Command = {
     } finally {
       opened.close();
     }
-    const ok = files.every(({ claims }) => claims.every((claim) => claim.ok !== false));
+    const ok = files.every(({ declaredHashes }) =>
+      declaredHashes.every((hash) => hash.ok !== false),
+    );
     printResult<HashResult>(context, options, { source, ok, files }, (result, style) =>
       result.files.flatMap((file, i) => [...(i === 0 ? [] : ['']), ...hashLines(file, style)]),
     );

@@ -172,7 +172,7 @@ const METADATA_ACTIONS: Readonly<Record<string, Action>> = {
 /** Actions that change nothing, and take any source. */
 const READING: readonly string[] = ['get', 'export'];
 
-/** A word with actions of its own. */
+/** A word with separate actions. */
 const MODELSPEC = 'modelspec';
 
 export const metadataCommand: Command = {
@@ -188,7 +188,10 @@ export const metadataCommand: Command = {
       type: 'boolean',
       help: 'overwrite the header in the file instead of writing a new file; not crash-safe',
     },
-    'dry-run': { type: 'boolean', help: 'report the changes, and whether they fit in place, without writing' },
+    'dry-run': {
+      type: 'boolean',
+      help: 'report the changes, and whether they fit in place, without writing',
+    },
     ...REPOSITORY,
   },
   positionals: [0, Number.POSITIVE_INFINITY],

@@ -23,7 +23,7 @@ import {
   write,
 } from './written.js';
 
-/** Files beside the weights. */
+/** Files next to the weights. */
 export const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'also copy config, tokenizer and other files' },
 };

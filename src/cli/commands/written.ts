@@ -500,7 +500,7 @@ export async function write(
   });
 }
 
-/** Names of the files beside the weights; in a plan the files without tensors, except the index. */
+/** Names of the files next to the weights; in a plan the files without tensors, except the index. */
 function copiedFiles({ copied, files, index }: WrittenOutcome): readonly string[] {
   if (copied !== undefined) return copied;
   return files.flatMap((file) => {

@@ -12,10 +12,10 @@ export type Rule = (name: string) => string | undefined;
 
 /**
  * Returns a function that renames by the first rule that matches the whole name; undefined without rules. The first `*`
- * of the new name is what the first `*` of the pattern stands for, and so on; each stands for as little as can be. `@FILE`
- * is a file with a rule on each line.
+ * of the new name is what the first `*` of the pattern stands for, and so on; each stands for as little as can be.
+ * `@FILE` is a file with a rule on each line.
  *
- * @throws RenameError for a rule without an arrow, or with more `*` behind it; errors of reading the file
+ * @throws RenameError for a rule without an arrow, or with more `*` after it; errors of reading the file
  */
 export function renamer(rules: readonly string[]): ((name: string) => string) | undefined {
   const rule = renameRule(rules);

@@ -41,7 +41,7 @@ export const SHA256: RegExp = /^[\da-f]{64}$/;
 interface RepositoryBlobs {
   /** Its own blobs. */
   readonly folder: string;
-  /** The store beside the repository, if any. */
+  /** The store next to the repository, if any. */
   readonly store: string | undefined;
 }
 
@@ -110,7 +110,7 @@ function* blobOn(path: string): Work<string | undefined> {
     if (isBlobPath(place)) return place;
     const link = yield* linkAt(place);
     if (link === undefined) return undefined;
-    // Not joined, because only the system resolves `..` behind a link.
+    // Not joined, because only the system resolves `..` after a link.
     at = isAbsolute(link) ? link : dirname(place) + sep + link;
   }
   return undefined;

@@ -240,8 +240,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Names of files in the same folder that another tool might open instead: a single file beside an
-   * index, or beside a single file an index with missing shards. Empty for the path of a
+   * Names of files in the same folder that another tool might open instead: a single file next to an
+   * index, or next to a single file an index with missing shards. Empty for the path of a
    * file or an index.
    */
   get ignoredFiles(): readonly string[] {
@@ -296,9 +296,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * The headers of all shards, in the order of `shards`: JSON, metadata and tensors of each, whatever the index says.
-   * A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens shards that are
-   * not open, and closes those again, without stalling the event loop.
+   * The headers of all shards, in the order of `shards`: JSON, metadata and tensors of each, whatever the index
+   * specifies. A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens shards
+   * that are not open, and closes those again, without stalling the event loop.
    *
    * @throws FormatError when a shard is bad; `signal.reason`
    *
@@ -414,7 +414,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /**
    * One rank's part of a tensor along a dimension, the first by default: part `rank` of `worldSize`
    * equal parts. Along the first dimension it is a view of the tensor's memory, and only its bytes are
-   * read; along another one it is gathered into memory of its own at once.
+   * read; along another one it is gathered into separate memory at once.
    *
    * The dimension's length must be divisible by `worldSize`. Packed 4- and 6-bit dtypes must be cut
    * on bytes.

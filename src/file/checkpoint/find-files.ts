@@ -262,8 +262,8 @@ export function* insideOf(folder: string): Work<(path: string) => Work<boolean>>
 }
 
 /**
- * Lists the names in a folder, without the temporary names of a save, and without folders that are named like weights or
- * an index. A link counts as a file.
+ * Lists the names in a folder, without the temporary names of a save, and without folders that are named like weights
+ * or an index. A link counts as a file.
  */
 export function* lastingNames(folder: string): Work<string[]> {
   const entries = yield* listFolder(folder);
@@ -274,7 +274,7 @@ export function* lastingNames(folder: string): Work<string[]> {
   );
 }
 
-/** Lists the names in a folder, without temporary names of a save and without weights behind dangling links. */
+/** Lists the names in a folder, without temporary names of a save and without weights of dangling links. */
 export function* usableNames(folder: string): Work<string[]> {
   const names = yield* lastingNames(folder);
   const isIndexed = indexesAmong(names).length > 0;

@@ -273,7 +273,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> implements Count
     return this.opened.get(shard)?.byteLength ?? statSync(this.#pathOf(shard)).size;
   }
 
-  /** Work with shards of its own: `close` of these leaves them open until it is done, unless it detaches. */
+  /** Work with separate shards: `close` of these leaves them open until it is done, unless it detaches. */
   async use<Result>(work: (shards: LazyShards<Opened>) => Promise<Result>): Promise<Result> {
     this.requireOpen();
     const shards = new LazyShards(this.files, this.#openFile, this.#shared);

@@ -101,7 +101,7 @@ export async function transferShards<Task extends Pick<ShardWork, 'byteLength'>>
   transfer.finish();
 }
 
-/** Reads tensors, each into memory of its own; by the names of the places, in their order. */
+/** Reads tensors, each into separate memory; by the names of the places, in their order. */
 export async function readPlaces(
   places: ReadonlyMap<string, TensorInFile>,
   options: TransferOptions,

@@ -181,7 +181,7 @@ function tensorParameters(
   return perElement === 0 ? null : Math.round(elementCountOf(shape) * perElement);
 }
 
-/** The number of parameters that the metadata claim, at most `counted`; null without a claim. */
+/** The number of parameters that the metadata declare, at most `counted`; null without one. */
 export function declaredParameters(value: unknown, counted: number): number | null {
   const declared = typeof value === 'number' ? value : Number.parseInt(String(value), 10);
   return Number.isFinite(declared) && declared >= 0 ? Math.min(declared, counted) : null;

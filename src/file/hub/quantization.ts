@@ -62,7 +62,7 @@ function fieldsOf(value: unknown): Fields {
   return isObject ? (value as Fields) : {};
 }
 
-/** The part of a name behind the last dot. */
+/** The part of a name after the last dot. */
 function lastPart(name: string): string {
   return name.slice(name.lastIndexOf('.') + 1);
 }
@@ -180,7 +180,7 @@ function isAuxiliary(method: string | null, tensor: NamedDtype, isQuantized: Nam
   return isGptq && GPTQ_AUXILIARY.has(part) && isQuantized(tensor.name);
 }
 
-/** A group of compressed-tensors: some modules with a bit width of their own. */
+/** A group of compressed-tensors: some modules with a separate bit width. */
 interface QuantizedGroup {
   readonly targets: readonly NameTest[];
   /** Cost of finding out whether a module belongs to the group. */
@@ -257,7 +257,7 @@ function compressedMultiplier(
   };
 }
 
-/** How MLX packs a module: weights in U32, with scales beside them. */
+/** How MLX packs a module: weights in U32, with scales next to them. */
 interface MlxPacking {
   readonly bits: number;
   readonly mode: string;

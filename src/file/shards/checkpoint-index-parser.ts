@@ -30,7 +30,7 @@ const INDEX_DTYPE_KEY = new TextEncoder().encode('dtype"');
 export class IndexParser {
   /** Over the whole index. */
   readonly reader: JsonReader;
-  /** Position of every entry's name behind its opening quote. */
+  /** Position of every entry's name after its opening quote. */
   nameAt: Uint32Array;
   /** The shard of every entry: a position in `shards`. */
   shardOf: Uint32Array;
@@ -42,7 +42,7 @@ export class IndexParser {
   isSorted = true;
   /** Position of the metadata's opening brace; -1 without metadata. */
   metadataAt = -1;
-  /** Position of the index's dtype, behind the opening quote; -1 if it names no dtype. */
+  /** Position of the index's dtype, after the opening quote; -1 if it names no dtype. */
   dtypeAt = -1;
   readonly #path: string | undefined;
   readonly #extension: string | undefined;

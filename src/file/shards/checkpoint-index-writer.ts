@@ -79,7 +79,7 @@ export class FormattedIndex {
   }
 }
 
-/** A string that stands in a JSON text, where it was checked: its first byte behind the quote. */
+/** A string that stands in a JSON text, where it was checked: its first byte after the quote. */
 export interface JsonString {
   readonly text: Text;
   readonly start: number;

@@ -131,7 +131,7 @@ export class CheckpointIndex {
     return this.#metadata;
   }
 
-  /** The dtype that a few indexes name beside their metadata; null without such a text. */
+  /** The dtype that a few indexes name next to their metadata; null without such a text. */
   get dtype(): string | null {
     return this.#dtypeAt === -1 ? null : decodeString(this.#reader.bytes, this.#dtypeAt);
   }
@@ -242,7 +242,7 @@ export class CheckpointIndex {
       counts[shard] = (counts[shard] as number) + 1;
     }
     const groups = Array.from(counts, (count) => new Uint32Array(count));
-    // Filled from behind: what is left of a count is the place of the entry.
+    // Filled from the end: what is left of a count is the place of the entry.
     for (let entry = this.size - 1; entry >= 0; entry--) {
       const shard = this.#shardOf[entry] as number;
       const place = (counts[shard] as number) - 1;

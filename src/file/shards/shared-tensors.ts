@@ -14,7 +14,7 @@ import type { Work } from '../../work/work.js';
 /**
  * What to do with tensors that share memory.
  *
- * - `copy`: every name is written with bytes of its own.
+ * - `copy`: every name is written with separate bytes.
  * - `dedupe`: of equal tensors over the same bytes one name is written, the others are recorded.
  *   Tensors that overlap in any other way are written with their own bytes.
  * - `error`: tensors over common bytes are refused.
@@ -85,7 +85,7 @@ export function* planSharing(
   return { dropped, overlaps };
 }
 
-/** Keys with a meaning of their own, in a file or in an index. */
+/** Keys with a separate meaning, in a file or in an index. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['format', 'total_size']);
 
 /**
@@ -199,7 +199,7 @@ function record(names: readonly string[], kept: string, dropped: Map<string, str
   for (const name of names) if (name !== kept) dropped.set(name, kept);
 }
 
-/** Bytes of a tensor in its memory, from the first element to behind the last. */
+/** Bytes of a tensor in its memory, from the first element to the end of the last. */
 interface Extent {
   readonly memory: TensorMemory;
   readonly begin: number;

@@ -32,7 +32,7 @@ export interface SplitOptions<T extends Sized | TensorSpec> {
   /** A plain file name with `{suffix}` exactly once. Default `'model{suffix}.safetensors'`. */
   filenamePattern?: string;
   /**
-   * Key of the memory behind a tensor, compared as by a Map; null if it shares none. Tensors with
+   * Key of the memory of a tensor, compared as by a Map; null if it shares none. Tensors with
    * equal keys go into one shard and count once, by the size of the first. Default: no keys.
    */
   storageId?: (name: string, tensor: T) => unknown;
@@ -98,7 +98,7 @@ export function splitByteLengths(byteLengths: ArrayLike<number>, limit: number):
 /**
  * Splits a state dict into shards of at most `maxShardSize` bytes, with the result of
  * `split_state_dict_into_shards_factory` of `huggingface_hub`. Takes whatever `saveCheckpoint` takes, and anything
- * else of a known size, in its order. A tensor larger than the limit gets a shard of its own, which comes before the
+ * else of a known size, in its order. A tensor larger than the limit gets a separate shard, which comes before the
  * shard that is being filled; later tensors still go into the latter. Further names of the same memory come last in
  * its shard. Strings, which bitsandbytes leaves in state dicts, are skipped. Without tensors there are no files.
  * Nothing is read or written; time and memory grow with the number of tensors.

@@ -118,7 +118,7 @@ export interface ShardHeader {
   readonly dataStart: number;
   /** The `__metadata__` of this file; null without metadata. Don't modify it. */
   readonly metadata: ReadonlyMap<string, string> | null;
-  /** All tensors of the file, whatever the index says, in the order of their bytes. */
+  /** All tensors of the file, whatever the index specifies, in the order of their bytes. */
   readonly tensors: readonly TensorEntry[];
 }
 

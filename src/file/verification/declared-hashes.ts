@@ -1,4 +1,4 @@
-/** Compares a file with the hashes that its metadata and the Hub cache claim. */
+/** Compares a file with the hashes that its metadata and the Hub cache declare. */
 
 import type { Header } from '../../header/header.js';
 import {
@@ -21,11 +21,11 @@ import {
 /** The claimant of a blob's name. */
 export const HUB_CACHE = 'Hub cache';
 
-/** A claimed hash. */
+/** A declared hash. */
 export interface DeclaredHash {
   /** The claimant: a key of the metadata, or `Hub cache`. */
   readonly by: string;
-  readonly claimed: string;
+  readonly declared: string;
   /** The computed hash. */
   readonly found: string;
   /** Whether the hash matches; null if it differs only in metadata. */
@@ -34,7 +34,7 @@ export interface DeclaredHash {
   readonly tensor?: string;
 }
 
-/** Whether a file has claimed hashes. `cached` is the name of its blob in the cache, if that is a SHA-256. */
+/** Whether a file has declared hashes. `cached` is the name of its blob in the cache, if that is a SHA-256. */
 export function declaresHash(
   cached: string | null,
   metadata: ReadonlyMap<string, string>,
@@ -61,8 +61,8 @@ export function requestedHashesOf(
 }
 
 /**
- * Returns the claims of a file's metadata and of its cache. For sums of tensors, `hashes` have the ranges of all
- * tensors.
+ * Returns the hashes that a file's metadata and the cache declare. For digests of tensors, `hashes` have the ranges of
+ * all tensors.
  *
  * @param cached the name of its blob in the cache, if that is a SHA-256; null for remote files and parts of archives
  */
@@ -71,10 +71,10 @@ export function declaredHashesOf(
   metadata: ReadonlyMap<string, string>,
   { sha256, dataSha256, legacy, ranges }: FileHashes,
 ): DeclaredHash[] {
-  const claims: DeclaredHash[] = [];
-  const check = (by: string, claimed: string | null | undefined, digits: string): void => {
-    if (typeof claimed === 'string')
-      claims.push({ by, claimed, found: digits, ok: claimed.toLowerCase() === digits });
+  const declaredHashes: DeclaredHash[] = [];
+  const check = (by: string, declared: string | null | undefined, digits: string): void => {
+    if (typeof declared === 'string')
+      declaredHashes.push({ by, declared, found: digits, ok: declared.toLowerCase() === digits });
   };
   check(MODELSPEC_HASH, metadata.get(MODELSPEC_HASH), `0x${dataSha256}`);
   // Some trainers write shorter hashes, of other bytes.
@@ -85,16 +85,16 @@ export function declaredHashesOf(
     const isSame = declaredLegacy.toLowerCase() === legacy;
     // This hash depends on the length of the `ss_` keys: with the right tensors, the keys were changed.
     const ok = isSame || (model === dataSha256 ? null : false);
-    claims.push({ by: LEGACY_HASH, claimed: declaredLegacy, found: legacy, ok });
+    declaredHashes.push({ by: LEGACY_HASH, declared: declaredLegacy, found: legacy, ok });
   }
-  claims.push(...declaredDigests(metadata.get(DIGESTS_KEY), ranges));
+  declaredHashes.push(...declaredDigests(metadata.get(DIGESTS_KEY), ranges));
   check(HUB_CACHE, cached, sha256);
-  return claims;
+  return declaredHashes;
 }
 
 /**
- * Compares the sums in the metadata with those that were found, of all tensors by name in the order of their bytes:
- * wrong sums are claims of their own, right ones are one together. None for no sums.
+ * Compares the digests in the metadata with those that were found, of all tensors by name in the order of their bytes:
+ * wrong digests are separate results, right ones are one together. None for no digests.
  */
 export function declaredDigests(
   text: string | undefined,
@@ -104,35 +104,35 @@ export function declaredDigests(
   const by = DIGESTS_KEY;
   const problem = digestsProblem(text, found.size);
   if (problem !== undefined) {
-    return [{ by, claimed: `${text.length} characters`, found: problem, ok: false }];
+    return [{ by, declared: `${text.length} characters`, found: problem, ok: false }];
   }
   const wrong: DeclaredHash[] = [];
   let at = 0;
-  for (const [tensor, sum] of found) {
-    const claimed = text.slice(at, at + DIGEST_DIGITS);
+  for (const [tensor, hex] of found) {
+    const declared = text.slice(at, at + DIGEST_DIGITS);
     at += DIGEST_DIGITS;
-    if (claimed !== sum) wrong.push({ by, claimed, found: sum, ok: false, tensor });
+    if (declared !== hex) wrong.push({ by, declared, found: hex, ok: false, tensor });
   }
-  const count = `${found.size} sums of tensors`;
-  return wrong.length > 0 ? wrong : [{ by, claimed: count, found: count, ok: true }];
+  const count = `${found.size} digests of tensors`;
+  return wrong.length > 0 ? wrong : [{ by, declared: count, found: count, ok: true }];
 }
 
 /**
- * Returns which tensors of a file the claims cover, right or wrong.
+ * Returns which tensors of a file the declared hashes cover, right or wrong.
  *
  * @param file the name of the file in reports
  */
 export function comparedBy(
   file: string,
-  claims: readonly DeclaredHash[],
+  declaredHashes: readonly DeclaredHash[],
   header: Header,
   { legacyBegin }: Pick<HashedLayout, 'legacyBegin'>,
 ): VerifiedFile {
   const { size } = header;
-  if (claims.some(coversAllTensors)) return verifiedFile(file, size, 'digests');
-  const isPartial = legacyBegin !== null && claims.some(({ by }) => by === LEGACY_HASH);
+  if (declaredHashes.some(coversAllTensors)) return verifiedFile(file, size, 'digests');
+  const isPartial = legacyBegin !== null && declaredHashes.some(({ by }) => by === LEGACY_HASH);
   if (!isPartial) {
-    const reason = claims.length > 0 ? 'invalid-digests' : 'no-digests';
+    const reason = declaredHashes.length > 0 ? 'invalid-digests' : 'no-digests';
     return unverifiedFile(file, size, reason);
   }
   const begin = legacyBegin - header.dataStart;
@@ -149,7 +149,7 @@ export function comparedBy(
   return { file, tensors: size, comparedTensors, checks, reason: 'partial-digests', notCompared };
 }
 
-/** A malformed text of sums is a wrong claim without a tensor: nothing was compared with it. */
+/** A malformed text of digests is a wrong hash without a tensor: nothing was compared with it. */
 function coversAllTensors({ by, ok, tensor }: DeclaredHash): boolean {
   if (by === LEGACY_HASH) return false;
   return by !== DIGESTS_KEY || ok === true || tensor !== undefined;

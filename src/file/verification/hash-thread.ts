@@ -69,7 +69,7 @@ export class HashThread {
 /** Bytes that are copied for the thread at once, while it hashes those before them. */
 const COPIED_PIECE_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** The SHA-256 of bytes in memory, in hexadecimal digits, computed by a thread of its own from copies of pieces. */
+/** The SHA-256 of bytes in memory, in hexadecimal digits, computed by a separate thread from copies of pieces. */
 export async function hashOnThread(bytes: Uint8Array): Promise<string> {
   const memory = new Uint8Array(new SharedArrayBuffer(2 * COPIED_PIECE_BYTE_LENGTH));
   const thread = new HashThread(memory);

@@ -1,4 +1,4 @@
-/** Compares safetensors files with the hashes that their metadata and the Hub cache claim. */
+/** Compares safetensors files with the hashes that their metadata and the Hub cache declare. */
 
 import { realpathSync } from 'node:fs';
 import { quoteName } from '../../errors/errors.js';
@@ -37,23 +37,23 @@ export interface DeclaringFile {
 }
 
 /** Where a file declares hashes. */
-interface Claiming {
+interface Declaring {
   readonly metadata: ReadonlyMap<string, string>;
   /** The name of its blob in the cache, if that is a SHA-256. */
   readonly cached: string | null;
   /** Whether there are any. */
-  readonly claims: boolean;
+  readonly declares: boolean;
 }
 
 /** The findings of a comparison. */
 export interface ComparedFiles {
-  /** Wrong claims, and files that cannot be read to the end. */
+  /** Wrong hashes, and files that cannot be read to the end. */
   readonly problems: readonly CheckpointProblem[];
   /** Every file, in the given order. */
   readonly files: readonly VerifiedFile[];
 }
 
-/** Compares files with the hashes that they claim. `check` is called after each; it throws to end the comparison. */
+/** Compares files with the hashes that they declare. `check` is called after each; it throws to end the comparison. */
 export async function verifyDeclaredHashes(
   files: readonly DeclaringFile[],
   options: TransferOptions,
@@ -61,21 +61,21 @@ export async function verifyDeclaredHashes(
 ): Promise<ComparedFiles> {
   const problems: CheckpointProblem[] = [];
   const compared: VerifiedFile[] = [];
-  const claiming: (DeclaringFile & Claiming)[] = [];
+  const declaring: (DeclaringFile & Declaring)[] = [];
   for (const file of files) {
     const metadata = file.header.metadata ?? new Map<string, string>();
     const { path, place } = file;
     // Within an archive, a blob's name is the hash of the whole archive.
     const cached = place === undefined ? await runAsync(cachedSha256(path), options.signal) : null;
-    claiming.push({ ...file, metadata, cached, claims: declaresHash(cached, metadata) });
+    declaring.push({ ...file, metadata, cached, declares: declaresHash(cached, metadata) });
   }
-  const totalBytes = totalByteLength(claiming.filter(({ claims }) => claims));
+  const totalBytes = totalByteLength(declaring.filter(({ declares }) => declares));
   const transfer = new Transfer(totalBytes, options);
   const { signal } = options;
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
-  for (const [position, { claims, metadata, cached, ...file }] of claiming.entries()) {
+  for (const [position, { declares, metadata, cached, ...file }] of declaring.entries()) {
     const { name, path, place, header } = file;
-    if (!claims) {
+    if (!declares) {
       compared.push(unverifiedFile(name, header.size, 'no-digests'));
       continue;
     }
@@ -88,8 +88,8 @@ export async function verifyDeclaredHashes(
           : await hashPart(place, layout, choice);
       check(position);
       const found = declaredHashesOf(cached, metadata, hashes);
-      for (const claim of found) {
-        if (claim.ok === false) problems.push(wrongHash(name, path, claim));
+      for (const hash of found) {
+        if (hash.ok === false) problems.push(wrongHash(name, path, hash));
       }
       compared.push(comparedBy(name, found, header, layout));
     } catch (error) {
@@ -102,7 +102,7 @@ export async function verifyDeclaredHashes(
   return { problems, files: compared };
 }
 
-/** What to hash of a file: for sums of tensors, every one of them. */
+/** What to hash of a file: for digests of tensors, every one of them. */
 function layoutOf(header: Header): HashedLayout {
   return header.metadata?.has(DIGESTS_KEY) === true ? tensorsLayout(header) : hashedLayout(header);
 }
@@ -110,14 +110,14 @@ function layoutOf(header: Header): HashedLayout {
 function wrongHash(
   file: string,
   path: string,
-  { by, claimed, found, tensor }: DeclaredHash,
+  { by, declared, found, tensor }: DeclaredHash,
 ): CheckpointProblem {
   if (by === DIGESTS_KEY) {
     const of = tensor === undefined ? '' : ` for tensor ${quoteName(tensor)}`;
-    const message = `${by} claims ${claimed}${of}, found ${found}`;
+    const message = `${by} declares ${declared}${of}, found ${found}`;
     return { file, tensor: tensor ?? null, code: 'SAFETENSORS_CHECKSUM_MISMATCH', message };
   }
   const advice = by === HUB_CACHE ? `; delete ${realpathSync(path)}, and download it again` : '';
-  const message = `${by} claims ${claimed}, found ${found}${advice}`;
+  const message = `${by} declares ${declared}, found ${found}${advice}`;
   return { file, tensor: null, code: 'SAFETENSORS_VERIFICATION_FAILED', message };
 }

@@ -1,4 +1,4 @@
-/** Compares the bytes of a DDUF archive with its checksums, and with the hashes that files in it claim. */
+/** Compares the bytes of a DDUF archive with its checksums, and with the hashes that files in it declare. */
 
 import { basename } from 'node:path';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
@@ -39,12 +39,12 @@ async function verifyArchive(
   options: TransferOptions,
 ): Promise<ComparedFiles> {
   const found: Found = { problems: [], files: new Map() };
-  const claiming = models.flatMap((shards) => filesOf(archive, shards));
-  for (const { name, header } of claiming) {
+  const declaring = models.flatMap((shards) => filesOf(archive, shards));
+  for (const { name, header } of declaring) {
     found.files.set(name, unverifiedFile(name, header.size, 'unreadable'));
   }
   try {
-    await collect(archive, claiming, options, found);
+    await collect(archive, declaring, options, found);
   } catch (error) {
     if (!isOfFile(error)) throw error;
     found.problems.push(problemOf(basename(archive.path), error));
@@ -61,12 +61,12 @@ interface Found {
 /** Adds findings one by one, so that those before an error are there. */
 async function collect(
   archive: ArchivedModels,
-  claiming: readonly DeclaringFile[],
+  declaring: readonly DeclaringFile[],
   { signal, onProgress }: TransferOptions,
   { problems, files }: Found,
 ): Promise<void> {
   const entries = [...archive.entries.values()];
-  const totalBytes = totalByteLength(entries) + totalByteLength(claiming);
+  const totalBytes = totalByteLength(entries) + totalByteLength(declaring);
   let before = 0;
   const part: TransferOptions = {
     signal,
@@ -92,9 +92,9 @@ async function collect(
   const { verifyDeclaredHashes } = await import(
     '../../file/verification/verify-declared-hashes.js'
   );
-  const claims = await verifyDeclaredHashes(claiming, part);
-  problems.push(...claims.problems);
-  for (const file of claims.files) {
+  const compared = await verifyDeclaredHashes(declaring, part);
+  problems.push(...compared.problems);
+  for (const file of compared.files) {
     const known = files.get(file.file);
     const isCompared = known?.reason === null;
     files.set(file.file, isCompared ? { ...known, checks: [...file.checks, 'checksums'] } : file);

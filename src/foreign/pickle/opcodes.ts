@@ -1,6 +1,6 @@
 /** The opcodes of pickle, protocols 0 to 5: their arguments in the bytes and their effect on the stack. */
 
-/** Argument of an opcode: a fixed number of bytes, a text behind its length, or lines. */
+/** Argument of an opcode: a fixed number of bytes, a text after its length, or lines. */
 type OpcodeArgument = 0 | 1 | 2 | 4 | 8 | 'text1' | 'text4' | 'text8' | 'line' | 'lines';
 
 /** One opcode. */

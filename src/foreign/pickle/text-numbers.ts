@@ -4,7 +4,7 @@
  * plain.
  */
 
-/** The picklers' spelling of the number behind each opcode. Protocol 0 spells False and True as `00` and `01`. */
+/** The picklers' spelling of the number after each opcode. Protocol 0 spells False and True as `00` and `01`. */
 const PLAIN_NUMBERS: Readonly<Record<string, RegExp>> = {
   INT: /^(?:-?(?:0|[1-9]\d*)|0[01])$/,
   LONG: /^-?(?:0|[1-9]\d*)L?$/,
@@ -21,7 +21,7 @@ export function hasNumber(opcode: string): boolean {
   return Object.hasOwn(PLAIN_NUMBERS, opcode);
 }
 
-/** Whether a line spells a number as picklers do behind this opcode. */
+/** Whether a line spells a number as picklers do after this opcode. */
 export function isPlainNumber(opcode: string, line: string): boolean {
   return PLAIN_NUMBERS[opcode]?.test(line) === true;
 }

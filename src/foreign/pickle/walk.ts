@@ -258,7 +258,7 @@ export class Walk {
     return argument === 'text4' ? this.reader.uint32() : this.reader.uint64();
   }
 
-  /** An argument behind its length. */
+  /** An argument after its length. */
   #readLong(code: number, byteLength: number): KnownValue {
     const { reader } = this;
     if (code === op.LONG1) {

@@ -21,7 +21,7 @@ export interface ArchiveScanOptions extends ArchiveLimits {
   readonly verify: boolean;
 }
 
-/** Records that torch writes beside pickle and storages, and their contents. */
+/** Records that torch writes next to pickle and storages, and their contents. */
 const RECORDS: ReadonlyMap<string, RegExp> = new Map([
   ['version', /^\d{1,9}\n?$/],
   ['.data/version', /^\d{1,9}\n?$/],
@@ -60,7 +60,7 @@ class ArchiveScan {
   readonly #entries: readonly ArchiveEntry[];
   readonly #options: ArchiveScanOptions;
   readonly #notes: ScanNotes;
-  /** The folder of all entries, with the `/` behind it; undefined without one. */
+  /** The folder of all entries, with the `/` after it; undefined without one. */
   readonly #folder: string | undefined;
   /** The storages that the pickle of a checkpoint names. */
   #storages: NamedStorages | undefined;

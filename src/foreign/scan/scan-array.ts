@@ -95,7 +95,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
   return end + Number(length);
 }
 
-/** Notes the pickle behind a header; returns its end. */
+/** Notes the pickle after a header; returns its end. */
 function notePickle(
   source: ArraySource,
   begin: number,

@@ -30,7 +30,7 @@ export interface ScannedGlobal {
  *
  * - `opcode`: an opcode, or a use of it, that picklers avoid
  * - `persistent-id`: a persistent id other than a storage of the checkpoint
- * - `trailing-bytes`: bytes behind the last known part
+ * - `trailing-bytes`: bytes after the last known part
  * - `header`: a NumPy header in another spelling than NumPy's
  * - `code`: Python code, or TorchScript
  * - `nested-archive`: an archive within the file

@@ -78,7 +78,7 @@ function scanLegacyStream(
   }
 }
 
-/** Notes the bytes behind the last pickle, and scans them as a pickle. */
+/** Notes the bytes after the last pickle, and scans them as a pickle. */
 export function noteTrailing(
   source: PickleSource,
   at: number,

@@ -101,7 +101,7 @@ function* copyPiece(held: StorageBytes, piece: CopyPiece, target: Uint8Array): W
 /** A storage that copies into memory of the caller. */
 type ReadingStorage = Storage & Required<Pick<Storage, 'readInto'>>;
 
-/** Whether a storage has no memory of its own. */
+/** Whether a storage has no separate memory. */
 function isReading(storage: Storage): storage is ReadingStorage {
   return storage.readInto !== undefined;
 }

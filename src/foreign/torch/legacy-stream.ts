@@ -111,7 +111,7 @@ interface LocatedStorages {
 }
 
 /**
- * Finds the storages behind the pickles.
+ * Finds the storages after the pickles.
  *
  * @param keys the fifth pickle, which lists them
  * @param begin start of the first storage

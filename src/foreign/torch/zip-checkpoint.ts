@@ -141,7 +141,7 @@ class Records {
   }
 }
 
-/** The folder of all records, with the `/` behind it. */
+/** The folder of all records, with the `/` after it. */
 function rootFolder({ entries }: Archive, context: ErrorContext): string {
   const names = [...entries.keys()];
   const [first = ''] = names;

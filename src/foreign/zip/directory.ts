@@ -13,7 +13,7 @@ const DIRECTORY_FIXED_BYTE_LENGTH = 46;
 /** The value of a 32-bit field that is too small for its number. */
 export const FULL_32 = 0xffffffff;
 
-/** How hard it was compressed (1, 2), sizes behind the data (3), a name in UTF-8 (11). */
+/** How hard it was compressed (1, 2), sizes after the data (3), a name in UTF-8 (11). */
 const HARMLESS_FLAGS = 0b1000_0000_1110;
 const ENCRYPTION_FLAGS = 0b10_0000_0100_0001;
 

@@ -11,7 +11,7 @@ const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 const nameDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Decodes a name as UTF-8, whatever the header says. Info-ZIP does not mark names of Linux, and
+ * Decodes a name as UTF-8, whatever the header specifies. Info-ZIP does not mark names of Linux, and
  * torch looks for the bytes.
  *
  * @returns the name, or its fault

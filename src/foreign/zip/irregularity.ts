@@ -1,7 +1,7 @@
 /** The faults that an archive can have. */
 
 /**
- * - `cut-short`: a record is missing, or ends behind the end of the file
+ * - `cut-short`: a record is missing, or ends after the end of the file
  * - `end-record`: the records at the end contradict each other or the directory
  * - `surroundings`: bytes before or after the archive
  * - `directory`: an entry of the directory breaks the format

@@ -81,7 +81,7 @@ function hasDescriptor({ flags }: DirectoryEntry): boolean {
 
 /**
  * The sizes, compressed first. A zip64 field counts only when a size refers to it: torch writes one with the
- * header's own position beside sizes of 0.
+ * header's own position next to sizes of 0.
  */
 function sizesOf(fixed: DataView, zip64: DataView | undefined): [number, number] | undefined {
   const stored = fixed.getUint32(18, true);

@@ -21,7 +21,7 @@ export class ObjectKeys {
 
   /** Notes the key that begins at `start`. Callers may leave out keys that are known to be unique. */
   add(start: number): void {
-    // A write behind the end of a typed array does nothing.
+    // A write after the end of a typed array does nothing.
     this.#starts[this.#count++] = start;
   }
 

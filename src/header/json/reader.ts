@@ -198,7 +198,7 @@ export class JsonReader {
     return true;
   }
 
-  /** Consumes the string that begins here; returns the position behind its opening quote. */
+  /** Consumes the string that begins here; returns the position after its opening quote. */
   readString(): number {
     const { bytes, view } = this;
     const length = this.#length;

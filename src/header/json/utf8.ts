@@ -18,7 +18,7 @@ export const HEADER_TEXT: TextKind = {
 
 /**
  * Checks the sequence of two to four bytes that begins at `at` with a byte of 0x80 or more, and
- * returns the position behind it; -1 when it is not valid UTF-8 or is cut off by the end.
+ * returns the position after it; -1 when it is not valid UTF-8 or is cut off by the end.
  */
 export function sequenceEnd(bytes: Uint8Array, at: number): number {
   const lead = bytes[at] as number;

@@ -1,6 +1,6 @@
 /** Floating-point numbers as numpy prints them: with the fewest digits that identify each, all in one form. */
 
-/** Most digits behind the point. */
+/** Most digits after the point. */
 const PRECISION = 8;
 
 /** Numbers get an exponent below this, or if they differ by more than the ratio. */
@@ -27,7 +27,7 @@ export const FLOAT32_FORM: FloatForm = {
 /** Digits of every double. */
 const MAX_SHOWN_DIGITS = 17;
 
-/** The fewest digits that identify the number, as `-1.25e+3`, with at most `mostBehindPoint` behind the point. */
+/** The fewest digits that identify the number, as `-1.25e+3`, with at most `mostBehindPoint` after the point. */
 function shortest(value: number, { isSame }: FloatForm, mostBehindPoint: number): string {
   for (let digits = 0; digits < Math.min(MAX_SHOWN_DIGITS - 1, mostBehindPoint); digits++) {
     const text = rounded(value, digits, 'toExponential');
@@ -39,7 +39,7 @@ function shortest(value: number, { isSame }: FloatForm, mostBehindPoint: number)
 /** Most digits that JavaScript gives; exact for all but the smallest doubles. */
 const MOST_DIGITS = 100;
 
-/** The number with a fixed count of digits behind the point; rounds halves to even, unlike JavaScript. */
+/** The number with a fixed count of digits after the point; rounds halves to even, unlike JavaScript. */
 function rounded(value: number, digits: number, method: 'toExponential' | 'toFixed'): string {
   const up = value[method](digits);
   const [exact = ''] = value[method](MOST_DIGITS).split('e');

@@ -14,8 +14,8 @@ import { isByteSized, valueNumbers } from './numbers.js';
 const WINDOW_ELEMENTS = 2 ** 22;
 
 /**
- * A tensor whose parts can be had. A `Tensor` is one; of a remote checkpoint it is `{ dtype, shape, slice: (...index) =>
- * checkpoint.getSlice(name, ...index) }`, whose parts are fetched when their turn comes.
+ * A tensor whose parts can be had. A `Tensor` is one; of a remote checkpoint it is `{ dtype, shape, slice: (...index)
+ * => checkpoint.getSlice(name, ...index) }`, whose parts are fetched when their turn comes.
  */
 export interface SliceableTensor {
   /** As in the header. */
@@ -96,7 +96,7 @@ async function* decoded(
   for await (const [part] of alikeParts([tensor], options)) yield valueNumbers(part as Tensor);
 }
 
-/** Throws a TypeError for a path, a checkpoint or whatever else has no values of its own. */
+/** Throws a TypeError for a path, a checkpoint or whatever else has no separate values. */
 export function requireTensor(name: string, tensor: unknown): void {
   const { shape, slice } = Object(tensor) as Partial<SliceableTensor>;
   if (Array.isArray(shape) && typeof slice === 'function') return;

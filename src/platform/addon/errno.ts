@@ -10,7 +10,7 @@ export function systemErrorCode(errno: number): string {
   return known ?? found?.[0] ?? `Unknown system error ${errno}`;
 }
 
-/** Node's number for a negative errno: on Windows it has numbers of its own, the addon those of C. */
+/** Node's number for a negative errno: on Windows it has separate numbers, the addon those of C. */
 export function nodeErrno(errno: number): number {
   const code = systemErrorCode(errno);
   const known = [...getSystemErrorMap()].find(([, [name]]) => name === code);

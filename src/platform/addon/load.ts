@@ -84,7 +84,7 @@ export function loadAddon(): AddonLoad {
 }
 
 function use(exports: AddonExports, path: string): AddonLoad {
-  // A new bundle may lie beside an old addon, or beside a different one.
+  // A new bundle may lie next to an old addon, or next to a different one.
   if (typeof exports.version !== 'function' || exports.version() !== VERSION) {
     return {
       reason: `the addon at ${path} is not that of safetensors-mmap ${VERSION}`,

@@ -96,7 +96,7 @@ function webpackFile(): URL | undefined {
   }
 }
 
-/** Returns the file beside a bundle, for bundlers that did not take it along. */
+/** Returns the file next to a bundle, for bundlers that did not take it along. */
 function siblingUrl(here: string): URL {
   try {
     // Only this form has the address of a webpack bundle.
@@ -143,7 +143,7 @@ export function namedFile(): string | undefined {
 
 /**
  * Returns the addon's path, even if the file is missing: that of the environment, of a bundler that took the file
- * along, of the package, or beside a bundle. Undefined in a bundle that does not know its own place.
+ * along, of the package, or next to a bundle. Undefined in a bundle that does not know its own place.
  */
 export function addonPath(): string | undefined {
   const named = namedFile();

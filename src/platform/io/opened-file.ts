@@ -22,7 +22,7 @@ const MAX_READ_BYTE_LENGTH = 2 ** 30;
 /** What changes when a file is written to. */
 type SizeAndTime = Pick<BigIntStats, 'size' | 'mtimeNs'>;
 
-/** A file behind a descriptor of the caller's, who keeps and closes it. */
+/** A file of a descriptor of the caller's, who keeps and closes it. */
 interface Borrowed extends FileIdentity {
   readonly handle: DescriptorArgument['handle'];
 }
@@ -101,7 +101,7 @@ export function* openFileOrFolder(
 }
 
 /**
- * Looks at a regular file behind a descriptor of the caller's, whose position is not moved.
+ * Looks at a regular file of a descriptor of the caller's, whose position is not moved.
  *
  * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's `EBADF`
  */

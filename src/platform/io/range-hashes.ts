@@ -36,7 +36,7 @@ export class RangeHashes {
     }
   }
 
-  /** The sums of the ranges that have ended, in hexadecimal digits by name, in order. */
+  /** The digests of the ranges that have ended, in hexadecimal digits by name, in order. */
   digests(): ReadonlyMap<string, string> {
     return this.#digests;
   }

@@ -31,7 +31,7 @@ const MAX_FILE_NAME_BYTE_LENGTH = 255;
 const RANDOM = /^[0-9a-f]{16}$/;
 const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
 
-/** Names, without extension, of files that this thread is writing: other saves must leave them alone. */
+/** Names, without extension, of files that this thread is writing: other saves must leave them untouched. */
 const stemsInUse = new Set<string>();
 
 function randomDigits(): string {
@@ -66,7 +66,7 @@ function digitsOf(text: string | Buffer): string {
 }
 
 /**
- * Names of a download's files beside a target: `.safetensors-mmap-<16 hex digits>` for the file's own name,
+ * Names of a download's files next to a target: `.safetensors-mmap-<16 hex digits>` for the file's own name,
  * then `-<16 hex digits>.incomplete` for the version that is being received, or `.downloaded`.
  */
 export class DownloadNames {

@@ -1,6 +1,6 @@
 /**
- * The fields of a configuration that decide what codes mean. A malformed value is an error: a default in its place would
- * give other values. `null` counts as absent, as in Python.
+ * The fields of a configuration that decide what codes mean. A malformed value is an error: a default in its place
+ * would give other values. `null` counts as absent, as in Python.
  */
 
 import { QuantizationError } from '../../errors/errors.js';
@@ -58,7 +58,7 @@ function oneOf(...values: readonly string[]): Kind {
 
 type Kinds = Readonly<Record<string, Kind>>;
 
-/** Lists of modules that are left alone. */
+/** Lists of modules that are left untouched. */
 const LISTS: Kinds = {
   modules_to_not_convert: TEXTS,
   ignored_layers: TEXTS,

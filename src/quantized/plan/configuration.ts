@@ -1,7 +1,7 @@
 /**
  * What a model's `config.json` declares about its quantization. It is untrusted: patterns never become regular
- * expressions, and a malformed field is a problem of all weights. The tensors decide what is quantized; the configuration gives
- * what their shapes do not show.
+ * expressions, and a malformed field is a problem of all weights. The tensors decide what is quantized; the
+ * configuration gives what their shapes do not show.
  */
 
 import type { QuantizationError } from '../../errors/errors.js';
@@ -41,7 +41,7 @@ export interface Configuration {
   readonly problem: QuantizationError | null;
   /** `weight_block_size`; null when there is none, or the shape of the scale tells. */
   readonly blockSize: readonly [rows: number, columns: number] | null;
-  /** Whether a module is left alone, so that its weight needs no scale. */
+  /** Whether a module is left untouched, so that its weight needs no scale. */
   isExcluded(module: string): boolean;
   /** The group of compressed-tensors that a module belongs to. */
   groupOf(module: string): GroupWeights | null;
@@ -136,7 +136,7 @@ function methodOf(fields: Fields): string {
   return 'group_size' in fields || 'mode' in fields ? 'mlx' : 'unknown';
 }
 
-/** Lists of modules that are left alone, and how each is matched. */
+/** Lists of modules that are left untouched, and how each is matched. */
 const EXCLUDED_MODULES: readonly (readonly [field: string, test: (pattern: string) => NameTest])[] =
   [
     ['modules_to_not_convert', conversionTest],

@@ -9,7 +9,7 @@ import type { Dtype } from '../../header/dtype.js';
 type DtypeOf = (name: string) => string | undefined;
 
 /**
- * Dtypes of plain values: a weight in one of these is packed only if a tensor beside it says so. Integers of 64 bits
+ * Dtypes of plain values: a weight in one of these is packed only if a tensor next to it says so. Integers of 64 bits
  * are ids, positions and counts.
  */
 const PLAIN_DTYPES: ReadonlySet<string> = new Set<Dtype>([
@@ -238,7 +238,7 @@ function weightsOfCompanions(): Map<string, Map<string, string[]>> {
  * Returns the name of the quantized weight that a tensor belongs to, as its scale, zero point, code book and the
  * like; for a packed weight stored as a plain dtype, such as BF16 of bitsandbytes, the name itself. Null for all
  * other tensors, including weights of integers and small floats, and a tensor that is merely called `scales` without
- * a weight beside it. A name such as `m.weight_scale_inv` is enough when the source has no `m.weight`, whose name is
+ * a weight next to it. A name such as `m.weight_scale_inv` is enough when the source has no `m.weight`, whose name is
  * returned.
  *
  * @param name the name in the file; the weight may be in another file of the checkpoint
@@ -269,7 +269,7 @@ function missingWeightOf(name: string, dtypeOf: DtypeOf): string | null {
   return dtypeOf(weight) === undefined ? weight : null;
 }
 
-/** Whether a tensor beside it marks its bytes as packed values, whatever its dtype. */
+/** Whether a tensor next to it marks its bytes as packed values, whatever its dtype. */
 function isMarked(name: string, dtypeOf: DtypeOf): boolean {
   return MARKS.some(([end, mark]) => {
     const start = name.slice(0, name.length - end.length);

@@ -163,7 +163,7 @@ const MLX_FLOATS = {
   mxfp8: { bits: 8, groupLength: 32, dtype: 'F8_E8M0' },
 } as const;
 
-/** Plans a weight of U32 with `scales` beside it, as MLX packs it. */
+/** Plans a weight of U32 with `scales` next to it, as MLX packs it. */
 export function planMlx(
   weight: StoredTensor,
   scale: StoredTensor,

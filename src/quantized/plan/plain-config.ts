@@ -180,7 +180,7 @@ class ConfigEdits {
     return true;
   }
 
-  /** Removes members with the commas behind them, those at the end with the comma before them. */
+  /** Removes members with the commas after them, those at the end with the comma before them. */
   #remove(members: readonly Member[]): void {
     const last = members.findLastIndex(({ isRemoved }) => !isRemoved);
     const cut = (begin: number, end: number): void =>

@@ -416,7 +416,9 @@ function logicalNameOf(name: string): string {
   return PACKED_ENDINGS.reduce((text, [ending, plain]) => text.replace(ending, plain), name);
 }
 
-/** Methods that are refused, by the endings of their packed weights: a checkpoint without a configuration names none. */
+/**
+ * Methods that are refused, by the endings of their packed weights: a checkpoint without a configuration names none.
+ */
 const REFUSED_METHODS: readonly (readonly [ending: RegExp, method: string])[] = [
   [/(?:^|\.)W_q$/, 'HQQ'],
   [/(?:^|[._])weight_qdata$/, 'torchao'],
@@ -434,7 +436,7 @@ function ownerByName({ name, dtype, shape }: StoredTensor): string | null {
   return CODES.has(dtype) && shape.length > 0 && logicalNameOf(name) !== name ? name : null;
 }
 
-/** HQQ stores all facts of a weight as tensors beside it: its name for any of them, else null. */
+/** HQQ stores all facts of a weight as tensors next to it: its name for any of them, else null. */
 function hqqWeightOf(name: string, tensors: CheckpointTensors): string | null {
   const dot = name.lastIndexOf('.');
   const module = dot === -1 ? '' : name.slice(0, dot);
@@ -494,7 +496,7 @@ function weightOf(
 const FOUR_BIT_PARTS: readonly string[] = ['absmax', 'quant_map'];
 const STATES: readonly string[] = [`${STATE_MARK}nf4`, `${STATE_MARK}fp4`];
 
-/** Recognizes weights whose names say nothing by the tensors beside them. */
+/** Recognizes weights whose names say nothing by the tensors next to them. */
 function byCompanions(
   tensor: StoredTensor,
   tensors: CheckpointTensors,

@@ -17,7 +17,7 @@ import {
 } from './reading.js';
 import { decodeItems, refuseNaN } from './scales.js';
 
-/** Reads what stands beside the codes. */
+/** Reads what stands next to the codes. */
 export function* openFlat(
   plan: LogicalPlan,
   layout: FlatLayout,

@@ -9,7 +9,7 @@ import { openFlat } from './flat.js';
 import type { Decoder, TensorReader } from './reading.js';
 import { openRows } from './rows.js';
 
-/** Reads the tensors beside the codes, such as scales; the codes are read by the decoder. */
+/** Reads the tensors next to the codes, such as scales; the codes are read by the decoder. */
 export function* openDecoder(tensor: LogicalPlan, reader: TensorReader): Work<Decoder> {
   const { layout } = tensor;
   switch (layout.kind) {

@@ -52,7 +52,7 @@ interface Companions {
   readonly numbers: Float32Array | null;
 }
 
-/** Reads what stands beside the codes. */
+/** Reads what stands next to the codes. */
 export function* openRows(
   plan: LogicalPlan,
   layout: RowLayout,

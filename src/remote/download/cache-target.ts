@@ -253,7 +253,7 @@ export class CacheFolder {
     );
   }
 
-  /** Makes the folders of a file. Refuses a link among them: readers would not open files behind it. */
+  /** Makes the folders of a file. Refuses a link among them: readers would not open files of it. */
   #makeFolders(path: string): void {
     makeInnerFolders(this.#repository, this.#nameOf(path));
   }

@@ -83,7 +83,7 @@ export interface ModelItems {
   readonly weights: readonly DownloadItem[];
   /** The index; null for a single file. */
   readonly index: IndexItem | null;
-  /** Names of files in its folder that are wrong beside these, and deleted with the old model. */
+  /** Names of files in its folder that are wrong next to these, and deleted with the old model. */
   readonly obsolete: readonly string[];
 }
 
@@ -94,7 +94,7 @@ export interface DownloadItems {
   /** The files' commit on the Hub; null for other sources. */
   readonly commit: string | null;
   readonly models: readonly ModelItems[];
-  /** Files beside them, such as a config. */
+  /** Files next to them, such as a config. */
   readonly others: readonly DownloadItem[];
   /** Whether files of earlier models in the folders of the models stay: the caller has chosen single files. */
   readonly isAddition: boolean;
@@ -104,7 +104,7 @@ export interface DownloadItems {
   readonly conflicts: readonly string[];
   /** Length of all tensors in bytes; null where files are copied, whose headers are not read. */
   readonly totalSize: number | null;
-  /** Names of left out files beside the weights: too large, or with unsafe names. */
+  /** Names of left out files next to the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
   /** Names of the tensors in a file, in the order of their bytes; null for one that is not of safetensors. */
   tensorsIn(file: DownloadItem, signal: AbortSignal): Promise<readonly string[] | null>;

@@ -49,7 +49,7 @@ interface DownloadedFolder extends ReceivedBytes, StaleFiles {
   readonly replaced: readonly ReplacedFile[];
 }
 
-/** Files of one folder that get their places together: those of a model, and files beside it. */
+/** Files of one folder that get their places together: those of a model, and files next to it. */
 export interface FileGroup {
   /** The path of the folder. */
   readonly folder: string;
@@ -62,7 +62,7 @@ export interface FileGroup {
   readonly obsolete: readonly string[];
   /** Whether files of an earlier model stay. */
   readonly isAddition: boolean;
-  /** Files beside the model, and those of folders without a model for the target's own. */
+  /** Files next to the model, and those of folders without a model for the target's own. */
   readonly others: DownloadItem[];
 }
 

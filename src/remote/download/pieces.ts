@@ -36,7 +36,7 @@ interface SegmentRange extends FileRange {
   readonly segment: Segment;
 }
 
-/** The pieces of a file behind its first `from` bytes, in order. */
+/** The pieces of a file after its first `from` bytes, in order. */
 export function* piecesFrom(
   { segments }: Pick<WholeFile, 'segments'>,
   from: number,

@@ -136,7 +136,7 @@ async function fetchParts(
   return wanted.map(({ memory }) => memory.bytes);
 }
 
-/** A file beside the weights; undefined where there is none, or a web page in its place. */
+/** A file next to the weights; undefined where there is none, or a web page in its place. */
 async function fetchConfig(
   files: SourceFiles,
   name: string,

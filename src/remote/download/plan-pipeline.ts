@@ -20,7 +20,7 @@ import { type SourceFile, type SourceFiles, splitPath } from './source-files.js'
 
 /**
  * Plans the download of the pipeline in the source's folder: the weights that `openPipeline` opens, and the files
- * without weights in the folders of these models, in those that `model_index.json` names, and beside it.
+ * without weights in the folders of these models, in those that `model_index.json` names, and next to it.
  *
  * @throws As `planWhole`; SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` for a variant that no folder has;
  *   FormatError `SAFETENSORS_INVALID_PIPELINE`

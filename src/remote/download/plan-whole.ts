@@ -21,7 +21,7 @@ import {
 
 /**
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
- * beside it.
+ * next to it.
  *
  * @throws As `SourceFiles.find`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for a file without a hash whose first
  *   bytes are not safetensors. The files themselves reject an invalid header once they are received

@@ -32,7 +32,7 @@ interface RemoteLayout extends DownloadItemInfo {
  * Fills the temporary file. Keeps one that an earlier download has finished and whose hash matches its record.
  * Otherwise writes it from the start, and deletes it on failure.
  *
- * @param place the file's path, beside which its record lies
+ * @param place the file's path, next to which its record lies
  * @throws RemoteError, FileChangedError; errors of the system; the signal's reason
  */
 export async function receiveLayout(

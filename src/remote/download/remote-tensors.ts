@@ -68,8 +68,8 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
   get digest(): DeclaredDigest | undefined {
     const { file, header } = this.shard;
     const context = { path: file.file.path, tensor: this.name };
-    const sum = digestOf(header, this.#entry, context);
-    return sum === undefined ? undefined : { sum, context };
+    const hex = digestOf(header, this.#entry, context);
+    return hex === undefined ? undefined : { hex, context };
   }
 
   /** Takes bytes in the order of the file, as the writer asks for them, and compares them with their digest. */

@@ -116,7 +116,7 @@ export interface DownloadResult extends SelectionReport {
   readonly failedDeletions: readonly string[];
   /** Files that existed before and were replaced or deleted, with their lengths; none in the Hub cache. */
   readonly replaced: readonly ReplacedFile[];
-  /** Names of files beside the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
+  /** Names of files next to the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
   readonly skipped: readonly string[];
   /**
    * Keys of metadata with different values in the files of the source, of which at most one was written; none where
@@ -267,7 +267,7 @@ async function toFile(
 ): Promise<DownloadResult | DownloadPlan> {
   const path = filePath(target, source);
   const planned = await planOneFile(source, path, options, scope.signal);
-  // The configuration of plain weights has no place beside a file that may lie in any folder.
+  // The configuration of plain weights has no place next to a file that may lie in any folder.
   const isOpenedByFolder = canonicalFileNames(undefined).includes(basename(path));
   const configMismatches = isOpenedByFolder ? planned.configMismatches : [];
   const plan = { ...planned, others: [], configMismatches };

@@ -60,12 +60,12 @@ export interface RepositoryParams extends SharedParams {
   readonly revision?: string | undefined;
   /**
    * With `diffusers` also looks for `diffusion_pytorch_model.safetensors` and its index in `transformer`,
-   * in `unet` and beside `model_index.json`. Others add nothing.
+   * in `unet` and next to `model_index.json`. Others add nothing.
    */
   readonly library?: string | undefined;
   /** Address of the Hub; `HF_ENDPOINT`, or https://huggingface.co. */
   readonly hubUrl?: string | undefined;
-  /** Not beside `repo`. */
+  /** Not next to `repo`. */
   readonly source?: undefined;
 }
 
@@ -73,7 +73,7 @@ export interface RepositoryParams extends SharedParams {
 export interface SourceParams extends SharedParams {
   /** Any source of `open`; in Node also any of `safeOpen`: a folder, an index, a file. */
   readonly source: string | URL | Blob | ByteSource;
-  /** Not beside `source`; nor are the other members of {@link RepositoryParams}. */
+  /** Not next to `source`; nor are the other members of {@link RepositoryParams}. */
   readonly repo?: undefined;
 }
 

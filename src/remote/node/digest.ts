@@ -7,7 +7,7 @@ import { type Digest, webDigest } from '../whole-digests.js';
 /** Up to this length a hash takes less than a millisecond, and calls of the thread pool cost more. */
 const SHORT_BYTE_LENGTH = 2 ** 20;
 
-/** The thread pool hashes a copy; above this length a thread of its own takes pieces instead. */
+/** The thread pool hashes a copy; above this length a separate thread takes pieces instead. */
 const COPIED_BYTE_LENGTH = 64 * 2 ** 20;
 
 /** Long bytes are hashed off this thread, except where threads are forbidden. */

@@ -73,7 +73,7 @@ function isNodesFetch(): boolean {
     .includes("'internal/deps/undici/undici'");
 }
 
-/** Whether an agent was made without settings: a program may have set one with certificates or rules of its own. */
+/** Whether an agent was made without settings: a program may have set one with certificates or separate rules. */
 function isPlainAgent(agent: object & { readonly dispatch?: unknown }): boolean {
   const key = Object.getOwnPropertySymbols(agent).find((one) => one.description === 'options');
   const settings: object = Object((agent as Readonly<Record<symbol, unknown>>)[key ?? Symbol()]);

@@ -29,7 +29,7 @@ const TAB = 9;
 const CARRIAGE_RETURN = 13;
 const LINE_FEED = 10;
 
-/** Position behind the empty line that ends a head; -1 without one. Looks at `[from, end)` and three bytes before. */
+/** Position after the empty line that ends a head; -1 without one. Looks at `[from, end)` and three bytes before. */
 export function headEnd(bytes: Uint8Array, from: number, end: number): number {
   for (let at = Math.max(from, 3); at < end; at++) {
     const isEnd =

@@ -8,7 +8,7 @@ import type { Storage } from './storage.js';
 /** The SHA-256 of a tensor's bytes, as its file declares it. */
 export interface DeclaredDigest {
   /** In hexadecimal digits. */
-  readonly sum: string;
+  readonly hex: string;
   /** The file and the tensor, for errors. */
   readonly context: ErrorContext;
   /**

@@ -203,7 +203,7 @@ function rowsInOrder({ open, end, signal }: Rows): AsyncFill {
   };
 }
 
-/** The target as numbers; numbers of their own where it is not aligned. */
+/** The target as numbers; separate numbers where it is not aligned. */
 function floatsOver({ buffer, byteOffset, byteLength }: Uint8Array): Float32Array {
   const width = Float32Array.BYTES_PER_ELEMENT;
   const isAligned = byteOffset % width === 0;

@@ -72,7 +72,7 @@ interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
   readonly check?: () => void;
 }
 
-/** Files beside a checkpoint. */
+/** Files next to a checkpoint. */
 interface Beside {
   /** Files to copy last; they get their names with the checkpoint. */
   readonly otherFiles?: readonly OtherFile[] | undefined;

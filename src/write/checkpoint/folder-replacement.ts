@@ -33,7 +33,7 @@ import { Replacement } from '../replacement/replacement.js';
 import { type OldFolder, oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
 import { ReplacementRecord } from './replacement-record.js';
 
-/** For files beside no model: no file has such a name. */
+/** For files next to no model: no file has such a name. */
 export const NO_MODEL: FilenamePattern = new FilenamePattern(
   `.safetensors-mmap-files{suffix}${SHARD_EXTENSION}`,
 );

@@ -31,7 +31,7 @@ export type AnyEntry = WriteEntry<Payload>;
 export interface CheckpointLayoutOptions {
   /**
    * Bytes of tensors per file, as a number (`Infinity` for one file) or a text such as `'5GB'`,
-   * `'200 MB'` or `'1.5GiB'`; `'5GB'` by default. A larger tensor gets a file of its own.
+   * `'200 MB'` or `'1.5GiB'`; `'5GB'` by default. A larger tensor gets a separate file.
    */
   readonly maxShardSize?: number | string | undefined;
   /**
@@ -70,7 +70,7 @@ export interface TensorTable<Layout = WritableLayout> {
   readonly byteLengths: Float64Array;
   /** Name of a tensor, or where it stands. */
   name(number: number): string | JsonString;
-  /** Lays out a file of these tensors, with `hasDigests` for the sums of all of them. Throws as `layOut`. */
+  /** Lays out a file of these tensors, with `hasDigests` for the digests of all of them. Throws as `layOut`. */
   layOut(numbers: readonly number[], metadata: MetadataInput | null, hasDigests: boolean): Layout;
   /** Whether a file of all tensors has them in the order of the source. */
   isInOrder?(): boolean;
@@ -97,7 +97,7 @@ export function* tableOf(entries: readonly AnyEntry[]): Work<TensorTable> {
 /** A checkpoint to be written. */
 export interface CheckpointLayout<Metadata = LaidOutMetadata, Layout = WritableLayout> {
   readonly pattern: FilenamePattern;
-  /** The contents of the files and the index, and the facts behind them. */
+  /** The contents of the files and the index, and the facts of them. */
   readonly metadata: Metadata;
   readonly files: readonly LaidOutFile<Layout>[];
   /** All tensors, or at least one of every file that they come from. */

@@ -29,17 +29,17 @@ export function isOtherName(name: string): boolean {
   return !name.startsWith('.') && !hasWeightsName(name);
 }
 
-/** The option that copies files beside the weights. */
+/** The option that copies files next to the weights. */
 export interface OtherFilesOptions {
   /**
-   * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
+   * Also copies the files next to the weights: `config.json`, tokenizer, chat template, README, license,
    * code and all others of up to 256 MiB. Left out by default. After a cast `config.json` lists the new dtype, if all
    * floating-point tensors have it.
    */
   readonly copyOtherFiles?: boolean | undefined;
 }
 
-/** The result for files beside the weights. */
+/** The result for files next to the weights. */
 export interface CopiedFiles {
   /** Names of the copied files, and of configurations that were rewritten for `dtype` or `dequantize`. */
   readonly copied: readonly string[];
@@ -64,12 +64,12 @@ export interface OtherFile {
   readonly within?: { readonly storage: LendingStorage; readonly begin: number };
 }
 
-/** The files beside the weights. */
+/** The files next to the weights. */
 export interface OtherFiles {
   readonly files: readonly OtherFile[];
   /** Names that are not copied: folders, special files and large files. */
   readonly skipped: readonly string[];
-  /** Names of files of the target that are wrong beside the new checkpoint, and deleted with the old one. */
+  /** Names of files of the target that are wrong next to the new checkpoint, and deleted with the old one. */
   readonly obsolete: readonly string[];
 }
 

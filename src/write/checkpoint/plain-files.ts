@@ -32,7 +32,7 @@ const TORCH_DTYPES: Readonly<Record<CastTarget, string>> = {
   F8_E5M2: 'float8_e5m2',
 };
 
-/** What decides about files beside the weights. */
+/** What decides about files next to the weights. */
 export interface PlainWeights {
   readonly selection: Pick<SelectionOptions<never>, 'dtype' | 'dequantize'>;
   readonly report: Pick<SelectionReport, 'dequantized'>;
@@ -44,7 +44,7 @@ export function obsoleteNames({ selection }: Pick<PlainWeights, 'selection'>): r
 }
 
 /**
- * Names of configurations that say, beside much else, how weights are quantized. Mistral has one of its own beside
+ * Names of configurations that say, among much else, how weights are quantized. Mistral has a separate one alongside
  * `consolidated.safetensors` and the like.
  *
  * @param weights name of the index or the only file
@@ -66,7 +66,7 @@ export function changedConfig(
   const dtype = typeof chosen === 'string' ? chosen : dequantize;
   const isSame = (contents: Uint8Array): boolean => Buffer.compare(config, contents) === 0;
   const undeclared = plainConfig(config, null, path);
-  // Plain weights beside such a configuration are of a call that was killed before it wrote this file.
+  // Plain weights next to such a configuration are of a call that was killed before it wrote this file.
   const isNew = report.dequantized.length > 0 || !isSame(undeclared);
   if (!isNew || dtype === undefined) return null;
   const contents = plainConfig(config, TORCH_DTYPES[dtype], path);
@@ -74,7 +74,7 @@ export function changedConfig(
 }
 
 /**
- * Returns the files to write beside plain weights: the configurations beside the source without what they say about
+ * Returns the files to write next to plain weights: the configurations next to the source without what they say about
  * quantization, and of the found files those that are not about it alone.
  *
  * @throws QuantizationError for a configuration that is not an object of JSON; FormatError

@@ -271,7 +271,7 @@ export async function withSource<Source extends { close(): void }, Result>(
 }
 
 /**
- * Throws a RangeError `ERR_OUT_OF_RANGE` for plain weights in place of quantized ones: the `config.json` beside them
+ * Throws a RangeError `ERR_OUT_OF_RANGE` for plain weights in place of quantized ones: the `config.json` next to them
  * would be of the old ones. A folder gets both.
  */
 function requireOtherFile(target: string, { path }: { readonly path: string }): void {

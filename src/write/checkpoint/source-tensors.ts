@@ -22,7 +22,7 @@ interface SourceShard {
   readonly storage: LendingStorage;
   /** Position of its tensors' bytes in the storage. */
   readonly dataStart: number;
-  /** Whether its tensors are compared with its sums. */
+  /** Whether its tensors are compared with its digests. */
   readonly isCompared: boolean;
 }
 
@@ -100,18 +100,18 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { text: header.source, start: header.nameAt(this.entry(number)) };
   }
 
-  /** Returns where a tensor's bytes are, and the sum of its file to compare them with. */
+  /** Returns where a tensor's bytes are, and the digest of its file to compare them with. */
   payload(number: number): FilePayload {
     const { header, storage, dataStart, isCompared } = this.#shard(number);
     const entry = this.entry(number);
     const position = dataStart + header.begin(entry);
     if (!isCompared) return { kind: 'file', storage, position };
     const context = { path: storage.path, tensor: header.name(entry) };
-    const sum = digestOf(header, entry, context) as string;
-    return { kind: 'file', storage, position, digest: { sum, context } };
+    const hex = digestOf(header, entry, context) as string;
+    return { kind: 'file', storage, position, digest: { hex, context } };
   }
 
-  /** Keeps four bytes per tensor; with sums also its name and range. */
+  /** Keeps four bytes per tensor; with digests also its name and range. */
   layOut(
     numbers: readonly number[],
     metadata: MetadataInput | null,
@@ -125,7 +125,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
       const name = this.header(number).name(this.entry(number));
       return { name, byteLength: this.byteLengths[number] as number };
     });
-    return { header, byteLength, placed, sums: digestsPlace(header, tensors) };
+    return { header, byteLength, placed, digests: digestsPlace(header, tensors) };
   }
 
   isInOrder(): boolean {

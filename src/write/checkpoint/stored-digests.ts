@@ -78,7 +78,7 @@ export class StoredDigests<Tensor extends Stored> {
     const read = await hashed;
     if (!isLast) return read;
     const found = run.hash.digest('hex');
-    if (found !== digest.sum) throw digestMismatch(digest.sum, found, digest.context);
+    if (found !== digest.hex) throw digestMismatch(digest.hex, found, digest.context);
     this.#compared.add(name);
     return read;
   }

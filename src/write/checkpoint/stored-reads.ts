@@ -141,7 +141,7 @@ export class StoredReads<T extends Stored> implements ReadableSource {
     }
   }
 
-  /** Returns bytes from the windows. Those asked for next begin at or behind these. */
+  /** Returns bytes from the windows. Those asked for next begin at or after these. */
   async #window(
     tensor: T,
     begin: number,

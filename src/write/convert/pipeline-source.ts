@@ -134,7 +134,7 @@ async function openEach<Place>(
   }
 }
 
-/** A folder: its models, and the files beside these and in all other folders directly in it. */
+/** A folder: its models, and the files next to these and in all other folders directly in it. */
 async function openFolder(
   folder: string,
   listed: readonly string[],
@@ -170,7 +170,7 @@ function safetensorsModels(folder: string, variant: string | undefined): Compone
   );
 }
 
-/** Throws for a folder beside the models that has weights of torch or NumPy alone: they would be left behind. */
+/** Throws for a folder next to the models that has weights of torch or NumPy alone: they would be left behind. */
 function requireNoTorch(folder: string, models: readonly string[]): void {
   for (const name of runSync(namesIn(folder)).filter(isComponentName)) {
     if (models.includes(name)) continue;

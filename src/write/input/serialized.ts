@@ -74,7 +74,7 @@ class JoinedPieces {
   readonly #bytes = new Uint8Array(PIECE_BYTE_LENGTH);
   #filled = 0;
 
-  /** Yields what was put in, when bytes of this length do not fit behind it. */
+  /** Yields what was put in, when bytes of this length do not fit after it. */
   *flush(byteLength = PIECE_BYTE_LENGTH): Generator<Uint8Array<ArrayBuffer>, void, void> {
     if (this.#filled === 0 || this.#filled + byteLength <= PIECE_BYTE_LENGTH) return;
     yield Uint8Array.from(this.#bytes.subarray(0, this.#filled));
@@ -89,7 +89,7 @@ class JoinedPieces {
 }
 
 /**
- * Yields the bytes in order, in pieces of at most 1 MiB of memory of their own. Short tensors share a piece.
+ * Yields the bytes in order, in pieces of at most 1 MiB of separate memory. Short tensors share a piece.
  *
  * @throws As the streams of tensors; FileChangedError before the last piece when a source has changed; `signal.reason`
  */

@@ -24,7 +24,7 @@ export interface NewTensorOf<D extends Dtype, Data = TensorBytes<D> | TensorStre
 }
 
 /**
- * A new tensor of one of the dtypes, of any unless some are named, each with the data of its own: `NewTensor<'F32'>`.
+ * A new tensor of one of the dtypes, of any unless some are named, each with its own data: `NewTensor<'F32'>`.
  * Without streams it is `NewTensor<Dtype, never>`.
  */
 export type NewTensor<D extends Dtype = Dtype, Stream = TensorStream> = {
@@ -43,7 +43,7 @@ export type InferredInput<D extends Dtype = Dtype, Stream = TensorStream> =
 
 /**
  * Tensors by name: a Map, an iterable of pairs, or a plain object. Where the compiler knows a dtype, it checks that the
- * data are an array of it. In a variable of its own write `{ dtype: 'F32' as const, … }`.
+ * data are an array of it. In a separate variable write `{ dtype: 'F32' as const, … }`.
  */
 export type NamedTensors<
   D extends Dtype = Dtype,
@@ -159,7 +159,7 @@ export function madePayload(source: Storage, fill: AsyncFill): MadePayload {
   return { kind: 'made', fill, verify: () => source.verify(), storage };
 }
 
-/** Returns the file behind computed bytes, if any. */
+/** Returns the file of computed bytes, if any. */
 function lendingSourceOf(storage: Storage): LendingStorage | undefined {
   let found = storage;
   while (found instanceof MadeStorage) found = found.source.storage;

@@ -9,7 +9,7 @@ import type { SafetensorsWriter, WriterOptions } from './writer.js';
 /**
  * Begins a file. `specs` declares all tensors by dtype and shape, or is a checkpoint with the same tensors (a remote
  * one after `await tensors()`); the header is written at once; `writer.write`
- * then takes their bytes, in any order. They go to a temporary file beside the target; its disk space is reserved
+ * then takes their bytes, in any order. They go to a temporary file next to the target; its disk space is reserved
  * first. `writer.close()` renames it into place; until then the path has the old file, or no file. Links are
  * followed, and an old file's permissions kept. The bytes are those of `serialize` with the same tensors.
  *

@@ -129,10 +129,11 @@ interface Edit {
  * back; then delete the backup. For a name of more than 241 bytes the backup gets a short name, which the error gives.
  * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
  *
- * A file with sums of its tensors is compared with these before it is copied, unless the edit deletes or changes them.
+ * A file with digests of its tensors is compared with these before it is copied, unless the edit deletes or changes
+ * them.
  *
- * @throws FormatError for a file that is not valid safetensors; `SAFETENSORS_CHECKSUM_MISMATCH` when sums that the file
- *   has are wrong
+ * @throws FormatError for a file that is not valid safetensors; `SAFETENSORS_CHECKSUM_MISMATCH` when digests that the
+ *   file has are wrong
  * @throws InvalidTensorError for a key given twice or a lone surrogate, and
  *   `SAFETENSORS_HEADER_TOO_LARGE`
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when the header does not fit in place, with the
@@ -174,9 +175,9 @@ export async function editMetadata(
     const json = withMetadata(header, metadata);
     const isHashed = flags.digests || flags.modelspecHash;
     // Sums that stay are those of the copied bytes. In place, no bytes are copied.
-    const sums = header.metadata?.get(DIGESTS_KEY);
+    const digests = header.metadata?.get(DIGESTS_KEY);
     const isCopied = !isHashed && !inPlace && !flags.dryRun;
-    if (isCopied && sums !== undefined && metadata.get(DIGESTS_KEY) === sums) {
+    if (isCopied && digests !== undefined && metadata.get(DIGESTS_KEY) === digests) {
       // What does not fit is found before the file is read.
       newStartLength(header, json, flags, label);
       await runAsync(checkHashes(file, header, { verify: true }), options.signal);
@@ -196,7 +197,7 @@ export async function editMetadata(
         const stats = statsOf({ fd, path: label });
         const { size, mtimeNs } = stats;
         const file = { fd, path: label, byteLength: Number(size), mtimeNs };
-        // The previous holder of the lock may have put another file here, which has a lock of its own.
+        // The previous holder of the lock may have put another file here, which has a separate lock.
         if (isFileAt(target.path, stats) || tries === MAX_LOCK_TRIES)
           return await edit(target, file, close);
       } finally {

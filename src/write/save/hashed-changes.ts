@@ -15,7 +15,7 @@ import type { Transfer } from '../../work/transfer.js';
 
 /** Which hashes go into the metadata. */
 interface HashesToWrite {
-  /** The sums of all tensors. */
+  /** The digests of all tensors. */
   readonly digests: boolean;
   /** ModelSpec's hash of all tensors together. */
   readonly modelspecHash: boolean;
@@ -36,7 +36,7 @@ export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<stri
 
 /**
  * Reads the file, and returns the changes. Sums that the file has already must be right, unless `isNew`: damaged bytes
- * must not get sums that hide it.
+ * must not get digests that hide it.
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`, with the first tensor whose bytes differ
  * @throws FileChangedError when the file is truncated; errors of the system; `signal.reason`
@@ -66,5 +66,5 @@ function requireSameDigests({ metadata }: Header, { ranges }: FileHashes, path: 
     ({ ok }) => ok === false,
   );
   if (wrong === undefined) return;
-  throw digestMismatch(wrong.claimed, wrong.found, { path, tensor: wrong.tensor });
+  throw digestMismatch(wrong.declared, wrong.found, { path, tensor: wrong.tensor });
 }

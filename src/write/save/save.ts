@@ -55,8 +55,8 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = {
  * The kernel copies tensors of an open file whose bytes were never read. All others are written from memory, changes
  * included; don't modify them until the promise settles. `data` of a new tensor can also be a stream, or a function
  * that returns one. Streams are read one at a time, in the order of the file. A stream that fails or is left early is
- * ended; a stream whose turn has not come is left alone. The tensors may be those of a checkpoint, also of a view: of a
- * remote one each is fetched when its turn comes.
+ * ended; a stream whose turn has not come is left untouched. The tensors may be those of a checkpoint, also of a view:
+ * of a remote one each is fetched when its turn comes.
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for a tensor that
  *   cannot be written, including a stream with more or fewer bytes than its shape needs

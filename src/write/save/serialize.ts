@@ -151,11 +151,11 @@ export function serializeStream<
   const pieces = (): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> =>
     serializedPieces(layout, lease, signal);
   return SerializedStream.of(layout.byteLength, () =>
-    layout.sums === undefined ? pieces() : summedPieces(layout.header, layout.sums, pieces),
+    layout.digests === undefined ? pieces() : digestedPieces(layout.header, layout.digests, pieces),
   );
 }
 
-/** Throws for a stream that can be read once, since its sum stands before its bytes. */
+/** Throws for a stream that can be read once, since its digest stands before its bytes. */
 function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
   if (payload.kind !== 'stream' || payload.isRepeatable) return;
   const found = 'found a stream: pass a function that returns a new one each time';
@@ -163,20 +163,20 @@ function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
 }
 
 /**
- * Reads the pieces twice: for the sums, which go into the header, then to yield them, one late, so that a file that
- * does not match its sums never ends.
+ * Reads the pieces twice: for the digests, which go into the header, then to yield them, one late, so that a file that
+ * does not match its digests never ends.
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` when a tensor gives other bytes the second time
  */
-async function* summedPieces(
+async function* digestedPieces(
   header: Uint8Array,
-  sums: DigestsPlace,
+  digests: DigestsPlace,
   pieces: () => AsyncGenerator<Uint8Array<ArrayBuffer>, void, void>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
-  const first = new RangeHashes(sums.ranges);
+  const first = new RangeHashes(digests.ranges);
   for await (const piece of pieces()) first.add(piece);
-  header.set(first.text(), sums.position);
-  const second = new RangeHashes(sums.ranges);
+  header.set(first.text(), digests.position);
+  const second = new RangeHashes(digests.ranges);
   let last: Uint8Array<ArrayBuffer> | undefined;
   for await (const piece of pieces()) {
     second.add(piece);
@@ -184,9 +184,9 @@ async function* summedPieces(
     last = piece;
   }
   const found = second.digests();
-  for (const [tensor, sum] of first.digests()) {
-    if (found.get(tensor) === sum) continue;
-    throw digestMismatch(sum, `${found.get(tensor)} when the data was read again`, { tensor });
+  for (const [tensor, hex] of first.digests()) {
+    if (found.get(tensor) === hex) continue;
+    throw digestMismatch(hex, `${found.get(tensor)} when the data was read again`, { tensor });
   }
   if (last !== undefined) yield last;
 }

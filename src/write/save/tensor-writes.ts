@@ -41,7 +41,7 @@ interface NamedBytes<Bytes> extends Pick<WriteEntry<Bytes>, 'byteLength' | 'payl
 type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
 
 /** A file to be written. Its tensors, in the order of the file, may be generated one by one. */
-export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength' | 'sums'> {
+export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength' | 'digests'> {
   readonly placed: Iterable<PlacedEntry<Payload>>;
 }
 
@@ -94,7 +94,7 @@ interface LayoutWriting {
   /** Receives all bytes of the file in order, as they are written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /**
-   * The slots for pieces being filled; the thread's by default. Bytes from a server need slots of their own, so that
+   * The slots for pieces being filled; the thread's by default. Bytes from a server need separate slots, so that
    * other files do not wait for a slow server.
    */
   readonly slots?: Slots | undefined;
@@ -205,34 +205,34 @@ class TensorWriter {
 }
 
 /**
- * Writes a whole file, header and tensors, last the sums of the tensors if it has them; with `verify` it reads header
- * and tensors back and compares them. Does not end the transfer, which can span several files. The caller verifies
- * `sources`, the files of the tensors, after the last write.
+ * Writes a whole file, header and tensors, last the digests of the tensors if it has them; with `verify` it reads
+ * header and tensors back and compares them. Does not end the transfer, which can span several files. The caller
+ * verifies `sources`, the files of the tensors, after the last write.
  *
  * @throws As {@link writeTensors}; `SAFETENSORS_VERIFICATION_FAILED`
  */
 export async function writeLayout(
   target: WrittenFile,
-  { header, placed, sums }: WritableLayout,
+  { header, placed, digests }: WritableLayout,
   sources: LeasedFiles,
   transfer: Transfer,
   how: LayoutWriting = {},
 ): Promise<void> {
-  const hashes = new RangeHashes(sums?.ranges ?? []);
+  const hashes = new RangeHashes(digests?.ranges ?? []);
   const onBytes = (bytes: Uint8Array): void => {
     hashes.add(bytes);
     how.onBytes?.(bytes);
   };
-  const hashing = sums === undefined ? how : { ...how, onBytes };
+  const hashing = digests === undefined ? how : { ...how, onBytes };
   const writer = new TensorWriter(target, sources, transfer, hashing);
   await writer.writeBytes(header, 0);
   await writeAll(writer, header.byteLength, placed, sources);
-  if (sums !== undefined) await writeViews(target, [hashes.text()], sums.position);
+  if (digests !== undefined) await writeViews(target, [hashes.text()], digests.position);
 }
 
 /**
  * Writes tensors to their places after `dataStart`, the position of the data in the file. Opens one stream at a time,
- * after everything before it is written. An error ends the open stream; later streams are left alone.
+ * after everything before it is written. An error ends the open stream; later streams are left untouched.
  *
  * @throws FileChangedError when a source was truncated; InvalidTensorError for a stream of another length and for
  *   detached memory; errors of the system with the target's path; errors of a stream; `signal.reason`
@@ -323,8 +323,8 @@ export function compareSync(
       hash.update(bytesOf(payload, begin, end));
     }
     const found = hash.digest('hex');
-    if (found !== digest.sum && !isChangedByCaller(payload, byteLength)) {
-      throw digestMismatch(digest.sum, found, digest.context);
+    if (found !== digest.hex && !isChangedByCaller(payload, byteLength)) {
+      throw digestMismatch(digest.hex, found, digest.context);
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Compares the bytes of a tensor with the sum that its file claims, while they go by. */
+/** Compares the bytes of a tensor with the digest that its file declares, while they go by. */
 
 import { createHash } from 'node:crypto';
 import { digestMismatch } from '../../header/tensor-digests.js';
@@ -8,7 +8,7 @@ import type { AsyncFill } from '../../tensor/storage/made.js';
 import { allSettled } from '../../work/all-settled.js';
 import type { FilePayload, MemoryPayload } from '../input/tensor-input.js';
 
-/** A tensor with a sum. */
+/** A tensor with a digest. */
 interface VerifiedTensor extends DeclaredDigest {
   readonly byteLength: number;
   /** Whether the caller has changed the bytes, which then need not match. */
@@ -16,12 +16,12 @@ interface VerifiedTensor extends DeclaredDigest {
 }
 
 /**
- * Fills as `fill` does, and throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` with the last bytes if the sum differs.
- * Pieces must be asked for in order, from the first byte on.
+ * Fills as `fill` does, and throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` with the last bytes if the digest
+ * differs. Pieces must be asked for in order, from the first byte on.
  */
 export function verifyingFill(
   fill: AsyncFill,
-  { byteLength, sum, context, isChanged = () => false }: VerifiedTensor,
+  { byteLength, hex, context, isChanged = () => false }: VerifiedTensor,
 ): AsyncFill {
   let hash = createHash('sha256');
   let before: Promise<unknown> | undefined;
@@ -34,14 +34,16 @@ export function verifyingFill(
       hash.update(target);
       if (position + target.length < byteLength) return;
       const found = hash.digest('hex');
-      if (found !== sum && !isChanged()) throw digestMismatch(sum, found, context);
+      if (found !== hex && !isChanged()) throw digestMismatch(hex, found, context);
     });
     before = piece;
     return piece;
   };
 }
 
-/** Fills pieces with the bytes of a file or of memory, and compares them with the digest that they must have, if any. */
+/**
+ * Fills pieces with the bytes of a file or of memory, and compares them with the digest that they must have, if any.
+ */
 export function payloadFill(payload: FilePayload | MemoryPayload, byteLength: number): AsyncFill {
   const { digest } = payload;
   const fill =

@@ -65,8 +65,8 @@ export type WriterData = Tensor | TensorBytes | TensorPieces | TensorStream;
 /** A declared tensor and its state. */
 interface Slot extends Placed<TensorFacts> {
   state: 'missing' | 'under way' | 'written';
-  /** The SHA-256 of its bytes, once they are written, for a file with sums. */
-  sum: string;
+  /** The SHA-256 of its bytes, once they are written, for a file with digests. */
+  hex: string;
 }
 
 /** As the public `createWriter`. */
@@ -130,19 +130,19 @@ export class SafetensorsWriter {
   readonly uncloneable = UNCLONEABLE;
   readonly #replacement: Replacement;
   readonly #dataStart: number;
-  readonly #sums: DigestsPlace | undefined;
+  readonly #digests: DigestsPlace | undefined;
   /** In the order of their bytes. */
   readonly #slots = new Map<string, Slot>();
   readonly #pending = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
 
-  private constructor(replacement: Replacement, { header, placed, sums }: Layout<TensorFacts>) {
+  private constructor(replacement: Replacement, { header, placed, digests }: Layout<TensorFacts>) {
     this.#replacement = replacement;
     this.#dataStart = header.byteLength;
-    this.#sums = sums;
+    this.#digests = digests;
     for (const place of placed) {
-      this.#slots.set(place.spec.name, { ...place, state: 'missing', sum: '' });
+      this.#slots.set(place.spec.name, { ...place, state: 'missing', hex: '' });
     }
   }
 
@@ -160,7 +160,7 @@ export class SafetensorsWriter {
    * Writes all bytes of a declared tensor: a tensor of its dtype and shape, which the kernel copies from its file, a
    * typed array of its dtype, raw bytes, or a stream, with at most one piece and 1 MiB in memory. Several writes may
    * be under way. Each tensor is written once; after an error it may be tried again. A stream is always ended once
-   * its first piece was requested; before that it is left alone.
+   * its first piece was requested; before that it is left untouched.
    *
    * @throws InvalidTensorError for another number of bytes, a tensor of another dtype or shape, a typed
    *   array of another dtype, and memory that was transferred meanwhile
@@ -235,10 +235,10 @@ export class SafetensorsWriter {
   }
 
   async #writeDigests(): Promise<void> {
-    if (this.#sums === undefined) return;
-    const text = Array.from(this.#slots.values(), ({ sum }) => sum).join('');
+    if (this.#digests === undefined) return;
+    const text = Array.from(this.#slots.values(), ({ hex }) => hex).join('');
     const bytes = new TextEncoder().encode(text);
-    await writeViews(this.#replacement, [bytes], this.#sums.position);
+    await writeViews(this.#replacement, [bytes], this.#digests.position);
   }
 
   async #fill(slot: Slot, data: WriterData): Promise<void> {
@@ -265,10 +265,10 @@ export class SafetensorsWriter {
         const placed = [{ spec: tensor, begin }];
         const hash = createHash('sha256');
         const onBytes = (bytes: Uint8Array): unknown => hash.update(bytes);
-        const how = this.#sums === undefined ? {} : { onBytes };
+        const how = this.#digests === undefined ? {} : { onBytes };
         await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer, how);
         sources.verify();
-        slot.sum = hash.digest('hex');
+        slot.hex = hash.digest('hex');
       } finally {
         sources.end();
       }

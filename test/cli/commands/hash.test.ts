@@ -33,7 +33,7 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** Of the bytes behind the header. */
+/** Of the bytes after the header. */
 function dataHash(path: string): string {
   const bytes = readFileSync(path);
   return sha256(bytes.subarray(8 + bytes.readUInt32LE()));
@@ -63,7 +63,7 @@ describe('hash', () => {
           modelspec: `0x${data}`,
           sshs: data,
           crc32: crc32(bytes).toString(16).padStart(8, '0'),
-          claims: [],
+          declaredHashes: [],
           tensors: {
             w: sha256(bytes.subarray(-17, -5)),
             empty: sha256(new Uint8Array()),
@@ -93,19 +93,24 @@ describe('hash', () => {
     expect(files.map(({ name }: { name: string }) => name)).toEqual(Object.keys(TWO_SHARDS.shards));
   });
 
-  it('compares what the metadata claim', async () => {
+  it('compares what the metadata declare', async () => {
     const hash = dataHash(writeTemporary(ENTRIES));
-    const claims = { 'modelspec.hash_sha256': `0x${hash.toUpperCase()}`, sshs_model_hash: hash };
-    const right = writeTemporary(ENTRIES, { metadata: claims });
-    expect(await printed(['hash', right])).toContain('sshs_model_hash: as claimed\n');
-    const wrong = { ...claims, sshs_model_hash: 'ab'.repeat(32), other: '\x1b' };
+    const declaredHashes = {
+      'modelspec.hash_sha256': `0x${hash.toUpperCase()}`,
+      sshs_model_hash: hash,
+    };
+    const right = writeTemporary(ENTRIES, { metadata: declaredHashes });
+    expect(await printed(['hash', right])).toContain('sshs_model_hash: as declared\n');
+    const wrong = { ...declaredHashes, sshs_model_hash: 'ab'.repeat(32), other: '\x1b' };
     const { code, stdout } = await call(['hash', writeTemporary(ENTRIES, { metadata: wrong })]);
     expect(code).toBe(1);
-    expect(stdout).toContain('modelspec.hash_sha256: as claimed\n');
-    expect(stdout).toContain(`sshs_model_hash: claims ${'ab'.repeat(32)}, which is wrong\n`);
+    expect(stdout).toContain('modelspec.hash_sha256: as declared\n');
+    expect(stdout).toContain(`sshs_model_hash: declares ${'ab'.repeat(32)}, which is wrong\n`);
     // Other trainers write other hashes under this name.
     const short = writeTemporary(ENTRIES, { metadata: { sshs_model_hash: 'ab'.repeat(16) } });
-    expect(JSON.parse(await printed(['hash', short, '--json'])).files[0].claims).toEqual([]);
+    expect(JSON.parse(await printed(['hash', short, '--json'])).files[0].declaredHashes).toEqual(
+      [],
+    );
   });
 
   it('compares an upper-case sshs_model_hash', async () => {
@@ -113,12 +118,12 @@ describe('hash', () => {
     const write = (sshs_model_hash: string): string =>
       writeTemporary(ENTRIES, { metadata: { sshs_model_hash } });
     const right = write(hash.toUpperCase());
-    expect(await printed(['hash', right])).toContain('sshs_model_hash: as claimed\n');
+    expect(await printed(['hash', right])).toContain('sshs_model_hash: as declared\n');
     const wrong = write('AB'.repeat(32));
     expect((await call(['hash', wrong])).code).toBe(1);
     const { code, stdout } = await call(['verify', wrong]);
     expect(code).toBe(1);
-    expect(stdout).toContain(`sshs_model_hash claims ${'ab'.repeat(32)}, found ${hash}`);
+    expect(stdout).toContain(`sshs_model_hash declares ${'ab'.repeat(32)}, found ${hash}`);
   });
 
   describe('compares sshs_legacy_hash', () => {
@@ -137,19 +142,19 @@ describe('hash', () => {
 
     it.each([0, 1, 2, 3, 4, 5, 6, 7])('of a file with other keys, too (%i)', async (more) => {
       const trained = { ...training, ss_more: 'x'.repeat(more) };
-      const claimed = legacyOf(first(trained)).toUpperCase();
-      const path = write({ 'modelspec.title': 'Cats', ...trained, sshs_legacy_hash: claimed });
-      expect(legacyOf(readFileSync(path))).not.toBe(claimed.toLowerCase());
-      expect(await printed(['hash', path])).toContain('sshs_legacy_hash: as claimed\n');
+      const declared = legacyOf(first(trained)).toUpperCase();
+      const path = write({ 'modelspec.title': 'Cats', ...trained, sshs_legacy_hash: declared });
+      expect(legacyOf(readFileSync(path))).not.toBe(declared.toLowerCase());
+      expect(await printed(['hash', path])).toContain('sshs_legacy_hash: as declared\n');
     });
 
     it('which is wrong when it is another one', async () => {
       const path = write({ ...training, sshs_legacy_hash: 'abababab' });
       const { code, stdout } = await call(['hash', path]);
       expect(code).toBe(1);
-      expect(stdout).toContain('sshs_legacy_hash: claims abababab, which is wrong\n');
+      expect(stdout).toContain('sshs_legacy_hash: declares abababab, which is wrong\n');
       expect((await call(['verify', path])).stdout).toMatch(
-        /sshs_legacy_hash claims abababab, found [\da-f]{8}\n/,
+        /sshs_legacy_hash declares abababab, found [\da-f]{8}\n/,
       );
     });
 
@@ -158,21 +163,23 @@ describe('hash', () => {
       const path = write({ ss_network_dim: '16', ...hashes });
       const text = await printed(['hash', path]);
       expect(text).toContain(
-        `sshs_legacy_hash: claims ${legacy}, from before a change of the metadata\n`,
+        `sshs_legacy_hash: declares ${legacy}, from before a change of the metadata\n`,
       );
-      const [{ claims }] = JSON.parse(await printed(['hash', path, '--json'])).files;
-      expect(claims).toContainEqual(
-        expect.objectContaining({ by: 'sshs_legacy_hash', claimed: legacy, ok: null }),
+      const [{ declaredHashes }] = JSON.parse(await printed(['hash', path, '--json'])).files;
+      expect(declaredHashes).toContainEqual(
+        expect.objectContaining({ by: 'sshs_legacy_hash', declared: legacy, ok: null }),
       );
       expect((await call(['verify', path])).code).toBe(0);
       expect(await printed(['hash', write({ ...training, ...hashes })])).toContain(
-        'sshs_legacy_hash: as claimed\n',
+        'sshs_legacy_hash: as declared\n',
       );
     });
 
     it('but not where the order of a long header decides', async () => {
       const path = write({ ss_tag_frequency: 'x'.repeat(0x100000), sshs_legacy_hash: 'abababab' });
-      expect(JSON.parse(await printed(['hash', path, '--json'])).files[0].claims).toEqual([]);
+      expect(JSON.parse(await printed(['hash', path, '--json'])).files[0].declaredHashes).toEqual(
+        [],
+      );
     });
   });
 
@@ -185,7 +192,7 @@ describe('hash', () => {
     const good = join(folder, 'blobs', sha256(readFileSync(path)));
     renameSync(path, good);
     symlinkSync(good, link);
-    expect(await printed(['hash', link])).toContain('Hub cache: as claimed\n');
+    expect(await printed(['hash', link])).toContain('Hub cache: as declared\n');
     const bad = join(folder, 'blobs', 'ab'.repeat(32));
     renameSync(good, bad);
     symlinkSync(bad, `${link}2.safetensors`);
@@ -193,7 +200,7 @@ describe('hash', () => {
     const { stdout } = await call(['verify', `${link}2.safetensors`]);
     const found = sha256(readFileSync(bad));
     expect(stdout).toContain(
-      `Hub cache claims ${'ab'.repeat(32)}, found ${found}; delete ${realpathSync(bad)}, and download`,
+      `Hub cache declares ${'ab'.repeat(32)}, found ${found}; delete ${realpathSync(bad)}, and download`,
     );
   });
 
@@ -209,7 +216,7 @@ describe('hash', () => {
     expect(readFileSync(path)).toEqual(before);
     const result = JSON.parse(await printed(['hash', '--write', path, '--json']));
     expect(result).toMatchObject({ method: 'rewritten', set });
-    expect(await printed(['hash', path])).toContain('safetensors-mmap.sha256: as claimed\n');
+    expect(await printed(['hash', path])).toContain('safetensors-mmap.sha256: as declared\n');
     expect(await printed(['hash', '--write', path])).toContain(': nothing to change\n');
     const bytes = readFileSync(path);
     bytes[bytes.length - 1] = 0;
@@ -221,7 +228,7 @@ describe('hash', () => {
   });
 
   it.each([
-    [['--all', '--write'], '--all prints sums'],
+    [['--all', '--write'], '--all prints digests'],
     [['--dry-run'], '--dry-run is for --write'],
   ])('is wrong use with %j', async (options, message) => {
     const { code, stderr } = await call(['hash', writeTemporary(ENTRIES), ...options]);
@@ -270,12 +277,14 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'hash, beside what trainers
     async (words) => {
       const path = temporaryPath('trained.safetensors');
       runPython(python, ['-c', SAVE_TRAINED, path, ...words]);
-      const [{ claims, autoV1 }] = JSON.parse(await printed(['hash', path, '--json'])).files;
-      expect(claims).toMatchObject([
+      const [{ declaredHashes, autoV1 }] = JSON.parse(
+        await printed(['hash', path, '--json']),
+      ).files;
+      expect(declaredHashes).toMatchObject([
         { by: 'sshs_model_hash', ok: true },
         { by: 'sshs_legacy_hash', ok: true },
       ]);
-      expect(claims[1].claimed).not.toBe(autoV1);
+      expect(declaredHashes[1].declared).not.toBe(autoV1);
     },
   );
 });

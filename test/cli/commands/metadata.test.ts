@@ -242,7 +242,7 @@ describe('metadata modelspec', () => {
     expect(metadataOf(path)).toEqual({ format: 'pt' });
     expect(JSON.parse(await printed([...args, '--json']))).toMatchObject({ set: dry.set });
     expect(metadataOf(path)).toEqual({ format: 'pt', ...dry.set });
-    expect(await printed(['hash', path])).toContain('modelspec.hash_sha256: as claimed\n');
+    expect(await printed(['hash', path])).toContain('modelspec.hash_sha256: as declared\n');
     const { problems } = JSON.parse(
       (await call(['metadata', 'modelspec', 'check', path, '--json'])).stdout,
     );

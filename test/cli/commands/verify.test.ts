@@ -150,7 +150,7 @@ describe('verify', () => {
     ]);
   });
 
-  it('compares what is claimed, unless it shall be quick', async () => {
+  it('compares what is declared, unless it shall be quick', async () => {
     const metadata = { 'modelspec.hash_sha256': '0xab' };
     const path = writeTemporary(LAYERED, { metadata });
     expect(await verified(path)).toMatchObject({

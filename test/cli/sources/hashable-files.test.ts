@@ -49,7 +49,7 @@ describe('a file that is somewhere else', () => {
     ]);
     const [expected] = JSON.parse(await printed(['hash', other, '--json'])).files;
     expect(file.sshs).toBe(expected.sshs);
-    // The first request also fetches bytes beside the header.
+    // The first request also fetches bytes next to the header.
     expect(server.sentByteLength).toBeLessThan(bytes.length + 2 ** 20);
   });
 

@@ -91,7 +91,7 @@ function textOf(value) {
 
 /**
  * A detaching close that gets no memory to lay zeros over a mapping keeps the addresses from reuse as always, with
- * the file still behind them; its error says so.
+ * the file still after them; its error says so.
  */
 function isQuarantined({ hit }, each) {
   return hit === 'a mapping' && each.startsWith('the mapping');

@@ -148,7 +148,7 @@ describe('what is no file of a repository', () => {
     entry = cache.entryOf(SHARD_BYTES);
   });
 
-  /** Moves the entry to another place of the store, with the blob behind it. */
+  /** Moves the entry to another place of the store, with the blob after it. */
   function moveEntry(name: string): void {
     const path = join(cache.folder, 'blobs', name);
     mkdirSync(dirname(path), { recursive: true });
@@ -289,7 +289,7 @@ describe('the hash by which the cache knows a file', () => {
     cache.addShared('model.safetensors', bytes, 'models--org--other');
     for (const name of ['org/name', 'org/other']) {
       expect((await call(['verify', name])).code).toBe(0);
-      expect((await call(['hash', name])).stdout).toContain('Hub cache: as claimed\n');
+      expect((await call(['hash', name])).stdout).toContain('Hub cache: as declared\n');
     }
     const entry = cache.entryOf(bytes);
     chmodSync(entry, 0o644);
@@ -302,7 +302,7 @@ describe('the hash by which the cache knows a file', () => {
       expect([code, stdout]).toEqual([
         1,
         expect.stringContaining(
-          `SAFETENSORS_VERIFICATION_FAILED: Hub cache claims ${sha256(bytes)}`,
+          `SAFETENSORS_VERIFICATION_FAILED: Hub cache declares ${sha256(bytes)}`,
         ),
       ]);
       expect((await call(['hash', name])).code).toBe(1);

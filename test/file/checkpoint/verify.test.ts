@@ -40,7 +40,7 @@ describe('verify', () => {
     expect(await complaints(checkpoint)).toContain(`SAFETENSORS_INDEX_MISMATCH: ${message}`);
   });
 
-  it('finds a tensor that two shards claim', async () => {
+  it('finds a tensor that two shards have', async () => {
     const shards = { ...TWO_SHARDS.shards, 'third.safetensors': TWO_SHARDS.shards[FIRST] ?? [] };
     const map = { ...weightMap, 'a.weight': 'third.safetensors' };
     const found = await complaints(twoShards({ metadata: {}, shards, weightMap: map }));

@@ -44,7 +44,7 @@ const HASHES = Object.fromEntries(
 const TENSORS = { t: { dtype: 'U8', shape: [1], data: Uint8Array.of(7) } } as const;
 
 const first = findPython('huggingface_hub', 'hf_xet');
-/** Beside the first, in a folder that `scripts/python-env.mjs` makes. */
+/** Next to the first, in a folder that `scripts/python-env.mjs` makes. */
 const secondFolder = join(dirname(dirname(first.executable ?? '')), 'huggingface_hub-2');
 const second: Python =
   first.missing !== undefined || existsSync(secondFolder)
@@ -112,9 +112,9 @@ for (const { version, python, path } of versions) {
         expect(await keysOf(id)).toBe(4);
         expect((await call(['verify', id])).code).toBe(0);
         const { files } = JSON.parse((await call(['hash', id, '--json'])).stdout);
-        expect(files.map(({ claims }: { claims: unknown }) => claims)).toEqual(
-          [1, 2].map(() => [expect.objectContaining({ by: 'Hub cache', ok: true })]),
-        );
+        expect(
+          files.map(({ declaredHashes }: { declaredHashes: unknown }) => declaredHashes),
+        ).toEqual([1, 2].map(() => [expect.objectContaining({ by: 'Hub cache', ok: true })]));
       }
       const link = join(cache, 'models--org--a/snapshots', COMMIT, SHARD);
       const refused = { code: 'SAFETENSORS_HUB_CACHE_BLOB' };
@@ -135,7 +135,9 @@ for (const { version, python, path } of versions) {
         SHARD_BYTES.map((byte, i) => (i === SHARD_BYTES.length - 1 ? 0 : byte)),
       );
       for (const id of ['org/a', 'org/b']) {
-        expect((await call(['verify', id])).stdout).toMatch(/^\S+: \S+_FAILED: Hub cache claims /);
+        expect((await call(['verify', id])).stdout).toMatch(
+          /^\S+: \S+_FAILED: Hub cache declares /,
+        );
       }
     });
 

@@ -9,7 +9,7 @@ import { splitStateDictIntoShards } from '../../../src/file/shards/split.js';
 import { runSync } from '../../../src/work/work.js';
 import { shardingCases, view } from './sharding-cases.js';
 
-/** Tensors of `byteLength` bytes, each with memory of its own. */
+/** Tensors of `byteLength` bytes, each with separate memory. */
 function stateDict(byteLength: number, names: readonly string[]): TensorMemory[] {
   return names.map((name) =>
     view(name, 0, byteLength / 4, { storage: name, storageByteLength: byteLength }),

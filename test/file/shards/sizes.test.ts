@@ -8,7 +8,7 @@ const python = findPython('huggingface_hub');
 
 const REFUSAL = expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' });
 
-/** Texts that Python refuses and that mean a size here: units of their own names. */
+/** Texts that Python refuses and that mean a size here: separate units names. */
 const MORE_UNITS = new Map([
   ['5B', 5],
   ['5KiB', 5 * 2 ** 10],

@@ -78,7 +78,7 @@ const question: fc.Arbitrary<SplitQuestion> = fc.record({
       { selector: ({ name }) => name, maxLength: 24 },
     )
     .map((tensors) =>
-      // Most tensors are no texts, and most have memory of their own.
+      // Most tensors are no texts, and most have separate memory.
       tensors.map(({ name, nbytes, storage, string }, i) => ({
         name,
         nbytes,
@@ -113,7 +113,7 @@ describe('any state dict', () => {
           const first = names.filter((name) => sizeOf.has(name));
           const size = first.reduce((sum, name) => sum + (sizeOf.get(name) ?? 0), 0);
           if (size > limit) expect(first).toHaveLength(1);
-          // Within a shard those with a place of their own keep their order.
+          // Within a shard those with a separate place keep their order.
           const order = stored.map(({ name }) => name).filter((name) => first.includes(name));
           expect(first).toEqual(order);
           total += size;

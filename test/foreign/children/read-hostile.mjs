@@ -66,7 +66,7 @@ for (const path of process.argv.slice(2)) {
       await setImmediate();
       live = usedByteLength();
     }
-    // The peak begins anew.
+    // The peak begins again.
     writeFileSync('/proc/self/clear_refs', '5');
     const cost = measured(use);
     outcomes.push(cost.result);

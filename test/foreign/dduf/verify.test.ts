@@ -27,12 +27,12 @@ function withSums(wrong: readonly string[], hash?: string): Uint8Array {
       .update(wrong.includes(name) ? 'other' : bytesOf(data))
       .digest('hex'),
   );
-  const claims = hash === undefined ? {} : { 'modelspec.hash_sha256': hash };
+  const declaredHashes = hash === undefined ? {} : { 'modelspec.hash_sha256': hash };
   const entries = Object.entries(VALUES).map(([name, data]) => {
     return { name, dtype: 'F32', shape: [data.length], bytes: bytesOf(data) } as const;
   });
   return fileBytes(entries, {
-    metadata: { 'safetensors-mmap.sha256': sums.join(''), ...claims },
+    metadata: { 'safetensors-mmap.sha256': sums.join(''), ...declaredHashes },
   });
 }
 
@@ -100,7 +100,7 @@ describe('verify', () => {
     expect(byteLength).toBeLessThan(8 * 2 ** 20);
   });
 
-  it('compares the sums and hashes that the metadata claim', async () => {
+  it('compares the sums and hashes that the metadata declare', async () => {
     const good = archiveOf({ [WEIGHTS]: withSums([]) });
     expect((await verified(good)).problems).toEqual([]);
     const bad = archiveOf({ [WEIGHTS]: withSums(['b'], `0x${'0'.repeat(64)}`) });

@@ -1,4 +1,4 @@
-/** Beside numpy: arrays that it wrote have the same bytes, and headers that are read mean the same to it. */
+/** Next to numpy: arrays that it wrote have the same bytes, and headers that are read mean the same to it. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';

@@ -168,7 +168,7 @@ function outcomeOf(ask: () => Tensor): Tensor | string {
   }
 }
 
-/** A run of neighbouring elements: the first, and the one behind the last. */
+/** A run of neighbouring elements: the first, and the one after the last. */
 function runsOf(elements: Uint16Array): [first: number, end: number][] {
   const runs: [number, number][] = [];
   for (const element of elements) {

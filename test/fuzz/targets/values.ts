@@ -60,7 +60,7 @@ const QUANTIZED = {
   't.weight_scale': { dtype: 'F32', shape: [], data: Float32Array.of(2) },
 } as const;
 
-/** Objects of every public class, made anew for every call. */
+/** Objects of every public class, made again for every call. */
 const SUBJECTS: Readonly<Record<string, () => object | Promise<object>>> = {
   file: () => core.safeOpen('model.safetensors'),
   'read file': () => core.safeOpen('model.safetensors', { storage: 'read' }),

@@ -1,5 +1,5 @@
-// Reads many generated headers by `readCanonicalHeader` and by the scanner. The scanner must accept every header that the
-// first accepts, with the same result. Headers are valid, nearly valid and hostile; the same seed gives the same
+// Reads many generated headers by `readCanonicalHeader` and by the scanner. The scanner must accept every header that
+// the first accepts, with the same result. Headers are valid, nearly valid and hostile; the same seed gives the same
 // ones. Prints the counts as JSON, or the first header on which the two disagree. argv: SEED COUNT [polluted]: with
 // `polluted`, Object.prototype has the fields of a description.
 
@@ -285,7 +285,7 @@ function metadataText() {
   ]);
 }
 
-/** Text of a header, and the length of the data behind it. */
+/** Text of a header, and the length of the data after it. */
 function header() {
   const members = [];
   let end = 0;

@@ -261,7 +261,7 @@ test('errors name the file', () => {
 });
 
 describe('compareJsonStrings', () => {
-  // The bytes behind the closing quote differ, and escapes may cross the compared words.
+  // The bytes after the closing quote differ, and escapes may cross the compared words.
   const piece = fc.constantFrom('a', 'b', '\\"', '\\\\', '\\u0061', 'é');
   const text = fc.array(piece, { maxLength: 9 }).map((pieces) => pieces.join(''));
 

@@ -24,7 +24,7 @@ describe('names in their order', () => {
   test.each([0, 1, 2, 3, 7, 8, 25])(
     'of %i, each is found, and what lies between is not',
     (count) => {
-      // Names beside each other differ by one, so that their difference is 1 or -1.
+      // Names next to each other differ by one, so that their difference is 1 or -1.
       const names = Array.from({ length: count }, (_, i) => String.fromCharCode(0x61 + i));
       const table = sortedNamesOf(names);
       expect(names.map((name) => table.find(name))).toEqual(names.map((_, entry) => entry));

@@ -116,7 +116,7 @@ describe('order', () => {
 });
 
 describe('texts with much in common', () => {
-  /** The sign of comparing two strings with these bytes behind their quotes. */
+  /** The sign of comparing two strings with these bytes after their quotes. */
   function compare(left: string, right: string, leftTail = '', rightTail = leftTail): number {
     const a = encodeText(`"${left}"${leftTail}`);
     const b = encodeText(`"${right}"${rightTail}`);

@@ -23,7 +23,7 @@ function wrongAt(bytes: Uint8Array): number {
   }
 }
 
-/** Bytes at the ends of every range that the standard names, and beside these. */
+/** Bytes at the ends of every range that the standard names, and next to these. */
 const EDGES = [0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff];
 
 describe('sequenceEnd', () => {

@@ -73,7 +73,7 @@ describe.each([...SHORT, 'F32'] as Dtype[])('%s', (dtype) => {
           const found = await statistics(tensorValues(tensor), dtype);
           expectAlike(found, await statistics([numbers], dtype));
           const expected = await histogram([numbers], found, bins);
-          // From the counts of the statistics, and counted anew.
+          // From the counts of the statistics, and counted again.
           expect(await histogram(tensorValues(tensor), found, bins)).toEqual(expected);
           expect(await histogram(tensorValues(tensor), { ...found }, bins)).toEqual(expected);
         },

@@ -126,7 +126,7 @@ test.each([
     addon.load = { addon: pretending, path: 'the addon', buffers: { counted: false } };
     const storage = openStorage({ ...file, mtimeNs }, {});
     expect(storage.kind).toBe('mmap');
-    // The mapping has a descriptor of its own.
+    // The mapping has a separate descriptor.
     expect(() => fstatSync(file.fd)).toThrow(expect.objectContaining({ code: 'EBADF' }));
     file = openAgain(file.path);
     storage.verify();

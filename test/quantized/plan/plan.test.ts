@@ -87,7 +87,7 @@ describe('other methods', () => {
     ['eetq', { 'm.qweight': ['I8', [4, 4]], 'm.scales': ['F16', [4]] }, 'm.weight'],
     ['made-up', { 'm.weight': ['I8', [4, 4]], 'm.weight_scale': ['F32', [4, 1]] }, 'm.weight'],
     ['made-up', { 'm.weight': ['U8', [4, 4]] }, 'm.weight'],
-    // Codes by names of a method of its own, or without what stands beside them.
+    // Codes by names of a separate method, or without what stands next to them.
     ['quanto', { 'm.weight._data': ['I8', [4, 4]] }, 'm.weight'],
     ['torchao', { 'm._weight_qdata': ['I8', [4, 4]] }, 'm.weight'],
     ['vptq', { 'm.indices': ['I32', [1, 4, 4]] }, 'm.indices'],

@@ -285,7 +285,7 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'a download into the cache'
   const repository = (): string => join(cache, 'models--org--sharded');
   const blobs = (): string[] => namesIn(join(repository(), 'blobs'));
 
-  /** Runs Python beside the Hub, which is of this process. */
+  /** Runs Python next to the Hub, which is of this process. */
   async function python3(script: string): Promise<number | null> {
     // It follows redirects to the same host, whatever the port: the content network must be another one.
     const endpoint = hub().url.replace('127.0.0.1', 'localhost');

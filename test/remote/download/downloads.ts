@@ -16,7 +16,7 @@ export const LARGE_BYTE_LENGTH = 10_000_000;
 
 export const CONFIG = '{"model_type":"test"}';
 
-/** Two shards and an index, files beside them, and files that are left out. */
+/** Two shards and an index, files next to them, and files that are left out. */
 export const SHARDED: Files = {
   'model-00001-of-00002.safetensors': fileBytes([
     { name: 'embed', dtype: 'U8', shape: [LARGE_BYTE_LENGTH], bytes: noise(LARGE_BYTE_LENGTH) },

@@ -29,7 +29,7 @@ export function tensorFile(
   return fileBytes(entries, options);
 }
 
-/** A file with this text as its header, and so many bytes behind it. */
+/** A file with this text as its header, and so many bytes of it. */
 export function rawFile(header: string, dataByteLength = 0): Uint8Array {
   const json = new TextEncoder().encode(header);
   const file = new Uint8Array(8 + json.length + dataByteLength);

@@ -26,7 +26,7 @@ function nameOf(layer: number): string {
   return `model.layers.${layer}.mlp.weight`;
 }
 
-/** Writes a header, and as much behind it as it says: zeros that take no room on the disk. */
+/** Writes a header, and as much after it as it says: zeros that take no room on the disk. */
 function writeSparse(path: string): void {
   const byteLength = TENSOR_BYTES;
   const entries = Array.from({ length: LAYERS }, (_, layer) => [

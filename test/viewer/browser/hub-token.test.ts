@@ -67,7 +67,7 @@ describe('a gated model of the Hub', () => {
       origins: [],
     });
     await expectForgotten();
-    // The page that is loaded anew has forgotten it.
+    // The page that is loaded again has forgotten it.
     hub.requests.length = 0;
     await page.reload();
     await field.waitFor();

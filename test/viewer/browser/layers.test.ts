@@ -121,7 +121,7 @@ async function libraryStatistics(name: string): Promise<Statistics> {
   return await statistics(tensorValues(tensor), tensor.dtype);
 }
 
-/** What the page says of a tensor, by the names that it has for the columns. */
+/** What the page specifies of a tensor, by the names that it has for the columns. */
 async function libraryColumns(name: string): Promise<Record<string, number>> {
   const { mean, std, min, max, zero, elements } = await libraryStatistics(name);
   const norm = Math.hypot(mean as number, std as number);

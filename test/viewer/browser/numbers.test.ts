@@ -48,7 +48,7 @@ const SOURCES: readonly (readonly [path: () => string, tensor: string])[] = [
   [() => fixture('quantized/fp8-block-ragged'), 'model.layers.0.mlp.down_proj.weight'],
 ];
 
-/** What a definition list of the page says, by its terms. */
+/** What a definition list of the page specifies, by its terms. */
 async function factsOf(page: Page): Promise<Record<string, string>> {
   const groups = page.locator('dl.facts').first().locator('> div');
   const terms = await groups.locator('dt').allTextContents();
@@ -113,7 +113,7 @@ describe.each(SOURCES.map(([path, tensor]) => ({ path: path(), tensor })))(
         }
       }
       for (const warning of told.warnings) await page.getByText(warning).waitFor();
-      // Beside the logical tensors there are those that no weight is made of, such as scales of activations.
+      // Next to the logical tensors there are those that no weight is made of, such as scales of activations.
       const list = await savedJson(page, 'Save tensors as JSON');
       expect(facts['Tensors']).toBe(formatInteger(list.length));
       const isOther = ({ name: one }: { name: string }) => one.endsWith('.input_scale');

@@ -39,7 +39,7 @@ async function saveIndexed(folder: string, layout: Layout): Promise<void> {
 export const saveIndexedFile = (folder: string): Promise<void> => saveIndexed(folder, ONE);
 export const saveIndexedCustom = (folder: string): Promise<void> => saveIndexed(folder, CUSTOM);
 
-/** A single file beside an index whose shards have gone. */
+/** A single file next to an index whose shards have gone. */
 export async function saveBesideIncomplete(folder: string): Promise<void> {
   await save(folder, 9, TWO);
   const index = join(folder, 'model.safetensors.index.json');

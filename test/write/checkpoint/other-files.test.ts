@@ -23,7 +23,7 @@ const options = { durable: false, maxShardSize: Number.POSITIVE_INFINITY, copyOt
 const SINGLE = 'model.safetensors';
 const INDEX = `${SINGLE}.index.json`;
 
-/** Files that model folders have beside their weights. */
+/** Files that model folders have next to their weights. */
 const CARRIED = [
   'LICENSE',
   'README.md',

@@ -200,7 +200,7 @@ describe.runIf(process.platform !== 'win32')('a process that is killed', () => {
       const hasBackup = names().includes(BACKUP);
       states.add(`${hasBackup} ${readFileSync(path).equals(old)}`);
       if (!hasBackup) {
-        // Killed before the backup, or behind it.
+        // Killed before the backup, or after it.
         const found = readFileSync(path);
         if (!found.equals(old)) {
           await expect(editMetadata(path, { note: null, format: 'pt' })).resolves.toBeDefined();

@@ -101,7 +101,7 @@ describe('verify of a file with digests', () => {
         tensor: 'long',
         code: 'SAFETENSORS_CHECKSUM_MISMATCH',
         message: expect.stringMatching(
-          /^safetensors-mmap\.sha256 claims [\da-f]{64} for tensor "long", found [\da-f]{64}$/,
+          /^safetensors-mmap\.sha256 declares [\da-f]{64} for tensor "long", found [\da-f]{64}$/,
         ),
       },
     ]);

@@ -67,7 +67,7 @@ describe.each(['mmap', 'read'] as const)('what was changed in memory is saved (%
     ['view', (x) => x.view(Uint32Array).set([0xbf800000], COUNT - 1)],
     ['a tensor taken earlier', (_, earlier) => (earlier.data as Float32Array).set([-1], COUNT - 1)],
   ];
-  // There, reading a part of an unused tensor makes a copy of its own.
+  // There, reading a part of an unused tensor makes a separate copy.
   const mapped: typeof ways = [
     ['a slice', (x) => (x.slice([COUNT - 2, null]).data as Float32Array).set([-1], 1)],
     [
@@ -229,7 +229,7 @@ describe('memory that is taken away meanwhile', () => {
   test('so does a transfer, even when the bytes were written by then', async () => {
     const data = new BigInt64Array(12);
     const x = { dtype: 'I64', shape: [12], data } as const;
-    // Sorted behind it.
+    // Sorted after it.
     const last: NewTensorOf<Dtype, TensorStream> = {
       dtype: 'U8',
       shape: [1],

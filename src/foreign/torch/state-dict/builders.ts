@@ -175,7 +175,7 @@ export class TorchHost implements PickleHost {
   }
 
   /**
-   * Operations that torch has deferred and notes beside the tensor. Torch sets every named bit, even to false, but
+   * Operations that torch has deferred and notes next to the tensor. Torch sets every named bit, even to false, but
    * writes only true.
    */
   #bitsOf(metadata: PickleValue, at: number): { isConjugate: boolean; isNegative: boolean } {

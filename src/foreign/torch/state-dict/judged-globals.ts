@@ -1,4 +1,6 @@
-/** Judges globals that torch's restricted loader rejects: those that rebuild data, those that run code, and the rest. */
+/**
+ * Judges globals that torch's restricted loader rejects: those that rebuild data, those that run code, and the rest.
+ */
 
 import type { Advice } from '../../../errors/advice.js';
 import { loadsInnerFile } from '../../pickle/inner-files.js';
@@ -110,7 +112,7 @@ function leadsElsewhere(name: string): boolean {
   );
 }
 
-/** Explains a file that `pickle` wrote, whose storages are files of their own. */
+/** Explains a file that `pickle` wrote, whose storages are separate files. */
 export const PLAIN_PICKLE = 'pickle wrote, and not torch.save';
 
 /** Options that read a file in spite of its globals. */

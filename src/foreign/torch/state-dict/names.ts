@@ -16,7 +16,7 @@ export interface Place {
   readonly name: string;
 }
 
-/** Memory of a place beside its name, whose characters take at most two bytes. */
+/** Memory of a place next to its name, whose characters take at most two bytes. */
 const PLACE_BYTE_LENGTH = 256;
 
 /**

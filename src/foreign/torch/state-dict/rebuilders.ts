@@ -136,7 +136,7 @@ const IMPORTED_NAMES: ReadonlySet<string> = new Set(
 /** Whether a class or function of these packages only rebuilds data. */
 export function isRebuilder(module: string, name: string): boolean {
   if (REBUILDERS.get(module)?.has(name) === true) return true;
-  // Python 2 has exceptions in a module of their own.
+  // Python 2 has exceptions in a separate module.
   if (module === 'builtins' || module === 'exceptions') return EXCEPTION.test(name);
   const isClass = CLASS_NAME.test(name) && !IMPORTED_NAMES.has(name);
   return isClass && CLASS_MODULES.some((pattern) => pattern.test(module));

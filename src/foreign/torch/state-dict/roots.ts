@@ -197,7 +197,7 @@ export function chooseRoot(
     if (parts.length === 0) throw ambiguous('only states of the training', all, context);
     if (models.length === 0) {
       const isTraining = parts.length < all.length;
-      // A part of a model has parts of its own.
+      // A part of a model has separate parts.
       if (own.length > 0 && (inner.length === 0 || !isTraining)) return keys;
       if (isModel && others.length > 0) return keys;
       if (own.length > 0) throw ambiguous('several', parts, context);

@@ -44,7 +44,7 @@ export class PickledStorage extends TorchStorage {
   }
 }
 
-/** A view into a storage, which torch 0.3 wrote as a storage of its own. */
+/** A view into a storage, which torch 0.3 wrote as a separate storage. */
 export class TorchStorageView extends PickleObject {
   readonly whole: TorchStorage;
   /** First element. */

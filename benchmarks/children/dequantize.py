@@ -45,6 +45,38 @@ def gptq(t):
     return (scales[groups] * (weight - zeros[groups])).T.contiguous()
 
 
+H4 = torch.tensor([[1.0, 1, 1, -1], [1, 1, -1, 1], [1, -1, 1, 1], [-1, 1, 1, 1]])
+H256 = torch.kron(torch.kron(H4, H4), torch.kron(H4, H4))
+
+
+def int8(t):
+    return t["m.weight"].float() * t["m.weight_scale"]
+
+
+def convrot(t):
+    weight, scale = t["m.weight"].float(), t["m.weight_scale"]
+    return (weight.view(-1, 256) @ H256).view(weight.shape) * scale / 16
+
+
+def from_tiles(scale):
+    rows, columns = scale.shape
+    tiles = scale.view(rows // 128, columns // 4, 32, 4, 4)
+    return tiles.permute(0, 3, 2, 1, 4).reshape(rows, columns)
+
+
+def nvfp4(t):
+    packed = t["m.weight"]
+    codes = torch.stack([packed >> 4, packed & 15], -1).flatten(-2).int()
+    scale = from_tiles(t["m.weight_scale"].view(torch.uint8)).view(torch.float8_e4m3fn)
+    scale = scale.float() * t["m.weight_scale_2"]
+    return E2M1[codes].view(*scale.shape, 16) * scale[..., None]
+
+
+def mxfp8(t):
+    exponents = from_tiles(t["m.weight_scale"]).int() - 127
+    return torch.ldexp(t["m.weight"].float().view(*exponents.shape, 32), exponents[..., None])
+
+
 result, checksum, length = {}, 0, 0
 for scheme in os.listdir(folder):
     tensors = load_file(os.path.join(folder, scheme, "model.safetensors"))

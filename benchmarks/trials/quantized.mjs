@@ -22,7 +22,21 @@ const words = (length) => new Int32Array(codes(4 * length).buffer);
 const some = (Type, length, value) => new Type(length).fill(value);
 const bfloat16 = (length) => some(Uint16Array, length, 0x3c00);
 
-/** Each scheme's tensors and configuration, of so many rows. */
+/** ComfyUI's marker. */
+function marker(format, keys = {}) {
+  const data = new TextEncoder().encode(JSON.stringify({ format, ...keys }));
+  return { 'm.comfy_quant': ['U8', [data.length], data] };
+}
+
+const int8 = (rows, keys) => [
+  {
+    'm.weight': ['I8', [rows, COLUMNS], codes(rows * COLUMNS)],
+    'm.weight_scale': ['F32', [rows, 1], some(Float32Array, rows, 0.01)],
+    ...marker('int8_tensorwise', keys),
+  },
+];
+
+/** Each scheme's tensors and configuration, of so many rows. Those without one are ComfyUI's. */
 const SCHEMES = {
   fp8: (rows) => [
     {
@@ -69,6 +83,23 @@ const SCHEMES = {
     },
     { quant_method: 'gptq', bits: 4, group_size: 128 },
   ],
+  int8: (rows) => int8(rows),
+  convrot: (rows) => int8(rows, { convrot: true }),
+  nvfp4: (rows) => [
+    {
+      'm.weight': ['U8', [rows, COLUMNS / 2], codes((rows * COLUMNS) / 2)],
+      'm.weight_scale': ['F8_E4M3', [rows, COLUMNS / 16], codes((rows * COLUMNS) / 16)],
+      'm.weight_scale_2': ['F32', [], some(Float32Array, 1, 0.01)],
+      ...marker('nvfp4'),
+    },
+  ],
+  mxfp8: (rows) => [
+    {
+      'm.weight': ['F8_E4M3', [rows, COLUMNS], codes(rows * COLUMNS)],
+      'm.weight_scale': ['U8', [rows, COLUMNS / 32], codes((rows * COLUMNS) / 32)],
+      ...marker('mxfp8'),
+    },
+  ],
 };
 
 const isNode20 = process.versions.node.startsWith('20.');
@@ -94,11 +125,15 @@ export const quantized = {
   }),
   page: `
     ## Quantized weights as float32, for 1 GB of it, one thread
-    | way | FP8 in blocks = fp8 | NF4 = nf4 | MXFP4 = mxfp4 | GPTQ, 4 bits = gptq |
+    | way | FP8 in blocks = fp8 | NF4 = nf4 | MXFP4 = mxfp4 | GPTQ, 4 bits = gptq | ComfyUI's INT8 = int8 | rotated = convrot | NVFP4 = nvfp4 | MXFP8 = mxfp8 |
     - medians of 7 in an array used again; both have the same bits
     - {reasons}
     > FP8 in blocks, 1 GB of float32 | at most ${isNode20 ? 400 : 286} ms | dequantize.fp8 | torch = dequantizeTorch.fp8
     > NF4, 1 GB of float32 | at most ${isNode20 ? 417 : 256} ms | dequantize.nf4 | torch = dequantizeTorch.nf4
     > MXFP4, 1 GB of float32 | at most ${isNode20 ? 500 : 278} ms | dequantize.mxfp4 | torch = dequantizeTorch.mxfp4
-    > GPTQ of 4 bits, 1 GB of float32 | at most ${isNode20 ? 417 : 313} ms | dequantize.gptq | torch = dequantizeTorch.gptq`,
+    > GPTQ of 4 bits, 1 GB of float32 | at most ${isNode20 ? 417 : 313} ms | dequantize.gptq | torch = dequantizeTorch.gptq
+    > ComfyUI's INT8, 1 GB of float32 | at most 400 ms | dequantize.int8 | torch = dequantizeTorch.int8
+    > ComfyUI's rotated INT8, 1 GB of float32 | at most 1,000 ms | dequantize.convrot | torch = dequantizeTorch.convrot
+    > ComfyUI's NVFP4, 1 GB of float32 | at most 400 ms | dequantize.nvfp4 | torch = dequantizeTorch.nvfp4
+    > ComfyUI's MXFP8, 1 GB of float32 | at most 400 ms | dequantize.mxfp8 | torch = dequantizeTorch.mxfp8`,
 };

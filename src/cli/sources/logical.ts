@@ -108,6 +108,7 @@ const SCHEMES: Readonly<Record<string, string>> = {
   mxfp4: 'MXFP4',
   nvfp4: 'NVFP4',
   int8: 'INT8',
+  'int8-convrot': 'rotated INT8',
   gptq: 'GPTQ',
   awq: 'AWQ',
 };

@@ -175,3 +175,107 @@ it.each(['index', 'shard'])('metadata of the %s are read', async (place) => {
   expect(model.keys()).toEqual(['norm']);
   expect(model.problems[0]?.message).toContain('"int8_magic"');
 });
+
+it('of older files leave FP8 without a scale unquantized, below their own module only', async () => {
+  const label = (name: string, shape: readonly number[]): Tensors => ({
+    'a.m.weight': ['F8_E5M2', [2, 4]],
+    'a.m.scale_weight': ['F32', [], 'scales'],
+    'a.n.weight': ['F8_E5M2', [2, 4]],
+    'b.n.weight': ['F8_E5M2', [2, 4]],
+    [name]: ['F8_E5M2', shape],
+  });
+  for (const shape of [[0], [2], []]) {
+    const model = await open(label('a.scaled_fp8', shape));
+    expect(model.keys()).toEqual(['a.m.weight', 'a.n.weight']);
+    expect(model.info('a.n.weight').quantization).toBe(undefined);
+    expect(model.problems.map(({ tensor }) => tensor)).toEqual(['b.n.weight']);
+    expect(model.problems[0]?.message).toContain('b.n.scale_weight');
+    expect((await open(label('scaled_fp8', shape))).problems).toEqual([]);
+  }
+  const { 'a.m.scale_weight': _, ...others } = label('scaled_fp8', [0]);
+  const input: Tensors = { ...others, 'a.m.scale_input': ['F32', [], 'scales'] };
+  expect(await problemOf(input, null, 'a.m.weight')).toBe('INVALID: "a.m.scale_weight" is missing');
+});
+
+const nvfp4: Tensors = {
+  'm.weight': ['U8', [32, 32]],
+  'm.weight_scale': ['F8_E4M3', [128, 4], 'scales'],
+  'm.weight_scale_2': ['F32', [], 'scales'],
+};
+const w4a8: Tensors = {
+  'm.weight': ['I8', [4, 32]],
+  'm.weight_s_rel': ['F8_E4M3', [4, 4], { below: 0x60 }],
+  'm.weight_s_channel': ['F32', [4], 'scales'],
+};
+
+it.each([
+  ['nvfp4', { 'm.weight_scale': ['F8_E4M3', [32, 4]] }, {}, 'expected [128, 4]'],
+  ['nvfp4', { 'm.weight_scale': ['BF16', [128, 4]] }, {}, 'to be F8_E4M3 or U8, found BF16'],
+  ['nvfp4', { 'm.weight_scale_2': ['F32', [2]] }, {}, 'expected []'],
+  ['nvfp4', { 'm.weight': ['U8', [32, 30]] }, {}, '60 columns are not in groups of 16'],
+  ['nvfp4', { 'm.weight': ['U8', [4, 8, 32]] }, {}, 'expected a weight of two dimensions'],
+  ['nvfp4', { 'm.weight': ['U8', [32]] }, {}, 'expected a weight of two dimensions'],
+  ['nvfp4', {}, { group_size: 32 }, 'has "group_size": 32, expected 16'],
+  [
+    'nvfp4',
+    {},
+    { orig_shape: [16, 64] },
+    'which padding to multiples of 16 does not make [32, 64]',
+  ],
+  ['nvfp4', {}, { orig_shape: [32, 65] }, 'which padding'],
+  ['nvfp4', {}, { orig_shape: [32] }, 'which padding'],
+  ['nvfp4', {}, { orig_shape: [31.5, 64] }, 'which padding'],
+  ['nvfp4', {}, { orig_shape: 'x' }, 'which padding'],
+  ['nvfp4', { 'm.pre_quant_scale': ['F32', [32]] }, {}, 'expected [64]'],
+  ['nvfp4', {}, { num_experts: 2 }, 'three dimensions, the first one 2 (num_experts)'],
+  ['nvfp4', {}, { layout: 'x' }, '"layout": "x"'],
+  ['asym_w4a8_int8', {}, {}, 'expected a power of 4 that divides 64 columns'],
+  ['asym_w4a8_int8', {}, { convrot_groupsize: 64, group_size: 24 }, 'has "group_size": 24'],
+  ['asym_w4a8_int8', {}, { convrot_groupsize: 64, group_size: 1 }, 'has "group_size": 1'],
+  ['asym_w4a8_int8', {}, { convrot_groupsize: 64, group_size: 32 }, 'expected [4, 2]'],
+  [
+    'asym_w4a8_int8',
+    { 'm.weight_codebook': ['F32', [4, 16]] },
+    { convrot_groupsize: 64 },
+    'expected [16]',
+  ],
+  [
+    'asym_w4a8_int8',
+    { 'm.weight_correction': ['F32', [4, 4]] },
+    { convrot_groupsize: 64 },
+    '"m.weight_correction"',
+  ],
+  [
+    'asym_w4a8_int8',
+    { 'm.weight_s_channel': ['F32', [4, 1]] },
+    { convrot_groupsize: 64 },
+    'expected [4]',
+  ],
+] as const)('%s with %j and %j is rejected', async (format, tensors, keys, message) => {
+  const whole: Tensors = { ...(format === 'nvfp4' ? nvfp4 : w4a8), ...(tensors as Tensors) };
+  expect(await problemOf(marked({ format, ...keys }, whole))).toContain(message);
+});
+
+it.each([
+  [
+    'scale',
+    { 'm.weight_s_rel': ['F32', [4, 4], [3, Number.POSITIVE_INFINITY]] },
+    '"m.weight_s_rel" is Infinity at [0, 1]',
+  ],
+  [
+    'row',
+    { 'm.weight_s_channel': ['F32', [4], [3, Number.NaN]] },
+    '"m.weight_s_channel" is NaN at [1, 0]',
+  ],
+  [
+    'code book',
+    { 'm.weight_codebook': ['F32', [16], [Number.NEGATIVE_INFINITY]] },
+    '"m.weight_codebook" is -Infinity',
+  ],
+] as const)('rotated weights need a finite %s', async (_, tensors, message) => {
+  const marker = { format: 'asym_w4a8_int8', convrot_groupsize: 64 };
+  const whole: Tensors = { ...w4a8, ...(tensors as unknown as Tensors) };
+  const model = await open(marked(marker, whole));
+  expect(model.problems).toEqual([]);
+  expect(() => model.getTensor('m.weight').toFloat32()).toThrow(message);
+});

@@ -99,6 +99,11 @@ it('names transforms of compressed-tensors, and codes whose scale is gone', asyn
   const config = group({ num_bits: 8, strategy: 'channel' }, { transform_config });
   const rotated: Tensors = { ...int8, 'm.R4_input.weight': ['F32', [4, 4]] };
   expect(await problemOf(rotated, config)).toContain('"transform_config"');
+  const offline = {
+    R1: { type: 'hadamard', apply: [{ targets: ['Linear'], location: 'weight_input' }] },
+  };
+  const turned = group({ num_bits: 8 }, { transform_config: { config_groups: offline } });
+  expect(await problemOf(int8, turned)).toContain('weights are in a rotated basis');
   const none = group({ num_bits: 8, strategy: 'channel' }, { transform_config: {} });
   expect((await open(int8, none)).problems).toEqual([]);
   const codes: Tensors = { 'm.weight': ['I8', [2, 4]], 'm.svd_up': ['F32', [2, 1]] };

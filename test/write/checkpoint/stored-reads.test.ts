@@ -108,8 +108,8 @@ it('compares every tensor with its digest, whatever was read before, and reads r
       async (rows, columns, window, some, isDamaged) => {
         const whole = bytesOf(rows * columns);
         if (isDamaged) whole[whole.length >> 1] = 255 - (whole[whole.length >> 1] as number);
-        const sum = createHash('sha256').update(whole).digest('hex');
-        const { reads, asked } = readsOf(rows, columns, window, () => ({ sum, context }));
+        const hex = createHash('sha256').update(whole).digest('hex');
+        const { reads, asked } = readsOf(rows, columns, window, () => ({ hex, context }));
         const compare = async (): Promise<void> => {
           for (const [first, length] of some) {
             if (first < rows) await slice(reads, first, Math.min(rows, first + length));
@@ -135,9 +135,9 @@ it('compares every tensor with its digest, whatever was read before, and reads r
 
 it('compares a tensor once for calls at the same time', async () => {
   const whole = bytesOf(40);
-  const sum = createHash('sha256').update(whole).digest('hex');
+  const hex = createHash('sha256').update(whole).digest('hex');
   const context = { path: 'model.safetensors', tensor: 't' };
-  const { reads, asked } = readsOf(4, 10, 8, () => ({ sum, context }));
+  const { reads, asked } = readsOf(4, 10, 8, () => ({ hex, context }));
   await Promise.all([1, 2, 3].map(() => reads.compare(['t'], undefined)));
   expect(asked).toEqual([
     [0, 8],

@@ -46,7 +46,7 @@ class Mapping : public Counted {
   // Whether a page that is gone reads as zeros instead of raising SIGBUS.
   bool guarded() const { return slot_ != nullptr; }
 
-  // Whether a pointer into the range was ever handed out: code may still read there.
+  // Whether a pointer into the range was ever exposed: code may still read there.
   bool exposed() const { return exposed_; }
   void set_exposed() { exposed_ = true; }
 

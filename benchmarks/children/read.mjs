@@ -1,7 +1,7 @@
 /**
  * The readers in Node. Arguments: METHOD FILE LOOPS NAME TOLD…, with the folder of the compiled loop, the NAME of the
  * one tensor to read, all when it is empty, and names whose dtypes are printed. Prints a line: ms from opening the file
- * until it is open (`open`), the first byte is in a register (`firstTensor`), all tensors are handed out (`handedOut`)
+ * until it is open (`open`), the first byte is in a register (`firstTensor`), all tensors are exposed (`exposed`)
  * and the loop has been over every byte (`everyByte`); bytes and the sum of all words; memory when the clock started
  * (`before`) and in the end (`after`). Keeps all tensors until standard input ends. So do `read.py` and `limits.c`.
  */
@@ -95,14 +95,14 @@ if (isStream) {
     hold(name, found instanceof Promise ? await found : found);
   }
 }
-const handedOut = performance.now() - start;
+const exposed = performance.now() - start;
 if (!isStream) held.forEach(touch);
 const everyByte = performance.now() - start;
 const after = readMemory();
 const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
 const readBytes = before && diskBytes() - diskBefore;
 const bytes = held.reduce((total, { byteLength }) => total + byteLength, 0);
-const times = { open: opened, firstTensor, handedOut, everyByte };
+const times = { open: opened, firstTensor, exposed, everyByte };
 const seen = { bytes, firstByte, checksum, dtypes: told.map((name) => dtypes[name] ?? null) };
 console.log(JSON.stringify({ ...times, ...seen, before, after, readBytes }));
 for await (const _ of process.stdin);

@@ -30,7 +30,7 @@ if loops:
     from memory import read_memory
 
 
-# Every opener gives the tensors in the order of the file; those of generators are handed out one by one.
+# Every opener gives the tensors in the order of the file; those of generators are yielded one by one.
 
 
 def unpickled():
@@ -121,7 +121,7 @@ for tensor in tensors:
         note("firstTensor")
     if is_stream:
         touch(tensor)
-note("handedOut")
+note("exposed")
 if not is_stream:
     for tensor in held:
         touch(tensor)

@@ -174,14 +174,14 @@ static int ReadMapping(const char* path) {
   size_t length = (size_t)file.st_size;
   char* data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return Fail(path);
-  double handed_out = Milliseconds() - start;
+  double exposed = Milliseconds() - start;
   uint64_t header;
   memcpy(&header, data, sizeof header);
   size_t begin = sizeof header + header;
   uint64_t sum = touch_words(data + begin, length - begin);
   double end = Milliseconds() - start;
   PrintMemory("after");
-  printf("\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,", opened, handed_out, handed_out);
+  printf("\"open\":%.4f,\"firstTensor\":%.4f,\"exposed\":%.4f,", opened, exposed, exposed);
   return PrintSum(end, length - begin, sum);
 }
 

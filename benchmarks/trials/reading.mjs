@@ -17,7 +17,7 @@ const GROWTH = Object.fromEntries(KINDS.map((kind) => [kind, growthOf(kind)]));
 export const readAll = (cache, contenders, roundsOf) => ({
   legs: (bench) => {
     const base = { contenders, cache, args: [bench.equipment.programs], trusted: TRUSTED };
-    return { read: { ...base, rounds: roundsOf(bench), compared: ['handedOut', 'everyByte'] } };
+    return { read: { ...base, rounds: roundsOf(bench), compared: ['exposed', 'everyByte'] } };
   },
   figures: GROWTH,
   values: (legs) => {
@@ -26,11 +26,11 @@ export const readAll = (cache, contenders, roundsOf) => ({
   },
 });
 export const READING_TABLE = `
-    | reader | open = open | first tensor = firstTensor | all tensors = handedOut | every byte = everyByte | min – max = span(everyByte) | of fastest = everyByte / $fastest × | RssAnon = anonymous +MB | RssFile = fileBacked +MB | Pss = proportional +MB |
+    | reader | open = open | first tensor = firstTensor | all tensors = exposed | every byte = everyByte | min – max = span(everyByte) | of fastest = everyByte / $fastest × | RssAnon = anonymous +MB | RssFile = fileBacked +MB | Pss = proportional +MB |
     - {reasons}`;
 const CHART = {
   series: ['open, all tensors', '… and every byte read'],
-  bars: ['handedOut', 'everyByte'],
+  bars: ['exposed', 'everyByte'],
   emphasis: CONTENDERS.ours.name,
   unit: 'ms',
 };
@@ -53,7 +53,7 @@ const everyByte = {
   ...readAll('warm', READERS, closelyCompared(pick('mapping ours python'))),
   chart: { file: 'every-byte.svg', title: 'A checkpoint in the page cache', ...CHART },
   page: `
-    ## Every tensor handed out, then every byte read, warm${READING_TABLE}
+    ## Every tensor exposed, then every byte read, warm${READING_TABLE}
     > every byte, warm, against Python's bare mmap and json | at most 1.02 × | ours.everyByte / python.everyByte
     > every byte, warm, against a plain mapping in C | at most 1.05 × | ours.everyByte / mapping.everyByte
     > every byte, warm: faster than fs.readFile | at least 8 × | readFile.everyByte / ours.everyByte
@@ -86,14 +86,14 @@ const everyByteCold = {
   },
   chart: { file: 'cold.svg', title: 'A checkpoint on the disk', ...CHART },
   page: `
-    ## Every tensor handed out, then every byte read, cold${READING_TABLE}
+    ## Every tensor exposed, then every byte read, cold${READING_TABLE}
     - the reference is read one tensor at a time, in the order of the file
     > every byte, cold, stream({ reuse: true }), against O_DIRECT with 4 x 4 MiB at once | at most 1.1 × | reused.everyByte / direct.everyByte
     > every byte, cold, stream(): ahead of the reference with torch in every round | at least 1 × | $torchLead | ours = streamed.span(everyByte) & theirs = torch.span(everyByte)
     > every byte, cold, stream(): ahead of the reference with numpy in every round | at least 1 × | $numpyLead | ours = streamed.span(everyByte) & theirs = numpy.span(everyByte)
     > every byte, cold, prefetch(): faster than the reference with torch | at least 1.5 × | torch.everyByte / prefetched.everyByte
     > every byte, cold, prefetch(): faster than the reference with numpy | at least 1.5 × | numpy.everyByte / prefetched.everyByte
-    > cold, all tensors: faster than the reference with torch | at least 50 × | torch.handedOut / ours.handedOut`,
+    > cold, all tensors: faster than the reference with torch | at least 50 × | torch.exposed / ours.exposed`,
 };
 
 const PROCESSES = 4;

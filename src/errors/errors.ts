@@ -277,7 +277,7 @@ export function refuseTensor(message: string, tensor?: string): never {
 }
 
 /**
- * The file was used after it was closed. Views handed out earlier stay valid.
+ * The file was used after it was closed. Views exposed earlier stay valid.
  *
  * @example
  * ```ts

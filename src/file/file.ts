@@ -29,7 +29,7 @@ import { type TensorInfo, tensorInfo } from './source/tensor-info.js';
 /** Options of `Checkpoint.close`. */
 export interface CloseOptions {
   /**
-   * Ends the tensors, too: detaches every buffer that was handed out, and frees memory and descriptor at once instead
+   * Ends the tensors, too: detaches every buffer that was exposed, and frees memory and descriptor at once instead
    * of when the last tensor or view is collected. The first detached buffer in a process makes all its loops over
    * typed arrays slower, until it ends (1.05 to 1.9 times, depending on the version of Node).
    */

@@ -31,7 +31,7 @@ function* windowsOf(ranges: readonly FileRange[]): Generator<ByteRange, void, vo
 
 /**
  * Makes the sources readable without waiting: brings in the pages of `ranges`, which hold them. With a copying
- * storage, reads each source into the buffer that it will hand out.
+ * storage, reads each source into the buffer that it will expose.
  *
  * @throws FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
  *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`

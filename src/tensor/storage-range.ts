@@ -109,7 +109,7 @@ export class StorageRange {
   }
 
   /**
-   * The storage of a file that still has exactly these bytes, because no writable memory was handed out;
+   * The storage of a file that still has exactly these bytes, because no writable memory was exposed;
    * undefined otherwise, and once the descriptor is closed. Windows from a copying storage don't count:
    * writing to one changes nothing.
    */
@@ -273,7 +273,7 @@ export class StorageRange {
   }
 
   /**
-   * Whether `readRanges` gives the bytes: the file is mapped, and no memory was handed out to which the caller may
+   * Whether `readRanges` gives the bytes: the file is mapped, and no memory was exposed to which the caller may
    * have written.
    */
   get hasRangeReads(): boolean {

@@ -101,7 +101,7 @@ const SHORT_RUN_BYTE_LENGTH = 64;
 /** This thread's block, made on first use. Its content is not needed across events. */
 let block: Uint8Array<ArrayBuffer> | undefined;
 
-/** Memory of windows that no call uses now. It is never handed out, so the pool may write to it. */
+/** Memory of windows that no call uses now. It is never exposed, so the pool may write to it. */
 const spares: Uint8Array<ArrayBuffer>[] = [];
 let spareByteLength = 0;
 

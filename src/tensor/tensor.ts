@@ -89,7 +89,7 @@ const UNCLONEABLE = uncloneable(
  * Bytes are first read by `buffer`, `bytes`, `data`, `view`, `toFloat32`, `take`, `copy`, `chunks` or a slice
  * that has to be gathered. These throw `SAFETENSORS_FILE_CHANGED` when the file changed,
  * and `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor goes on
- * working, used before or not; memory that was handed out stays valid for as long as it is referenced. Views of a
+ * working, used before or not; memory that was exposed stays valid for as long as it is referenced. Views of a
  * file that was truncated read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked
  * and throw instead.
  *

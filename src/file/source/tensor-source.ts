@@ -65,6 +65,6 @@ export interface TensorSource {
    */
   readTensors(names?: Iterable<string>, options?: TransferOptions): Promise<Map<string, Tensor>>;
 
-  /** Closes the handle; closing twice is harmless. Tensors that were handed out stay valid. */
+  /** Closes the handle; closing twice is harmless. Tensors that were exposed stay valid. */
   close(): void;
 }

@@ -81,7 +81,7 @@ export interface Addon {
   /**
    * Reads up to 1 024 ranges of the file into `target`, one after the other; `ranges` as above. They are read
    * by position on Linux, and copied from the mapping elsewhere. Call it only while no memory of the mapping was
-   * handed out: a part that somebody wrote to may come from either. `target` has
+   * exposed: a part that somebody wrote to may come from either. `target` has
    * exactly as many bytes. `EIO` when the disk fails; `EBADF` when the mapping was released.
    */
   readRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): void;
@@ -114,7 +114,7 @@ export interface Addon {
    */
   closeFile(mapping: Mapping): void;
   /**
-   * Ends the handle and closes its descriptor. Buffers handed out stay valid. The file is unmapped when the last of
+   * Ends the handle and closes its descriptor. Buffers exposed stay valid. The file is unmapped when the last of
    * them is collected, or at once without any. May be called again.
    */
   release(mapping: Mapping): void;

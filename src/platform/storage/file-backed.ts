@@ -1,4 +1,4 @@
-/** The base of the mapped and the reading storage: detects changes, and keeps the buffers handed out. */
+/** The base of the mapped and the reading storage: detects changes, and keeps the buffers exposed. */
 
 import { constants } from 'node:buffer';
 import process from 'node:process';

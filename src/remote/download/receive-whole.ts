@@ -7,7 +7,7 @@ import type { HttpFile, KnownFile, WholeFileSink } from '../http-file.js';
 import type { DownloadItemInfo, ReceivedFile } from './download-item.js';
 import { beginGrowingHash, type GrowingHash } from './growing-hash.js';
 
-/** Written at a time. `fetch` hands out pieces of up to 64 KiB. */
+/** Written at a time. `fetch` returns pieces of up to 64 KiB. */
 const BLOCK_BYTE_LENGTH = 2 ** 20;
 
 /**

@@ -23,7 +23,7 @@ export interface DescriptorLease {
 }
 
 /**
- * Bytes of one open file. `close` ends all calls on the file itself; tensors that were handed out are readers,
+ * Bytes of one open file. `close` ends all calls on the file itself; tensors that were exposed are readers,
  * which go on until they are collected, or until `ended`. After that, methods throw `FileClosedError`.
  */
 export interface Storage {
@@ -58,7 +58,7 @@ export interface Storage {
   addressOf(position: number): number;
 
   /**
-   * The bytes [begin, end), at least one, which the caller may keep and hand out: a view for `mmap`
+   * The bytes [begin, end), at least one, which the caller may keep and expose: a view for `mmap`
    * and `memory`, a new copy for `read`. They stay valid until `close` detaches them.
    * `filled` is a buffer into which the caller of a `read` storage has read them already.
    */
@@ -87,7 +87,7 @@ export interface Storage {
 
   /**
    * Reads up to 1 024 ranges into `target`, one after the other; `ranges` as above, `target` exactly as long. The
-   * bytes are the file's: call it only while no memory was handed out to which the caller may have written. It does
+   * bytes are the file's: call it only while no memory was exposed to which the caller may have written. It does
    * not look for changes: call `verify` before and after. Only mapped storages have it, since a page fault there
    * makes the kernel read megabytes around the page.
    */
@@ -116,14 +116,14 @@ export interface Storage {
   verify(): void;
 
   /**
-   * As `verify`, for calls that only hand out: asks the system at most once a millisecond. Changes that the
+   * As `verify`, for calls that only expose: asks the system at most once a millisecond. Changes that the
    * truncation guard or `verify` found are reported at once.
    */
   verifyOften(): void;
 
   /**
    * Ends calls on the file; only the first call counts. Frees whatever the readers don't need: the descriptor of a
-   * mapped file, and everything without readers. With `detach`, empties all buffers handed out and frees
+   * mapped file, and everything without readers. With `detach`, empties all buffers exposed and frees
    * everything at once.
    */
   close(detach: boolean): void;

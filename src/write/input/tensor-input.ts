@@ -81,7 +81,7 @@ export interface MemoryPayload {
   readonly digest?: DeclaredDigest | undefined;
 }
 
-/** Bytes in a file that were never handed out, so that they cannot have been changed in memory. */
+/** Bytes in a file that were never exposed, so that they cannot have been changed in memory. */
 export interface FilePayload {
   readonly kind: 'file';
   readonly storage: LendingStorage;
@@ -236,7 +236,7 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   const isWhole = source.isShareable;
   const window = (begin: number, end: number): Uint8Array => {
     if (!isWhole) return source.window(offset + begin, offset + end);
-    // The memory handed out to the caller, which stays when the file is closed.
+    // The memory exposed to the caller, which stays when the file is closed.
     const { buffer, byteOffset } = source.resolve();
     const start = byteOffset + offset;
     if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);

@@ -17,7 +17,7 @@ import { isLeftOver } from './verdicts.mjs';
 const CHILD = fileURLToPath(new URL('children/run-on-message.mjs', import.meta.url));
 
 const KILLS = 10_000;
-const QUICK_KILLS = 42;
+const QUICK_KILLS = 48;
 
 /** Operations of a quick run: one of each group. */
 const QUICK = [
@@ -25,6 +25,7 @@ const QUICK = [
   'saveCheckpoint, shards to shards',
   'editMetadata with digests',
   'reshard into itself, dequantized',
+  'saveCheckpoint of merged models',
   'convert to a folder',
   'convert of a pipeline in an archive',
   'download of a folder',

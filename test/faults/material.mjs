@@ -29,6 +29,25 @@ export const NEW_STATES = [2, 3];
 const NEW_STATE = Number(process.env.FAULTS_STATE ?? NEW_STATES[0]);
 export const NEW = tensorsOf(NEW_STATE);
 
+/** What is merged counts so much: each state has another result. */
+export const MERGED_WEIGHT = NEW_STATE;
+
+/** The tensors as weights of modules, and a LoRA of all of them. */
+export const WEIGHTS = Object.fromEntries(
+  Object.entries(OLD).map(([name, tensor]) => [`${name}.weight`, tensor]),
+);
+export const adapterFile = serialize(
+  Object.keys(OLD).flatMap((name) =>
+    [
+      ['down', [1, LENGTH / 4]],
+      ['up', [4, 1]],
+    ].map(([part, shape]) => {
+      const data = new Float32Array(shape[0] * shape[1]).fill(1);
+      return [`lora_unet_${name}.lora_${part}.weight`, { dtype: 'F32', shape, data }];
+    }),
+  ),
+);
+
 /** A weight in blocks of FP8, and a plain tensor. */
 export const QUANTIZED = {
   'a.weight': { dtype: 'F8_E4M3', shape: [100, 80], data: new Uint8Array(8000).fill(0x38) },

@@ -1,9 +1,21 @@
 // The operations that run while calls fail, the power goes and processes are killed: all that read or write files.
 import { mapping, opening, reading, verifying } from './reading-operations.mjs';
-import { converting, downloading, editing, resharding, saving } from './writing-operations.mjs';
+import {
+  converting,
+  downloading,
+  editing,
+  merging,
+  resharding,
+  saving,
+} from './writing-operations.mjs';
 
 /** Files of the bundle that the operations of a group load on their first call. */
-const CHUNKS = { open: ['foreign'], convert: ['foreign', 'conversion'], download: ['download'] };
+const CHUNKS = {
+  open: ['foreign'],
+  merge: ['merging'],
+  convert: ['foreign', 'conversion'],
+  download: ['download'],
+};
 
 /** Loads a group's own modules, so that processes of other groups start sooner. */
 export async function load(group) {
@@ -15,7 +27,7 @@ const CHECKPOINTS =
   /^(?:saveCheckpoint|reshard|convert to a folder|convert of a pipeline|download of a folder)/;
 
 /** Groups that write. */
-const WRITING = ['save', 'edit', 'reshard', 'convert', 'download'];
+const WRITING = ['save', 'edit', 'reshard', 'merge', 'convert', 'download'];
 
 /** All operations: their group, the preparation of the folder, the call, and its needs. */
 export const OPERATIONS = Object.entries({
@@ -26,6 +38,7 @@ export const OPERATIONS = Object.entries({
   save: saving,
   edit: editing,
   reshard: resharding,
+  merge: merging,
   convert: converting,
   download: downloading,
 }).flatMap(([group, operations]) =>

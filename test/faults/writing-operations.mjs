@@ -8,12 +8,15 @@ import {
   createWriter,
   download,
   editMetadata,
+  mergeAdapters,
+  mergeModels,
   safeOpen,
   saveCheckpoint,
   saveFile,
   serialize,
 } from '../../lib/index.js';
 import {
+  adapterFile,
   BYTE_LENGTH,
   both,
   checkpoint,
@@ -22,6 +25,7 @@ import {
   fetchNew,
   fetchOnce,
   file,
+  MERGED_WEIGHT,
   NEW,
   oldFile,
   pathIn,
@@ -34,6 +38,7 @@ import {
   SHARD,
   SMALL_SHARD,
   using,
+  WEIGHTS,
 } from './material.mjs';
 
 async function* piecesOf({ data }) {
@@ -162,6 +167,60 @@ export const resharding = [
         dequantize: 'F16',
         maxShardSize: BYTE_LENGTH,
       }),
+  ],
+];
+
+const source = checkpoint('source', SMALL_SHARD);
+
+/** Merges the open source and another file, and saves the view. */
+const merged = (root, other, merge, save) =>
+  using(safeOpen(join(root, 'source')), (base) =>
+    using(safeOpen(join(root, other)), async (opened) => save(await merge(base, opened))),
+  );
+
+export const merging = [
+  [
+    'saveCheckpoint of a merged adapter',
+    both(
+      checkpoint('source', SMALL_SHARD, WEIGHTS),
+      put('adapter.safetensors', adapterFile),
+      checkpoint('model', SHARD),
+    ),
+    (root) =>
+      merged(
+        root,
+        'adapter.safetensors',
+        (base, source) => mergeAdapters(base, [{ source, scale: MERGED_WEIGHT }]),
+        (view) => saveCheckpoint(join(root, 'model'), view, SHARD),
+      ),
+  ],
+  [
+    'saveCheckpoint of merged models',
+    both(source, put('other.safetensors', serialize(NEW)), checkpoint('model', SMALL_SHARD)),
+    (root) =>
+      merged(
+        root,
+        'other.safetensors',
+        (base, source) => {
+          const models = [{ source, weight: MERGED_WEIGHT, density: 0.7 }];
+          return mergeModels({ method: 'ties', base, normalize: false, models });
+        },
+        (view) => saveCheckpoint(join(root, 'model'), view, SHARD),
+      ),
+  ],
+  [
+    'saveFile of merged models',
+    both(source, put('other.safetensors', serialize(NEW)), file),
+    (root) =>
+      merged(
+        root,
+        'other.safetensors',
+        (base, source) => {
+          const models = [{ source, weight: MERGED_WEIGHT, density: 0.7 }];
+          return mergeModels({ method: 'dare_linear', base, models });
+        },
+        (view) => saveFile(pathIn(root), view),
+      ),
   ],
 ];
 

@@ -5,7 +5,7 @@ import { isUrl } from '../../errors/brand-checks.js';
 import type { SiblingFile } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
-import { type ConfigCounts, castConfig } from '../../quantized/plan/plain-config.js';
+import { type ConfigChanges, castConfig } from '../../quantized/plan/plain-config.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { mergeAdaptersWith } from '../adapters/merge-adapters.js';
@@ -21,7 +21,7 @@ import { recipeError } from './errors.js';
 import { inputEmbeddings, isOfVocabulary } from './layers.js';
 import type { MergeMethod } from './methods/methods.js';
 import type { Model } from './model.js';
-import { planMerge } from './plan.js';
+import { layerCounts, planMerge } from './plan.js';
 import { parseRecipe, type Recipe } from './recipe.js';
 import { MERGE_KEY, recordOf } from './record.js';
 import { type DrawFor, drawWith, resultTensor } from './tensors.js';
@@ -172,7 +172,7 @@ async function merged(
   models: readonly Model[],
   { close, signal, ...rules }: MergeRules,
 ): Promise<MergedModel> {
-  const { tensors, warnings, layerCount } = planMerge(recipe, models, rules.unmatched);
+  const { tensors, warnings, layers } = planMerge(recipe, models, rules.unmatched);
   const [first] = recipe.slices[0]?.sources ?? [];
   const base = models[recipe.base ?? first?.model ?? 0] as Model;
   const { tokenizer } = recipe;
@@ -185,7 +185,7 @@ async function merged(
     return resultTensor(planned, { recipe, anchor, vocabulary, ...rules });
   });
   const views = results.map(({ view }) => view);
-  const fit = configFit(views, base, layerCount);
+  const fit = configFit(views, base, layers);
   const parts: ViewParts = {
     tensors: views,
     metadata: new Map([
@@ -203,7 +203,7 @@ async function merged(
         return siblingOf(path, vocabulary.contents);
       }
       if (name !== 'config.json' || bytes.length < byteLength) return file;
-      return siblingOf(path, castConfig(bytes, fit.dtype, path, fit.counts).contents);
+      return siblingOf(path, castConfig(bytes, fit.dtype, path, fit).contents);
     },
     close,
   };
@@ -235,20 +235,21 @@ function siblingOf(path: string, contents: Uint8Array): SiblingFile {
 const LAYER_KEYS = ['num_hidden_layers', 'n_layer', 'n_layers', 'num_layers'];
 
 /** What the configuration lists of the weights. */
-interface ConfigFit {
+interface ConfigFit extends ConfigChanges {
   /** Torch's name of the dtype; null when there are several. */
   readonly dtype: string | null;
-  readonly counts: ConfigCounts;
 }
 
-/** Dtype, number of layers and size of the vocabulary of the result. */
+/** Dtype, layers and size of the vocabulary of the result. */
 function configFit(
   views: readonly ViewTensor[],
   base: Model,
-  layerCount: number | null,
+  order: readonly number[] | null,
 ): ConfigFit {
   const counts = new Map<string, number>();
-  if (layerCount !== null) for (const key of LAYER_KEYS) counts.set(key, layerCount);
+  if (order !== null) for (const key of LAYER_KEYS) counts.set(key, order.length);
+  // Slices need models with one list of layers.
+  const [count = 0] = layerCounts(base.entries.keys()).values();
   const rows = views.find(({ entry: { name, shape } }) => isOfVocabulary(name, shape))?.entry;
   const [size] = rows?.shape ?? [];
   const [ownSize] = base.entries.get(rows?.name ?? '')?.shape ?? [];
@@ -256,5 +257,5 @@ function configFit(
   const dtypes = new Set(views.map(({ entry }) => entry.dtype).filter(isCastSource));
   const [only, other] = dtypes;
   const dtype = only === undefined || other !== undefined ? null : (TORCH_DTYPES[only] ?? null);
-  return { dtype, counts };
+  return { dtype, counts, layers: order === null ? null : { count, order } };
 }

@@ -31,8 +31,8 @@ export interface Plan {
   readonly tensors: readonly PlannedTensor[];
   /** What was left out, as texts. */
   readonly warnings: readonly string[];
-  /** Number of layers; null when it is that of the base. */
-  readonly layerCount: number | null;
+  /** For each layer, which one of the base it is, or of the first source; null when layers are those of the base. */
+  readonly layers: readonly number[] | null;
 }
 
 /** Advice for tensors that only some models have. */
@@ -104,9 +104,16 @@ class Planner {
       this.problems.push(`${modelLabel(model)} lacks ${quoteNames(names)}`);
     }
     this.#reportExtras(tensors, only.length === null ? null : parts);
-    const layerCount =
-      only.length === null ? null : slices.reduce((sum, { length }) => sum + (length as number), 0);
-    return { tensors, warnings: [], layerCount };
+    const layers = only.length === null ? null : slices.flatMap((slice) => this.#layersIn(slice));
+    return { tensors, warnings: [], layers };
+  }
+
+  /** The layers of a slice in the base, or in the first source where the base is none. */
+  #layersIn({ sources, length }: RecipeSlice): number[] {
+    const { base } = this.#recipe;
+    const [reference] = sources as [RecipeSource];
+    const { first } = sources.find(({ model }) => model === base) ?? reference;
+    return Array.from({ length: length as number }, (_, i) => first + i);
   }
 
   /** The inputs of a tensor; null when nothing is left to merge. */
@@ -286,7 +293,7 @@ function addTo<Key>(lists: Map<Key, string[]>, key: Key, item: string): void {
 }
 
 /** Numbers of layers, by what their names begin with. */
-function layerCounts(names: Iterable<string>): Map<string, number> {
+export function layerCounts(names: Iterable<string>): Map<string, number> {
   const counts = new Map<string, number>();
   for (const name of names) {
     const layer = layerOf(name);

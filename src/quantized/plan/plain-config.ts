@@ -5,7 +5,13 @@
 
 import { FormatError, QuantizationError } from '../../errors/errors.js';
 import { parsePythonJson, replacePythonNumbers } from '../../header/json/python-json.js';
-import { CLOSE_BRACE, JsonReader, OPEN_BRACE } from '../../header/json/reader.js';
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  JsonReader,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+} from '../../header/json/reader.js';
 import { skipValue } from '../../header/json/skip.js';
 import { decodeString } from '../../header/json/strings.js';
 import type { TextKind } from '../../header/json/utf8.js';
@@ -69,12 +75,22 @@ interface CastConfiguration {
   readonly declared: readonly string[];
 }
 
-/** Numbers that take the place of others, by the names of members. */
-export type ConfigCounts = ReadonlyMap<string, number>;
+/** What changes in the configuration of the text model when layers or tokens are other ones. */
+export interface ConfigChanges {
+  /** Numbers that take the place of others, by the names of members. */
+  readonly counts: ReadonlyMap<string, number>;
+  /** Layers of the result: which ones of the `count` that lists have an item for. Null when these are the same. */
+  readonly layers: { readonly count: number; readonly order: readonly number[] } | null;
+}
+
+const NO_CHANGES: ConfigChanges = { counts: new Map(), layers: null };
+
+/** From this length on, a list with as many items as there are layers is taken for one of layers, whatever its name. */
+const MIN_LAYERS = 8;
 
 /**
  * Returns the configuration with another dtype of all weights, torch's name for it, at all places that list one; null
- * changes none. `counts` replace numbers of the text model. A section about quantization stays as it is.
+ * changes none. A section about quantization stays as it is.
  *
  * @throws As {@link plainConfig}
  */
@@ -82,10 +98,10 @@ export function castConfig(
   config: Uint8Array,
   dtype: string | null,
   path: string,
-  counts: ConfigCounts = new Map(),
+  changes: ConfigChanges = NO_CHANGES,
 ): CastConfiguration {
   try {
-    const found = new ConfigEdits(config, dtype, true, counts);
+    const found = new ConfigEdits(config, dtype, true, changes);
     const contents = edited(config, found.find());
     return { contents, declared: [...found.declared] };
   } catch (error) {
@@ -109,7 +125,8 @@ class ConfigEdits {
   readonly #dtype: string | null;
   /** Whether all weights have the dtype, and nothing but the dtype changes. */
   readonly #isCast: boolean;
-  readonly #counts: ConfigCounts;
+  readonly #changes: ConfigChanges;
+  readonly #config: Uint8Array;
   readonly #edits: Edit[] = [];
   /** The other dtypes that a cast replaces. */
   readonly declared: Set<string> = new Set();
@@ -118,7 +135,7 @@ class ConfigEdits {
     config: Uint8Array,
     dtype: string | null,
     isCast = false,
-    counts: ConfigCounts = new Map(),
+    changes: ConfigChanges = NO_CHANGES,
   ) {
     const replaced = replacePythonNumbers(config, (number) => '1'.repeat(number.length));
     const standard = new TextEncoder().encode(replaced);
@@ -127,7 +144,8 @@ class ConfigEdits {
     this.#reader = new JsonReader(text, {}, CONFIG_TEXT);
     this.#dtype = dtype;
     this.#isCast = isCast;
-    this.#counts = counts;
+    this.#changes = changes;
+    this.#config = config;
   }
 
   find(): readonly Edit[] {
@@ -153,19 +171,40 @@ class ConfigEdits {
       if (!isSection && isObject && key.endsWith('_config')) {
         const isTextConfig = key === 'text_config';
         this.#object(this.#isCast || isTextConfig, isText && isTextConfig, depth + 1);
+      } else if (isText && this.#changes.layers !== null && reader.peek() === OPEN_BRACKET) {
+        this.#list(key, depth + 1);
       } else skipValue(reader, depth);
       const end = reader.at;
       const isDtype = hasWeights && this.#dtype !== null && DTYPES.has(key);
       if (isDtype && (!this.#isCast || this.#isOther(valueBegin, end))) {
         this.#edits.push({ begin: valueBegin, end, text: JSON.stringify(this.#dtype) });
       }
-      const count = isText ? this.#counts.get(key) : undefined;
+      const count = isText ? this.#changes.counts.get(key) : undefined;
       if (count !== undefined) {
         this.#edits.push({ begin: valueBegin, end, text: String(count) });
       }
       members.push({ begin, end, isRemoved: isSection && !this.#isCast });
     } while (reader.hasNext(CLOSE_BRACE));
     this.#remove(members);
+  }
+
+  /** Takes the items of the layers, if the list has one for each layer. */
+  #list(key: string, depth: number): void {
+    const reader = this.#reader;
+    const begin = reader.at;
+    const items: string[] = [];
+    if (!reader.enter(CLOSE_BRACKET)) return;
+    do {
+      reader.peek();
+      const from = reader.at;
+      skipValue(reader, depth);
+      items.push(new TextDecoder().decode(this.#config.subarray(from, reader.at)));
+    } while (reader.hasNext(CLOSE_BRACKET));
+    const { count, order } = this.#changes.layers as NonNullable<ConfigChanges['layers']>;
+    const isOfLayers = items.length === count && (/layer/.test(key) || count >= MIN_LAYERS);
+    if (!isOfLayers || order.some((layer) => layer >= count)) return;
+    const text = `[${order.map((layer) => items[layer]).join(', ')}]`;
+    this.#edits.push({ begin, end: reader.at, text });
   }
 
   /** Whether a value is the name of another dtype; null and `auto` stay. */

@@ -18,8 +18,11 @@ export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/pa
 export type { ParseOptions } from './file/open.js';
 export type { StateDictSplit } from './file/shards/split.js';
 export type {
+  ChangedFile,
   CheckpointCheck,
   CheckpointProblem,
+  HubComparison,
+  MissingFile,
   UnverifiedReason,
   VerificationReport,
   VerifiedFile,

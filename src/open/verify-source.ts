@@ -35,6 +35,7 @@ import { requirePath } from '../platform/io/paths.js';
 import { runAsync, type Work } from '../work/work.js';
 import { type DetectedFormat, detectFormat } from '../write/convert/detect-format.js';
 import { requireUsed } from '../write/convert/used-options.js';
+import { unusedOption } from './sources/options.js';
 import {
   isHandle,
   splitVerifyOptions,
@@ -61,11 +62,36 @@ export async function verifySource(
   options: VerifyOptions = {},
 ): Promise<VerificationReport> {
   if (isHandle(source)) return await verifyHandle(source, options);
-  const [verifying, choice] = splitVerifyOptions(options);
-  const place = await placeOf(requirePath('source', source, VERIFIABLE), choice);
+  const [verifying, { against, token, headers, fetch, ...choice }] = splitVerifyOptions(options);
+  const path = requirePath('source', source, VERIFIABLE);
+  const requests = { token, headers, fetch };
+  if (against !== undefined) {
+    requireOnlyBytes({ ...choice, headersOnly: verifying.headersOnly || undefined });
+    const { verifyAgainst } = await import('../remote/verification/verify-against.js');
+    return await verifyAgainst(
+      path,
+      { against, revision: choice.revision, ...requests },
+      verifying,
+    );
+  }
+  for (const [name, value] of Object.entries(requests)) {
+    if (value !== undefined)
+      throw unusedOption(name, 'a source that is compared with no repository');
+  }
+  const place = await placeOf(path, choice);
   return typeof place === 'function'
     ? await verifyOpened(place, verifying)
     : await verifyPath(place.path, choice, verifying);
+}
+
+/** Options that select what to open have no meaning where all files are compared, whatever their format. */
+function requireOnlyBytes({
+  revision,
+  ...others
+}: Omit<VerifyChoice, 'against'> & Pick<VerifyBytesOptions, 'headersOnly'>): void {
+  for (const [name, value] of Object.entries(others)) {
+    if (value !== undefined) throw unusedOption(name, 'a comparison with the Hub');
+  }
 }
 
 /** Returns how to open a file of another format, or the path of safetensors. */

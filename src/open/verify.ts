@@ -20,6 +20,10 @@ import type { VerifyOptions } from './sources/verify-handle.js';
  * Tensors of remote sources are not read. `openPipeline` throws at the first model that cannot be opened: pass
  * `skipFailed: true` to report all of them.
  *
+ * With `against`, compares all files of a local copy, whatever their format, with the hashes that the Hub lists, and
+ * nothing else: `report.hub` lists changed, missing and extra files. Changed files, and missing ones that the copy
+ * needs, are problems. Requests lists only.
+ *
  * A file without digests and checksums can be verified only in part: `checks` of the report then lists neither
  * `digests` nor `checksums`, and `files` has the reason.
  *
@@ -30,7 +34,9 @@ import type { VerifyOptions } from './sources/verify-handle.js';
  * @throws Error Node's own `ENOENT` for a missing path, `EMFILE` and the like; `signal.reason`
  * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_FOREIGN_FORMAT` for GGUF; `SAFETENSORS_FILE_CLOSED`
  *   for a closed handle
- * @throws RangeError `ERR_OUT_OF_RANGE` for an option that the source cannot use
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an option that the source cannot use; with `against: 'origin'` for a copy
+ *   of unknown origin
+ * @throws RemoteError with `against`
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for any other source; `ERR_INVALID_URL_SCHEME` for an address, which `open`
  *   opens
  *

@@ -137,6 +137,12 @@ export class HubRepository implements Repository {
       );
       const page: unknown[] = Array.isArray(json) ? json : [];
       entries.push(...page.map(repositoryEntry).filter((entry) => entry !== undefined));
+      if (next !== undefined && next.origin !== asked.origin) {
+        // It does not get the token. A part of a folder may have the model; a part of all files is not all of them.
+        if (!isDeep) break;
+        const message = `expected the next page of the list on the same server, found ${shownUrl(next)}`;
+        throw this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
+      }
       url = next;
     }
     return entries;
@@ -193,12 +199,11 @@ export class HubRepository implements Repository {
   }
 }
 
-/** URL of the next page of a list; on the same server, which gets the token. */
+/** URL of the next page of a list, perhaps on another server. */
 function nextPage(headers: Headers, url: URL): URL | undefined {
   const [, link] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(headers.get('link') ?? '') ?? [];
   if (link === undefined || !URL.canParse(link, url.href)) return undefined;
-  const next = new URL(link, url);
-  return next.origin === url.origin ? next : undefined;
+  return new URL(link, url);
 }
 
 /** The JSON of a body. */

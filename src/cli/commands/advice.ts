@@ -34,6 +34,7 @@ const WORDINGS: Readonly<Record<string, Wording>> = {
   open: { elsewhere: '`convert` takes' },
   download: { elsewhere: '`download` fetches remote files' },
   URL: { elsewhere: 'an address begins with https:// or hf://' },
+  against: { here: ['against', 'pass --against hf://org/name'] },
   files: { here: ['files', '--files takes any files'] },
   token: { elsewhere: 'set HF_TOKEN' },
   unmatched: { here: ['unmatched', 'pass --unmatched skip to leave them out'] },

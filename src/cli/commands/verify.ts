@@ -2,6 +2,7 @@
 
 import {
   type CheckpointCheck,
+  type HubComparison,
   type SourceChoice,
   type UnverifiedReason,
   type VerificationReport,
@@ -15,7 +16,7 @@ import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { type ForeignChoices, openSource, pathOf } from '../sources/open-source.js';
 import { advised } from './advice.js';
-import { type Command, printResult } from './command.js';
+import { type Command, printResult, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
@@ -37,12 +38,14 @@ const REASONS: Readonly<Record<Exclude<UnverifiedReason, 'skipped' | 'unreadable
   'not-read': 'remote tensors are not read (`hash` reads them)',
 };
 
-function verifyLines({ ok, checks, problems, files }: VerifyResult, style: Style): string[] {
+function verifyLines(result: VerifyResult, style: Style): string[] {
+  const { ok, checks, problems, files, hub } = result;
   const lines = problems.map(({ file, code, message }) => {
     const where = file === '' ? '' : `${visible(file, SHOWN_FILE_LENGTH)}: `;
     return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
   });
   const found = ok ? 'no problems' : plural(problems.length, 'problem');
+  if (hub !== undefined) return [...lines, ...hubLines(hub, style), `${found}; ${hubSummary(hub)}`];
   const checked = checks.map((check) => checkText(check, files)).join(', ');
   const unverified = files.flatMap((file) => {
     const { reason } = file;
@@ -57,6 +60,33 @@ function verifyLines({ ok, checks, problems, files }: VerifyResult, style: Style
   }
   for (const file of unverified) lines.push(unverifiedLine(file, style));
   return [...lines, `${found}; checked: ${checked}`];
+}
+
+/** Differences from the Hub that are no problems. */
+function hubLines({ missing, extra, renamed, unhashed }: HubComparison, style: Style): string[] {
+  const line = (file: string, text: string): string =>
+    `${visible(file, SHOWN_FILE_LENGTH)}: ${style.warning(text)}`;
+  return [
+    ...missing
+      .filter(({ required }) => !required)
+      .map(({ file, hint }) => line(file, `missing${hint === null ? '' : `; ${visible(hint)}`}`)),
+    ...extra.map((file) => line(file, 'extra, not in the repository')),
+    ...renamed.map(({ file }) => line(file, 'the local name has another Unicode normalization')),
+    ...unhashed.map((file) => line(file, 'only the length compared: the Hub lists no hash')),
+  ];
+}
+
+/** The numbers of files, the compared commit, and a newer one. */
+function hubSummary({ source, newerCommit, ...lists }: HubComparison): string {
+  const { checked, changed, missing, extra } = lists;
+  const counts = [
+    `checked: ${plural(checked, 'file')} against ${visible(source, SHOWN_FILE_LENGTH)}`,
+    ...(changed.length > 0 ? [`${changed.length} changed`] : []),
+    ...(missing.length > 0 ? [`${missing.length} missing`] : []),
+    ...(extra.length > 0 ? [`${extra.length} extra`] : []),
+    ...(newerCommit === null ? [] : [`main is newer: ${newerCommit}`]),
+  ];
+  return counts.join(', ');
 }
 
 /** A check; digests, and checksums of only some files, with the number of files that have some. */
@@ -93,13 +123,19 @@ async function verifyAddress(
 
 export const verifyCommand: Command = {
   summary: 'Find all problems of a file or checkpoint',
-  usage: 'verify SOURCE [--headers-only]',
+  usage: 'verify SOURCE [--headers-only | --against ADDRESS]',
   description:
     'Check the headers of all files, the index against them, and the digests that metadata and the Hub cache ' +
     'declare; for PyTorch, NumPy and DDUF archives the checksums. List every problem, and data that was not ' +
-    'verified because it has no digests. Exit code 1 if there is a problem.',
-  example: 'verify my-model',
+    'verified because it has no digests. With --against, compare all files of a local copy with a repository on the ' +
+    'Hub instead, and list changed, missing and extra files. Exit code 1 if there is a problem.',
+  example: 'verify my-model --against origin',
   options: {
+    against: {
+      type: 'string',
+      value: 'ADDRESS',
+      help: 'hf://org/name[@revision], or origin: the repository and commit that download recorded',
+    },
     'headers-only': {
       type: 'boolean',
       help: 'check only headers and index, without reading tensors',
@@ -116,13 +152,17 @@ export const verifyCommand: Command = {
     const choice = repositoryChoice(options);
     const headersOnly = options['headers-only'] === true;
     const path = pathOf(source);
+    const against = typeof options['against'] === 'string' ? options['against'] : undefined;
+    if (path === null && against !== undefined) {
+      throw new UsageError('--against compares local files: pass the path of a copy');
+    }
     const verifying =
       path === null
         ? verifyAddress(source, { signal, headersOnly }, choice, foreign)
-        : verify(path, { ...foreign, ...choice, headersOnly, signal, onProgress });
+        : verify(path, { ...foreign, ...choice, against, headersOnly, signal, onProgress });
     const report = await verifying.finally(() => progress.end());
     const problems = report.problems.map(({ advice, ...problem }) => {
-      return { ...problem, message: advised(FOREIGN_OPTIONS, problem.message, advice) };
+      return { ...problem, message: advised(verifyCommand.options, problem.message, advice) };
     });
     printResult<VerifyResult>(context, options, { source, ...report, problems }, verifyLines);
     return report.ok ? 'done' : 'no';

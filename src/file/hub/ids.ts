@@ -86,7 +86,10 @@ export function isHubUri(text: string): boolean {
  * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed, would leave its folder, has an empty
  *   revision, or names a bucket; a kernel as `source`
  */
-export function parseHubId(text: string, argument: 'path' | 'source' = 'path'): HubId | null {
+export function parseHubId(
+  text: string,
+  argument: 'path' | 'source' | 'against' = 'path',
+): HubId | null {
   if (isHubUri(text)) return parseUri(text, argument);
   if (FILE_NAME.test(text)) return null;
   const at = text.indexOf('@');

@@ -4,11 +4,11 @@ import type { Advice } from '../../errors/advice.js';
 
 /**
  * A check: `headers`; `index` where there is one; `digests` that files declare; `checksums` in PyTorch, NumPy and DDUF
- * archives. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
+ * archives; `hub`, the only one with `against`, of all files with the hashes that the Hub lists. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
  * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
  * different ways, and shards may have more.
  */
-export type CheckpointCheck = 'headers' | 'index' | 'digests' | 'checksums';
+export type CheckpointCheck = 'headers' | 'index' | 'digests' | 'checksums' | 'hub';
 
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
@@ -66,6 +66,56 @@ export interface VerifiedFile {
   readonly notCompared: readonly string[];
 }
 
+/** A file whose bytes differ from those on the Hub. */
+export interface ChangedFile {
+  /** Its path below the source, with `/`. */
+  readonly file: string;
+  /** The hash by which the Hub identifies it: SHA-256 of large files, git's SHA-1 of others. */
+  readonly algorithm: 'sha256' | 'git-sha1';
+  /** The hash on the Hub, in hexadecimal digits. */
+  readonly expected: string;
+  /** The hash of the local bytes; null where the length alone shows the difference. */
+  readonly found: string | null;
+  /** Its length on the Hub, in bytes. */
+  readonly expectedByteLength: number;
+  /** Its local length, in bytes. */
+  readonly byteLength: number;
+  /** The likely cause, such as converted line ends or exchanged files; null if unknown. */
+  readonly hint: string | null;
+}
+
+/** A file on the Hub that the local copy lacks. */
+export interface MissingFile {
+  /** Its path below the source, with `/`. */
+  readonly file: string;
+  /** Whether the copy needs it, which makes it a problem: weights, their index, and configurations. */
+  readonly required: boolean;
+  /** What is there instead, such as a folder or a dangling link; null for nothing. */
+  readonly hint: string | null;
+}
+
+/** The files of a local copy, compared with those of a Hub repository. */
+export interface HubComparison {
+  /** Address of the repository, or of the folder or file in it, at the compared commit. */
+  readonly source: string;
+  /** The compared commit. */
+  readonly commit: string;
+  /** The commit of `main`, if a recorded commit was compared and `main` is another one; else null. */
+  readonly newerCommit: string | null;
+  /** Number of files that were compared, changed ones included. */
+  readonly checked: number;
+  /** Files with other bytes; each is also a problem. */
+  readonly changed: readonly ChangedFile[];
+  /** Files that are not there; required ones are also problems. */
+  readonly missing: readonly MissingFile[];
+  /** Paths of local files that the repository lacks, without those of git, `hf` and `download` themselves. */
+  readonly extra: readonly string[];
+  /** Files whose local name is the same text in another Unicode normalization. */
+  readonly renamed: readonly { readonly file: string; readonly found: string }[];
+  /** Paths of files for which the Hub lists no hash: only their length was compared. */
+  readonly unhashed: readonly string[];
+}
+
 /** The result of the function `verify`, and of the method `verify()` of checkpoints and pipelines. */
 export interface VerificationReport {
   /** Whether there are no problems. */
@@ -77,12 +127,14 @@ export interface VerificationReport {
   readonly checks: readonly CheckpointCheck[];
   /** All problems, file by file; in a pipeline of several models file names include the folder. */
   readonly problems: readonly CheckpointProblem[];
-  /** Every file with weights, in the order of the index. */
+  /** Every file with weights, in the order of the index; none with `against`. */
   readonly files: readonly VerifiedFile[];
+  /** The comparison with the Hub; absent without `against`. */
+  readonly hub?: HubComparison;
 }
 
 /** Checks in the order of a report. */
-const CHECKS: readonly CheckpointCheck[] = ['headers', 'index', 'digests', 'checksums'];
+const CHECKS: readonly CheckpointCheck[] = ['headers', 'index', 'digests', 'checksums', 'hub'];
 
 /** Creates a report. `structure` are the checks that read no tensors; the others follow from the files. */
 export function reportOf(

@@ -11,6 +11,7 @@ import {
 } from '../../file/source/verify-options.js';
 import type { VoidDtype } from '../../foreign/numpy/item-types.js';
 import type { UnknownGlobals } from '../../foreign/torch/state-dict/builders.js';
+import type { HeadersInput } from '../../remote/credentials.js';
 import { unusedOption } from './options.js';
 
 /** Options of `verify`. */
@@ -25,6 +26,19 @@ export interface VerifyOptions extends VerifyBytesOptions {
   readonly unknownGlobals?: UnknownGlobals | undefined;
   /** As for `open`; only for paths. */
   readonly voidDtype?: VoidDtype | undefined;
+  /**
+   * Compares all files of a local copy with those of a repository on the Hub, in place of the other checks: the address
+   * of a repository, or of a folder or file in it (`hf://org/name@revision`), or `'origin'`, the repository and commit
+   * that `download` recorded or whose snapshot in the Hub cache it is. Without a revision, the recorded commit is
+   * compared, where there is one, else `main`. Only for paths; requests lists of files, no weights.
+   */
+  readonly against?: string | URL | undefined;
+  /** With `against`: as for `open`. */
+  readonly token?: string | false | undefined;
+  /** With `against`: as for `open`. */
+  readonly headers?: HeadersInput | undefined;
+  /** With `against`: as for `open`. */
+  readonly fetch?: typeof globalThis.fetch | undefined;
 }
 
 const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
@@ -34,6 +48,10 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
   root: true,
   unknownGlobals: true,
   voidDtype: true,
+  against: true,
+  token: true,
+  headers: true,
+  fetch: true,
 };
 
 /** Options that select what a path opens. */

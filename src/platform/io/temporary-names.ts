@@ -25,6 +25,10 @@ const RECORD_EXTENSION = '.downloaded';
 /** Name of a folder's record of the repository that its weights come from. */
 export const REPOSITORY_RECORD: string = `${PREFIX}repository.json`;
 
+/** All names above, but for the backup of a header, which is named after its file. */
+const OWN_FILE =
+  /^\.safetensors-mmap-(?:repository\.json|[0-9a-f-]+\.(?:tmp|replacing|incomplete|downloaded|header-backup|safetensors))$/;
+
 /** The longest name that Linux and macOS take. */
 const MAX_FILE_NAME_BYTE_LENGTH = 255;
 
@@ -109,6 +113,11 @@ export function isInterimName(name: string): boolean {
 /** Whether a name is that of the record of a replacement, which is under way or was killed. */
 export function isReplacementRecord(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith(REPLACING_EXTENSION);
+}
+
+/** Whether a name is that of a file that downloads and saves have for themselves. */
+export function isBookkeeping(name: string): boolean {
+  return OWN_FILE.test(name);
 }
 
 /**

@@ -1,6 +1,7 @@
 /** The hashes by which the Hub names the contents of files. */
 
 import { createHash, type Hash } from 'node:crypto';
+import { open } from 'node:fs/promises';
 import { type ReadFile, readAsync } from '../../platform/io/pool-calls.js';
 
 /** Read and hashed at a time: 2 to 8 ms of work, between which the event loop turns. */
@@ -49,4 +50,25 @@ export async function hashStart(
     done += bytesRead;
   }
   return done;
+}
+
+/**
+ * Returns the hash of a file as git identifies it, in hexadecimal digits. `expected` is such a hash.
+ *
+ * @throws `signal.reason`; errors of the system
+ */
+export async function hashGitBlob(
+  path: string,
+  expected: string,
+  byteLength: number,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const handle = await open(path);
+  try {
+    const hash = beginHash(expected, byteLength);
+    await hashStart(hash, { fd: handle.fd, path }, byteLength, signal);
+    return hash.digest('hex');
+  } finally {
+    await handle.close();
+  }
 }

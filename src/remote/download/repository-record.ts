@@ -6,8 +6,8 @@
 import { statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isCommit } from '../../file/hub/ids.js';
-import { hasWeightsName } from '../../file/shards/shard-paths.js';
+import { isCommit, isRepositoryFolder } from '../../file/hub/ids.js';
+import { hasWeightsName, pathError } from '../../file/shards/shard-paths.js';
 import { readSmallFile, writeNewFile } from '../../platform/io/small-files.js';
 import { makeTemporaryName, REPOSITORY_RECORD } from '../../platform/io/temporary-names.js';
 import { runAsync } from '../../work/work.js';
@@ -18,7 +18,9 @@ import type { Repository } from './target-options.js';
 const MAX_RECORD_BYTE_LENGTH = 2 ** 24;
 
 /** Where `hf download --local-dir` has its records. */
-const LOCAL_DIR_RECORDS = '.cache/huggingface/download';
+export const LOCAL_DIR_RECORDS = '.cache/huggingface/download';
+/** The end of the name of such a record, after that of the file. */
+export const LOCAL_DIR_EXTENSION = '.metadata';
 
 /** Longest record of `hf download`: commit, ETag and time. */
 const MAX_LOCAL_DIR_RECORD_BYTE_LENGTH = 4096;
@@ -31,6 +33,51 @@ interface RecordedFile {
   readonly mtimeMs: number;
 }
 
+/** The contents of a record. */
+interface FolderRecord {
+  /** The last downloaded commit of each repository, or folder of one, by the name that its files have here. */
+  readonly commits: ReadonlyMap<string, string>;
+  readonly files: ReadonlyMap<string, RecordedFile>;
+}
+
+/** A repository, or a folder in one, from which files of a folder came. */
+export interface RecordedOrigin {
+  /** The repository's name in a cache. */
+  readonly cacheName: string;
+  /** The folder in the repository, without a slash at its end; empty for its root. */
+  readonly path: string;
+  /** The commit of the last download. */
+  readonly commit: string;
+}
+
+/**
+ * The origins that `download` recorded in a folder: all of them, or only that of one file. Records of earlier versions,
+ * without commits, have none.
+ */
+export async function recordedOrigins(folder: string, name?: string): Promise<RecordedOrigin[]> {
+  const { commits, files } = await readRecord(folder);
+  const origin = name === undefined ? undefined : files.get(name)?.repository;
+  const found = [...commits].filter(([recorded]) => origin === undefined || recorded === origin);
+  return found.flatMap(([recorded, commit]) => {
+    const [cacheName = '', ...path] = recorded.split('/');
+    const isValid = isRepositoryFolder(cacheName) && isCommit(commit);
+    // Anyone may have written the record.
+    const isInside = path.length === 0 || pathError(path.join('/')) === null;
+    return isValid && isInside ? [{ cacheName, path: path.join('/'), commit }] : [];
+  });
+}
+
+/** The commit that `hf download --local-dir` recorded for a file; undefined without a valid record. */
+export async function localDirRecord(
+  folder: string,
+  name: string,
+): Promise<{ readonly commit: string; readonly seconds: number } | undefined> {
+  const path = join(folder, LOCAL_DIR_RECORDS, `${name}${LOCAL_DIR_EXTENSION}`);
+  const text = await readText(path, MAX_LOCAL_DIR_RECORD_BYTE_LENGTH).catch(() => '');
+  const [commit = '', , time = ''] = text.split('\n');
+  return isCommit(commit) ? { commit, seconds: Number.parseFloat(time) } : undefined;
+}
+
 /** The replaced files that did not come from this repository, or were changed since. */
 export async function unrecordedAmong(
   replaced: readonly ReplacedFile[],
@@ -39,7 +86,7 @@ export async function unrecordedAmong(
   signal: AbortSignal,
 ): Promise<ReplacedFile[]> {
   if (repository === undefined) return [...replaced];
-  const recorded = await readRecord(folder);
+  const { files: recorded } = await readRecord(folder);
   const expected = recordedName(repository);
   const found: ReplacedFile[] = [];
   for (const file of replaced) {
@@ -57,10 +104,13 @@ export async function unrecordedAmong(
 
 /** Whether the folder records the repository of this file. */
 export async function isRecorded(folder: string, name: string): Promise<boolean> {
-  return (await readRecord(folder)).has(name);
+  return (await readRecord(folder)).files.has(name);
 }
 
-/** Records the weights among downloaded files. Ignores failures: the next download then asks for `overwrite`. */
+/**
+ * Records the commit, and the weights among downloaded files. Ignores failures: the next download then asks for
+ * `overwrite`.
+ */
 export async function recordRepository(
   folder: string,
   repository: Repository,
@@ -68,15 +118,20 @@ export async function recordRepository(
 ): Promise<void> {
   const temporary = join(folder, makeTemporaryName());
   try {
-    const recorded = await readRecord(folder);
-    for (const name of names) {
-      const now = hasWeightsName(name) ? stateAt(join(folder, name)) : undefined;
-      if (now !== undefined) recorded.set(name, { repository: recordedName(repository), ...now });
+    const before = await readRecord(folder);
+    const recorded = new Map(before.files);
+    const name = recordedName(repository);
+    for (const file of names) {
+      const now = hasWeightsName(file) ? stateAt(join(folder, file)) : undefined;
+      if (now !== undefined) recorded.set(file, { repository: name, ...now });
     }
-    const present = [...recorded].filter(([name]) => stateAt(join(folder, name)) !== undefined);
-    if (present.length === 0) return;
+    const present = [...recorded].filter(([file]) => stateAt(join(folder, file)) !== undefined);
     const files = Object.fromEntries(present.sort(([a], [b]) => (a < b ? -1 : 1)));
-    await writeNewFile(temporary, `${JSON.stringify({ files })}\n`, { durable: false });
+    const repositories = new Set(present.map(([, file]) => file.repository));
+    const kept = [...before.commits].filter(([one]) => repositories.has(one));
+    const commits = Object.fromEntries([...kept, [name, repository.commit]]);
+    const text = `${JSON.stringify({ commits, files })}\n`;
+    await writeNewFile(temporary, text, { durable: false });
     await rename(temporary, join(folder, REPOSITORY_RECORD));
   } catch {
     await rm(temporary, { force: true }).catch(() => {});
@@ -88,13 +143,17 @@ function recordedName({ name, prefix }: Repository): string {
   return prefix === '' ? name : `${name}/${prefix.slice(0, -1)}`;
 }
 
-/** The recorded files by name; none without a record that can be read. */
-async function readRecord(folder: string): Promise<Map<string, RecordedFile>> {
+/** The record of a folder; an empty one without a record that can be read. */
+async function readRecord(folder: string): Promise<FolderRecord> {
   try {
     const text = await readText(join(folder, REPOSITORY_RECORD), MAX_RECORD_BYTE_LENGTH);
-    return new Map(Object.entries(JSON.parse(text).files as Record<string, RecordedFile>));
+    const { commits = {}, files } = JSON.parse(text);
+    return {
+      commits: new Map(Object.entries(commits as Record<string, string>)),
+      files: new Map(Object.entries(files as Record<string, RecordedFile>)),
+    };
   } catch {
-    return new Map();
+    return { commits: new Map(), files: new Map() };
   }
 }
 
@@ -109,7 +168,7 @@ async function isOfLocalDir(
   repository: Repository,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const path = join(folder, LOCAL_DIR_RECORDS, `${name}.metadata`);
+  const path = join(folder, LOCAL_DIR_RECORDS, `${name}${LOCAL_DIR_EXTENSION}`);
   const record = stateAt(path);
   if (repository.prefix !== '' || record === undefined) return false;
   let text: string;

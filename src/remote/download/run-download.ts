@@ -333,7 +333,8 @@ async function toFolder(
 function repositoryOf({ hub }: SourceFiles): Repository | undefined {
   if (hub === null) return undefined;
   const { cacheName: name } = hub.address.id;
-  return { name, prefix: hub.prefix, hasCommit: (commit, signal) => hub.hasCommit(commit, signal) };
+  const { prefix, commit } = hub;
+  return { name, prefix, commit, hasCommit: (other, signal) => hub.hasCommit(other, signal) };
 }
 
 function requirePlannedNames(plan: DownloadItems, { path }: SourceFiles): void {

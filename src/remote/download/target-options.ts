@@ -9,6 +9,8 @@ export interface Repository {
   readonly name: string;
   /** Path of the downloaded folder in it, with a slash at its end; empty for its root. */
   readonly prefix: string;
+  /** The commit of the download. */
+  readonly commit: string;
   /**
    * Whether it has this commit; false when the Hub cannot answer. Sends a request unless it is the commit of the
    * download.

@@ -30,9 +30,9 @@ export interface TensorInfo {
 /** How a quantized weight is stored. */
 export interface Quantization {
   /**
-   * The scheme: `fp8`, `mxfp8`, `int8`, `pack-quantized`, `nvfp4`, `mxfp4`, `bitsandbytes-nf4`, `bitsandbytes-fp4`,
-   * `bitsandbytes-int8`, `gptq`, `awq`, `mlx-affine`, `mlx-mxfp4`, `mlx-nvfp4`, `mlx-mxfp8`, or `gguf-` with the block
-   * type, such as `gguf-q4_k`.
+   * The scheme: `fp8`, `mxfp8`, `int8`, `int8-convrot`, `convrot_w4a4`, `asym_w4a8_int8`, `awq_w4a16`,
+   * `pack-quantized`, `nvfp4`, `mxfp4`, `bitsandbytes-nf4`, `bitsandbytes-fp4`, `bitsandbytes-int8`, `gptq`, `awq`,
+   * `mlx-affine`, `mlx-mxfp4`, `mlx-nvfp4`, `mlx-mxfp8`, or `gguf-` with the block type, such as `gguf-q4_k`.
    */
   readonly scheme: string;
   /** Bits of a code. */

@@ -1,5 +1,5 @@
 /** Commands on quantized checkpoints: logical weights by default, what is stored with --raw. */
-import { cpSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { dequantized, safeOpen } from '../../support/api.js';
@@ -181,5 +181,64 @@ describe('diff --values', () => {
     const bad = fixture('bad-missing-scale');
     const { code, stderr } = await call(['diff', bad, FP8, '--values']);
     expect([code, stderr]).toEqual([1, expect.stringContaining('without a scale')]);
+  });
+});
+
+const COMFY = join(root, 'test/fixtures/quantized-comfy');
+const comfyIds = readdirSync(COMFY).filter((id) => /^(?:comfy|kohya)-/.test(id));
+
+/** The schemes of the fixtures that have other ones than FP8. */
+const SCHEMES: Readonly<Record<string, string>> = {
+  'comfy-awq-w4a16': '2 weights awq_w4a16',
+  'comfy-convrot-w4a4': '3 weights convrot_w4a4',
+  'comfy-experts-nvfp4': '1 weights NVFP4',
+  'comfy-int8-convrot': '3 weights rotated INT8',
+  'comfy-int8-tensorwise': '2 weights INT8',
+  'comfy-mxfp8-tiled': '2 weights MXFP8',
+  'comfy-nvfp4-padded': '1 weights NVFP4',
+  'comfy-nvfp4-tiled': '2 weights NVFP4',
+  'comfy-w4a8-codebook': '2 weights asym_w4a8_int8',
+};
+
+describe.each(comfyIds)('%s', (id) => {
+  const folder = join(COMFY, id);
+  const { logical, tolerance } = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
+  const names = Object.keys(logical);
+
+  it('has its scheme, its values, and no label after a conversion', async () => {
+    const inspected = await json('inspect', folder);
+    expect(inspected.logical.problems).toEqual({});
+    const counts = new Map<string, number>();
+    for (const { scheme, weights } of inspected.logical.quantized) {
+      counts.set(scheme, (counts.get(scheme) ?? 0) + weights);
+    }
+    expect([...counts.values()].reduce((sum, count) => sum + count)).toBe(names.length);
+    const { stdout } = await call(['inspect', folder]);
+    const [count = '', , ...scheme] = (SCHEMES[id] ?? `${names.length} weights FP8`).split(' ');
+    expect(Math.max(...counts.values())).toBe(Number(count));
+    expect(stdout).toContain(scheme.join(' '));
+
+    const model = join(folder, 'model.safetensors');
+    const [expected, target] = [
+      join(folder, 'expected.safetensors'),
+      temporaryPath('plain.safetensors'),
+    ];
+    const different = await json('diff', '--values', expected, model);
+    expect([different.added, different.removed]).toEqual([[], []]);
+    const isExact = !tolerance.startsWith('abs');
+    expect(different.same).toBe(isExact || different.changed.length === 0);
+    for (const { name, values } of different.changed) {
+      expect(names).toContain(name);
+      expect(values.relative).toBeLessThan(2 ** -20);
+    }
+    for (const name of names) {
+      const shown = await json('show', model, name, '--stats');
+      expect([shown.dtype, shown.shape]).toEqual(['F32', logical[name].shape]);
+    }
+    expect((await call(['convert', '--dequantize', 'F32', model, target])).code).toBe(0);
+    const { same, changed, unchanged } = await json('diff', '--values', model, target);
+    expect([same, changed]).toEqual([true, []]);
+    expect((await json('inspect', target)).logical).toBe(null);
+    expect(unchanged).toBe(safeOpen(target).size);
   });
 });

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { type Checkpoint, dequantized, parse, safeOpen, serialize } from '../support/api.js';
 import { Random } from '../support/random.js';
 import { root } from '../support/source-tree.js';
-import { COMFY_MAKERS, comfyFile } from './made-comfy.js';
-import { storedTensors } from './made-tensors.js';
+import { COMFY_MAKERS, type ComfyWeight, comfyFile } from './made-comfy.js';
+import { type MadeTensor, storedTensors } from './made-tensors.js';
 import { patternsOf } from './rules.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261129);
@@ -17,6 +17,28 @@ const OPTIONAL =
   /bias|input_scale|scale_input|pre_quant_scale|norm|config$|(?:head|raw|shared|blocks\.2.*)\.weight$/;
 
 const LABEL = /(?:^|\.)(?:comfy_quant|scaled_fp8)$/;
+
+const DTYPES = ['F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'U8', 'I8', 'F32', 'BF16', 'F16', 'I32'] as const;
+const SIZES = [0, 1, 2, 3, 4, 16, 31, 32, 64, 127, 128, 129, 256];
+const KEYS = ['group_size', 'convrot', 'convrot_groupsize', 'num_experts', 'orig_shape', 'format'];
+const VALUES = [0, 1, -1, 2, 4, 16, 64, 2 ** 32, 0.5, true, null, 'nvfp4', [], [1], [16, 32], {}];
+
+/** Changes a shape, a dtype or the marker. */
+function changed(made: ComfyWeight, random: Random): ComfyWeight {
+  const [name, tensor] = random.pick(Object.entries(made.tensors)) as [string, MadeTensor];
+  const { shape } = tensor;
+  const at = random.below(shape.length);
+  const withTensor = (more: Partial<MadeTensor>): ComfyWeight => ({
+    ...made,
+    tensors: { ...made.tensors, [name]: { ...tensor, ...more } },
+  });
+  return random.do(
+    () => withTensor({ dtype: random.pick(DTYPES) }),
+    () => withTensor({ shape: shape.map((size, i) => (i === at ? random.pick(SIZES) : size)) }),
+    () => withTensor({ shape: random.chance(0.5) ? shape.slice(1) : [...shape, 1] }),
+    () => ({ ...made, keys: { ...made.keys, [random.pick(KEYS)]: random.pick(VALUES) } }),
+  );
+}
 
 /** The same checkpoint without a tensor. */
 function without(file: Checkpoint, gone: string): Checkpoint {
@@ -82,3 +104,25 @@ it.each(Object.entries(COMFY_MAKERS))('%s: no part may be missing', async (kind,
     }
   }
 });
+
+it.each(Object.entries(COMFY_MAKERS))(
+  '%s: other shapes, dtypes and markers fail in order',
+  async (_, make) => {
+    for (let number = 0; number < 20 * COUNT; number++) {
+      const random = new Random(SEED, number);
+      const made = changed(make(random), random);
+      const about = `seed ${SEED}, number ${number}: ${JSON.stringify(made)}`;
+      const file = parse(comfyFile(made, storedTensors(made, number)));
+      const model = await dequantized(file);
+      for (const problem of model.problems) expect(problem.name, about).toBe('QuantizationError');
+      for (const name of model.keys()) {
+        const tensor = model.getTensor(name);
+        try {
+          expect(tensor.toFloat32().length, about).toBe(tensor.elementCount);
+        } catch (error) {
+          expect(error, about).toMatchObject({ name: 'QuantizationError', tensor: name });
+        }
+      }
+    }
+  },
+);

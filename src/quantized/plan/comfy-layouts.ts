@@ -1,8 +1,19 @@
 /** The layouts of ComfyUI's formats: which shapes and dtypes their tensors have, and how values come from them. */
 
 import type { Dtype } from '../../header/dtype.js';
-import { countOf, type Fields } from './configuration.js';
-import { gridOf, type Matrices, matricesOf, tiledShape } from './grids.js';
+import {
+  croppedShape,
+  declaredRotation,
+  groupLength,
+  type MarkedWeight,
+  need,
+  requireShape,
+  rotationOf,
+  tiledGrid,
+  wrongShape,
+} from './comfy-requirements.js';
+import { countOf } from './configuration.js';
+import { gridOf, type Matrices, matricesOf } from './grids.js';
 import {
   type Grid,
   type LogicalPlan,
@@ -15,27 +26,13 @@ import {
 import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
 import { blockOf } from './scaled.js';
 
-/** A weight whose marker names a format, with all that the format needs. */
-export interface MarkedWeight {
-  readonly weight: StoredTensor;
-  /** Where the marker is, for messages. */
-  readonly source: string;
-  readonly fields: Fields;
-  /** A tensor of the module, by the last part of its name. */
-  find(member: string): StoredTensor | undefined;
-}
-
 /** Columns that share a scale, and to whose multiples rows and columns are padded. */
 const NVFP4_LENGTH = 16;
 const MXFP8_LENGTH = 32;
 
-/** Defaults of markers. */
+/** Columns that share a scale where the marker has no number. */
 const W4A8_LENGTH = 16;
 const AWQ_LENGTH = 64;
-const ROTATION_LENGTH = 256;
-
-/** Longest group of a rotation: its sums times a float32 are exact in doubles. */
-const MAX_ROTATION_LENGTH = 65_536;
 
 const FLOATS: readonly Dtype[] = ['F32', 'BF16', 'F16'];
 const E4M3: readonly Dtype[] = ['F8_E4M3', 'U8'];
@@ -256,123 +253,4 @@ function planOf({ weight }: MarkedWeight, of: Matrices, parts: Parts): LogicalPl
 function unpacked(weight: StoredTensor): Matrices {
   const of = matricesOf(weight);
   return { ...of, columns: of.columns * 2 };
-}
-
-/** A tensor that `planMarked` has found, with one of these dtypes. */
-function need(
-  { weight, find }: MarkedWeight,
-  member: string,
-  dtypes: readonly Dtype[],
-): StoredTensor {
-  const tensor = find(member) as StoredTensor;
-  if (dtypes.includes(tensor.dtype)) return tensor;
-  throw invalid(
-    weight.name,
-    `expected ${JSON.stringify(tensor.name)} to be ${dtypes.join(' or ')}, found ${tensor.dtype}`,
-  );
-}
-
-function requireShape(marked: MarkedWeight, tensor: StoredTensor, shape: readonly number[]): void {
-  if (shapeText(tensor.shape) !== shapeText(shape)) throw wrongShape(marked, tensor, shape);
-}
-
-function wrongShape(
-  { weight }: MarkedWeight,
-  { name, shape }: StoredTensor,
-  expected: readonly number[],
-  mayBeOne = false,
-): Error {
-  const others = mayBeOne && expected.length > 0 ? '[] or ' : '';
-  return invalid(
-    weight.name,
-    `${JSON.stringify(name)} has shape ${shapeText(shape)}, expected ${others}${shapeText(expected)}`,
-  );
-}
-
-/** The grid of scales that are stored in tiles; any other shape is an error. */
-function tiledGrid(marked: MarkedWeight, of: Matrices, scale: StoredTensor, length: number): Grid {
-  const { weight, source, fields } = marked;
-  const { group_size: given = length } = fields;
-  if (given !== length) {
-    const found = `"group_size": ${shownValue(given)}`;
-    throw unsupported(weight.name, `${source} has ${found}, expected ${length}`);
-  }
-  if (of.columns % length !== 0) {
-    throw invalid(weight.name, `${of.columns} columns are not in groups of ${length}`);
-  }
-  const grid = gridOf(of, [1, length]);
-  requireShape(marked, scale, [...weight.shape.slice(0, -2), ...tiledShape(grid)]);
-  return grid;
-}
-
-/** The shape without padding, where the marker has it. */
-function croppedShape(
-  { weight, source, fields }: MarkedWeight,
-  of: Matrices,
-  step: number,
-): Required<Pick<Parts, 'shape' | 'padded'>> {
-  const stored = [...weight.shape.slice(0, -1), of.columns];
-  const { orig_shape: given = stored } = fields;
-  const shape: unknown[] = Array.isArray(given) ? given : [];
-  const isPadding = (size: unknown, i: number): boolean => {
-    const padding = (stored[i] as number) - (size as number);
-    const most = i < stored.length - 2 ? 0 : step - 1;
-    return Number.isSafeInteger(size) && (size as number) >= 0 && padding >= 0 && padding <= most;
-  };
-  if (shape.length !== stored.length || !shape.every(isPadding)) {
-    throw invalid(
-      weight.name,
-      `${source} has "orig_shape": ${shownValue(given)}, which padding to multiples of ${step} does not make ` +
-        shapeText(stored),
-    );
-  }
-  const isWhole = shapeText(shape as number[]) === shapeText(stored);
-  return {
-    shape: shape as number[],
-    padded: isWhole ? null : { rows: of.rows, columns: of.columns },
-  };
-}
-
-/** The columns that share a scale. */
-function groupLength(
-  { weight, source, fields }: MarkedWeight,
-  byDefault: number,
-  columns: number,
-): number {
-  const { group_size: given = byDefault } = fields;
-  const length = countOf(given);
-  if (length !== undefined && length % 2 === 0 && columns % length === 0) return length;
-  throw invalid(
-    weight.name,
-    `${source} has "group_size": ${shownValue(given)}, expected an even number that divides ${columns} columns`,
-  );
-}
-
-/** The rotation that `convrot` declares; null for none. */
-function declaredRotation(marked: MarkedWeight, columns: number): Rotation | null {
-  const { weight, source, fields } = marked;
-  const { convrot = false } = fields;
-  if (convrot === true) return rotationOf(marked, columns);
-  if (convrot === false) return null;
-  throw invalid(
-    weight.name,
-    `${source} has "convrot": ${shownValue(convrot)}, expected true or false`,
-  );
-}
-
-function rotationOf(
-  { weight, source, fields }: MarkedWeight,
-  columns: number,
-  rowScale: StoredTensor | null = null,
-): Rotation {
-  const { convrot_groupsize: length = ROTATION_LENGTH } = fields;
-  const isPower =
-    typeof length === 'number' && length >= 4 && Number.isInteger(Math.log2(length) / 2);
-  if (isPower && columns % length === 0 && length <= MAX_ROTATION_LENGTH) {
-    return { length, rowScale };
-  }
-  throw invalid(
-    weight.name,
-    `${source} has "convrot_groupsize": ${shownValue(length)}, expected a power of 4 that divides ${columns} columns`,
-  );
 }

@@ -3,7 +3,6 @@
 import type { Dtype } from '../../header/dtype.js';
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import {
-  type MarkedWeight,
   planAwq,
   planBlocked,
   planEightBits,
@@ -12,6 +11,7 @@ import {
   planRotatedGroups,
   planTiledFp8,
 } from './comfy-layouts.js';
+import type { MarkedWeight } from './comfy-requirements.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
 import type { Marker } from './markers.js';
 import { invalid, shapeText, shownValue, unsupported } from './refusals.js';

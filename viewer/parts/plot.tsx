@@ -19,6 +19,9 @@ const RIGHT = 12;
 const TOP = 10;
 const BOTTOM = 36;
 
+/** Widest bar, in pixels: the bar of a constant is a line at its value, not a wall. */
+const MAX_BAR = 24;
+
 /** The least and the greatest of all series; of values above 0 for an axis of powers. */
 function extent(series: readonly Series[], isLog: boolean): [number, number] {
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
@@ -138,7 +141,9 @@ export function Plot({
         if (value === 0) continue;
         // A bar of one among millions is still to be seen.
         const top = Math.min(y(value), TOP + h - 1);
-        context.fillRect(x(i), top, Math.max(1, x(i + 1) - x(i) - 1), TOP + h - top);
+        const wide = Math.min(MAX_BAR, Math.max(1, w / slots - 1));
+        const left = wide < MAX_BAR ? x(i) : x(i + 0.5) - wide / 2;
+        context.fillRect(left, top, wide, TOP + h - top);
       }
     }
   };

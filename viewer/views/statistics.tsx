@@ -45,20 +45,37 @@ function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] })
   );
 }
 
+/** `All 768 values are 1`; null unless there is one finite value only. */
+function constantNote({ statistics, histogram, isSample }: TensorStatistics): string | null {
+  if (histogram === null || histogram.min !== histogram.max) return null;
+  const { elements, nan, infinite } = statistics;
+  const counted = formatInteger(elements - nan - infinite);
+  const finite = nan + infinite > 0 ? 'finite ' : '';
+  const extent = isSample ? ' in the sample' : '';
+  return `All ${counted} ${finite}values${extent} are ${shortNumber(histogram.min)}`;
+}
+
 function Histogram({
   name,
   histogram,
+  note,
 }: {
   name: string;
   histogram: NonNullable<TensorStatistics['histogram']>;
+  note: string | null;
 }) {
   const [isLog, setLog] = useState(false);
   const { min, max, counts } = histogram;
   const width = (max - min) / counts.length;
+  const valueText = (at: number) =>
+    width === 0
+      ? shortNumber(min)
+      : `${shortNumber(min + at * width)} to ${shortNumber(min + (at + 1) * width)}`;
   return (
     <section class="card">
       <div class="row">
-        <h2 class="grow">Histogram</h2>
+        <h2 class={note === null ? 'grow' : undefined}>Histogram</h2>
+        {note !== null && <span class="grow muted">{note}</span>}
         <fieldset class="tabs">
           <legend class="hidden">Scale of counts</legend>
           <button type="button" aria-pressed={!isLog} onClick={() => setLog(false)}>
@@ -76,7 +93,7 @@ function Histogram({
         isLog={isLog}
         xScale={linearScale(min, max, 7)}
         xTitle="value"
-        xText={(at) => `${shortNumber(min + at * width)} to ${shortNumber(min + (at + 1) * width)}`}
+        xText={valueText}
       />
     </section>
   );
@@ -163,7 +180,9 @@ export function Statistics({ id, facts }: { id: number; facts: TensorFacts }) {
         {failure !== null && <Failure error={failure} />}
         {result !== null && <Numbers statistics={result.statistics} />}
       </section>
-      {result?.histogram && <Histogram name={name} histogram={result.histogram} />}
+      {result?.histogram && (
+        <Histogram name={name} histogram={result.histogram} note={constantNote(result)} />
+      )}
       {result?.norms && <Norms name={name} norms={result.norms} />}
     </>
   );

@@ -98,9 +98,11 @@ export async function tensorStatistics(
   const norms = axes === null ? RowNorms.of(shape, dtype) : null;
   const first = norms === null ? values(0) : norms.watched(values(0));
   const found = await statistics(isKept ? kept(first, windows) : first, dtype);
-  const bins = await histogram(isKept ? listed(windows) : values(1), found, BINS);
+  // Equal values have no range to divide: a single bin is at the value.
+  const bins = found.min === found.max ? 1 : BINS;
+  const counted = await histogram(isKept ? listed(windows) : values(1), found, bins);
   return {
-    ...{ statistics: found, histogram: bins, elements },
+    ...{ statistics: found, histogram: counted, elements },
     norms: norms?.result() ?? null,
     isSample: axes !== null && count < elements,
   };

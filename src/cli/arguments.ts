@@ -13,7 +13,7 @@ import {
 /** Options of every command. */
 export const COMMON_OPTIONS: CommandOptions = {
   json: { type: 'boolean', help: 'print the result, or the error, as one line of JSON' },
-  'no-color': { type: 'boolean', help: 'disable colours, as NO_COLOR in the environment does' },
+  'no-color': { type: 'boolean', help: 'disable colors, as NO_COLOR in the environment does' },
   verbose: { type: 'boolean', help: 'show stack traces of errors' },
   help: { type: 'boolean', short: 'h', help: 'show this help' },
 };

@@ -150,8 +150,7 @@ export function encodeMetadata(metadata: MetadataInput): string {
       const found = 'found a lone surrogate in the key or the value';
       refuseTensor(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
     }
-    if (values.has(key))
-      refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
+    if (values.has(key)) refuseTensor(`metadata ${quoteName(key)}: duplicate key`);
     values.set(key, value);
     // Refuse too much text before keeping and sorting it.
     leastByteLength += key.length + value.length;
@@ -194,7 +193,7 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
     leastByteLength += spec.name.length + 2 * spec.shape.length;
     requireHeaderLength(leastByteLength);
     if (names.size === names.add(spec.name).size) {
-      refuseTensor('expected every name once, found it twice', spec.name);
+      refuseTensor('duplicate tensor name', spec.name);
     }
     byRank[RANKS.get(spec.dtype) as number]?.push(spec);
   }

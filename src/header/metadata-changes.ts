@@ -41,7 +41,7 @@ export function changeMetadata(
       );
     }
     if (seen.size === seen.add(key).size) {
-      refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
+      refuseTensor(`metadata ${quoteName(key)}: duplicate key`);
     }
     if (changed.get(key) === (value ?? undefined)) continue;
     isSame = false;

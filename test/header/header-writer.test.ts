@@ -173,7 +173,7 @@ describe('names', () => {
     expect(thrownBy(() => layOut([spec('a'), spec('b'), spec('a', 'F32')]))).toMatchObject({
       code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
       tensor: 'a',
-      message: 'tensor "a": expected every name once, found it twice',
+      message: 'tensor "a": duplicate tensor name',
     });
   });
 
@@ -307,7 +307,7 @@ describe('encodeMetadata', () => {
     expect(() => encodeMetadata(pairs)).toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
-        message: 'metadata "a": expected every key once, found it twice',
+        message: 'metadata "a": duplicate key',
       }),
     );
   });

@@ -242,8 +242,8 @@ export const diffCommand: Command = {
   summary: 'Compare two files or checkpoints',
   usage: 'diff A B [--values [--raw] | --quick]',
   description:
-    'List the tensors that only one of them has, and those that differ in dtype, shape or bytes, in whichever ' +
-    'files they are; of two Diffusers pipelines, model by model. Exit code 1 if there is a difference.',
+    'List tensors that only one checkpoint has, or that differ in dtype, shape or bytes. How tensors are split into ' +
+    'files does not matter. Diffusers pipelines are compared model by model. Exit code 1 if there is a difference.',
   example: 'diff old.safetensors new.safetensors --values',
   options: {
     values: {

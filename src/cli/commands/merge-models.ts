@@ -63,18 +63,18 @@ export const MODEL_OPTIONS: CommandOptions = {
     type: 'string',
     multiple: true,
     value: 'NUMBER',
-    help: 'the share of a model; one for each model, without the base',
+    help: 'weight of a model; repeat for each model except the base',
   },
   density: {
     type: 'string',
     multiple: true,
     value: 'NUMBER',
-    help: 'ties, dare: the share of its changes that a model keeps; one for each',
+    help: 'ties, dare: fraction of changes to keep; repeat for each model',
   },
   alpha: {
     type: 'string',
     value: 'NUMBER',
-    help: 'weighted_sum, add_difference: the share of the second model',
+    help: 'weighted_sum, add_difference: weight of the second model',
   },
   lambda: {
     type: 'string',

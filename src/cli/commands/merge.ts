@@ -162,7 +162,7 @@ export const mergeCommand: Command = {
       type: 'string',
       value: 'NAME',
       choices: COMPONENTS,
-      help: 'the model that SOURCE is, for adapters of several: unet, transformer, te, te1, te2 or te3',
+      help: 'which model SOURCE is, if the adapter is for several: unet, transformer, te, te1, te2 or te3',
     },
     ...SHARD_SIZE,
     ...FORCE,

@@ -19,8 +19,8 @@ export const pageCommand: Command = {
   summary: 'Write the viewer to an HTML file',
   usage: 'page FILE.html',
   description:
-    'Write the viewer as one file, with everything in it. It opens files, folders and addresses from wherever it is: ' +
-    'from file:// or on any static host.',
+    'Write the viewer as one self-contained HTML file, which works from file:// and on any static host. It opens ' +
+    'files, folders and addresses.',
   example: 'page viewer.html',
   options: { force: { type: 'boolean', help: 'replace an existing file' } },
   positionals: [1, 1],

@@ -262,7 +262,8 @@ export const showCommand: Command = {
   summary: 'Print the values of a tensor',
   usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram] [--raw]",
   description:
-    'Print values as NumPy does: only the edges of more than 1000. --slice takes NumPy notation. Only the printed ' +
+    "Print values in NumPy's format; of more than 1000 values, the first and last of each dimension. --slice takes " +
+    'NumPy notation. Only the printed ' +
     'part of a remote tensor is fetched; --stats and --histogram need the whole slice. A quantized weight is ' +
     'dequantized, by its logical name. Names in a pipeline begin with the folder of the model: unet/conv_in.weight.',
   example: "show model.safetensors embed.weight --slice '0:2, :8'",

@@ -34,7 +34,7 @@ const DUPLICATES: CommandOptions = {
     type: 'string',
     value: 'RULE',
     choices: DUPLICATE_RULES,
-    help: 'for a name in several sources: refuse (the default), or take the first or the last',
+    help: 'for a name in several sources: error (the default), or take the first or the last',
   },
 };
 
@@ -126,11 +126,7 @@ async function joinSeveral(
   const given = OF_ONE.find((name) => options[name] !== undefined);
   if (given !== undefined)
     throw new UsageError(`--${given} is for one source: convert each before`);
-  const duplicates = requireChoice(
-    'duplicates',
-    options['duplicates'] ?? 'refuse',
-    DUPLICATE_RULES,
-  );
+  const duplicates = requireChoice('duplicates', options['duplicates'] ?? 'error', DUPLICATE_RULES);
   const { joinSources } = await import('../../write/convert/join.js');
   const choice = repositoryChoice(options);
   const chosen = await Promise.all(

@@ -207,7 +207,7 @@ function requireIndexLength(byteLength: number): void {
 function* requireNamesOnce(entries: readonly AnyEntry[]): Work<void> {
   const names = new Set<string>();
   yield* forEachYielding(entries, ({ name }) => {
-    if (names.has(name)) refuseTensor('expected every name once, found it twice', name);
+    if (names.has(name)) refuseTensor('duplicate tensor name', name);
     names.add(name);
   });
 }

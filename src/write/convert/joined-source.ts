@@ -201,7 +201,7 @@ export class JoinedSource implements CheckpointSource<SourceTensorInfo> {
     const { duplicates } = this.#choices;
     if (other !== undefined) {
       this.#duplicates.add(name);
-      if (duplicates === 'refuse') this.#problems.push(this.#duplicate(name, other.place, place));
+      if (duplicates === 'error') this.#problems.push(this.#duplicate(name, other.place, place));
       this.#losing.add(duplicates === 'first' ? place : other.place);
       if (duplicates === 'first') return;
     }

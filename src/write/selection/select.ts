@@ -263,7 +263,7 @@ export class Selection<Info extends SelectableInfo> {
 
   #nameTwice(name: string, tensors: readonly string[]): SafetensorsError {
     const both = tensors.map(quoteName).join(' and ');
-    return this.#problem(`expected every name once, found it as the new name of ${both}`, name);
+    return this.#problem(`duplicate tensor name: the new name of ${both}`, name);
   }
 
   #impossibleCast(tensor: string, from: Dtype, to: Dtype): SafetensorsError {

@@ -180,7 +180,7 @@ function namesOf(
 describe('random sources', () => {
   it('every name of every source leads to its tensor, or the command fails', async () => {
     const choice = fc.record({
-      rule: fc.constantFrom('refuse', 'first', 'last'),
+      rule: fc.constantFrom('error', 'first', 'last'),
       rename: fc.constantFrom(...Object.keys(RENAMES)),
       excluded: fc.constantFrom('nothing', 'a', 'm.b'),
       isFile: fc.boolean(),
@@ -218,7 +218,7 @@ describe('random sources', () => {
           const isFailing =
             each.includes(undefined) ||
             wanted.size === 0 ||
-            (rule === 'refuse' && duplicates.length > 0);
+            (rule === 'error' && duplicates.length > 0);
           expect([code, stderr]).toEqual([isFailing ? 1 : 0, isFailing ? expect.anything() : '']);
           expect(existsSync(target)).toBe(!isFailing);
           if (isFailing) return;

@@ -31,6 +31,11 @@ export interface Opening {
   readonly failure: CallError | null;
 }
 
+/** What the list of a source counts: weights, where several stored tensors make up one. */
+export function countedNoun({ tensors, storedTensors }: Overview): 'tensor' | 'weight' {
+  return tensors === storedTensors ? 'tensor' : 'weight';
+}
+
 /** The state of a place. */
 interface SlotState {
   readonly open: OpenSource | null;

@@ -4,13 +4,21 @@ import { useEffect, useState } from 'preact/hooks';
 import { Bytes, Count } from '../parts/amount.js';
 import { kindColour } from '../parts/colours.js';
 import { formatBytes, formatInteger, formatPercent, plural } from '../parts/format.js';
-import type { OpenSource } from '../parts/open-sources.js';
+import { countedNoun, type OpenSource } from '../parts/open-sources.js';
 import { SaveTable } from '../parts/save.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
 import { Metadata } from './metadata.js';
 
-function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number }) {
+function Dtypes({
+  kinds,
+  noun,
+  total,
+}: {
+  kinds: readonly KindCounts[];
+  noun: 'tensor' | 'weight';
+  total: number;
+}) {
   const names = kinds.map(({ kind }) => kind);
   const rows = kinds.map(({ kind, tensors, elements, byteLength }) => [
     kind,
@@ -41,7 +49,7 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
           <thead>
             <tr>
               <th>Dtype</th>
-              <th class="number">Tensors</th>
+              <th class="number">{noun === 'weight' ? 'Weights' : 'Tensors'}</th>
               <th class="number">Elements</th>
               <th class="number">Bytes</th>
               <th class="number">Share</th>
@@ -51,7 +59,7 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
             {kinds.map(({ kind, tensors, elements, byteLength }) => (
               <tr key={kind}>
                 <td>
-                  <span class="swatch" style={{ background: kindColour(kind, names) }} />{' '}
+                  <span class="swatch" style={{ background: kindColour(kind, names) }} />{'\u00a0'}
                   <code>{kind}</code>
                 </td>
                 <td class="number">{formatInteger(tensors)}</td>
@@ -67,7 +75,7 @@ function Dtypes({ kinds, total }: { kinds: readonly KindCounts[]; total: number 
   );
 }
 
-function Files({ files }: { files: OverviewFacts['files'] }) {
+function Files({ files, noun }: Pick<OverviewFacts, 'files'> & { noun: 'tensor' | 'weight' }) {
   return (
     <section class="card">
       <h2>{plural(files.length, 'file')}</h2>
@@ -76,7 +84,7 @@ function Files({ files }: { files: OverviewFacts['files'] }) {
           <thead>
             <tr>
               <th>Name</th>
-              <th class="number">Tensors</th>
+              <th class="number">{noun === 'weight' ? 'Stored tensors' : 'Tensors'}</th>
               <th class="number">Bytes</th>
             </tr>
           </thead>
@@ -114,6 +122,7 @@ export function Overview({ source }: { source: OpenSource }) {
   const {
     byteLength,
     tensors,
+    storedTensors,
     parameters,
     quantization,
     kinds,
@@ -122,6 +131,7 @@ export function Overview({ source }: { source: OpenSource }) {
     files,
     thumbnail,
   } = overview;
+  const noun = countedNoun(overview);
   const title = metadata.find(([key]) => key === 'modelspec.title')?.[1];
   return (
     <div class="content">
@@ -152,7 +162,16 @@ export function Overview({ source }: { source: OpenSource }) {
         </div>
         <div>
           <dt>Tensors</dt>
-          <dd>{formatInteger(tensors)}</dd>
+          <dd>
+            {noun === 'tensor' ? (
+              formatInteger(tensors)
+            ) : (
+              <>
+                <span class="whole">{plural(tensors, noun)}</span>{' '}
+                <small class="whole">({plural(storedTensors, 'stored tensor')})</small>
+              </>
+            )}
+          </dd>
         </div>
         <div>
           <dt>Files</dt>
@@ -165,9 +184,13 @@ export function Overview({ source }: { source: OpenSource }) {
           </div>
         )}
       </dl>
-      <Dtypes kinds={kinds} total={kinds.reduce((sum, one) => sum + one.byteLength, 0)} />
+      <Dtypes
+        kinds={kinds}
+        noun={noun}
+        total={kinds.reduce((sum, one) => sum + one.byteLength, 0)}
+      />
       <Metadata overview={overview} />
-      <Files files={files} />
+      <Files files={files} noun={noun} />
     </div>
   );
 }

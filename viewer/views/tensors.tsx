@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { kindColour } from '../parts/colours.js';
 import { formatBytes, formatInteger, plural } from '../parts/format.js';
-import type { OpenSource } from '../parts/open-sources.js';
+import { countedNoun, type OpenSource } from '../parts/open-sources.js';
 import { type RowFacts, Rows } from '../parts/rows.js';
 import { SaveTable } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
@@ -113,7 +113,7 @@ function Tree({ source, tensor }: { source: OpenSource; tensor: string | undefin
       content: (
         <Line
           label={row.label}
-          note={row.note ?? plural(row.tensors, 'tensor')}
+          note={row.note ?? plural(row.tensors, countedNoun(source.overview))}
           bytes={row.byteLength}
           colour={kind === undefined ? null : kindColour(kind, source.list.kinds)}
         />
@@ -233,7 +233,9 @@ export function Tensors({ source }: { source: OpenSource }) {
             ))}
           </select>
           <span class="grow muted small" role="status">
-            {find.trim() === '' ? plural(count, 'tensor') : `${formatInteger(count)} found`}
+            {find.trim() === ''
+              ? plural(count, countedNoun(source.overview))
+              : `${formatInteger(count)} found`}
           </span>
           <SaveTable
             name="tensors"

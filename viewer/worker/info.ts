@@ -43,7 +43,10 @@ export interface Overview {
   readonly path: string;
   readonly files: readonly FileInfo[];
   readonly byteLength: number;
+  /** Listed tensors: those that make up one quantized weight count once. */
   readonly tensors: number;
+  /** Tensors in the headers of all files. */
+  readonly storedTensors: number;
   /** Parameters, of quantized tensors the logical ones. */
   readonly parameters: number;
   /** The schemes of quantized weights; null without such weights. */
@@ -204,6 +207,7 @@ export function overviewOf(
         : shown.reduce((sum, { shape }) => sum + elementsOf(shape), 0),
     byteLength: files.reduce((sum, { byteLength }) => sum + byteLength, 0),
     tensors: list.names.length,
+    storedTensors: files.reduce((sum, { tensors }) => sum + tensors, 0),
     kinds: kindCounts(list),
     metadata: [...metadata],
     modelspecProblems: isSpecified ? checkModelspec(metadata) : [],

@@ -59,7 +59,8 @@ function Dtypes({
             {kinds.map(({ kind, tensors, elements, byteLength }) => (
               <tr key={kind}>
                 <td>
-                  <span class="swatch" style={{ background: kindColour(kind, names) }} />{'\u00a0'}
+                  <span class="swatch" style={{ background: kindColour(kind, names) }} />
+                  {'\u00a0'}
                   <code>{kind}</code>
                 </td>
                 <td class="number">{formatInteger(tensors)}</td>

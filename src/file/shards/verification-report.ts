@@ -111,7 +111,12 @@ export interface HubComparison {
   /** Paths of local files that the repository lacks, without those of git, `hf` and `download` themselves. */
   readonly extra: readonly string[];
   /** Files whose local name is the same text in another Unicode normalization. */
-  readonly renamed: readonly { readonly file: string; readonly found: string }[];
+  readonly renamed: readonly {
+    /** Path in the repository. */
+    readonly file: string;
+    /** Path of the local file. */
+    readonly found: string;
+  }[];
   /** Paths of files for which the Hub lists no hash: only their length was compared. */
   readonly unhashed: readonly string[];
 }

@@ -14,7 +14,7 @@ export type Assumption = 'plain';
 export const ASSUME: Advice = {
   option: 'assume',
   value: 'plain',
-  text: "pass assume: 'plain' for codes in row order that are not rotated",
+  text: "pass assume: 'plain' to dequantize() for codes in row order that are not rotated",
 };
 
 /**

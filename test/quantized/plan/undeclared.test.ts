@@ -17,7 +17,7 @@ const MXFP8: Tensors = {
   'm.weight_scale': ['F8_E8M0', [128, 4], 'scales'],
 };
 
-const ADVICE = "pass assume: 'plain' for codes in row order that are not rotated";
+const ADVICE = "pass assume: 'plain' to dequantize() for codes in row order that are not rotated";
 
 it.each([
   ['int8', INT8, 'rotated', group({ num_bits: 8, strategy: 'channel' })],

@@ -24,6 +24,7 @@ export type {
   HubComparison,
   MissingFile,
   UnverifiedReason,
+  ValueFindings,
   VerificationReport,
   VerifiedFile,
 } from './file/shards/verification-report.js';

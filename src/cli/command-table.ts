@@ -17,11 +17,13 @@ import { scanCommand } from './commands/scan.js';
 import { serveCommand } from './commands/serve.js';
 import { showCommand } from './commands/show.js';
 import { joinCommand, splitCommand } from './commands/split.js';
+import { statsCommand } from './commands/stats.js';
 import { verifyCommand } from './commands/verify.js';
 
 export const COMMANDS: Readonly<Record<string, Command>> = {
   inspect: inspectCommand,
   show: showCommand,
+  stats: statsCommand,
   diff: diffCommand,
   header: headerCommand,
   metadata: metadataCommand,

@@ -2,9 +2,11 @@
 
 import { basename, join } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
+import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import type { CheckpointFiles, ShardFile } from '../file/checkpoint/find-files.js';
-import { type FoundSource, findSource } from '../file/checkpoint/find-source.js';
-import { findComponent, findModels } from '../file/checkpoint/open-pipeline.js';
+import { type FoundSource, findSource, isPipelineAt } from '../file/checkpoint/find-source.js';
+import { safeOpenAsync } from '../file/checkpoint/open.js';
+import { findComponent, findModels, openPipeline } from '../file/checkpoint/open-pipeline.js';
 import { modelsOf } from '../file/checkpoint/pipeline.js';
 import { foundShards, type VerifiableSource } from '../file/checkpoint/verify.js';
 import { readFileHeader } from '../file/read-header.js';
@@ -21,7 +23,7 @@ import {
   type VerifiedFile,
 } from '../file/shards/verification-report.js';
 import { verifyHeaders } from '../file/shards/verify-headers.js';
-import { missingComponent } from '../file/source/pipeline.js';
+import { missingComponent, type Pipeline } from '../file/source/pipeline.js';
 import type { VerifyBytesOptions } from '../file/source/verify-options.js';
 import {
   type ComparedFiles,
@@ -62,11 +64,17 @@ export async function verifySource(
   options: VerifyOptions = {},
 ): Promise<VerificationReport> {
   if (isHandle(source)) return await verifyHandle(source, options);
-  const [verifying, { against, token, headers, fetch, ...choice }] = splitVerifyOptions(options);
+  const [verifying, choices, values] = splitVerifyOptions(options);
+  const { against, token, headers, fetch, ...choice } = choices;
   const path = requirePath('source', source, VERIFIABLE);
   const requests = { token, headers, fetch };
   if (against !== undefined) {
-    requireOnlyBytes({ ...choice, headersOnly: verifying.headersOnly || undefined });
+    const { headersOnly } = verifying;
+    requireOnlyBytes({
+      ...choice,
+      headersOnly: headersOnly || undefined,
+      values: values || undefined,
+    });
     const { verifyAgainst } = await import('../remote/verification/verify-against.js');
     return await verifyAgainst(
       path,
@@ -79,16 +87,16 @@ export async function verifySource(
       throw unusedOption(name, 'a source that is compared with no repository');
   }
   const place = await placeOf(path, choice);
-  return typeof place === 'function'
-    ? await verifyOpened(place, verifying)
-    : await verifyPath(place.path, choice, verifying);
+  if (typeof place === 'function') return await verifyOpened(place, verifying, values);
+  const report = await verifyPath(place.path, choice, verifying);
+  return values ? await withValuesAt(place.path, choice, report, verifying) : report;
 }
 
 /** Options that select what to open have no meaning where all files are compared, whatever their format. */
 function requireOnlyBytes({
   revision,
   ...others
-}: Omit<VerifyChoice, 'against'> & Pick<VerifyBytesOptions, 'headersOnly'>): void {
+}: Omit<VerifyChoice, 'against'> & Pick<VerifyOptions, 'headersOnly' | 'values'>): void {
   for (const [name, value] of Object.entries(others)) {
     if (value !== undefined) throw unusedOption(name, 'a comparison with the Hub');
   }
@@ -139,6 +147,32 @@ async function formatAt(
   }
 }
 
+/** Adds the findings about the values of a model or a pipeline, if it can be opened. */
+async function withValuesAt(
+  path: string,
+  { variant, revision }: VerifyChoice,
+  report: VerificationReport,
+  options: VerifyBytesOptions,
+): Promise<VerificationReport> {
+  const choice = { variant, revision };
+  const isPipeline = await runAsync(isPipelineAt(path, choice), options.signal);
+  let opened: Checkpoint | Pipeline<Checkpoint>;
+  try {
+    opened = isPipeline
+      ? openPipeline(path, { ...choice, skipFailed: true })
+      : await safeOpenAsync(path, { ...choice, signal: options.signal });
+  } catch (error) {
+    if (!isProblem(error) || report.ok) throw error;
+    return report;
+  }
+  try {
+    const { withValues } = await import('./sources/verify-values.js');
+    return await withValues(report, opened, options);
+  } finally {
+    opened.close();
+  }
+}
+
 async function verifyPath(
   path: string,
   choice: VerifyChoice,
@@ -167,6 +201,7 @@ function skipped(files: readonly DeclaringFile[]): ComparedFiles {
 export async function verifyOpened(
   open: Open,
   options: VerifyBytesOptions,
+  values = false,
 ): Promise<VerificationReport> {
   options.signal?.throwIfAborted();
   let source: VerifiableSource;
@@ -177,7 +212,10 @@ export async function verifyOpened(
     return reportOf(['headers'], [problemOf(error.path ?? '', error)], []);
   }
   try {
-    return await source.verify(options);
+    const report = await source.verify(options);
+    if (!values) return report;
+    const { withValues } = await import('./sources/verify-values.js');
+    return await withValues(report, source, options);
   } finally {
     source.close();
   }

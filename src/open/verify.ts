@@ -20,6 +20,9 @@ import type { VerifyOptions } from './sources/verify-handle.js';
  * Tensors of remote sources are not read. `openPipeline` throws at the first model that cannot be opened: pass
  * `skipFailed: true` to report all of them.
  *
+ * With `values`, also reads all values, as they are stored: tensors with NaN or infinities are problems, and
+ * `report.values` lists these, constant and all-zero tensors.
+ *
  * With `against`, compares all files of a local copy, whatever their format, with the hashes that the Hub lists, and
  * nothing else: `report.hub` lists changed, missing and extra files. Changed files, and missing ones that the copy
  * needs, are problems. Requests lists only.

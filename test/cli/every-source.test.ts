@@ -185,6 +185,7 @@ const TABLE = `
                         | file  | folder | index  | url   | url-index | hf       | hf-pipeline | cached | torch   | url-torch | npy     | npz     | pipeline | dduf    | quantized | gguf    | models
 inspect                 | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 show                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
+stats                   | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 diff                    | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | header    | ok      | ok      | ok       | ok      | ok        | ok      | none
 header                  | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | foreign | header    | foreign | foreign | ok       | ok      | ok        | foreign | none
 metadata get            | ok    | ok     | ok     | ok    | ok        | ok       | foreign     | ok     | ok      | header    | ok      | ok      | foreign  | foreign | ok        | ok      | none
@@ -262,6 +263,15 @@ const ROWS: Readonly<Record<string, Row>> = {
     check: ({ text, name }, kind) => {
       expect(name).toBe(kind.name);
       expect(text).toBe(basename(kind.source) === 'quantized' ? '[[2. 4.]]' : shownText);
+    },
+  },
+  stats: {
+    args: (source) => ['stats', source],
+    check: ({ tensors }, { count, name, source }) => {
+      const isQuantized = basename(source) === 'quantized';
+      expect(tensors).toHaveLength(isQuantized ? 1 : count);
+      const found = tensors.find((one: Result) => one.name === name);
+      expect([found.min, found.max]).toEqual(isQuantized ? [2, 4] : [0, 5]);
     },
   },
   diff: {

@@ -5,6 +5,7 @@ import {
   type HubComparison,
   type SourceChoice,
   type UnverifiedReason,
+  type ValueFindings,
   type VerificationReport,
   type VerifiedFile,
   type VerifyBytesOptions,
@@ -39,12 +40,13 @@ const REASONS: Readonly<Record<Exclude<UnverifiedReason, 'skipped' | 'unreadable
 };
 
 function verifyLines(result: VerifyResult, style: Style): string[] {
-  const { ok, checks, problems, files, hub } = result;
+  const { ok, checks, problems, files, hub, values } = result;
   const lines = problems.map(({ file, code, message }) => {
     const where = file === '' ? '' : `${visible(file, SHOWN_FILE_LENGTH)}: `;
     return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
   });
   const found = ok ? 'no problems' : plural(problems.length, 'problem');
+  if (values !== undefined) lines.push(...valueLines(values, style));
   if (hub !== undefined) return [...lines, ...hubLines(hub, style), `${found}; ${hubSummary(hub)}`];
   const checked = checks.map((check) => checkText(check, files)).join(', ');
   const unverified = files.flatMap((file) => {
@@ -60,6 +62,16 @@ function verifyLines(result: VerifyResult, style: Style): string[] {
   }
   for (const file of unverified) lines.push(unverifiedLine(file, style));
   return [...lines, `${found}; checked: ${checked}`];
+}
+
+/** Tensors whose values are suspicious, but no problem. */
+function valueLines({ constant, zero }: ValueFindings, style: Style): string[] {
+  const line = (name: string, text: string): string =>
+    `${visible(name, SHOWN_NAME_LENGTH)}: ${style.warning(text)}`;
+  return [
+    ...zero.map((name) => line(name, 'all zeros')),
+    ...constant.map((name) => line(name, 'constant')),
+  ];
 }
 
 /** Differences from the Hub that are no problems. */
@@ -112,18 +124,19 @@ function unverifiedLine(
 /** Opens a remote source and verifies it; models of a pipeline that cannot be opened are problems. */
 async function verifyAddress(
   source: string,
-  options: VerifyBytesOptions & { readonly signal: AbortSignal },
+  options: VerifyBytesOptions & { readonly signal: AbortSignal; readonly values: boolean },
   choice: SourceChoice,
   foreign: ForeignChoices,
 ): Promise<VerificationReport> {
   const { verifyOpened } = await import('../../open/verify-source.js');
   const opening = { signal: options.signal, skipFailed: true, choice, foreign };
-  return await verifyOpened(() => openSource(source, opening), options);
+  const { values, ...verifying } = options;
+  return await verifyOpened(() => openSource(source, opening), verifying, values);
 }
 
 export const verifyCommand: Command = {
   summary: 'Find all problems of a file or checkpoint',
-  usage: 'verify SOURCE [--headers-only | --against ADDRESS]',
+  usage: 'verify SOURCE [--headers-only | --values | --against ADDRESS]',
   description:
     'Check the headers of all files, the index against them, and the digests that metadata and the Hub cache ' +
     'declare; for PyTorch, NumPy and DDUF archives the checksums. List every problem, and data that was not ' +
@@ -135,6 +148,10 @@ export const verifyCommand: Command = {
       type: 'string',
       value: 'ADDRESS',
       help: 'hf://org/name[@revision], or origin: the repository and commit that download recorded',
+    },
+    values: {
+      type: 'boolean',
+      help: 'also read all values: fail on NaN and infinities, list constant and all-zero tensors',
     },
     'headers-only': {
       type: 'boolean',
@@ -151,6 +168,9 @@ export const verifyCommand: Command = {
     const foreign = foreignChoices(options);
     const choice = repositoryChoice(options);
     const headersOnly = options['headers-only'] === true;
+    const values = options['values'] === true;
+    if (values && headersOnly)
+      throw new UsageError('--values reads tensors: leave out --headers-only');
     const path = pathOf(source);
     const against = typeof options['against'] === 'string' ? options['against'] : undefined;
     if (path === null && against !== undefined) {
@@ -158,8 +178,8 @@ export const verifyCommand: Command = {
     }
     const verifying =
       path === null
-        ? verifyAddress(source, { signal, headersOnly }, choice, foreign)
-        : verify(path, { ...foreign, ...choice, against, headersOnly, signal, onProgress });
+        ? verifyAddress(source, { signal, headersOnly, values }, choice, foreign)
+        : verify(path, { ...foreign, ...choice, against, values, headersOnly, signal, onProgress });
     const report = await verifying.finally(() => progress.end());
     const problems = report.problems.map(({ advice, ...problem }) => {
       return { ...problem, message: advised(verifyCommand.options, problem.message, advice) };

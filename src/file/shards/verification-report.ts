@@ -4,11 +4,12 @@ import type { Advice } from '../../errors/advice.js';
 
 /**
  * A check: `headers`; `index` where there is one; `digests` that files declare; `checksums` in PyTorch, NumPy and DDUF
- * archives; `hub`, the only one with `against`, of all files with the hashes that the Hub lists. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
+ * archives; `hub`, the only one with `against`, of all files with the hashes that the Hub lists; `values`, with the option
+ * of that name. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
  * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
  * different ways, and shards may have more.
  */
-export type CheckpointCheck = 'headers' | 'index' | 'digests' | 'checksums' | 'hub';
+export type CheckpointCheck = 'headers' | 'index' | 'digests' | 'checksums' | 'hub' | 'values';
 
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
@@ -121,6 +122,20 @@ export interface HubComparison {
   readonly unhashed: readonly string[];
 }
 
+/** Suspicious values, by the names of tensors; of a pipeline with the folder before the name. */
+export interface ValueFindings {
+  /** Number of tensors whose values were read. */
+  readonly tensors: number;
+  /** Tensors with a NaN; each is also a problem. */
+  readonly nan: readonly string[];
+  /** Tensors with an infinity; each is also a problem. */
+  readonly infinite: readonly string[];
+  /** Tensors of several values, all of them the same number other than 0. */
+  readonly constant: readonly string[];
+  /** Tensors with only zeros. */
+  readonly zero: readonly string[];
+}
+
 /** The result of the function `verify`, and of the method `verify()` of checkpoints and pipelines. */
 export interface VerificationReport {
   /** Whether there are no problems. */
@@ -136,6 +151,8 @@ export interface VerificationReport {
   readonly files: readonly VerifiedFile[];
   /** The comparison with the Hub; absent without `against`. */
   readonly hub?: HubComparison;
+  /** The findings with `values`; absent without it, and for a source that cannot be opened. */
+  readonly values?: ValueFindings;
 }
 
 /** Checks in the order of a report. */

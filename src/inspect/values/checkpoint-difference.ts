@@ -4,6 +4,7 @@ import {
   argumentTypeError,
   type OptionNames,
   requireBoolean,
+  requireFunction,
   requireOptions,
 } from '../../errors/arguments.js';
 import type { SafetensorsError } from '../../errors/errors.js';
@@ -18,9 +19,7 @@ import {
 } from '../../work/transfer.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import { compareTensors, type TensorDifference } from './difference.js';
-
-/** Tensors of one side to read together: few requests, and little memory. */
-const READ_BYTE_LENGTH = 2 ** 24;
+import { type ComparablePipeline, modelsOf, tensorsInTurn } from './tensors-in-turn.js';
 
 /** Bytes to compare at a time. */
 const WINDOW = 2 ** 20;
@@ -31,12 +30,15 @@ export interface CompareOptions extends TransferOptions {
   readonly bytes?: boolean | undefined;
   /** True also compares the values of tensors that differ and have one shape. */
   readonly values?: boolean | undefined;
+  /** Compares only tensors for whose names this is true; of a pipeline with the folder before the name. */
+  readonly names?: ((name: string) => boolean) | undefined;
 }
 
 const COMPARE_OPTIONS: OptionNames<CompareOptions> = {
   ...TRANSFER_OPTIONS,
   bytes: true,
   values: true,
+  names: true,
 };
 
 /** A tensor that both sides have, and that differs. */
@@ -63,12 +65,6 @@ export interface CheckpointDifference {
   readonly changed: readonly ChangedTensor[];
   /** Number of tensors that are the same in both. */
   readonly unchanged: number;
-}
-
-/** Several models by their folders: an open `Pipeline`. */
-interface ComparablePipeline {
-  /** The models by their folders. */
-  readonly models: ReadonlyMap<string, TensorSource>;
 }
 
 /** The tensors of one side by name; null for those that cannot be read. */
@@ -118,6 +114,8 @@ export async function compare(
   requireTransferOptions(options);
   requireBoolean('bytes', options.bytes ?? true);
   requireBoolean('values', options.values ?? false);
+  const { names, signal } = options;
+  if (names !== undefined) requireFunction('names', names);
   const [inA, inB] = [modelsOf('a', a), modelsOf('b', b)];
   if ('models' in a !== 'models' in b) {
     throw argumentTypeError('b', 'a pipeline with a pipeline, else a checkpoint', b);
@@ -125,29 +123,21 @@ export async function compare(
   const parts: ComparedModels[] = [];
   for (const folder of [...new Set([...inA.keys(), ...inB.keys()])].sort()) {
     const prefix = folder === '' ? '' : `${folder}/`;
-    parts.push(await comparedModels(prefix, [inA.get(folder), inB.get(folder)], options.signal));
+    const isNamed = (name: string): boolean => names?.(prefix + name) ?? true;
+    parts.push(await comparedModels(prefix, [inA.get(folder), inB.get(folder)], isNamed, signal));
   }
   return await compareModels(parts, options);
-}
-
-/** The models by their folders; a checkpoint is one without a folder. */
-function modelsOf(
-  name: string,
-  source: TensorSource | ComparablePipeline,
-): ReadonlyMap<string, TensorSource> {
-  const { models, tensors } = Object(source) as Partial<ComparablePipeline & TensorSource>;
-  if (typeof models?.keys === 'function') return models;
-  if (typeof tensors === 'function') return new Map([['', source as TensorSource]]);
-  throw argumentTypeError(name, 'an open checkpoint or pipeline', source);
 }
 
 async function comparedModels(
   prefix: string,
   sources: ComparedModels['sources'],
+  isNamed: (name: string) => boolean,
   signal: AbortSignal | undefined,
 ): Promise<ComparedModels> {
   const [a, b] = sources;
-  return { prefix, sources, named: [await factsOf(a, signal), await factsOf(b, signal)] };
+  const named = [await factsOf(a, isNamed, signal), await factsOf(b, isNamed, signal)] as const;
+  return { prefix, sources, named };
 }
 
 /** Tensors that cannot be read, which views and checkpoints of other formats have. */
@@ -159,47 +149,15 @@ function problemsOf(source: TensorSource | undefined): readonly SafetensorsError
 
 async function factsOf(
   source: TensorSource | undefined,
+  isNamed: (name: string) => boolean,
   signal: AbortSignal | undefined,
 ): Promise<NamedInfo> {
   const facts = new Map<string, TensorEntry | null>();
-  for (const entry of (await source?.tensors({ signal })) ?? []) facts.set(entry.name, entry);
-  for (const { tensor = '' } of problemsOf(source)) facts.set(tensor, null);
-  return facts;
-}
-
-/** Tensors one after the other; short ones are read together, and long ones at hand are not read in advance. */
-async function* inTurn(
-  source: TensorSource,
-  names: readonly string[],
-  facts: NamedInfo,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Tensor, void, void> {
-  const lengthOf = (name: string): number => facts.get(name)?.byteLength ?? 0;
-  const local = isLocal(source) ? source : null;
-  for (let begin = 0; begin < names.length; ) {
-    const first = names[begin] as string;
-    if (local !== null && lengthOf(first) > READ_BYTE_LENGTH) {
-      begin++;
-      yield local.getTensor(first);
-      continue;
-    }
-    let end = begin;
-    let byteLength = 0;
-    do byteLength += lengthOf(names[end++] as string);
-    while (end < names.length && byteLength + lengthOf(names[end] as string) <= READ_BYTE_LENGTH);
-    yield* (await source.readTensors(names.slice(begin, end), { signal })).values();
-    begin = end;
+  for (const entry of (await source?.tensors({ signal })) ?? []) {
+    if (isNamed(entry.name)) facts.set(entry.name, entry);
   }
-}
-
-/** A checkpoint whose tensors are at hand. */
-interface LocalSource extends TensorSource {
-  readonly local: true;
-  getTensor(name: string): Tensor;
-}
-
-function isLocal(source: TensorSource): source is LocalSource {
-  return (source as Partial<LocalSource>).local === true;
+  for (const { tensor = '' } of problemsOf(source)) if (isNamed(tensor)) facts.set(tensor, null);
+  return facts;
 }
 
 /**
@@ -247,9 +205,10 @@ async function compareModels(
   const changed: ChangedTensor[] = [];
   let before = 0;
   for (const { part, pairs } of planned) {
-    const names = pairs.filter(({ isRead }) => isRead).map(({ name }) => name);
+    const read = pairs.filter(({ isRead }) => isRead);
+    const named = [read.map(({ a }) => a), read.map(({ b }) => b)] as const;
     const sides = ([0, 1] as const).map((side) =>
-      inTurn(part.sources[side] as TensorSource, names, part.named[side], signal),
+      tensorsInTurn(part.sources[side] as TensorSource, named[side], signal),
     );
     const next = async (): Promise<[Tensor, Tensor]> => {
       const found: Tensor[] = [];

@@ -1,6 +1,6 @@
 /** `verify` of an open handle, in Node and in browsers; the options of `verify`. */
 
-import { type OptionNames, requireOptions } from '../../errors/arguments.js';
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import type { VerifiableSource } from '../../file/checkpoint/verify.js';
 import type { VerificationReport } from '../../file/shards/verification-report.js';
 import type { RootKeys } from '../../file/source/plain-value.js';
@@ -27,6 +27,11 @@ export interface VerifyOptions extends VerifyBytesOptions {
   /** As for `open`; only for paths. */
   readonly voidDtype?: VoidDtype | undefined;
   /**
+   * True also reads all values, as they are stored, and reports tensors with NaN or infinities, which are problems, and
+   * constant and all-zero tensors. Also for handles, of remote sources, too.
+   */
+  readonly values?: boolean | undefined;
+  /**
    * Compares all files of a local copy with those of a repository on the Hub, in place of the other checks: the address
    * of a repository, or of a folder or file in it (`hf://org/name@revision`), or `'origin'`, the repository and commit
    * that `download` recorded or whose snapshot in the Hub cache it is. Without a revision, the recorded commit is
@@ -48,6 +53,7 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
   root: true,
   unknownGlobals: true,
   voidDtype: true,
+  values: true,
   against: true,
   token: true,
   headers: true,
@@ -55,7 +61,7 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
 };
 
 /** Options that select what a path opens. */
-export type VerifyChoice = Omit<VerifyOptions, keyof VerifyBytesOptions>;
+export type VerifyChoice = Omit<VerifyOptions, keyof VerifyBytesOptions | 'values'>;
 
 /** The method of a handle that `verify` calls. */
 type Handle = Pick<VerifiableSource, 'verify'>;
@@ -63,12 +69,14 @@ type Handle = Pick<VerifiableSource, 'verify'>;
 /** Checks the options of `verify`, and separates those of a handle's method. Throws a TypeError. */
 export function splitVerifyOptions(
   options: VerifyOptions,
-): readonly [verifying: VerifyBytesOptions, choice: VerifyChoice] {
+): readonly [verifying: VerifyBytesOptions, choice: VerifyChoice, values: boolean] {
   requireOptions(options, VERIFY_OPTIONS);
-  const { headersOnly, signal, onProgress, ...choice } = options;
+  const { headersOnly, signal, onProgress, values = false, ...choice } = options;
   const verifying = { headersOnly, signal, onProgress };
   requireVerifyBytesOptions(verifying);
-  return [verifying, choice];
+  requireBoolean('values', values);
+  if (values && headersOnly === true) throw unusedOption('values', 'headersOnly');
+  return [verifying, choice, values];
 }
 
 /** Whether `verify` takes a value as an open handle. */
@@ -86,10 +94,13 @@ export async function verifyHandle(
   handle: Handle,
   options: VerifyOptions = {},
 ): Promise<VerificationReport> {
-  const [verifying, choice] = splitVerifyOptions(options);
+  const [verifying, choice, values] = splitVerifyOptions(options);
   for (const [name, value] of Object.entries(choice)) {
     if (value !== undefined) throw unusedOption(name, 'an open handle');
   }
   verifying.signal?.throwIfAborted();
-  return await handle.verify(verifying);
+  const report = await handle.verify(verifying);
+  if (!values) return report;
+  const { withValues } = await import('./verify-values.js');
+  return await withValues(report, handle, verifying);
 }

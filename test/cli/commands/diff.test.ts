@@ -142,3 +142,86 @@ describe('diff', () => {
     expect((await call(['diff', a, `${a}.missing`])).code).toBe(1);
   });
 });
+
+describe('diff of some tensors', () => {
+  it('--filter compares only these; none is a failure', async () => {
+    const { code, stdout } = await call(['diff', ...pair(), '--filter', 'sa*', '--json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ same: true, unchanged: 1 });
+    const all = await call(['diff', ...pair(), '--filter', 'values', '--filter', 'new', '--json']);
+    expect(JSON.parse(all.stdout)).toMatchObject({ added: ['new'], changed: [{ name: 'values' }] });
+    const none = await call(['diff', ...pair(), '--filter', 'x']);
+    expect([none.code, none.stdout]).toEqual([1, 'no name matches --filter x\n']);
+  });
+
+  it('--sort relative puts the greatest error first, and needs --values', async () => {
+    const a = write('a.safetensors', { x: f32([1], 100), y: f32([1], 1), z: f32([1], 2) });
+    const b = write('b.safetensors', { x: f32([1], 101), y: f32([1], 3), z: f32([1], 3) });
+    const { stdout } = await call(['diff', a, b, '--values', '--sort', 'relative', '--json']);
+    const names = JSON.parse(stdout).changed.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(['y', 'z', 'x']);
+    expect(await call(['diff', a, b, '--sort', 'relative'])).toMatchObject({ code: 2 });
+  });
+
+  it('--tree counts the differences of each layer', async () => {
+    const a = write('a.safetensors', {
+      'model.layers.0.q': f32([1], 1),
+      'model.layers.0.k': f32([1], 1),
+      'model.layers.1.q': f32([1], 2),
+      'model.layers.10.q': f32([1], 2),
+      'model.norm': f32([1], 1),
+    });
+    const b = write('b.safetensors', {
+      'model.layers.0.q': f32([1], 1.5),
+      'model.layers.0.k': f32([1], 3),
+      'model.layers.1.q': f32([1], 2),
+      'model.layers.10.v': f32([1], 2),
+      'model.norm': f32([1], 2),
+    });
+    const { stdout } = await call(['diff', a, b, '--values', '--tree', '--json']);
+    const { layers } = JSON.parse(stdout);
+    const none = { added: 0, removed: 0, changed: 0 };
+    const byName = new Map(layers.map((one: { name: string }) => [one.name, one]));
+    expect(byName).toEqual(
+      new Map<string, object>([
+        ['model.layers.0', { ...none, name: 'model.layers.0', changed: 2, relative: 2 }],
+        ['model', { ...none, name: 'model', changed: 1, relative: 1 }],
+        ['model.layers.10', { ...none, name: 'model.layers.10', added: 1, removed: 1 }],
+      ]),
+    );
+  });
+
+  it('--base shows which of both changed a tensor, and what they changed alike', async () => {
+    const base = write('c.safetensors', {
+      ...{ kept: f32([1], 1), a: f32([1], 1), b: f32([1], 1), both: f32([1], 1) },
+      ...{ alike: f32([1], 1), gone: f32([1], 1) },
+    });
+    const a = write('a.safetensors', {
+      ...{ kept: f32([1], 1), a: f32([1], 2), b: f32([1], 1), both: f32([1], 2) },
+      alike: f32([1], 3),
+    });
+    const b = write('b.safetensors', {
+      ...{ kept: f32([1], 1), a: f32([1], 1), b: f32([1], 1.5), both: f32([1], 4) },
+      alike: f32([1], 3),
+    });
+    const args = ['diff', a, b, '--base', base, '--values'];
+    const { code, stdout } = await call([...args, '--json']);
+    const found = JSON.parse(stdout);
+    expect([code, found.base, found.unchanged]).toEqual([1, base, 2]);
+    const from = Object.fromEntries(
+      found.changed.map((one: { name: string; fromBase: unknown }) => [one.name, one.fromBase]),
+    );
+    expect(from).toEqual({
+      a: [{ changed: 'bytes', relative: 1 }, null],
+      b: [null, { changed: 'bytes', relative: 0.5 }],
+      both: [
+        { changed: 'bytes', relative: 1 },
+        { changed: 'bytes', relative: 3 },
+      ],
+    });
+    expect(found.changedAlike.sort()).toEqual(['alike', 'gone']);
+    const text = (await call(args)).stdout;
+    expect(text).toContain('A 1, B 3');
+    expect(text).toContain('2 changed alike since the base');
+  });
+});

@@ -10,7 +10,7 @@ import { type Corpus, type Place, Problem, type Target } from '../target.js';
 import { inputOf, TREE, treeOf } from '../tree.js';
 
 const COMMANDS: readonly string[] = [
-  'inspect', 'show', 'diff', 'header', 'metadata', 'verify', 'hash', 'convert', 'split', 'join', 'download', 'scan',
+  'inspect', 'show', 'stats', 'diff', 'header', 'metadata', 'verify', 'hash', 'convert', 'split', 'join', 'download', 'scan',
   'doctor', 'help', '--help', '--version', '',
 ]; // biome-ignore format: a table
 

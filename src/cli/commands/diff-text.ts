@@ -1,0 +1,117 @@
+/** The text of `diff`. */
+
+import { formatInteger, plural } from '../../inspect/format.js';
+import type { Style } from '../output/style.js';
+import { type Column, tableLines } from '../output/table.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
+import type { ChangedTensor, DiffResult, FromBase, LayerRow } from './diff-result.js';
+
+const SHOWN_DIFFERENCE_DIGITS = 4;
+
+function layerLines(layers: readonly LayerRow[], style: Style, width: number | null): string[] {
+  if (layers.length === 0) return [];
+  const hasValues = layers.some(({ relative }) => relative !== undefined);
+  const columns: Column[] = [
+    { title: 'layer', gives: true },
+    ...['added', 'removed', 'changed', ...(hasValues ? ['max relative'] : [])].map(
+      (title): Column => ({ title, align: 'right' }),
+    ),
+  ];
+  const rows = layers.map(({ name, added, removed, changed, relative }) => [
+    visible(name, SHOWN_NAME_LENGTH),
+    ...[added, removed, changed].map(formatInteger),
+    ...(hasValues ? [shownValue(relative ?? null)] : []),
+  ]);
+  return tableLines(columns, rows, width, style.dim);
+}
+
+/** Which of A and B changed a tensor of the base, and by how much. */
+function fromBaseText([a, b]: NonNullable<ChangedTensor['fromBase']>): string {
+  const one = (side: string, from: FromBase | null): string[] => {
+    if (from === null) return [];
+    const relative = from.relative === undefined ? '' : ` ${shownValue(from.relative)}`;
+    return [`${side}${relative}`];
+  };
+  return [...one('A', a), ...one('B', b)].join(', ');
+}
+
+function shownValue(value: number | string | null): string {
+  return typeof value === 'number'
+    ? String(Number(value.toPrecision(SHOWN_DIFFERENCE_DIGITS)))
+    : (value ?? '');
+}
+
+/** The change, from → to. */
+function changeText({ changed, dtype, shape }: ChangedTensor): string {
+  const parts: string[] = [];
+  if (dtype[0] !== dtype[1]) parts.push(dtype.join(' → '));
+  if (changed.includes('shape')) parts.push(shape.map((one) => `[${one.join(', ')}]`).join(' → '));
+  return parts.length === 0 ? changed : parts.join(', ');
+}
+
+function changedLines(
+  changed: readonly ChangedTensor[],
+  style: Style,
+  width: number | null,
+): string[] {
+  if (changed.length === 0) return [];
+  const hasValues = changed.some(({ values }) => values !== undefined);
+  const hasBase = changed.some(({ fromBase }) => fromBase !== undefined);
+  const columns: Column[] = [
+    { title: 'changed', gives: true },
+    { title: 'what' },
+    ...(hasBase ? [{ title: 'from base' }] : []),
+    ...(hasValues
+      ? ([
+          { title: 'differing', align: 'right' },
+          { title: 'max error', align: 'right' },
+          { title: 'relative', align: 'right' },
+          { title: 'cosine', align: 'right' },
+        ] as const)
+      : []),
+  ];
+  const rows = changed.map((one) => {
+    const { values, fromBase } = one;
+    const row = [visible(one.name, SHOWN_NAME_LENGTH), changeText(one)];
+    if (fromBase !== undefined) row.push(fromBaseText(fromBase));
+    if (!hasValues) return row;
+    if (values === undefined) return [...row, '', '', '', ''];
+    const counts = `${formatInteger(Number(values.differing))} of ${formatInteger(Number(values.elements))}`;
+    const { maxError, relative, cosine } = values;
+    return [...row, counts, ...[maxError, relative, cosine].map(shownValue)];
+  });
+  return tableLines(columns, rows, width, style.dim);
+}
+
+export function diffLines(
+  result: DiffResult,
+  isQuick: boolean,
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  const { added, removed, changed, unchanged, same, changedAlike = [], layers } = result;
+  const name = (text: string): string => visible(text, SHOWN_NAME_LENGTH);
+  const counts = [
+    `${formatInteger(added.length)} added`,
+    `${formatInteger(removed.length)} removed`,
+    `${formatInteger(changed.length)} changed`,
+    `${plural(unchanged, 'tensor')} the same`,
+    ...(changedAlike.length === 0
+      ? []
+      : [`${formatInteger(changedAlike.length)} changed alike since the base`]),
+  ];
+  const differences =
+    layers === undefined
+      ? [
+          ...added.map((one) => `+ ${name(one)}`),
+          ...removed.map((one) => `- ${name(one)}`),
+          ...changedLines(changed, style, width),
+        ]
+      : layerLines(layers, style, width);
+  return [
+    ...differences,
+    same
+      ? `no difference${isQuick ? ' in names, dtypes and shapes' : ''}; ${plural(unchanged, 'tensor')}`
+      : counts.join(', '),
+  ];
+}

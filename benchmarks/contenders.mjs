@@ -79,6 +79,9 @@ const TABLE = `
   mergePeft | an adapter: PEFT | merge.py adapter | needs=torch,transformers,peft
   mergeLinear | two models: safetensors-mmap | merge.mjs linear | ours
   mergeLinearSteps | two models: mergekit's steps, NumPy | merge.py linear | needs=safetensors,numpy,ml_dtypes
+  mergeTies | TIES of two models: safetensors-mmap | merge.mjs ties | ours
+  mergeTiesSteps | TIES of two models: mergekit's steps, NumPy | merge.py ties | needs=safetensors,numpy,ml_dtypes
+  mergeDare | DARE and TIES of two models: safetensors-mmap | merge.mjs dare_ties | ours
 
   take | takeFloat32 | rows.mjs take | ours
   takeAsync | takeFloat32Async, 16 at once | rows.mjs takeAsync | ours

@@ -1,5 +1,6 @@
 /**
- * Merges into a new checkpoint, durably. Arguments: METHOD FILE FOLDER TARGET. FOLDER has `base`, `other`, `adapter`.
+ * Merges into a new checkpoint, durably. Arguments: METHOD FILE FOLDER TARGET. FOLDER has `base`, `other`, `third`, and
+ * `adapter`.
  * Prints the ms until the new files are in their place (`elapsed`), and the highest private memory above that before
  * (`privateMemory`), looked up every 20 ms. So does `merge.py`.
  */
@@ -21,13 +22,22 @@ const timer = setInterval(() => {
 }, 20);
 const start = performance.now();
 const base = join(folder, 'base');
+
+function mergeTwo() {
+  const isLinear = method === 'linear';
+  const names = isLinear ? ['base', 'other'] : ['other', 'third'];
+  const models = names.map((name) => ({
+    source: join(folder, name),
+    weight: 0.5,
+    ...(isLinear ? {} : { density: 0.5 }),
+  }));
+  return mergeModels({ method, models, ...(isLinear ? {} : { base }) });
+}
+
 const merged =
   method === 'adapter'
     ? await mergeAdapters(safeOpen(base), [join(folder, 'adapter')])
-    : await mergeModels({
-        method: 'linear',
-        models: [base, join(folder, 'other')].map((source) => ({ source, weight: 0.5 })),
-      });
+    : await mergeTwo();
 await saveCheckpoint(target, merged);
 const elapsed = performance.now() - start;
 clearInterval(timer);

@@ -1,7 +1,9 @@
-"""What merge.mjs does, by PEFT, and by the steps of mergekit's linear method in NumPy. Arguments: METHOD FILE FOLDER TARGET
+"""What merge.mjs does, by PEFT, and by the steps of mergekit's methods in NumPy. Arguments: METHOD FILE FOLDER TARGET
 
-mergekit computes one tensor after the other: it reads those of all models, casts them to the dtype of the merge, stacks
-them, sums them up times their weights, and divides by the sum of the weights. The file is written at the end.
+mergekit computes one tensor after the other: it reads those of all models, and casts them to the dtype of the merge.
+Linear: it stacks them, sums them up times their weights, and divides by the sum of the weights. TIES: it subtracts the
+base, sorts the magnitudes to keep the largest ones, stacks what is left, and adds up the values of the sign that has
+the larger sum. The file is written at the end.
 """
 
 import json
@@ -23,7 +25,7 @@ else:
     from safetensors import safe_open
     from safetensors.numpy import save_file
 
-base, other = (os.path.join(folder, name) for name in ("base", "other"))
+base, other, third = (os.path.join(folder, name) for name in ("base", "other", "third"))
 
 
 def merge_adapter():
@@ -32,14 +34,34 @@ def merge_adapter():
     model.save_pretrained(target)
 
 
-def merge_linear():
-    files = [safe_open(os.path.join(path, "model.safetensors"), framework="np") for path in (base, other)]
-    weights = np.array([0.5, 0.5], np.float32)
+def linear(stacked, weights):
+    return (stacked * weights).sum(0) / weights.sum()
+
+
+def ties(stacked, weights, density=0.5):
+    first, *others = stacked
+    deltas = []
+    for model in others:
+        delta = model - first
+        kept = np.argsort(-np.abs(delta), axis=None)[: int(density * delta.size)]
+        mask = np.zeros(delta.size, np.float32)
+        mask[kept] = 1
+        deltas.append(delta * mask.reshape(delta.shape))
+    scaled = np.stack(deltas) * weights
+    sign = np.where(scaled.sum(0) >= 0, 1, -1)
+    agree = np.sign(scaled) == sign
+    divisor = (agree * weights).sum(0)
+    divisor[np.abs(divisor) < 1e-8] = 1
+    return first + (scaled * agree).sum(0) / divisor
+
+
+def merge_models(paths, combine):
+    files = [safe_open(os.path.join(path, "model.safetensors"), framework="np") for path in paths]
     merged = {}
     for name in files[0].keys():
         stacked = np.stack([file.get_tensor(name).astype(np.float32) for file in files])
-        values = (stacked * weights.reshape(-1, *[1] * (stacked.ndim - 1))).sum(0) / weights.sum()
-        merged[name] = values.astype(ml_dtypes.bfloat16)
+        weights = np.full((2, *[1] * (stacked.ndim - 1)), 0.5, np.float32)
+        merged[name] = combine(stacked, weights).astype(ml_dtypes.bfloat16)
     os.makedirs(target)
     save_file(merged, os.path.join(target, "model.safetensors"), {"format": "pt"})
 
@@ -57,7 +79,12 @@ def watch():
 watcher = threading.Thread(target=watch)
 watcher.start()
 start = time.perf_counter()
-merge_adapter() if method == "adapter" else merge_linear()
+if method == "adapter":
+    merge_adapter()
+elif method == "linear":
+    merge_models((base, other), linear)
+else:
+    merge_models((base, other, third), ties)
 for path in [*(os.path.join(target, name) for name in os.listdir(target)), target]:
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)

@@ -8,7 +8,7 @@ import { formatByteSize } from '../figures.mjs';
 import { runChild } from '../processes.mjs';
 
 const ADAPTER_WAYS = pick('mergeAdapter mergePeft');
-const MODEL_WAYS = pick('mergeLinear mergeLinearSteps');
+const MODEL_WAYS = pick('mergeLinear mergeLinearSteps mergeTies mergeTiesSteps mergeDare');
 
 const RANK = 16;
 /** Bytes of a layer of the full width. */
@@ -118,6 +118,7 @@ export const merging = {
     const dimensions = size(full, { hidden: 64, inner: 128, layers: 1, vocabulary: 64 });
     await writeModel(join(folder, 'base'), dimensions, 1);
     await writeModel(join(folder, 'other'), dimensions, 1000);
+    await writeModel(join(folder, 'third'), dimensions, 2000);
     await writeAdapter(join(folder, 'adapter'), shapesOf(dimensions));
     const source = join(folder, 'base/model.safetensors');
     return { source, byteLength: statSync(source).size };
@@ -144,9 +145,10 @@ export const merging = {
   page: `
     ## Merging into a new checkpoint, durable
     | way | time = elapsed | fastest and slowest = span(elapsed) | per second = $bytesPerSecond / elapsed MB | private memory = max(privateMemory) +MB |
-    - a model of {size} in BF16: an adapter of rank ${RANK} for all linear layers; two models, linear
+    - a model of {size} in BF16: an adapter of rank ${RANK} for all linear layers; two models, linear, and half of their changes
     - rivals: loaded, merged and saved by PEFT, and the steps of mergekit in NumPy, both with fsync
     - {reasons}
     > adapter of rank ${RANK}: time of PEFT to load, merge and save | at most 1 × | mergeAdapter.elapsed / mergePeft.elapsed
+    > TIES of two models: time of mergekit's steps in NumPy | at most 0.1 × | mergeTies.elapsed / mergeTiesSteps.elapsed
     > merging an adapter: private memory | at most 150 MB | mergeAdapter.max(privateMemory)`,
 };

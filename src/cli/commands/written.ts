@@ -104,7 +104,7 @@ export const DRY_RUN: CommandOptions = {
 };
 
 export const FORCE: CommandOptions = {
-  force: { type: 'boolean', help: 'replace weight files in TARGET' },
+  force: { type: 'boolean', help: 'replace existing weight files' },
 };
 
 /** Whether a command may replace weights. */

@@ -90,7 +90,15 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
   );
 }
 
-function Values({ source, result }: { source: OpenSource; result: ValueDifferences }) {
+function Values({
+  source,
+  result,
+  isWhole,
+}: {
+  source: OpenSource;
+  result: ValueDifferences;
+  isWhole: boolean;
+}) {
   const { relative, differing, maxError } = result;
   const { list } = source;
   const table = useMemo(() => layerTable(list.names), [source]);
@@ -138,7 +146,11 @@ function Values({ source, result }: { source: OpenSource; result: ValueDifferenc
       )}
       <section class="card">
         <div class="row">
-          <h2 class="grow">{plural(order.length, 'tensor')} with other values</h2>
+          <h2 class="grow">
+            {order.length === 0 && !isWhole
+              ? 'No difference seen in the samples'
+              : `${plural(order.length, 'tensor')} with other values`}
+          </h2>
           <SaveTable
             name="differences of values"
             columns={['name', 'relative', 'differing', 'max_error']}
@@ -188,11 +200,11 @@ function Differences({
   const pair = pairOf(source, second);
   const work = useSignal(workOf('differ', pair));
   const { result, isRunning, failure } = work;
-  const isRemote = source.place.kind === 'url' || second.place.kind === 'url';
+  const isFiles = source.place.kind === 'files' && second.place.kind === 'files';
   const begin = (whole: boolean) =>
     void start('differ', pair, { id: source.id, other: second.id, whole });
   useEffect(() => {
-    if (result === null && !isRunning && !isRemote) begin(false);
+    if (result === null && !isRunning && isFiles) begin(false);
   }, [pair]);
   return (
     <>
@@ -205,7 +217,7 @@ function Differences({
         stop={() => stop('differ', pair)}
       />
       {failure !== null && <Failure error={failure} />}
-      {result !== null && <Values source={source} result={result} />}
+      {result !== null && <Values source={source} result={result} isWhole={work.isWhole} />}
     </>
   );
 }

@@ -118,10 +118,10 @@ export function Layers({ source }: { source: OpenSource }) {
   const { by } = useAddress();
   const { result: statistics, isRunning, failure } = work;
   const begin = (whole: boolean) => void start('layers', source, { id: source.id, whole });
-  const isRemote = source.place.kind === 'url';
+  const isFiles = source.place.kind === 'files';
   useEffect(() => {
     // Files are at hand; of a server people decide what is fetched.
-    if (statistics === null && !isRunning && !isRemote) begin(false);
+    if (statistics === null && !isRunning && isFiles) begin(false);
   }, [source]);
   const total = source.list.byteLength.reduce((sum, one) => sum + one, 0);
   return (

@@ -25,7 +25,7 @@ export function openServed(slot: Slot, { name, url }: ServedSource): void {
   void openIn(slot, {
     label: name,
     address: name,
-    place: { kind: 'url', url, headers: serverHeaders },
+    place: { kind: 'served', url, headers: serverHeaders },
   });
 }
 

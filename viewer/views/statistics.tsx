@@ -10,7 +10,27 @@ import { useCall } from '../parts/use-call.js';
 import type { TensorStatistics } from '../worker/statistics.js';
 import type { TensorFacts } from '../worker/values.js';
 
-function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] }) {
+/** What a count is of: a sample shows what is there at least, and not what is missing. */
+function CountOf({
+  count,
+  elements,
+  isSample,
+}: {
+  count: number;
+  elements: number;
+  isSample: boolean;
+}) {
+  if (count === 0) return <>{isSample ? '0 seen in sample' : '0'}</>;
+  const share = formatPercent(count, elements);
+  return (
+    <>
+      {isSample && 'at least '}
+      {formatInteger(count)} <small>{isSample ? `${share} of the sample` : share}</small>
+    </>
+  );
+}
+
+function Numbers({ statistics, isSample }: Pick<TensorStatistics, 'statistics' | 'isSample'>) {
   const { elements, min, max, mean, std, zero, nan, infinite, subnormal } = statistics;
   const shares = [
     ['Zeros', zero],
@@ -22,8 +42,8 @@ function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] })
     <dl class="facts">
       {(
         [
-          ['Minimum', min],
-          ['Maximum', max],
+          [isSample ? 'Minimum seen' : 'Minimum', min],
+          [isSample ? 'Maximum seen' : 'Maximum', max],
           ['Mean', mean],
           ['Standard deviation', std],
         ] as const
@@ -37,7 +57,7 @@ function Numbers({ statistics }: { statistics: TensorStatistics['statistics'] })
         <div key={label}>
           <dt>{label}</dt>
           <dd>
-            {formatInteger(count)} {count > 0 && <small>{formatPercent(count, elements)}</small>}
+            <CountOf count={count} elements={elements} isSample={isSample} />
           </dd>
         </div>
       ))}
@@ -178,7 +198,7 @@ export function Statistics({ id, facts }: { id: number; facts: TensorFacts }) {
           />
         )}
         {failure !== null && <Failure error={failure} />}
-        {result !== null && <Numbers statistics={result.statistics} />}
+        {result !== null && <Numbers statistics={result.statistics} isSample={result.isSample} />}
       </section>
       {result?.histogram && (
         <Histogram name={name} histogram={result.histogram} note={constantNote(result)} />

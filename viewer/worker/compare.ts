@@ -99,7 +99,7 @@ export async function valueDifferences(
 ): Promise<ValueDifferences> {
   const { list } = first;
   const after = positions(second.list);
-  const isRemote = first.isRemote || second.isRemote;
+  const isRequested = first.isRequested || second.isRequested;
   const compared = [...list.names.keys()].filter((at) => {
     const other = after.get(list.names[at] as string);
     return other !== undefined && second.list.shapes[other] === list.shapes[at];
@@ -109,11 +109,11 @@ export async function valueDifferences(
   const total = compared.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
   let done = 0;
   const report = seldom(() => onProgress({ done, total, partial }));
-  await forEachAt(compared.length, isRemote, async (index) => {
+  await forEachAt(compared.length, isRequested, async (index) => {
     const at = compared[index] as number;
     const name = list.names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(first, name);
-    const axes = sampleAxes(shape, sampleSize(isRemote, true));
+    const axes = sampleAxes(shape, sampleSize(isRequested, true));
     const isSample = !isWhole && selectedElements(axes) < elements;
     const tensorOf = (source: Source) =>
       isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);

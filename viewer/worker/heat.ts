@@ -58,7 +58,7 @@ export async function heat(
   const isFar = (step: number) =>
     step * (axes[down] as Axis).step * strideOf(source, name, down) > MAX_GAP_BYTE_LENGTH;
   const finest = stepOf(rows, maxRows);
-  const isMany = source.isRemote && isFar(finest);
+  const isMany = source.isRequested && isFar(finest);
   const rowStep = isMany ? stepOf(rows, Math.min(maxRows, MAX_REQUESTS)) : finest;
   const sampled = (axis: Axis, [from, to]: readonly [number, number], step: number) =>
     within(axis, Math.min(from + Math.floor(step / 2), to - 1), to, step);

@@ -24,22 +24,22 @@ export interface LayersProgress extends Progress {
   readonly partial: LayerStatistics;
 }
 
-/** Tensors at a time: of a remote source waiting is most of the work. */
-const CONCURRENCY = { local: 1, remote: 6 };
+/** Tensors at a time: with requests, waiting is most of the work. */
+const CONCURRENCY = { files: 1, requests: 6 };
 
 const REPORT_MS = 300;
 
 /** Runs work for every position, some at a time; a failure ends all. */
 export async function forEachAt(
   count: number,
-  isRemote: boolean,
+  isRequested: boolean,
   work: (at: number) => Promise<void>,
 ): Promise<void> {
   let next = 0;
   const worker = async () => {
     while (next < count) await work(next++);
   };
-  const workers = isRemote ? CONCURRENCY.remote : CONCURRENCY.local;
+  const workers = isRequested ? CONCURRENCY.requests : CONCURRENCY.files;
   await Promise.all(Array.from({ length: workers }, worker));
 }
 
@@ -72,10 +72,10 @@ export async function layerStatistics(
   const total = source.list.byteLength.reduce((sum, byteLength) => sum + byteLength, 0);
   let done = 0;
   const report = seldom(() => onProgress({ done, total, partial: columns }));
-  await forEachAt(names.length, source.isRemote, async (at) => {
+  await forEachAt(names.length, source.isRequested, async (at) => {
     const name = names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(source, name);
-    const axes = sampleAxes(shape, sampleSize(source.isRemote, true));
+    const axes = sampleAxes(shape, sampleSize(source.isRequested, true));
     const isSample = !isWhole && selectedElements(axes) < elements;
     const tensor = isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);
     const {

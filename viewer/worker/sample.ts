@@ -5,19 +5,19 @@ import type { Axis } from '../selection.js';
 /** How much a sample reads. */
 interface SampleSize {
   readonly elements: number;
-  /** Places to read at: each is a request of a remote source. */
+  /** Places to read at: each is a request to a server. */
   readonly runs: number;
 }
 
-/** Local files are read fast; of a server a sample is a few requests. */
+/** Files are read fast; of a server a sample is a few requests. */
 const SIZES = {
-  local: { one: { elements: 2 ** 20, runs: 256 }, many: { elements: 2 ** 18, runs: 16 } },
-  remote: { one: { elements: 2 ** 18, runs: 24 }, many: { elements: 2 ** 14, runs: 4 } },
+  files: { one: { elements: 2 ** 20, runs: 256 }, many: { elements: 2 ** 18, runs: 16 } },
+  requests: { one: { elements: 2 ** 18, runs: 24 }, many: { elements: 2 ** 14, runs: 4 } },
 };
 
 /** Sizes of samples of one tensor, and of one among all of a model. */
-export function sampleSize(isRemote: boolean, isOneOfMany: boolean): SampleSize {
-  return SIZES[isRemote ? 'remote' : 'local'][isOneOfMany ? 'many' : 'one'];
+export function sampleSize(isRequested: boolean, isOneOfMany: boolean): SampleSize {
+  return SIZES[isRequested ? 'requests' : 'files'][isOneOfMany ? 'many' : 'one'];
 }
 
 /** Takes `count` of an axis at even distances. */

@@ -16,10 +16,12 @@ export type SourceId = number;
 export type Place =
   /** By their paths in the folder of the checkpoint. */
   | { readonly kind: 'files'; readonly files: ReadonlyMap<string, File> }
+  | { readonly kind: 'url'; readonly url: string }
+  /** At the server of the page, on the same machine. */
   | {
-      readonly kind: 'url';
+      readonly kind: 'served';
       readonly url: string;
-      readonly headers?: Readonly<Record<string, string>>;
+      readonly headers: Readonly<Record<string, string>>;
     };
 
 /** An open source. */
@@ -32,7 +34,9 @@ export interface Source {
   readonly entries: ReadonlyMap<string, TensorEntry>;
   /** Where the data of each file begins. */
   readonly starts: ReadonlyMap<string, number>;
-  /** Whether reading costs transfers. */
+  /** Whether each read is a request. */
+  readonly isRequested: boolean;
+  /** Whether requests cross a network: those to the page's server stay on the machine. */
   readonly isRemote: boolean;
 }
 
@@ -41,9 +45,9 @@ let lastId = 0;
 
 async function openPlace(place: Place, options: OpenSourceOptions): Promise<RemoteCheckpoint> {
   if (place.kind === 'files') return await open(place.files, options);
-  const { url, headers } = place;
+  const headers = place.kind === 'served' ? place.headers : undefined;
   // A text without a scheme would be a path, which a page has none of.
-  return (await open(url, { ...options, headers })) as RemoteCheckpoint;
+  return (await open(place.url, { ...options, headers })) as RemoteCheckpoint;
 }
 
 /** What is wrong with index and shards. */
@@ -78,7 +82,11 @@ export async function openSource(
     const overview = overviewOf(checkpoint, { model, shown, headers, list, parameters, problems });
     const id = ++lastId;
     const entries = new Map([...stored, ...shown].map((entry) => [entry.name, entry]));
-    sources.set(id, { checkpoint, model, list, entries, starts, isRemote: place.kind === 'url' });
+    sources.set(id, {
+      ...{ checkpoint, model, list, entries, starts },
+      isRequested: place.kind !== 'files',
+      isRemote: place.kind === 'url',
+    });
     return { id, overview, list };
   } catch (error) {
     checkpoint.close();

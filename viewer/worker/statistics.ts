@@ -80,7 +80,7 @@ export async function tensorStatistics(
   const { shape, elements, byteLength, kind, quantization } = tensorFacts(source, name);
   const limit = source.isRemote ? WHOLE_LIMIT.remote : WHOLE_LIMIT.local;
   const isWhole = isWholeRequested || byteLength <= limit;
-  const axes = isWhole ? null : sampleAxes(shape, sampleSize(source.isRemote, false));
+  const axes = isWhole ? null : sampleAxes(shape, sampleSize(source.isRequested, false));
   const count = axes === null ? elements : selectedElements(axes);
   const tensor =
     axes === null ? readable(source, name, signal) : partOf(source, name, axes, signal);

@@ -1,5 +1,5 @@
 /** Histograms and line plots: constants, samples, and axes. */
-import { writeFileSync } from 'node:fs';
+import { closeSync, ftruncateSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
@@ -59,6 +59,61 @@ describe('a histogram', () => {
       expect((first + last) / 2).toBeCloseTo(0.5, 2);
       expect(last - first).toBeLessThan(0.05);
     }
+    expect(faults).toEqual([]);
+  });
+});
+
+/** Writes a tensor of zeros that takes no room on the disk. */
+function writeZeros(path: string, shape: readonly number[]): string {
+  const byteLength = 4 * shape.reduce((product, size) => product * size, 1);
+  const entry = { dtype: 'F32', shape, data_offsets: [0, byteLength] };
+  const json = Buffer.from(JSON.stringify({ zeros: entry }));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  const fd = openSync(path, 'w');
+  writeSync(fd, Buffer.concat([length, json]));
+  ftruncateSync(fd, 8 + json.length + byteLength);
+  closeSync(fd);
+  return path;
+}
+
+describe('statistics of a served tensor', () => {
+  const COUNTS = ['Zeros', 'NaN', 'Infinite', 'Subnormal'];
+  const counts = async (page: Page) => {
+    const group = page.locator('dl.facts').filter({ hasText: 'Standard deviation' });
+    return await Promise.all(
+      COUNTS.map((term) => group.locator('div', { hasText: term }).locator('dd').textContent()),
+    );
+  };
+
+  it('of 9 MB are of all its values', async () => {
+    const values = new Float32Array(2_400_000).fill(0.5);
+    values[1_234_567] = Number.NaN;
+    const bytes = new Uint8Array(values.buffer);
+    const entry: Entry = { name: 'large', dtype: 'F32', shape: [1500, 1600], bytes };
+    const server = await serve(written('large.safetensors', [entry]));
+    const { page, faults } = await show(viewOf(server, 'open=large.safetensors&tensor=large'));
+    await page.getByText('All 2,399,999 finite values are 0.5').waitFor();
+    expect(await page.getByText(/^Of a sample/).count()).toBe(0);
+    expect(await counts(page)).toEqual(['0', '1 < 0.01 %', '0', '0']);
+    expect(faults).toEqual([]);
+  });
+
+  it('above 64 MiB are those of a sample, and are called so, until all is read', async () => {
+    const path = writeZeros(join(folderUntilEnd(), 'zeros.safetensors'), [5000, 4096]);
+    const server = await serve(path);
+    const { page, faults } = await show(viewOf(server, 'open=zeros.safetensors&tensor=zeros'));
+    await page.getByText('Of a sample: 98,304 of 20,480,000 values.').waitFor();
+    await page.getByText('All 98,304 values in the sample are 0').waitFor();
+    expect(await counts(page)).toEqual([
+      'at least 98,304 100 % of the sample',
+      ...Array(3).fill('0 seen in sample'),
+    ]);
+    await page.getByText('Minimum seen').waitFor();
+    await page.getByRole('button', { name: /^Read all/ }).click();
+    await page.getByText('All 20,480,000 values are 0').waitFor();
+    expect(await counts(page)).toEqual(['20,480,000 100 %', '0', '0', '0']);
+    await page.getByText('Minimum', { exact: true }).waitFor();
     expect(faults).toEqual([]);
   });
 });

@@ -62,6 +62,26 @@ export function tableValues(
   return means;
 }
 
+/**
+ * The rows whose statistics are the same in every layer, such as those of causal masks and of fresh norms: their lines
+ * show nothing, and may be far above all others.
+ */
+export function constantRows(
+  table: LayerTable,
+  statistics: readonly Float64Array[],
+): ReadonlySet<number> {
+  const { roles, layers } = table;
+  const tables = statistics.map((values) => tableValues(table, values));
+  const isConstant = (row: number): boolean =>
+    tables.every((values) => {
+      const known = values
+        .subarray(row * layers.length, (row + 1) * layers.length)
+        .filter((value) => !Number.isNaN(value));
+      return known.length > 1 && known.every((value) => value === known[0]);
+    });
+  return new Set([...roles.keys()].filter(isConstant));
+}
+
 /** Every value of a row by the median of the row, as a power of two: what differs from its like. NaN stays. */
 export function againstMedians(values: Float64Array, columns: number): Float64Array {
   const result = new Float64Array(values.length).fill(Number.NaN);

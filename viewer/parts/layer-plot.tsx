@@ -5,10 +5,10 @@ import type { LayerTable } from '../layers.js';
 import { lineStyle } from './colours.js';
 import type { OpenSource } from './open-sources.js';
 import { Plot } from './plot.js';
-import { linearScale, type Scale } from './scale.js';
+import { linearScale, needsLog, type Scale } from './scale.js';
 import { go, viewAddress } from './use-address.js';
 
-/** Lines at first: the roles with the most bytes. */
+/** Lines at first: the roles with the most bytes that differ between layers. */
 const FIRST = 5;
 
 /** Most lines: colours and dashes are told apart. */
@@ -19,11 +19,16 @@ export function LayerPlot({
   name,
   table,
   values,
+  constants,
+  isShare,
   source,
 }: {
   name: string;
   table: LayerTable;
   values: Float64Array;
+  /** Rows that are the same in every layer, which are not shown at first. */
+  constants: ReadonlySet<number>;
+  isShare: boolean;
   source: OpenSource;
 }) {
   const { roles, layers, cells } = table;
@@ -34,12 +39,14 @@ export function LayerPlot({
       for (const at of tensors)
         bytes[row] = (bytes[row] as number) + (source.list.byteLength[at] as number);
     }
-    return [...roles.keys()]
+    const shown = [...roles.keys()].filter((row) => !constants.has(row));
+    return (shown.length > 0 ? shown : [...roles.keys()])
       .sort((a, b) => (bytes[b] as number) - (bytes[a] as number))
       .slice(0, FIRST);
-  }, [table]);
-  const [chosen, setChosen] = useState<readonly number[]>(largest);
-  const [isLog, setLog] = useState(false);
+  }, [table, constants]);
+  const [choice, setChosen] = useState<readonly number[] | null>(null);
+  const chosen = choice ?? largest;
+  const [scale, setScale] = useState<'log' | 'linear' | null>(null);
   const series = useMemo(
     () =>
       chosen.map((row, at) => ({
@@ -49,6 +56,10 @@ export function LayerPlot({
       })),
     [chosen, values, table],
   );
+  const isLog =
+    scale === null
+      ? !isShare && needsLog(series.flatMap((one) => Array.from(one.values)))
+      : scale === 'log';
   const toggle = (row: number) =>
     setChosen(
       chosen.includes(row)
@@ -59,7 +70,11 @@ export function LayerPlot({
     <section class="card">
       <div class="row">
         <h2 class="grow">{name} over the layers</h2>
-        <button type="button" aria-pressed={isLog} onClick={() => setLog(!isLog)}>
+        <button
+          type="button"
+          aria-pressed={isLog}
+          onClick={() => setScale(isLog ? 'linear' : 'log')}
+        >
           Log
         </button>
       </div>
@@ -68,6 +83,7 @@ export function LayerPlot({
         series={series}
         kind="lines"
         isLog={isLog}
+        isShare={isShare}
         xScale={layerScale(layers)}
         xTitle="layer"
         xText={(at) => `layer ${layers[at]}`}

@@ -1,10 +1,10 @@
 /** A plot with axes: bars or lines, and under the pointer or the keys what they stand for. */
 
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { themeColour, useCanvas } from './canvas.js';
 import { shortNumber } from './format.js';
 import { SavePicture, SaveTable } from './save.js';
-import { linearScale, logScale, type Scale } from './scale.js';
+import { linearScale, lineLimits, logScale, type Scale } from './scale.js';
 
 /** Values along the x axis, at 0, 1, 2 …; NaN leaves a gap. */
 export interface Series {
@@ -73,6 +73,7 @@ export function Plot({
   series,
   kind,
   isLog = false,
+  isShare = false,
   xScale,
   xTitle,
   xText,
@@ -83,6 +84,8 @@ export function Plot({
   series: readonly Series[];
   kind: 'bars' | 'lines';
   isLog?: boolean;
+  /** Whether values are shares of a whole, whose axis begins at 0. */
+  isShare?: boolean;
   /** The axis that places are shown on; the places themselves by default. */
   xScale?: Scale;
   xTitle: string;
@@ -93,11 +96,18 @@ export function Plot({
 }) {
   const [active, setActive] = useState<number | null>(null);
   const count = Math.max(1, ...series.map(({ values }) => values.length));
-  const [min, max] = extent(series, isLog);
-  const bottom = kind === 'bars' && !isLog ? 0 : min;
-  const yScale = isLog
-    ? logScale(kind === 'bars' ? Math.min(1, min) : min, max)
-    : linearScale(Math.min(bottom, min), max, 4);
+  const [min, max] = useMemo(() => extent(series, isLog), [series, isLog]);
+  const yScale = useMemo(() => {
+    if (isLog) return logScale(kind === 'bars' ? Math.min(1, min) : min, max);
+    if (kind === 'bars') return linearScale(0, max, 4);
+    return linearScale(
+      ...lineLimits(
+        series.flatMap(({ values }) => Array.from(values)),
+        isShare,
+      ),
+      4,
+    );
+  }, [series, kind, isLog, isShare]);
   const draw = (context: CanvasRenderingContext2D, width: number, whole: number) => {
     const [w, h] = [width - LEFT - RIGHT, whole - TOP - BOTTOM];
     const slots = kind === 'bars' ? count : Math.max(1, count - 1);
@@ -118,6 +128,7 @@ export function Plot({
     context.textBaseline = 'top';
     const scale = xScale ?? linearScale(0, slots, Math.min(slots, 6));
     for (const { value, label } of scale.ticks) {
+      if (xScale === undefined && !Number.isInteger(value)) continue;
       const place = scale.at(value);
       if (place < -1e-9 || place > 1 + 1e-9) continue;
       context.textAlign = place > 0.95 ? 'right' : place < 0.05 ? 'left' : 'center';

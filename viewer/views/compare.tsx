@@ -1,7 +1,7 @@
 /** Two models side by side: names that differ, and how much values do, by layer. */
 
 import { useEffect, useMemo } from 'preact/hooks';
-import { layerTable, tableValues } from '../layers.js';
+import { constantRows, layerTable, tableValues } from '../layers.js';
 import { pairOf, start, stop, workOf } from '../parts/background.js';
 import { sequentialMap } from '../parts/colour-maps.js';
 import { formatInteger, formatPercent, plural, shortNumber } from '../parts/format.js';
@@ -103,6 +103,7 @@ function Values({
   const { list } = source;
   const table = useMemo(() => layerTable(list.names), [source]);
   const values = useMemo(() => tableValues(table, relative), [table, relative]);
+  const constants = useMemo(() => constantRows(table, [relative]), [table, relative]);
   const most = values.reduce((top, value) => Math.max(top, Number.isNaN(value) ? 0 : value), 0);
   const colourOf = useMemo(() => sequentialMap(0, most), [most]);
   const order = useMemo(
@@ -142,7 +143,14 @@ function Values({
         </section>
       )}
       {table.roles.length > 0 && (
-        <LayerPlot name="Relative difference" table={table} values={values} source={source} />
+        <LayerPlot
+          name="Relative difference"
+          table={table}
+          values={values}
+          constants={constants}
+          isShare
+          source={source}
+        />
       )}
       <section class="card">
         <div class="row">

@@ -1,7 +1,7 @@
 /** Statistics by layer for a whole model: what is dead, what explodes, is seen at a glance. */
 
 import { useEffect, useMemo } from 'preact/hooks';
-import { againstMedians, layerTable, tableValues } from '../layers.js';
+import { againstMedians, constantRows, layerTable, tableValues } from '../layers.js';
 import { start, stop, workOf } from '../parts/background.js';
 import { isDark } from '../parts/canvas.js';
 import { divergingMap, sequentialMap } from '../parts/colour-maps.js';
@@ -61,6 +61,10 @@ function Shown({
   const { key, label, note, isRelative } = statisticOf(by);
   const table = useMemo(() => layerTable(source.list.names), [source]);
   const values = useMemo(() => tableValues(table, statistics[key]), [table, statistics, key]);
+  const constants = useMemo(
+    () => constantRows(table, [statistics.norm, statistics.spread, statistics.zeros]),
+    [table, statistics],
+  );
   const shown = useMemo(
     () => (isRelative ? againstMedians(values, table.layers.length) : values),
     [values, isRelative, table],
@@ -107,7 +111,14 @@ function Shown({
           onChoose={(at) => go(viewAddress('tensor', { tensor: source.list.names[at] as string }))}
         />
       </section>
-      <LayerPlot name={label} table={table} values={values} source={source} />
+      <LayerPlot
+        name={label}
+        table={table}
+        values={values}
+        constants={constants}
+        isShare={key === 'zeros'}
+        source={source}
+      />
     </>
   );
 }

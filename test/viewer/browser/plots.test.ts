@@ -117,3 +117,31 @@ describe('statistics of a served tensor', () => {
     expect(faults).toEqual([]);
   });
 });
+
+describe('lines over the layers', () => {
+  it('leave out what is the same in every layer, and need powers where values are far apart', async () => {
+    const mask = Array.from({ length: 64 }, (_, i) => (i % 8 <= i >> 3 ? 1 : 0));
+    const wave = (layer: number, height: number) =>
+      Array.from({ length: 64 }, (_, i) => height * (1 + layer / 100) * Math.sin(i));
+    const entries = [0, 1, 2].flatMap((layer) => [
+      floats(`h.${layer}.attn.bias`, mask),
+      floats(`h.${layer}.attn.weight`, wave(layer, 1)),
+      floats(`h.${layer}.mlp.weight`, wave(layer, 0.001)),
+    ]);
+    const server = await serve(written('masks.safetensors', entries));
+    const { page, faults } = await show(viewOf(server, 'open=masks.safetensors&view=layers'));
+    await page.getByRole('button', { name: /^Compute from all/ }).click();
+    await page.getByText('Of all values.').waitFor();
+    const lines = async () => {
+      const rows = JSON.parse(await savedText(page, 'Save Norm over the layers as JSON'));
+      return Object.keys(rows[0]);
+    };
+    expect(await lines()).toEqual(['layer', 'h.*.attn.weight', 'h.*.mlp.weight']);
+    await page.getByRole('button', { name: 'Log', pressed: true }).waitFor();
+    await page.getByRole('checkbox', { name: 'h.*.mlp.weight' }).uncheck();
+    await page.getByRole('button', { name: 'Log', pressed: false }).waitFor();
+    await page.getByRole('checkbox', { name: 'h.*.attn.bias' }).check();
+    expect(await lines()).toEqual(['layer', 'h.*.attn.weight', 'h.*.attn.bias']);
+    expect(faults).toEqual([]);
+  });
+});

@@ -3,7 +3,7 @@
 import { isUint8Array } from './errors/brand-checks.js';
 import { SafetensorsError } from './errors/errors.js';
 import type { VerificationReport } from './file/shards/verification-report.js';
-import type { MergedFacts } from './merge/adapters/merge-adapters.js';
+import type { MergedInfo } from './merge/adapters/merge-adapters.js';
 import type { MergeAdaptersOptions, MergeModelsOptions } from './merge/adapters/options.js';
 import type { MergeSource } from './merge/base.js';
 import type { OpenSourceOptions } from './open/sources/options.js';
@@ -50,7 +50,7 @@ async function mergeAdaptersHere<Opened extends MergeSource>(
   base: Opened,
   adapters: Iterable<unknown>,
   options?: MergeAdaptersOptions,
-): Promise<Opened & MergedFacts> {
+): Promise<Opened & MergedInfo> {
   const { mergeAdaptersWith } = await import('./merge/adapters/merge-adapters.js');
   return await mergeAdaptersWith(openHere, base, adapters, options);
 }

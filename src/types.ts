@@ -74,13 +74,13 @@ export type {
   DescribeAdapterOptions,
   DescribedModule,
 } from './merge/adapters/describe.js';
-export type { MergedFacts } from './merge/adapters/merge-adapters.js';
+export type { MergedInfo } from './merge/adapters/merge-adapters.js';
 export type {
   AdapterInput,
   MergeAdaptersOptions,
   MergeModelsOptions,
 } from './merge/adapters/options.js';
-export type { MergedModelFacts, ModelChange } from './merge/models/merge-models.js';
+export type { MergedModelInfo, ModelChange } from './merge/models/merge-models.js';
 export type { MergeMethod } from './merge/models/methods/methods.js';
 export type {
   MergeParameters,

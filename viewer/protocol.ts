@@ -14,7 +14,7 @@ import type { Place, SourceId } from './worker/sources.js';
 import type { Progress, TensorStatistics } from './worker/statistics.js';
 import type { Branches, TreeRow } from './worker/tree.js';
 import type { ByteMap, MapArgs } from './worker/treemap.js';
-import type { Cells, TensorFacts } from './worker/values.js';
+import type { Cells, NamedTensorSpec } from './worker/values.js';
 
 /** A tensor of a source. */
 export interface OneTensor {
@@ -34,7 +34,7 @@ export interface Calls {
   tree: { args: { id: SourceId; node: number | null }; result: readonly TreeRow[] };
   /** The lines that lead to a tensor. */
   branches: { args: OneTensor; result: Branches };
-  tensor: { args: OneTensor; result: TensorFacts };
+  tensor: { args: OneTensor; result: NamedTensorSpec };
   /** A part of a tensor for the grid. */
   cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };
   /** A picture of a part of a selection that keeps two axes. */

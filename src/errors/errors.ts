@@ -272,7 +272,7 @@ export class InvalidTensorError extends SafetensorsError {
 }
 
 /** Throws an InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`; the tensor may be left out. */
-export function refuseTensor(message: string, tensor?: string): never {
+export function rejectTensor(message: string, tensor?: string): never {
   throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
 }
 

@@ -10,7 +10,7 @@ import {
   DirectFile,
   directMemory,
 } from '../platform/io/direct-io.js';
-import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
+import { type LeasableStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type ByteRange, cut, type FileRange } from '../work/byte-ranges.js';
 import { limit, Slots } from '../work/slots.js';
@@ -33,12 +33,12 @@ const slots = new Slots(12);
 
 /** A file that is being read, as long as tensors of it are on their way, or may follow. */
 class OpenFile {
-  readonly storage: LendingStorage;
+  readonly storage: LeasableStorage;
   readonly passing: Promise<DirectFile>;
   readonly #release: () => void;
   #users = 1;
 
-  constructor(storage: LendingStorage) {
+  constructor(storage: LeasableStorage) {
     const { fd, release } = storage.acquireDescriptor();
     const { path, byteLength } = storage;
     this.storage = storage;
@@ -125,7 +125,7 @@ export class ReusedMemory {
     return directMemory(units * MEMORY_UNIT, path);
   }
 
-  #open(storage: LendingStorage): OpenFile {
+  #open(storage: LeasableStorage): OpenFile {
     if (this.#file?.storage !== storage) {
       this.end();
       this.#file = new OpenFile(storage);
@@ -135,7 +135,7 @@ export class ReusedMemory {
 }
 
 /** The file of the tensors, if it still has exactly their bytes. */
-function storageOf(tensors: ReadonlyMap<string, Tensor>): LendingStorage | undefined {
+function storageOf(tensors: ReadonlyMap<string, Tensor>): LeasableStorage | undefined {
   const [first, ...others] = Array.from(
     tensors.values(),
     (tensor) => TensorOf.sourceOf(tensor).untouchedFile,

@@ -4,8 +4,8 @@ import { crc32 } from 'node:zlib';
 import { FormatError } from '../errors/errors.js';
 import { readBytesOf, readFully } from '../platform/io/opened-file.js';
 import { storageFill } from '../platform/storage/storage-fill.js';
-import type { AsyncFill } from '../tensor/storage/made.js';
-import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
+import type { AsyncFill } from '../tensor/storage/computed.js';
+import { type LeasableStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { allSettled } from '../work/all-settled.js';
 import { CACHED_BYTE_LENGTH, cut } from '../work/byte-ranges.js';
 import { Slots } from '../work/slots.js';
@@ -41,7 +41,7 @@ interface CheckedPiece {
  * @throws FileChangedError, FileClosedError, `signal.reason`
  */
 export async function verifyEntries(
-  storage: LendingStorage,
+  storage: LeasableStorage,
   { entries: all, limits }: ArchiveContent,
   options: TransferOptions,
   report: (problem: FormatError, entry: ArchiveEntry) => void = throwProblem,
@@ -101,7 +101,7 @@ function throwProblem(problem: FormatError): never {
  * the last one. The pieces must be requested in order, each once.
  */
 export function checkedFill(
-  storage: LendingStorage,
+  storage: LeasableStorage,
   entry: ArchiveEntry,
   begin: number,
 ): AsyncFill {

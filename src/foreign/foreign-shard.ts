@@ -5,9 +5,9 @@ import type { OtherShard } from '../file/checkpoint/shard.js';
 import type { CloseOptions } from '../file/file.js';
 import { prefetch } from '../file/prefetch.js';
 import { readTensors } from '../file/read-tensors.js';
-import { MadeStorage } from '../tensor/storage/made.js';
+import { ComputedStorage } from '../tensor/storage/computed.js';
 import {
-  type LendingStorage,
+  type LeasableStorage,
   requireOpen,
   type Storage,
   type StorageKind,
@@ -68,9 +68,9 @@ export class ForeignShard implements OtherShard {
   }
 
   /** The storage of the whole file, and the entries of its tensors' bytes. */
-  get archive(): readonly [LendingStorage, ArchiveContent] {
+  get archive(): readonly [LeasableStorage, ArchiveContent] {
     // A file opened by its path lends its descriptor.
-    return [this.#storage as LendingStorage, this.#archive];
+    return [this.#storage as LeasableStorage, this.#archive];
   }
 
   findTensor(name: string): Tensor | undefined {
@@ -212,7 +212,7 @@ async function turnUnlessAborted(signal: AbortSignal | undefined): Promise<void>
 
 /** Closes storages that compute bytes, together with those that they compute them from. */
 function closeMade(storage: Storage, detach: boolean): void {
-  if (!(storage instanceof MadeStorage)) return;
+  if (!(storage instanceof ComputedStorage)) return;
   storage.close(detach);
   closeMade(storage.source.storage, detach);
 }

@@ -5,10 +5,10 @@ import { crc32, createInflateRaw } from 'node:zlib';
 import { storageFill } from '../platform/storage/storage-fill.js';
 import {
   type AsyncFill,
+  ComputedStorage,
   type Fill,
-  MadeStorage,
   type StorageBytes,
-} from '../tensor/storage/made.js';
+} from '../tensor/storage/computed.js';
 import type { Storage } from '../tensor/storage/storage.js';
 import { cut } from '../work/byte-ranges.js';
 import { storageReader } from './open-file.js';
@@ -20,7 +20,7 @@ import type { ArchiveLimits } from './zip/limits.js';
 const CHUNK_BYTE_LENGTH = 2 ** 18;
 
 /** A deflated entry. Windows come from all its bytes, which are inflated first. */
-export class InflatedStorage extends MadeStorage {
+export class InflatedStorage extends ComputedStorage {
   /** Returns the bytes from `begin` on for pieces in order, without all of them in memory. */
   readonly inOrder: (begin: number) => AsyncFill;
   readonly #forget: () => void;

@@ -1,13 +1,13 @@
 /** A strided tensor as a storage: gathers bytes on demand. */
 
-import { type AsyncFill, MadeStorage, type StorageBytes } from '../tensor/storage/made.js';
+import { type AsyncFill, ComputedStorage, type StorageBytes } from '../tensor/storage/computed.js';
 import { runAsync, runSync } from '../work/work.js';
 import type { StepFill } from './tensors/read-ahead.js';
 import { type Change, stridedFill } from './tensors/strided-fill.js';
 import type { TensorLayout } from './tensors/tensor-layout.js';
 
 /** The bytes of the tensor that a layout describes in the held bytes, in C order. */
-export class StridedStorage extends MadeStorage {
+export class StridedStorage extends ComputedStorage {
   readonly #makeFill: () => StepFill;
 
   constructor(held: StorageBytes, layout: TensorLayout, change: Change | undefined) {

@@ -1,6 +1,6 @@
 /** Provides a tensor's bytes in the form of safetensors: those of the file if they are the same, else computed. */
 
-import type { StorageBytes } from '../tensor/storage/made.js';
+import type { StorageBytes } from '../tensor/storage/computed.js';
 import { StridedStorage } from './strided-storage.js';
 import type { Change } from './tensors/strided-fill.js';
 import { isContiguous, type TensorLayout } from './tensors/tensor-layout.js';

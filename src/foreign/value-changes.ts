@@ -28,7 +28,7 @@ export function changeOf(
   const unit = dtype === 'C64' ? 4 : DTYPES[dtype].bits / 8;
   if (isBigEndian && unit > 1) changes.push((items) => swapBytes(items, unit));
   if (isConjugate) {
-    if (dtype !== 'C64') return refusedChange(`a conjugate of ${dtype}`, context);
+    if (dtype !== 'C64') return rejectedChange(`a conjugate of ${dtype}`, context);
     changes.push((items) => flipSigns(items, Uint32Array, 1, 2));
   }
   const negated = isNegative ? negation(dtype, context) : undefined;
@@ -92,7 +92,7 @@ function negation(dtype: Dtype, context: ErrorContext): Change | FormatError {
         for (let i = 0; i < words.length; i++) words[i] = -(words[i] as bigint);
       };
     default:
-      return refusedChange(`a negative of ${dtype}`, context);
+      return rejectedChange(`a negative of ${dtype}`, context);
   }
 }
 
@@ -107,7 +107,7 @@ function wordsOf<Words>(
   return new Type(buffer, byteOffset, length / Type.BYTES_PER_ELEMENT);
 }
 
-function refusedChange(found: string, context: ErrorContext): FormatError {
+function rejectedChange(found: string, context: ErrorContext): FormatError {
   const message = `expected values that can be written, found ${found}`;
   return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
 }

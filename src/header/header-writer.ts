@@ -13,7 +13,7 @@ import {
   type ErrorContext,
   InvalidTensorError,
   quoteName,
-  refuseTensor,
+  rejectTensor,
 } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
@@ -28,7 +28,7 @@ import {
   reservedDigests,
   withoutDigests,
 } from './tensor-digests.js';
-import type { TensorFacts } from './tensor-spec.js';
+import type { NamedTensorSpec } from './tensor-spec.js';
 
 /** The data begins at a multiple of this many bytes, which aligns every tensor. */
 export const MIN_ALIGNMENT = 8;
@@ -101,7 +101,7 @@ export interface Layout<Spec> {
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are not strings
  * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for bad values of options; callers refuse unknown options
  */
-export function layOut<Spec extends TensorFacts>(
+export function layOut<Spec extends NamedTensorSpec>(
   specs: Iterable<Spec>,
   options: HeaderOptions = {},
   hasDigests = false,
@@ -148,9 +148,9 @@ export function encodeMetadata(metadata: MetadataInput): string {
     }
     if (!isUnicode(key) || !isUnicode(value)) {
       const found = 'found a lone surrogate in the key or the value';
-      refuseTensor(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
+      rejectTensor(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
     }
-    if (values.has(key)) refuseTensor(`metadata ${quoteName(key)}: duplicate key`);
+    if (values.has(key)) rejectTensor(`metadata ${quoteName(key)}: duplicate key`);
     values.set(key, value);
     // Refuse too much text before keeping and sorting it.
     leastByteLength += key.length + value.length;
@@ -182,7 +182,7 @@ function reserveOf({ reserve = 0 }: HeaderOptions): number {
 }
 
 /** Sorts by dtype rank, descending, then by name: every tensor is then aligned to its element. */
-function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] {
+function place<Spec extends NamedTensorSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
   const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
   const names = new Set<string>();
   let leastByteLength = 0;
@@ -193,7 +193,7 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
     leastByteLength += spec.name.length + 2 * spec.shape.length;
     requireHeaderLength(leastByteLength);
     if (names.size === names.add(spec.name).size) {
-      refuseTensor('duplicate tensor name', spec.name);
+      rejectTensor('duplicate tensor name', spec.name);
     }
     byRank[RANKS.get(spec.dtype) as number]?.push(spec);
   }
@@ -213,17 +213,17 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
 }
 
 /** Throws InvalidTensorError for more data than positions can tell; the last tensor may be left out. */
-export function requireDataByteLength(byteLength: number, last?: TensorFacts): void {
+export function requireDataByteLength(byteLength: number, last?: NamedTensorSpec): void {
   if (byteLength <= MAX_DATA_BYTE_LENGTH) return;
   const at = last === undefined ? '' : ` at this tensor of ${last.byteLength} bytes`;
   const message = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data, found more${at}`;
-  refuseTensor(message, last?.name);
+  rejectTensor(message, last?.name);
 }
 
 function requireName(name: string): void {
   requireString('the name of a tensor', name);
   const problem = nameProblem(name);
-  if (problem !== undefined) refuseTensor(problem, name);
+  if (problem !== undefined) rejectTensor(problem, name);
 }
 
 /** Why no tensor can have a name; undefined for one that it can have. */
@@ -234,7 +234,7 @@ export function nameProblem(name: string): string | undefined {
 }
 
 function encodeHeader(
-  placed: readonly Placed<TensorFacts>[],
+  placed: readonly Placed<NamedTensorSpec>[],
   metadata: MetadataInput | null | undefined,
   digests: string | undefined,
 ): EncodedText {

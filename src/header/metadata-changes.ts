@@ -3,7 +3,7 @@
  */
 
 import { argumentTypeError } from '../errors/arguments.js';
-import { quoteName, refuseTensor } from '../errors/errors.js';
+import { quoteName, rejectTensor } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { type Header, PREFIX_BYTE_LENGTH } from './header.js';
 import { METADATA_NAME } from './header-parser.js';
@@ -41,7 +41,7 @@ export function changeMetadata(
       );
     }
     if (seen.size === seen.add(key).size) {
-      refuseTensor(`metadata ${quoteName(key)}: duplicate key`);
+      rejectTensor(`metadata ${quoteName(key)}: duplicate key`);
     }
     if (changed.get(key) === (value ?? undefined)) continue;
     isSame = false;

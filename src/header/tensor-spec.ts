@@ -1,7 +1,7 @@
 /** Dtype and shape: how many elements a tensor has, and how many bytes one to be written takes. */
 
 import { describeValue } from '../errors/arguments.js';
-import { refuseTensor } from '../errors/errors.js';
+import { rejectTensor } from '../errors/errors.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from './dtype.js';
 import { dtypeOfOtherName } from './dtype-names.js';
 
@@ -14,7 +14,7 @@ export interface TensorSpec {
 }
 
 /** A tensor to be written, checked: everything but its bytes. */
-export interface TensorFacts extends TensorSpec {
+export interface NamedTensorSpec extends TensorSpec {
   readonly name: string;
   /** In bytes, as dtype and shape say. */
   readonly byteLength: number;
@@ -43,18 +43,18 @@ export function tensorByteLength({ dtype, shape }: TensorSpec): number {
  *   elements of a packed dtype that do not fill whole bytes, and for more bytes than the format or a
  *   number can count
  */
-export function readSpec(name: string, spec: TensorSpec): TensorFacts {
+export function readSpec(name: string, spec: TensorSpec): NamedTensorSpec {
   const { dtype, shape } = spec;
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
     const found = `${describeValue(dtype)}${dtypeHint(dtype)}`;
-    return refuseTensor(
+    return rejectTensor(
       `expected the dtype to be one of ${DTYPE_NAMES.join(', ')}, found ${found}`,
       name,
     );
   }
   if (!Array.isArray(shape)) {
     const found = `${describeValue(shape)}${'dims' in spec ? '; it is called shape, not dims' : ''}`;
-    return refuseTensor(`expected the shape to be an array, found ${found}`, name);
+    return rejectTensor(`expected the shape to be an array, found ${found}`, name);
   }
   const dimensions: number[] = [];
   let bits = DTYPES[dtype].bits;
@@ -64,7 +64,7 @@ export function readSpec(name: string, spec: TensorSpec): TensorFacts {
     const dimension: unknown = shape[i];
     if (!Number.isSafeInteger(dimension) || (dimension as number) < 0) {
       const expected = 'expected dimensions that are integers from 0 to 2^53 - 1';
-      return refuseTensor(`${expected}, found ${describeValue(dimension)} as dimension ${i}`, name);
+      return rejectTensor(`${expected}, found ${describeValue(dimension)} as dimension ${i}`, name);
     }
     dimensions.push(dimension as number);
     bits *= dimension as number;
@@ -97,18 +97,18 @@ function largeByteLength(name: string, dtype: Dtype, shape: readonly number[]): 
   if (bits % 8n !== 0n) return failPacked(name, dtype, bits);
   const byteLength = bits / 8n;
   if (byteLength > Number.MAX_SAFE_INTEGER) {
-    return refuseTensor(`expected at most 2^53 - 1 bytes, found ${byteLength}`, name);
+    return rejectTensor(`expected at most 2^53 - 1 bytes, found ${byteLength}`, name);
   }
   return Number(byteLength);
 }
 
 function failSize(name: string, found: string): never {
-  refuseTensor(`expected a size below 2^64 bits, but ${found}`, name);
+  rejectTensor(`expected a size below 2^64 bits, but ${found}`, name);
 }
 
 function failPacked(name: string, dtype: Dtype, bits: number | bigint): never {
   const elements = BigInt(bits) / BigInt(DTYPES[dtype].bits);
-  refuseTensor(
+  rejectTensor(
     `expected whole bytes, but ${elements} elements of ${dtype} take ${bits} bits`,
     name,
   );

@@ -1,7 +1,7 @@
 /** `mergeAdapters`. Its code loads on the first call. */
 
 import type { TensorSource } from '../file/source/tensor-source.js';
-import type { MergedFacts } from '../merge/adapters/merge-adapters.js';
+import type { MergedInfo } from '../merge/adapters/merge-adapters.js';
 import type { AdapterInput, MergeAdaptersOptions } from '../merge/adapters/options.js';
 import type { MergeSource } from '../merge/base.js';
 import { open } from './open.js';
@@ -42,7 +42,7 @@ export async function mergeAdapters<Opened extends MergeSource>(
   base: Opened,
   adapters: Iterable<AdapterSource>,
   options: MergeAdaptersOptions = {},
-): Promise<Opened & MergedFacts> {
+): Promise<Opened & MergedInfo> {
   const { mergeAdaptersWith } = await import('../merge/adapters/merge-adapters.js');
   return await mergeAdaptersWith(open, base, adapters, options);
 }

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import type { Checkpoint } from '../file/checkpoint/checkpoint.js';
 import type { MergeModelsOptions } from '../merge/adapters/options.js';
-import type { MergedModel, MergedModelFacts } from '../merge/models/merge-models.js';
+import type { MergedModel, MergedModelInfo } from '../merge/models/merge-models.js';
 import type { MergeRecipe } from '../merge/models/recipe.js';
 import type { RemoteCheckpoint } from '../remote/checkpoint.js';
 import { open } from './open.js';
@@ -57,9 +57,9 @@ export type MergeModelsRecipe =
 export async function mergeModels(
   recipe: MergeModelsRecipe,
   options: MergeModelsOptions = {},
-): Promise<(Checkpoint | RemoteCheckpoint) & MergedModelFacts> {
+): Promise<(Checkpoint | RemoteCheckpoint) & MergedModelInfo> {
   const { view } = await mergeModelFiles(recipe, options);
-  return view as unknown as (Checkpoint | RemoteCheckpoint) & MergedModelFacts;
+  return view as unknown as (Checkpoint | RemoteCheckpoint) & MergedModelInfo;
 }
 
 /** As above, with the sources of the files next to the weights. */

@@ -9,9 +9,9 @@ import type { MergedModel } from '../merge/models/merge-models.js';
 import { isOfTokenizer } from '../merge/models/vocabulary.js';
 import {
   findOtherFiles,
-  type OtherFile,
-  type OtherFiles,
-} from '../write/checkpoint/other-files.js';
+  type SidecarFile,
+  type SidecarFiles,
+} from '../write/checkpoint/sidecar-files.js';
 
 /**
  * Returns what finds the files for a folder. Only models that were opened from folders have such files.
@@ -21,8 +21,8 @@ import {
 export async function mergedFiles(
   { view, base, tokenizer, changedFiles }: MergedModel,
   signal: AbortSignal,
-): Promise<(target: string) => OtherFiles> {
-  const changed: OtherFile[] = [];
+): Promise<(target: string) => SidecarFiles> {
+  const changed: SidecarFile[] = [];
   if (!isFolder(base)) return () => ({ files: [], skipped: [], obsolete: [] });
   for (const name of changedFiles) {
     const file = await (view as unknown as Checkpoint).sibling(name, { signal });

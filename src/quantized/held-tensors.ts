@@ -5,7 +5,7 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import type { Work } from '../work/work.js';
 import { type LogicalReader, LogicalTensor } from './logical-tensor.js';
 import type { LogicalPlan } from './plan/logical-plan.js';
-import { inFile } from './plan/refusals.js';
+import { inFile } from './plan/unsupported.js';
 import type { TensorPart } from './tiles/reading.js';
 
 const WIDTH = Float32Array.BYTES_PER_ELEMENT;

@@ -21,13 +21,13 @@ import {
   OTHER_CONFIGS,
   SDNQ_CONFIG,
 } from './plan/configuration.js';
+import { parsedConfig } from './plan/dequantized-config.js';
 import type { LogicalPlan } from './plan/logical-plan.js';
 import { type FileMetadata, Markers } from './plan/markers.js';
 import { packedWeightOf } from './plan/packed-weights.js';
-import { parsedConfig } from './plan/plain-config.js';
 import { type CheckpointPlan, isQuantized, mayBeQuantized, planCheckpoint } from './plan/plan.js';
-import { inFile, invalid } from './plan/refusals.js';
 import type { Assumption } from './plan/undeclared.js';
+import { inFile, invalid } from './plan/unsupported.js';
 import { quantizationOf, storedNamesOf } from './quantization.js';
 import { type ReadableSource, StoredTensors } from './source.js';
 

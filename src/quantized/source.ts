@@ -7,7 +7,7 @@ import type { SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { call, type Work } from '../work/work.js';
 import type { LogicalReader } from './logical-tensor.js';
-import { inFile } from './plan/refusals.js';
+import { inFile } from './plan/unsupported.js';
 import type { TensorPart } from './tiles/reading.js';
 
 /** An open handle that `dequantize` takes: a Checkpoint or a RemoteCheckpoint. */

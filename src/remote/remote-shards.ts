@@ -330,8 +330,8 @@ export function isAbsence(error: unknown): boolean {
   if (!(error instanceof RemoteError)) return false;
   const { status = 0, foundFormat } = error;
   // After a status from 500 the file may exist.
-  const isRefused = status >= 400 && status < 500 && !BUSY.includes(status);
-  return isRefused || foundFormat === 'html';
+  const isUnsupported = status >= 400 && status < 500 && !BUSY.includes(status);
+  return isUnsupported || foundFormat === 'html';
 }
 
 /** The parsed `config.json` of a model, for counts alone; undefined if missing or unreadable. */

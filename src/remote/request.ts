@@ -8,7 +8,7 @@ import { whenAborted } from '../work/abort-listeners.js';
 import { untilAborted } from '../work/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
 import type { PlacedAnswer, RequestInto } from './receiver.js';
-import { type RefusedRequest, refusalOf, transientMessage } from './response-errors.js';
+import { type RejectedRequest, rejectionOf, transientMessage } from './response-errors.js';
 import {
   isMalformedAnswer,
   isRetryableStatus,
@@ -267,7 +267,7 @@ export async function awaitPlaced(
 export async function refused(
   session: Session,
   { response, url, isAuthorized }: Answer,
-  asked: Pick<RefusedRequest, 'isOnHub' | 'isForApi'> & {
+  asked: Pick<RejectedRequest, 'isOnHub' | 'isForApi'> & {
     readonly path: string;
     readonly origin: string;
   },
@@ -278,7 +278,7 @@ export async function refused(
   const { status, headers } = response;
   const { path, isOnHub, isForApi, origin } = asked;
   const isRedirected = url.origin !== origin;
-  const { code, message, advice, isMissing } = refusalOf({
+  const { code, message, advice, isMissing } = rejectionOf({
     status,
     errorCode: headers.get('x-error-code') ?? '',
     said: headers.get('x-error-message') ?? '',

@@ -5,7 +5,7 @@ import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
 import { PROXY_LOGIN_ADVICE } from './connection-advice.js';
 
 /** An answer without the requested bytes. */
-export interface RefusedRequest {
+export interface RejectedRequest {
   readonly status: number;
   /** `X-Error-Code` of the Hub, and its `X-Error-Message`; empty if missing. */
   readonly errorCode: string;
@@ -21,7 +21,7 @@ export interface RefusedRequest {
 }
 
 /** A code, and the end of the message: the finding and advice. */
-export interface Refusal {
+export interface Rejection {
   readonly code: RemoteErrorCode;
   readonly message: string;
   readonly advice: readonly Advice[];
@@ -58,7 +58,7 @@ const NO_API_ADVICE =
 const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
 
 /** An answer that may change later. */
-interface TransientAnswer extends Pick<RefusedRequest, 'status' | 'isAuthorized'> {
+interface TransientAnswer extends Pick<RejectedRequest, 'status' | 'isAuthorized'> {
   /** Milliseconds to wait, as the server asks; undefined without a wish. */
   readonly retryAfter: number | undefined;
 }
@@ -90,11 +90,11 @@ export function isWithoutApi({
   status,
   errorCode,
   isForApi,
-}: Pick<RefusedRequest, 'status' | 'errorCode' | 'isForApi'>): boolean {
+}: Pick<RejectedRequest, 'status' | 'errorCode' | 'isForApi'>): boolean {
   return isForApi === true && errorCode === '' && ABSENT.includes(status);
 }
 
-function codeOf(request: RefusedRequest): RemoteErrorCode {
+function codeOf(request: RejectedRequest): RemoteErrorCode {
   const { status, errorCode, said, isOnHub } = request;
   if (Object.hasOwn(HUB_CODES, errorCode)) return HUB_CODES[errorCode] as RemoteErrorCode;
   if (isWithoutApi(request)) return 'SAFETENSORS_REMOTE_NOT_FOUND';
@@ -110,7 +110,7 @@ const TOKEN_ADVICE: { readonly [Code in RemoteErrorCode]?: readonly Advice[] } =
   SAFETENSORS_UNAUTHORIZED: [PASS_CREDENTIALS],
 };
 
-function textOf(code: RemoteErrorCode, request: RefusedRequest): string {
+function textOf(code: RemoteErrorCode, request: RejectedRequest): string {
   const { isAuthorized, isRedirected, isOnHub } = request;
   switch (code) {
     case 'SAFETENSORS_REPOSITORY_NOT_FOUND':
@@ -142,7 +142,7 @@ function textOf(code: RemoteErrorCode, request: RefusedRequest): string {
 }
 
 /** The code and message for an error answer. */
-export function refusalOf(request: RefusedRequest): Refusal {
+export function rejectionOf(request: RejectedRequest): Rejection {
   const code = codeOf(request);
   const { status, said } = request;
   const note = said === '' ? '' : ` (${quoteName(said)})`;

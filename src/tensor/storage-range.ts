@@ -5,12 +5,12 @@
 
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate, withTensor } from '../errors/out-of-memory.js';
+import { type AsyncFill, type Fill, ViewStorage } from './storage/computed.js';
 import { type DeclaredDigest, declaredDigest } from './storage/declared-digests.js';
-import { type AsyncFill, ComputedStorage, type Fill } from './storage/made.js';
 import {
   type BufferRange,
-  isLending,
-  type LendingStorage,
+  isLeasable,
+  type LeasableStorage,
   type Storage,
 } from './storage/storage.js';
 
@@ -113,9 +113,9 @@ export class StorageRange {
    * undefined otherwise, and once the descriptor is closed. Windows from a copying storage don't count:
    * writing to one changes nothing.
    */
-  get untouchedFile(): LendingStorage | undefined {
+  get untouchedFile(): LeasableStorage | undefined {
     const storage = this.#storage;
-    return this.#isTouched || !isLending(storage) || !storage.canLend ? undefined : storage;
+    return this.#isTouched || !isLeasable(storage) || !storage.canLease ? undefined : storage;
   }
 
   /**
@@ -125,7 +125,7 @@ export class StorageRange {
    * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for malformed digests
    */
   get declaredDigest(): DeclaredDigest | undefined {
-    const digest = isLending(this.#storage) ? this.headerDigest : undefined;
+    const digest = isLeasable(this.#storage) ? this.headerDigest : undefined;
     return digest !== undefined && this.#isTouched
       ? { ...digest, writableFrom: this.#begin }
       : digest;
@@ -152,22 +152,22 @@ export class StorageRange {
    */
   computed(tensor: string, byteLength: number, fill: Fill, fillAsync?: AsyncFill): StorageRange {
     const source = { storage: this.#storage, begin: this.#begin, byteLength: this.byteLength };
-    const storage = new ComputedStorage(byteLength, source, fill, fillAsync);
+    const storage = new ViewStorage(byteLength, source, fill, fillAsync);
     return new StorageRange(storage, tensor, 0, byteLength);
   }
 
   /** Computes bytes into the memory of a writer on other threads; undefined for other storages. */
   get fillAsync(): AsyncFill | undefined {
     const storage = this.#storage;
-    if (!this.isComputed || !(storage instanceof ComputedStorage)) return undefined;
+    if (!this.isComputed || !(storage instanceof ViewStorage)) return undefined;
     const { fillAsync: fill } = storage;
     return fill && ((target, position, signal) => fill(target, this.#begin + position, signal));
   }
 
   /** The storage whose mapping holds the bytes, so that changes of the file show in them. */
-  get mappedFile(): LendingStorage | undefined {
+  get mappedFile(): LeasableStorage | undefined {
     const storage = this.#storage;
-    return storage.kind === 'mmap' && isLending(storage) ? storage : undefined;
+    return storage.kind === 'mmap' && isLeasable(storage) ? storage : undefined;
   }
 
   /**

@@ -8,7 +8,7 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
 import { run } from '../../src/cli/run.js';
-import { ggufBytes } from '../foreign/gguf/made-gguf.js';
+import { ggufBytes } from '../foreign/gguf/generated-gguf.js';
 import { headerOf, npy } from '../foreign/numpy/arrays.js';
 import { unicode } from '../foreign/pickle/pickle-bytes.js';
 import { storedArchive } from '../foreign/stored-archive.js';

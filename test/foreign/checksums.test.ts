@@ -6,7 +6,7 @@ import { verifyEntries } from '../../src/foreign/checksums.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
 import { openRegularFile } from '../../src/platform/io/opened-file.js';
 import { openStorage } from '../../src/platform/storage/open.js';
-import type { LendingStorage } from '../../src/tensor/storage/storage.js';
+import type { LeasableStorage } from '../../src/tensor/storage/storage.js';
 import { runSync } from '../../src/work/work.js';
 import { temporaryPath } from '../support/make-file.js';
 
@@ -27,7 +27,7 @@ function entryOf(begin: number, end: number): ArchiveEntry {
 
 const right = [entryOf(0, 10), entryOf(10, 8_999_999), entryOf(8_999_999, 8_999_999)];
 
-function storageOf(storage: 'mmap' | 'read'): LendingStorage {
+function storageOf(storage: 'mmap' | 'read'): LeasableStorage {
   const path = temporaryPath('archive');
   writeFileSync(path, bytes);
   const file = runSync(openRegularFile(path, path));

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { Random } from '../support/random.js';
-import { type ArchiveFile, writeArchive } from './made-archive.js';
+import { type ArchiveFile, writeArchive } from './generated-archive.js';
 import { npy } from './numpy/arrays.js';
 import { text } from './pickle-mutations.js';
 import { scanFixture } from './torch/fixtures.js';

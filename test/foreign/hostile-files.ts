@@ -2,7 +2,7 @@
 
 import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { Random } from '../support/random.js';
-import { type ArchiveFile, writeArchive } from './made-archive.js';
+import { type ArchiveFile, writeArchive } from './generated-archive.js';
 import { headerOf, npy } from './numpy/arrays.js';
 import { integer, text } from './pickle-mutations.js';
 

@@ -1,5 +1,5 @@
 /** Bytes in memory as both kinds of storages. */
-import { MadeStorage, type StorageBytes } from '../../src/tensor/storage/made.js';
+import { ComputedStorage, type StorageBytes } from '../../src/tensor/storage/computed.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 
 /** A storage that gives views, as a mapping does. */
@@ -9,7 +9,7 @@ export function viewed(bytes: Uint8Array<ArrayBuffer>): StorageBytes {
 
 /** A storage that copies each range, as positioned reads do; `reads` gets the length of each. */
 export function copied(bytes: Uint8Array<ArrayBuffer>, reads: number[] = []): StorageBytes {
-  const storage = new MadeStorage(bytes.length, viewed(bytes), (target, position) => {
+  const storage = new ComputedStorage(bytes.length, viewed(bytes), (target, position) => {
     reads.push(target.length);
     target.set(bytes.subarray(position, position + target.length));
   });

@@ -1,6 +1,6 @@
 /** Regular zip archives of files that are stored. */
 import type { Random } from '../support/random.js';
-import { writeArchive } from './made-archive.js';
+import { writeArchive } from './generated-archive.js';
 
 /** The bytes of an archive as Python's zipfile writes it. One of the files may be deflated. */
 export function storedArchive(

@@ -1,6 +1,6 @@
 /** Archives of seeds, taken apart to be changed: regular ones only. */
 import { crc32, inflateRawSync } from 'node:zlib';
-import type { ArchiveFile } from '../foreign/made-archive.js';
+import type { ArchiveFile } from '../foreign/generated-archive.js';
 
 /** Limit of an archive's inflated length. */
 const MAX_BYTE_LENGTH = 1 << 20;

@@ -4,9 +4,9 @@ import {
   changeBytes,
   writeArchive,
   writeFaultyArchive,
-} from '../foreign/made-archive.js';
-import { makeArray, makeArrays } from '../foreign/made-arrays.js';
-import { type MadeCheckpoint, makeCheckpoint } from '../foreign/made-checkpoint.js';
+} from '../foreign/generated-archive.js';
+import { makeArray, makeArrays } from '../foreign/generated-arrays.js';
+import { type MadeCheckpoint, makeCheckpoint } from '../foreign/generated-checkpoint.js';
 import { mutatePickle } from '../foreign/pickle-mutations.js';
 import { bytesOf, FIXTURES, type Fixture } from '../foreign/torch-fixtures.js';
 import type { Random } from '../support/random.js';

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { type Header, parseHeader } from '../../src/header/header.js';
 import { type HeaderEntries, layOutEntries } from '../../src/header/header-copy.js';
 import { layOut } from '../../src/header/header-writer.js';
-import { readSpec, type TensorFacts } from '../../src/header/tensor-spec.js';
+import { type NamedTensorSpec, readSpec } from '../../src/header/tensor-spec.js';
 import type { Dtype } from '../support/api.js';
 import { arbitraryTensors } from '../write/save/arbitrary-tensors.js';
 import { thrownBy } from './header-files.js';
 
 /** The header of these tensors in this order, with other choices that a writer has. */
 function headerOf(
-  specs: readonly TensorFacts[],
+  specs: readonly NamedTensorSpec[],
   spell: (name: string) => string = JSON.stringify,
   space = '',
 ): Header {
@@ -97,7 +97,7 @@ describe('layOutEntries', () => {
 
   test('refuses more data than positions can tell, as layOut does', () => {
     const dimension = Number.MAX_SAFE_INTEGER - 200_000_000;
-    const large = (name: string): TensorFacts =>
+    const large = (name: string): NamedTensorSpec =>
       readSpec(name, { dtype: 'U8', shape: [dimension] });
     const two = entriesOf([headerOf([large('a')]), headerOf([large('b')])]);
     expect(thrownBy(() => layOutEntries(two.entries, two.numbers, null))).toMatchObject({

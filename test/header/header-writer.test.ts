@@ -6,19 +6,19 @@ import {
   layOut,
   requireDataByteLength,
 } from '../../src/header/header-writer.js';
-import { readSpec, type TensorFacts } from '../../src/header/tensor-spec.js';
+import { type NamedTensorSpec, readSpec } from '../../src/header/tensor-spec.js';
 import { anyText } from '../support/any-text.js';
 import { type Dtype, InvalidTensorError, parse } from '../support/api.js';
 import { thrownBy } from './header-files.js';
 
 const LIMIT = 100_000_000;
 
-function spec(name: string, dtype = 'U8', shape: readonly number[] = [1]): TensorFacts {
+function spec(name: string, dtype = 'U8', shape: readonly number[] = [1]): NamedTensorSpec {
   return readSpec(name, { dtype: dtype as Dtype, shape });
 }
 
 /** The JSON with its padding. */
-function headerOf(specs: readonly TensorFacts[], options?: HeaderOptions): string {
+function headerOf(specs: readonly NamedTensorSpec[], options?: HeaderOptions): string {
   const { header } = layOut(specs, options);
   const length = Number(new DataView(header.buffer).getBigUint64(0, true));
   expect(length).toBe(header.length - 8);
@@ -212,7 +212,7 @@ describe('a header above the limit', () => {
   test('names and shapes are counted before they are compared and written', () => {
     let taken = 0;
     const long = 'x'.repeat(4_000_000);
-    function* endless(shape: readonly number[]): Generator<TensorFacts> {
+    function* endless(shape: readonly number[]): Generator<NamedTensorSpec> {
       for (;;) yield spec(`${long}${taken++}`, 'U8', shape);
     }
     expect(() => layOut(endless([]))).toThrow(expect.objectContaining(tooLarge));

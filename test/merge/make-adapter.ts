@@ -4,7 +4,7 @@ import {
   type AdapterInput,
   type Checkpoint,
   fromFloat32,
-  type MergedFacts,
+  type MergedInfo,
   mergeAdapters,
   parse,
   type Source,
@@ -62,7 +62,7 @@ export async function merged(
   base: Tensors,
   adapter: AdapterInput<Source>,
   dtype: 'F32' | 'BF16' | 'F16' = 'F32',
-): Promise<Checkpoint & MergedFacts> {
+): Promise<Checkpoint & MergedInfo> {
   return await mergeAdapters(checkpoint(base, dtype), [adapter]);
 }
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { type Checkpoint, dequantized, parse, safeOpen, serialize } from '../support/api.js';
 import { Random } from '../support/random.js';
 import { root } from '../support/source-tree.js';
-import { COMFY_MAKERS, type ComfyWeight, comfyFile } from './made-comfy.js';
-import { type MadeTensor, storedTensors } from './made-tensors.js';
+import { COMFY_MAKERS, type ComfyWeight, comfyFile } from './generated-comfy.js';
+import { type MadeTensor, storedTensors } from './generated-tensors.js';
 import { patternsOf } from './rules.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261129);

@@ -11,8 +11,8 @@ import {
 import { nightly } from '../support/nightly.js';
 import { Random } from '../support/random.js';
 import { comfyValues } from './comfy-rules.js';
-import { COMFY_MAKERS, comfyFile } from './made-comfy.js';
-import { storedTensors, WEIGHT } from './made-tensors.js';
+import { COMFY_MAKERS, comfyFile } from './generated-comfy.js';
+import { storedTensors, WEIGHT } from './generated-tensors.js';
 import { rowCountOf } from './opened-tensors.js';
 import { patternsOf } from './rules.js';
 

@@ -2,8 +2,8 @@
  * The rules of ComfyUI's formats, written once more: one value at a time, from the bits of the stored tensors; a
  * rotation as a product with the whole matrix. Without a line of the library's.
  */
-import type { ComfyWeight } from './made-comfy.js';
-import { NAME, WEIGHT } from './made-tensors.js';
+import type { ComfyWeight } from './generated-comfy.js';
+import { NAME, WEIGHT } from './generated-tensors.js';
 import { e2m1, item, nibble, type RuleTensor } from './rules.js';
 
 const { fround } = Math;

@@ -8,7 +8,7 @@ import {
   type SafetensorsError,
   serialize,
 } from '../support/api.js';
-import { bytesOf, type Content, type MadeTensor } from './made-tensors.js';
+import { bytesOf, type Content, type MadeTensor } from './generated-tensors.js';
 
 /** Tensors of a module `m`: dtype, shape, and perhaps what they hold. */
 export type Tensors = Readonly<

@@ -3,8 +3,8 @@ import { expect, it } from 'vitest';
 import { dequantized, fromFloat32, parse, select, serialize } from '../support/api.js';
 import { nightly } from '../support/nightly.js';
 import { Random } from '../support/random.js';
-import { storedTensors } from './made-tensors.js';
-import { MAKERS } from './made-weights.js';
+import { storedTensors } from './generated-tensors.js';
+import { MAKERS } from './generated-weights.js';
 import { rowCountOf } from './opened-tensors.js';
 import { patternsOf, ruleValues } from './rules.js';
 

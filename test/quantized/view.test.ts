@@ -14,7 +14,7 @@ import {
 } from '../support/api.js';
 import { temporaryPath } from '../support/make-file.js';
 import { Random } from '../support/random.js';
-import { type MadeTensor, storedTensors } from './made-tensors.js';
+import { type MadeTensor, storedTensors } from './generated-tensors.js';
 import { rowCountOf } from './opened-tensors.js';
 import { patternsOf } from './rules.js';
 

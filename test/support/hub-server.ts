@@ -70,7 +70,7 @@ interface Snapshot {
 }
 
 /** An answer without a body of its own. */
-class Refusal extends Error {
+class Rejection extends Error {
   readonly status: number;
   readonly errorCode: string | undefined;
 
@@ -242,7 +242,7 @@ export class HubServer {
       await answer();
     } catch (error) {
       // The client may have gone.
-      if (!(error instanceof Refusal)) return void response.destroy();
+      if (!(error instanceof Rejection)) return void response.destroy();
       if (error.errorCode !== undefined) response.setHeader('X-Error-Code', error.errorCode);
       response.setHeader('X-Error-Message', error.message);
       if (method === 'HEAD') return void response.writeHead(error.status).end();
@@ -289,25 +289,25 @@ export class HubServer {
     const isKnown = this.#repositories.has(name);
     if (authorization === `Bearer ${TOKEN}` && isKnown) return;
     if (authorization === undefined && (!isKnown || access === 'private')) {
-      throw new Refusal(401, 'RepoNotFound', 'Invalid username or password.');
+      throw new Rejection(401, 'RepoNotFound', 'Invalid username or password.');
     }
     if (!isKnown || access === 'private') {
-      throw new Refusal(404, 'RepoNotFound', 'Repository not found');
+      throw new Rejection(404, 'RepoNotFound', 'Repository not found');
     }
     if (access !== 'gated') return;
     const status = authorization === undefined ? 401 : 403;
-    throw new Refusal(status, 'GatedRepo', `Access to model ${name} is restricted.`);
+    throw new Rejection(status, 'GatedRepo', `Access to model ${name} is restricted.`);
   }
 
   #snapshot(name: string, revision: string): Snapshot {
     const found = this.#snapshots.get(name)?.get(revision);
-    if (found === undefined) throw new Refusal(404, 'RevisionNotFound', 'Invalid rev id');
+    if (found === undefined) throw new Rejection(404, 'RevisionNotFound', 'Invalid rev id');
     return found;
   }
 
   #file(files: Snapshot['files'], path: string): StoredFile {
     const found = files.get(path);
-    if (found === undefined) throw new Refusal(404, 'EntryNotFound', 'Entry not found');
+    if (found === undefined) throw new Rejection(404, 'EntryNotFound', 'Entry not found');
     return found;
   }
 
@@ -317,7 +317,7 @@ export class HubServer {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    if (kind !== 'resolve' && kind !== 'raw') throw new Refusal(404, undefined, 'Not found');
+    if (kind !== 'resolve' && kind !== 'raw') throw new Rejection(404, undefined, 'Not found');
     const { commit, files } = this.#snapshot(name, revision);
     response.setHeader('X-Repo-Commit', commit);
     const file = this.#file(files, path.join('/'));
@@ -372,7 +372,7 @@ export class HubServer {
     response.setHeader('Content-Type', JSON_TYPE);
     if (kind !== 'tree') return void response.end(JSON.stringify(facts));
     const below = tree.filter((entry) => entry.path.startsWith(folder));
-    if (below.length === 0) throw new Refusal(404, 'EntryNotFound', `${folder} does not exist`);
+    if (below.length === 0) throw new Rejection(404, 'EntryNotFound', `${folder} does not exist`);
     const isDeep = /^true$/i.test(query.get('recursive') ?? '');
     const listed = withFolders(below, folder, isDeep);
     const begin = Number(query.get('cursor') ?? 0);
@@ -389,11 +389,11 @@ export class HubServer {
     const { pathname, searchParams } = new URL(request.url ?? '/', this.#networkUrl);
     // As object stores do: the signature is the only way to be let in.
     if (request.headers.authorization !== undefined) {
-      throw new Refusal(400, undefined, 'Only one auth mechanism allowed');
+      throw new Rejection(400, undefined, 'Only one auth mechanism allowed');
     }
     const file = this.#large.get(pathname.replace('/blobs/', ''));
     if (file === undefined || !searchParams.has('X-Amz-Signature')) {
-      throw new Refusal(403, undefined, 'Access denied');
+      throw new Rejection(403, undefined, 'Access denied');
     }
     await this.#sendFile(request, response, file);
   }

@@ -2,7 +2,7 @@
 import { truncateSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { outOfMemory } from '../../src/errors/out-of-memory.js';
-import { MadeStorage } from '../../src/tensor/storage/made.js';
+import { ComputedStorage } from '../../src/tensor/storage/computed.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 import type { Storage, StorageKind } from '../../src/tensor/storage/storage.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
@@ -27,7 +27,7 @@ function copying() {
   const fill = vi.fn((target: Uint8Array, position: number) =>
     target.set(countedBytes(16).subarray(position, position + target.length)),
   );
-  const storage = new MadeStorage(16, { storage: given(), begin: 0, byteLength: 16 }, fill);
+  const storage = new ComputedStorage(16, { storage: given(), begin: 0, byteLength: 16 }, fill);
   return { storage, fill };
 }
 

@@ -3,8 +3,8 @@ import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { layOut } from '../../src/header/header-writer.js';
 import { readSpec } from '../../src/header/tensor-spec.js';
+import { ComputedStorage } from '../../src/tensor/storage/computed.js';
 import { emptyBuffers } from '../../src/tensor/storage/empty-buffers.js';
-import { MadeStorage } from '../../src/tensor/storage/made.js';
 import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 import type { Storage } from '../../src/tensor/storage/storage.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
@@ -331,7 +331,7 @@ describe('what a range tells of its storage', () => {
     const memory = new MemoryStorage(new Uint8Array(16), 16);
     const held = { storage: memory, begin: 0, byteLength: 16 };
     for (const [storage, times] of [
-      [new MadeStorage(16, held, () => {}), 1],
+      [new ComputedStorage(16, held, () => {}), 1],
       [memory, 0],
     ] as const) {
       const removeReader = vi.spyOn(storage, 'removeReader');

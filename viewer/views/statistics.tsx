@@ -8,7 +8,7 @@ import { SaveTable } from '../parts/save.js';
 import { linearScale } from '../parts/scale.js';
 import { useCall } from '../parts/use-call.js';
 import type { TensorStatistics } from '../worker/statistics.js';
-import type { TensorFacts } from '../worker/values.js';
+import type { NamedTensorSpec } from '../worker/values.js';
 
 /** What a count is of: a sample shows what is there at least, and not what is missing. */
 function CountOf({
@@ -151,7 +151,7 @@ function Norms({
 }
 
 /** The statistics of a tensor: of all values when it is small or people ask for it, else of a sample. */
-export function Statistics({ id, facts }: { id: number; facts: TensorFacts }) {
+export function Statistics({ id, facts }: { id: number; facts: NamedTensorSpec }) {
   const { name, elements, byteLength } = facts;
   const [isWhole, setWhole] = useState(false);
   const { result, progress, failure, isRunning, stop } = useCall(

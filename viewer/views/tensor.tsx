@@ -11,13 +11,13 @@ import { saveBlob } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 import { type Axis, formatSelection, remainingAxes, shownPart } from '../selection.js';
-import type { TensorFacts } from '../worker/values.js';
+import type { NamedTensorSpec } from '../worker/values.js';
 import { Grid } from './grid.js';
 import { HeatMap } from './heat-map.js';
 import { SelectionField } from './selection-field.js';
 import { Statistics } from './statistics.js';
 
-function Facts({ facts }: { facts: TensorFacts }) {
+function Facts({ facts }: { facts: NamedTensorSpec }) {
   const { kind, shape, elements, byteLength, offset, file, quantization } = facts;
   return (
     <dl class="facts card">
@@ -74,7 +74,7 @@ function Values({
   plane,
 }: {
   id: number;
-  facts: TensorFacts;
+  facts: NamedTensorSpec;
   axes: readonly Axis[];
   plane: Plane;
 }) {
@@ -146,7 +146,7 @@ function Values({
   );
 }
 
-function Shown({ source, facts }: { source: OpenSource; facts: TensorFacts }) {
+function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }) {
   const { slice = '' } = useAddress();
   const { name, shape } = facts;
   const { axes, problem } = useMemo(() => shownPart(slice, shape), [slice, name]);

@@ -60,7 +60,7 @@ export interface Overview {
 }
 
 /** `4096 × 4096`. */
-export function shapeText(shape: readonly number[]): string {
+export function formatShape(shape: readonly number[]): string {
   return shape.length === 0 ? 'scalar' : shape.join(' × ');
 }
 
@@ -105,7 +105,7 @@ function columns(rows: readonly Row[]): TensorList {
   return {
     names: rows.map(({ name }) => name),
     ...{ kinds: kinds.values, kind, files: files.values, file },
-    shapes: rows.map(({ shape }) => shapeText(shape)),
+    shapes: rows.map(({ shape }) => formatShape(shape)),
     elements: floats(({ shape }) => elementsOf(shape)),
     byteLength: floats(({ byteLength }) => byteLength),
     offset: floats(({ offset }) => offset),

@@ -1,7 +1,7 @@
 /** The tree of names, of which the page asks for the children of one node at a time. */
 
 import { type TreeNode, treeOf, unfold } from 'safetensors-mmap/inspect';
-import { dimensions, shapeText, type TensorList } from './info.js';
+import { dimensions, formatShape, type TensorList } from './info.js';
 
 /** A line of the tree. */
 export interface TreeRow {
@@ -57,7 +57,7 @@ export function treeRows(list: TensorList, parent: number | null): readonly Tree
       node: nodes.push(node) - 1,
       ...{ label, tensors, byteLength },
       name: leaf !== null && times === 1 ? leaf.name : null,
-      note: leaf === null ? null : `${leaf.dtype} ${shapeText(leaf.shape)}`,
+      note: leaf === null ? null : `${leaf.dtype} ${formatShape(leaf.shape)}`,
       hasChildren: times > 1 || children.length > 0,
     };
   });

@@ -8,7 +8,7 @@ import { isPacked, packedTensor } from './packed.js';
 import type { Source } from './sources.js';
 
 /** How a tensor is stored, and where. */
-export interface TensorFacts {
+export interface NamedTensorSpec {
   readonly name: string;
   /** The dtype of its elements; of quantized ones the scheme. */
   readonly kind: string;
@@ -47,7 +47,7 @@ export function readable(source: Source, name: string, signal: AbortSignal): Sli
 }
 
 /** Returns how a tensor is stored. */
-export function tensorFacts(source: Source, name: string): TensorFacts {
+export function tensorFacts(source: Source, name: string): NamedTensorSpec {
   const { dtype, shape, byteLength, file, dataOffsets, quantization } = entryOf(source, name);
   return {
     ...{ name, shape, file },

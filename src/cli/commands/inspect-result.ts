@@ -154,11 +154,11 @@ async function adapterOf(checkpoint: AnyCheckpoint, signal: AbortSignal): Promis
     };
     return { adapter };
   } catch (error) {
-    const isRefusal =
+    const isRejection =
       error instanceof SafetensorsError &&
       (error.code === 'SAFETENSORS_MERGE_UNSUPPORTED' ||
         error.code === 'SAFETENSORS_INVALID_ADAPTER');
-    if (!isRefusal) throw error;
+    if (!isRejection) throw error;
     return { adapter: null, refusal: error.message };
   }
 }

@@ -28,7 +28,7 @@ const INDENT = '  ';
 /** Models with more tensors are shown as a tree, unless the list is requested. */
 const MAX_LISTED_TENSORS = 200;
 
-function shapeText(shape: readonly number[]): string {
+function formatShape(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`;
 }
 
@@ -50,7 +50,7 @@ function tensorLines(
     const row = [
       visible(name, SHOWN_NAME_LENGTH),
       dtype,
-      shapeText(shape),
+      formatShape(shape),
       formatBytes(byteLength),
     ];
     if (hasFiles) row.push(numbers.get(file) ?? '');
@@ -75,7 +75,8 @@ function treeLines(tree: readonly TreeResult[], style: Style, width: number | nu
       const { name, dtype = '', shape, children = [], times, tensors, byteLength } = node;
       const prefix = `${indent}${isLast ? '└─ ' : '├─ '}`;
       const count = times === 1 ? '' : `${times} × `;
-      const what = shape === undefined ? plural(tensors, 'tensor') : `${count}${shapeText(shape)}`;
+      const what =
+        shape === undefined ? plural(tensors, 'tensor') : `${count}${formatShape(shape)}`;
       rows.push([
         prefix + visible(name, SHOWN_NAME_LENGTH),
         dtype,
@@ -135,7 +136,7 @@ function numberedFiles(
   return rows.length === 0 ? [] : ['', ...tableLines(columns, rows, width, style.dim)];
 }
 
-function logicalFacts({ tensors, parameters, quantized }: LogicalCounts): [string, string][] {
+function logicalInfo({ tensors, parameters, quantized }: LogicalCounts): [string, string][] {
   const kinds = quantized.map((kind, i) => {
     const all = i === 0 ? ` of ${plural(tensors, 'weight')}` : '';
     return `${formatInteger(kind.weights)}${all} ${formatKind(kind)}`;
@@ -156,7 +157,7 @@ function rangeText(values: readonly number[]): string {
 /** Most target modules in one line. */
 const SHOWN_TARGETS = 20;
 
-function adapterFacts(adapter: AdapterResult): [string, string][] {
+function adapterInfo(adapter: AdapterResult): [string, string][] {
   const { kinds, modules, ranks, alphas, scales, withoutScale, targetModules, baseModel } = adapter;
   const scale = scales.length === 0 ? '' : `${rangeText(scales)} (alpha ${rangeText(alphas)})`;
   const unknown =
@@ -207,8 +208,8 @@ function modelLines(
     facts.push(['by metadata', formatCount(totalParameters)]);
   }
   if (quantization !== null) facts.push(['quantization', visible(quantization)]);
-  if (logical !== null) facts.push(...logicalFacts(logical));
-  if (model.adapter !== null) facts.push(...adapterFacts(model.adapter));
+  if (logical !== null) facts.push(...logicalInfo(logical));
+  if (model.adapter !== null) facts.push(...adapterInfo(model.adapter));
   if (tensorCount > 0) facts.push(['dtypes', dtypesText(dtypes)]);
   const rows =
     tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);

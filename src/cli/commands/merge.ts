@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { type AdapterChange, type AnyCheckpoint, mergeAdapters, open } from '../../index.js';
 import { formatBytes, plural } from '../../inspect/format.js';
-import { findOtherFiles, type OtherFiles } from '../../write/checkpoint/other-files.js';
+import { findOtherFiles, type SidecarFiles } from '../../write/checkpoint/sidecar-files.js';
 import type { Style } from '../output/style.js';
 import { tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -74,7 +74,7 @@ async function mergeInto(
     const merged = await mergeAdapters(base, adapters as never, merging);
     const place = placeOf(source);
     const others = isFolder(source)
-      ? (folder: string): OtherFiles => findOtherFiles(place, folder)
+      ? (folder: string): SidecarFiles => findOtherFiles(place, folder)
       : undefined;
     const saved = await saveMerged(context, options, target, merged, others);
     const changes: ChangeResult[] = [];

@@ -1,7 +1,7 @@
 /** Saves merged checkpoints: adapters in a base, and models. */
 
 import type { AnyCheckpoint } from '../../index.js';
-import type { OtherFiles } from '../../write/checkpoint/other-files.js';
+import type { SidecarFiles } from '../../write/checkpoint/sidecar-files.js';
 import { progressOn } from '../output/progress.js';
 import type { CommandContext, OptionValues } from './command.js';
 import { isDryRun, isForced, shardSizeOf, type WrittenResult } from './written.js';
@@ -18,7 +18,7 @@ export async function saveMerged(
   options: OptionValues,
   target: string,
   merged: AnyCheckpoint,
-  otherFiles: ((folder: string) => OtherFiles) | undefined,
+  otherFiles: ((folder: string) => SidecarFiles) | undefined,
 ): Promise<SavedResult> {
   const dryRun = isDryRun(options);
   const progress = progressOn(stderr, 'merging');

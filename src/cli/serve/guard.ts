@@ -22,7 +22,7 @@ const HTTP_PORT = 80;
 export const METHODS: readonly string[] = ['GET', 'HEAD'];
 
 /** Why a request gets no answer. */
-export interface Refusal {
+export interface Rejection {
   readonly status: 400 | 403 | 405;
   readonly reason: string;
 }
@@ -51,7 +51,7 @@ function hostsOf(port: number): string[] {
 }
 
 /** The objection to a request, whatever it asks for; null without one. It has shown no token yet. */
-export function objectionTo(request: IncomingMessage, port: number): Refusal | null {
+export function objectionTo(request: IncomingMessage, port: number): Rejection | null {
   const { method = '', url = '', headers, headersDistinct } = request;
   if (!METHODS.includes(method)) return { status: 405, reason: 'only GET and HEAD are answered' };
   const host = onlyValue(request, 'host')?.toLowerCase();

@@ -168,7 +168,7 @@ function* missingShards(path: string, { shards }: CheckpointIndex): Work<string[
   const isMissing = new Set<string>();
   yield* forEach(shards, function* (name) {
     try {
-      if (!(yield* isInside(join(folder, name)))) refuseLink(path, name);
+      if (!(yield* isInside(join(folder, name)))) rejectLink(path, name);
     } catch (error) {
       if (!hasCode(error, NOTHING_THERE)) throw error;
       isMissing.add(name);
@@ -236,7 +236,7 @@ export interface OutsideLink {
 }
 
 /** Throws for a link that leads out of the folder of a checkpoint. */
-export function refuseLink(path: string, name: string): never {
+export function rejectLink(path: string, name: string): never {
   throw outsideLink(path, name).error;
 }
 

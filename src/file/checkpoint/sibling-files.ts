@@ -8,7 +8,7 @@ import { hasCode } from '../../platform/io/system-errors.js';
 import type { Work } from '../../work/work.js';
 import { maxSiblingByteLength } from '../shards/file-names.js';
 import type { SiblingFile } from '../source/tensor-info.js';
-import { insideOf, refuseLink, type SiblingPlace } from './find-files.js';
+import { insideOf, rejectLink, type SiblingPlace } from './find-files.js';
 
 /**
  * Reads a file in the folder of `path`, by a name that stays below it; undefined when there is none.
@@ -22,7 +22,7 @@ export function* readSibling(place: SiblingPlace, name: string): Work<SiblingFil
   const path = join(folder, name);
   try {
     const isInside = yield* insideOf(folder);
-    if (!(yield* isInside(path))) refuseLink(folder, name);
+    if (!(yield* isInside(path))) rejectLink(folder, name);
     const file = yield* openRegularFile(path, path);
     try {
       const { byteLength } = file;

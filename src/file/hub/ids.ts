@@ -27,7 +27,7 @@ export const URL_PATTERN: RegExp = /^[a-z][a-z\d+.-]+:/i;
 /** Kinds of repositories. */
 const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
 /** What addresses of the Hub begin with that are not read, and what is expected in their place. */
-const REFUSED_KINDS: Readonly<Record<string, string>> = {
+const UNSUPPORTED_KINDS: Readonly<Record<string, string>> = {
   kernels: 'of a model, a dataset or a space, since kernels are programs, without weights',
   buckets: 'of a model, a dataset or a space; pass the URLs of single files of a bucket',
 };
@@ -69,8 +69,8 @@ export function takeKind(parts: string[]): string {
 
 /** The objection to the first part of an address on the Hub, as what is expected; undefined without one. */
 export function kindObjection(first: string | undefined): string | undefined {
-  return first !== undefined && Object.hasOwn(REFUSED_KINDS, first)
-    ? REFUSED_KINDS[first]
+  return first !== undefined && Object.hasOwn(UNSUPPORTED_KINDS, first)
+    ? UNSUPPORTED_KINDS[first]
     : undefined;
 }
 

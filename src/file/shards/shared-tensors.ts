@@ -70,7 +70,7 @@ export function* planSharing(
   firstBy: FirstBy = 'name',
 ): Work<SharingPlan> {
   if (!MODES.includes(mode)) throw argumentRangeError('shared', `one of ${MODES.join(', ')}`, mode);
-  if (mode === 'error') yield* refuseShared(tensors);
+  if (mode === 'error') yield* rejectShared(tensors);
   const dropped = new Map<string, string>();
   if (mode === 'python') yield* dropAsPython(tensors, dropped);
   const overlaps: string[][] = [];
@@ -145,7 +145,7 @@ function aliasKeyOf({ byteOffset, dtype, shape, strides }: TensorMemory): string
   return `${byteOffset} ${dtype} ${shape} ${steps}`;
 }
 
-function* refuseShared(tensors: readonly TensorMemory[]): Work<void> {
+function* rejectShared(tensors: readonly TensorMemory[]): Work<void> {
   const storages = yield* extentsByStorage(yield* filterYielding(tensors, hasElements));
   const shared: string[][] = [];
   for (const extents of storages) {

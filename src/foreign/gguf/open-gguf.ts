@@ -11,7 +11,7 @@ import type { Quantization } from '../../file/source/tensor-info.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
 import { type BlockType, blockScheme } from '../../quantized/blocks/types.js';
-import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import { immediate, runSync } from '../../work/work.js';
 import { fileKindOf, otherKind } from '../file-kind.js';

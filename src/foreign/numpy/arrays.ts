@@ -2,7 +2,7 @@
 
 import { OPEN_READS } from '../../errors/advice.js';
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
-import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import { InflatedEntries } from '../inflated-data.js';
 import type { ForeignLimits } from '../limits.js';

@@ -36,7 +36,7 @@ const DTYPE_OF: ReadonlyMap<string, Dtype> = new Map([
 const PASS_VOID_DTYPE: Advice = { option: 'voidDtype', text: 'pass voidDtype' };
 
 /** Messages for unsupported kinds. */
-const REFUSED: Readonly<Record<string, string>> = {
+const UNSUPPORTED: Readonly<Record<string, string>> = {
   O: 'Python objects, which are a pickle; save an array of numbers instead',
   S: 'bytes',
   U: 'text',
@@ -67,7 +67,7 @@ export function itemTypeOf(
   const dtype = isVoid ? voidDtype : DTYPE_OF.get(kind + length);
   // NumPy takes `|` for "as here" with numbers of several bytes; no file says so.
   if (dtype === undefined || (order === '|' && length !== '1' && !isVoid)) {
-    const what = Object.hasOwn(REFUSED, kind) ? ` (${REFUSED[kind]})` : '';
+    const what = Object.hasOwn(UNSUPPORTED, kind) ? ` (${UNSUPPORTED[kind]})` : '';
     const advice = kind === 'V' ? [PASS_VOID_DTYPE] : [];
     return { problem: `${JSON.stringify(descr.slice(0, 40))}${what}`, advice };
   }

@@ -2,7 +2,7 @@
 
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { Quantization } from '../../file/source/tensor-info.js';
-import { MadeStorage, type StorageBytes } from '../../tensor/storage/made.js';
+import { ComputedStorage, type StorageBytes } from '../../tensor/storage/computed.js';
 import type { FileRange } from '../../work/byte-ranges.js';
 
 /**
@@ -19,7 +19,7 @@ export interface ForeignTensor extends TensorMemory {
 /** Returns the bytes of the file that are, or give, a tensor's bytes. */
 export function heldBytes({ data }: ForeignTensor): StorageBytes {
   let found = data;
-  while (found.storage instanceof MadeStorage) found = found.storage.source;
+  while (found.storage instanceof ComputedStorage) found = found.storage.source;
   return found;
 }
 

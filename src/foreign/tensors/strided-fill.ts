@@ -1,7 +1,7 @@
 /** Makes any window of a strided tensor's bytes in C order, with few reads where the storage has no memory. */
 
 import { gather, ONCE } from '../../tensor/gather.js';
-import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import {
   type CopyPiece,

@@ -1,7 +1,7 @@
 /** A checkpoint before its file is mapped: tensors as the pickle describes them, places of storages. */
 
 import { type ErrorContext, FormatError } from '../../errors/errors.js';
-import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import type { ArchiveContent } from '../checksums.js';
 import type { PickleValue } from '../pickle/values.js';

@@ -3,7 +3,7 @@
 import { type ErrorContext, FormatError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { fromFloat32 } from '../../tensor/float32/from-float32.js';
-import { type Fill, MadeStorage, type StorageBytes } from '../../tensor/storage/made.js';
+import { ComputedStorage, type Fill, type StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
@@ -23,10 +23,10 @@ import { TensorSearch } from './state-dict/states.js';
 import {
   type AnyTensor,
   PickledStorage,
-  RefusedTensor,
   TorchSize,
   TorchStorage,
   type TorchTensor,
+  UnsupportedTensor,
 } from './state-dict/values.js';
 
 /** A tensor that can be read. */
@@ -101,7 +101,7 @@ function checkTensor(
   const isBigEndian = described.isBigEndian && !isPickled(tensor);
   const unsupported = (message: string): FormatError =>
     new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
-  if (tensor instanceof RefusedTensor) {
+  if (tensor instanceof UnsupportedTensor) {
     for (const part of tensor.parts) torchLayout(part, limits, context);
     return unsupported(`expected a dense tensor, found ${tensor.kind}`);
   }
@@ -129,7 +129,7 @@ function checkTensor(
 }
 
 function isPickled(tensor: AnyTensor): boolean {
-  return !(tensor instanceof RefusedTensor) && tensor.storage instanceof PickledStorage;
+  return !(tensor instanceof UnsupportedTensor) && tensor.storage instanceof PickledStorage;
 }
 
 /** The elements of a storage in the pickle, which is in memory while the file is open. */
@@ -149,7 +149,7 @@ function pickledBytes(
     target.set(new Uint8Array(values.buffer).subarray(skipped, skipped + target.length));
   };
   const source = { storage: file, begin: 0, byteLength: 0 };
-  const storage = new MadeStorage(byteLength, source, storedDtype === dtype ? stored : cast);
+  const storage = new ComputedStorage(byteLength, source, storedDtype === dtype ? stored : cast);
   return { storage, begin: 0, byteLength };
 }
 

@@ -29,7 +29,7 @@ import { ADAPTERS_KEY, adapterDigest, addMerged, mergedAdapters } from './record
 import { MergedWeight, RecentSteps } from './weight.js';
 
 /** What `mergeAdapters` returns besides the checkpoint. */
-export interface MergedFacts {
+export interface MergedInfo {
   /** Every change of a weight by an adapter, in the order of the adapters. */
   readonly changes: readonly AdapterChange[];
   /** What may be wrong though it can be merged, as texts: an adapter that was trained on another base. */
@@ -42,7 +42,7 @@ export async function mergeAdaptersWith<Opened extends MergeSource>(
   given: Opened,
   adapters: Iterable<unknown>,
   options: MergeAdaptersOptions = {},
-): Promise<Opened & MergedFacts> {
+): Promise<Opened & MergedInfo> {
   requireMergeOptions(options);
   if (!isHandle(given)) throw argumentTypeError('base', 'an open checkpoint', given);
   const inputs = checkedInputs(adapters);

@@ -5,7 +5,7 @@ import { isUrl } from '../../errors/brand-checks.js';
 import type { SiblingFile } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewParts, type ViewTensor } from '../../file/source/view.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
-import { type ConfigChanges, castConfig } from '../../quantized/plan/plain-config.js';
+import { type ConfigChanges, castConfig } from '../../quantized/plan/dequantized-config.js';
 import { isCastSource } from '../../tensor/float32/cast.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { mergeAdaptersWith } from '../adapters/merge-adapters.js';
@@ -36,7 +36,7 @@ export interface ModelChange {
 }
 
 /** What `mergeModels` returns besides the checkpoint. */
-export interface MergedModelFacts {
+export interface MergedModelInfo {
   /** All tensors of the result, and the method of each. */
   readonly changes: readonly ModelChange[];
   /** What was left out, as texts. */
@@ -62,7 +62,7 @@ export interface RecipeFile {
 
 /** A merged model, and where the files next to its weights come from. */
 export interface MergedModel {
-  readonly view: MergeSource & MergedModelFacts;
+  readonly view: MergeSource & MergedModelInfo;
   /** The source of the configuration, as `open` took it. */
   readonly base: unknown;
   /** The source of the tokenizer. */
@@ -211,7 +211,7 @@ async function merged(
     const kind = isMerged ? recipe.methodName : 'copied';
     return Object.freeze({ name: view.entry.name, kind });
   });
-  const facts: MergedModelFacts = {
+  const facts: MergedModelInfo = {
     changes: Object.freeze(changes),
     warnings: Object.freeze([...warnings, ...results.flatMap(({ warnings }) => warnings)]),
   };

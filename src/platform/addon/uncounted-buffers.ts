@@ -40,7 +40,7 @@ const TRIED: ReadonlyMap<string, string> = new Map([
 const SETTINGS = ['node_shared', 'v8_enable_sandbox', 'v8_enable_pointer_compression', 'asan'];
 
 /** The addon's answers when it refuses to make such buffers. */
-const REFUSAL_TEXTS: Readonly<Record<string, string>> = {
+const REJECTION_MESSAGES: Readonly<Record<string, string>> = {
   ENOSYS:
     "not counting them needs Linux on x64, GNU's C library and a runtime that exports certain functions of V8",
   EPROTO: 'the functions of V8 behave differently here',
@@ -73,5 +73,8 @@ export function uncountBuffers(exports: AddonExports): BufferCounting {
   const result = exports.uncountBuffers(constants.MAX_LENGTH);
   if (result === 0) return { counted: false };
   const code = systemErrorCode(result as number);
-  return { counted: true, reason: REFUSAL_TEXTS[code] ?? `a test of them failed with ${code}` };
+  return {
+    counted: true,
+    reason: REJECTION_MESSAGES[code] ?? `a test of them failed with ${code}`,
+  };
 }

@@ -26,7 +26,7 @@ const PIECES = 6;
 const HUGE_PAGE_BYTE_LENGTH = 2 * 2 ** 20;
 
 /** Errors of a file system, or a place in memory, that has no reads past the cache. */
-const REFUSED: readonly string[] = ['EINVAL', 'ENOTSUP', 'EOPNOTSUPP'];
+const UNSUPPORTED: readonly string[] = ['EINVAL', 'ENOTSUP', 'EOPNOTSUPP'];
 
 /** An open file that stays the caller's. */
 export interface PassedFile extends ReadFile {
@@ -78,7 +78,7 @@ export function blocksLength(byteLength: number): number {
 export class DirectFile {
   readonly #file: PassedFile;
   readonly #pastCache: PastCache | undefined;
-  #isRefused = false;
+  #isUnsupported = false;
 
   private constructor(file: PassedFile, pastCache: PastCache | undefined) {
     this.#file = file;
@@ -98,7 +98,7 @@ export class DirectFile {
   async read(memory: Uint8Array, position: number): Promise<number> {
     const { byteLength, path } = this.#file;
     const end = Math.min(position + memory.length, byteLength);
-    const isPast = !this.#isRefused && this.#pastCache?.isBetter(position, end - position);
+    const isPast = !this.#isUnsupported && this.#pastCache?.isBetter(position, end - position);
     let file = isPast ? (this.#pastCache as PastCache).file : this.#file;
     let done = position;
     while (done < end) {
@@ -108,9 +108,9 @@ export class DirectFile {
         if (bytesRead === 0) throw truncatedError(path, end, done);
         done += bytesRead;
       } catch (error) {
-        if (file === this.#file || !hasCode(error, REFUSED)) throw error;
+        if (file === this.#file || !hasCode(error, UNSUPPORTED)) throw error;
         // Later than at once it is the rest of a block, which the end of the file has cut.
-        if (done === position) this.#isRefused = true;
+        if (done === position) this.#isUnsupported = true;
         file = this.#file;
       }
     }

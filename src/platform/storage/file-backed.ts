@@ -4,7 +4,11 @@ import { constants } from 'node:buffer';
 import process from 'node:process';
 import { setImmediate } from 'node:timers';
 import { FileChangedError, FileClosedError } from '../../errors/errors.js';
-import type { BufferRange, DescriptorLease, LendingStorage } from '../../tensor/storage/storage.js';
+import type {
+  BufferRange,
+  DescriptorLease,
+  LeasableStorage,
+} from '../../tensor/storage/storage.js';
 import { runSync } from '../../work/work.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
 
@@ -42,7 +46,7 @@ function referenceTo(window: ArrayBuffer): WeakRef<ArrayBuffer> | undefined {
 const now = process.hrtime?.bigint;
 
 /** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
-export abstract class FileBackedStorage implements LendingStorage {
+export abstract class FileBackedStorage implements LeasableStorage {
   abstract readonly kind: 'mmap' | 'read';
   abstract readonly zeroCopy: boolean;
   readonly path: string;
@@ -80,7 +84,7 @@ export abstract class FileBackedStorage implements LendingStorage {
     return this.#ended;
   }
 
-  abstract readonly canLend: boolean;
+  abstract readonly canLease: boolean;
 
   abstract addressOf(position: number): number;
 

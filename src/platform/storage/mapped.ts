@@ -97,7 +97,7 @@ export class MappedStorage extends FileBackedStorage {
     return this.#onPool(() => this.#addon.readRangesAsync(this.#mapping, ranges, target));
   }
 
-  get canLend(): boolean {
+  get canLease(): boolean {
     return !this.closed && !(this.#isBorrowed && IS_DENO);
   }
 

@@ -66,7 +66,7 @@ export class ReadStorage extends FileBackedStorage {
     runSync(readFully(this.read, target, position, this.path));
   }
 
-  get canLend(): boolean {
+  get canLease(): boolean {
     return !this.ended;
   }
 

@@ -1,7 +1,7 @@
 /** Fills a caller's memory with the bytes of a storage, off the event loop where possible. */
 
-import type { AsyncFill } from '../../tensor/storage/made.js';
-import { isLending, type Storage } from '../../tensor/storage/storage.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
+import { isLeasable, type Storage } from '../../tensor/storage/storage.js';
 import { runAsync } from '../../work/work.js';
 import { fillSlots } from '../io/acquirable-file.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
@@ -11,7 +11,7 @@ import { readBytesOf, readFully } from '../io/opened-file.js';
  * are copied or made on this thread. The caller looks for changes afterwards.
  */
 export function storageFill(storage: Storage, begin: number): AsyncFill {
-  if (isLending(storage)) {
+  if (isLeasable(storage)) {
     const { path } = storage;
     return (target, position) =>
       fillSlots.run(async () => {

@@ -4,7 +4,7 @@ import { tensorByteLength } from '../../header/tensor-spec.js';
 import { type CheckpointTensors, STATE_MARK } from './checkpoint-tensors.js';
 import { countOf, type Fields, fieldsOf } from './configuration.js';
 import { type FlatLayout, type LogicalPlan, namesOf, type StoredTensor } from './logical-plan.js';
-import { invalid, shapeText, unsupported } from './refusals.js';
+import { formatShape, invalid, unsupported } from './unsupported.js';
 
 /** Numbers of a code book of four bits, and of the bytes of nested scales. */
 const MAP_LENGTH = 16;
@@ -36,7 +36,7 @@ export function planFourBits(state: StoredTensor, tensors: CheckpointTensors): L
   if (!fits) {
     throw invalid(
       name,
-      `the state has the shape ${shapeText(shape)}, which does not fit ${byteLength} bytes of codes`,
+      `the state has the shape ${formatShape(shape)}, which does not fit ${byteLength} bytes of codes`,
     );
   }
   const blockLength = countOf(fields['blocksize']);
@@ -95,7 +95,7 @@ function listOf(
   if (count === length) return tensor;
   throw invalid(
     weight,
-    `expected ${length} items of ${JSON.stringify(name)}, found shape ${shapeText(tensor.shape)}`,
+    `expected ${length} items of ${JSON.stringify(name)}, found shape ${formatShape(tensor.shape)}`,
   );
 }
 

@@ -1,7 +1,7 @@
 /** The stored tensors of a checkpoint by name, and the bytes of the few that plans read. */
 
 import type { StoredTensor } from './logical-plan.js';
-import { invalid, shapeText } from './refusals.js';
+import { formatShape, invalid } from './unsupported.js';
 
 /** bitsandbytes' own JSON has some hundred bytes. */
 const MAX_READ_BYTE_LENGTH = 65_536;
@@ -67,7 +67,7 @@ export class CheckpointTensors {
   bytesOf({ name, shape }: StoredTensor, weight: string): Uint8Array {
     const bytes = this.#bytes.get(name);
     if (bytes !== undefined) return bytes;
-    throw invalid(weight, `${JSON.stringify(name)} is too long: shape ${shapeText(shape)}`);
+    throw invalid(weight, `${JSON.stringify(name)} is too long: shape ${formatShape(shape)}`);
   }
 }
 

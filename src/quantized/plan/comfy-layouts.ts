@@ -13,7 +13,7 @@ import {
   wrongShape,
 } from './comfy-requirements.js';
 import { countOf } from './configuration.js';
-import { gridOf, type Matrices, matricesOf } from './grids.js';
+import { gridOf, type Matrices, matricesOf } from './groups.js';
 import {
   type Grid,
   type LogicalPlan,
@@ -23,8 +23,8 @@ import {
   rowLayout,
   type StoredTensor,
 } from './logical-plan.js';
-import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
 import { blockOf } from './scaled.js';
+import { formatShape, invalid, shownValue, unsupported } from './unsupported.js';
 
 /** Columns that share a scale, and to whose multiples rows and columns are padded. */
 const NVFP4_LENGTH = 16;
@@ -47,9 +47,9 @@ export function planEightBits(marked: MarkedWeight): LogicalPlan {
   const isRowwise = fields['format'] === 'float8_e4m3fn_rowwise';
   const isRows = isInt || isRowwise;
   const full = weight.shape.slice(0, isRows ? -1 : -2);
-  const found = shapeText(scale.shape);
+  const found = formatShape(scale.shape);
   const isOne = !isRowwise && scale.shape.every((dimension) => dimension === 1);
-  const isFull = found === shapeText(full) || (isRows && found === shapeText([...full, 1]));
+  const isFull = found === formatShape(full) || (isRows && found === formatShape([...full, 1]));
   if (!isOne && !isFull) throw wrongShape(marked, scale, full, !isRowwise);
   const columns = Math.max(of.columns, 1);
   const grid = isOne
@@ -75,7 +75,7 @@ export function planBlocked(marked: MarkedWeight): LogicalPlan {
     const found = shownValue(fields['group_size']);
     throw invalid(
       weight.name,
-      `${source} has "group_size": ${found}, expected blocks that divide ${shapeText(weight.shape)}`,
+      `${source} has "group_size": ${found}, expected blocks that divide ${formatShape(weight.shape)}`,
     );
   }
   const grid = gridOf(of, [length, length]);

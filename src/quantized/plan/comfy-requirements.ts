@@ -2,9 +2,9 @@
 
 import type { Dtype } from '../../header/dtype.js';
 import { countOf, type Fields } from './configuration.js';
-import { gridOf, type Matrices, tiledShape } from './grids.js';
+import { gridOf, type Matrices, tiledShape } from './groups.js';
 import type { Grid, Rotation, RowLayout, StoredTensor } from './logical-plan.js';
-import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
+import { formatShape, invalid, shownValue, unsupported } from './unsupported.js';
 
 /** A weight whose marker names a format, with all that the format needs. */
 export interface MarkedWeight {
@@ -42,7 +42,7 @@ export function requireShape(
   tensor: StoredTensor,
   shape: readonly number[],
 ): void {
-  if (shapeText(tensor.shape) !== shapeText(shape)) throw wrongShape(marked, tensor, shape);
+  if (formatShape(tensor.shape) !== formatShape(shape)) throw wrongShape(marked, tensor, shape);
 }
 
 /** The error for a tensor of another shape; a single number may be allowed, too. */
@@ -55,7 +55,7 @@ export function wrongShape(
   const others = mayBeOne && expected.length > 0 ? '[] or ' : '';
   return invalid(
     weight.name,
-    `${JSON.stringify(name)} has shape ${shapeText(shape)}, expected ${others}${shapeText(expected)}`,
+    `${JSON.stringify(name)} has shape ${formatShape(shape)}, expected ${others}${formatShape(expected)}`,
   );
 }
 
@@ -104,10 +104,10 @@ export function croppedShape(
     throw invalid(
       weight.name,
       `${source} has "orig_shape": ${shownValue(given)}, which padding to multiples of ${step} does not make ` +
-        shapeText(stored),
+        formatShape(stored),
     );
   }
-  const isWhole = shapeText(shape as number[]) === shapeText(stored);
+  const isWhole = formatShape(shape as number[]) === formatShape(stored);
   return {
     shape: shape as number[],
     padded: isWhole ? null : { rows: of.rows, columns: of.columns },

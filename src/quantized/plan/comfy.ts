@@ -14,8 +14,8 @@ import {
 import type { MarkedWeight } from './comfy-requirements.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
 import type { Marker } from './markers.js';
-import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
 import { memberOf, moduleOf } from './scaled.js';
+import { formatShape, invalid, shownValue, unsupported } from './unsupported.js';
 
 /** A format that ComfyUI or its tools write. */
 interface Format {
@@ -133,7 +133,7 @@ export function planMarked(
     const expected = isBank
       ? `three dimensions, the first one ${shownValue(experts)} (num_experts)`
       : 'two dimensions';
-    throw invalid(name, `expected a weight of ${expected}, found ${shapeText(shape)}`);
+    throw invalid(name, `expected a weight of ${expected}, found ${formatShape(shape)}`);
   }
   const before = tensors.member(module, 'pre_quant_scale');
   if (before !== undefined && !format.optional.includes('pre_quant_scale')) {

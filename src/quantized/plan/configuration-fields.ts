@@ -4,7 +4,7 @@
  */
 
 import { QuantizationError } from '../../errors/errors.js';
-import { invalid, shownValue, unsupported } from './refusals.js';
+import { invalid, shownValue, unsupported } from './unsupported.js';
 
 /** The members of a JSON object. */
 type Fields = Readonly<Record<string, unknown>>;

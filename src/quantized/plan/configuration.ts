@@ -7,7 +7,7 @@
 import type { QuantizationError } from '../../errors/errors.js';
 import { globTest, type NameTest, targetTest } from '../../file/hub/module-patterns.js';
 import { problemOfFields } from './configuration-fields.js';
-import { invalid, shownValue } from './refusals.js';
+import { invalid, shownValue } from './unsupported.js';
 
 /** The members of a JSON object. */
 export type Fields = Readonly<Record<string, unknown>>;

@@ -6,8 +6,8 @@
 import { QuantizationError } from '../../errors/errors.js';
 import { type CheckpointTensors, MARKER_NAME } from './checkpoint-tensors.js';
 import { type Fields, fieldsOf } from './configuration.js';
-import { invalid, shownValue, unsupported } from './refusals.js';
 import { memberOf } from './scaled.js';
+import { invalid, shownValue, unsupported } from './unsupported.js';
 
 /** The key of the metadata with the markers of all modules. */
 export const MARKERS_KEY = '_quantization_metadata';

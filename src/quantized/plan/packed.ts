@@ -2,7 +2,7 @@
 
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import { type Configuration, countOf, fieldsOf, textOf } from './configuration.js';
-import { findGrid, gridOf, groupGrid, hasGrid, matricesOf } from './grids.js';
+import { findGrid, gridOf, groupGrid, hasGrid, matricesOf } from './groups.js';
 import {
   type Grid,
   type LogicalPlan,
@@ -12,8 +12,8 @@ import {
   type StoredTensor,
   type Zero,
 } from './logical-plan.js';
-import { invalid, shapeText, unsupported } from './refusals.js';
 import { blockOf, columnGroupsOf, moduleOf, requireConfigured, wrongGroups } from './scaled.js';
+import { formatShape, invalid, unsupported } from './unsupported.js';
 
 type Bits = Extract<Packing, { kind: 'bits' }>;
 
@@ -102,8 +102,8 @@ function declaredShape(
   if (fits && columns <= (codes.shape[1] as number) * 32) return [rows, columns];
   throw invalid(
     name,
-    `${JSON.stringify(stored.name)} says ${shapeText([rows, columns])}, which does not fit ` +
-      `${JSON.stringify(codes.name)} of shape ${shapeText(codes.shape)}`,
+    `${JSON.stringify(stored.name)} says ${formatShape([rows, columns])}, which does not fit ` +
+      `${JSON.stringify(codes.name)} of shape ${formatShape(codes.shape)}`,
   );
 }
 
@@ -133,7 +133,7 @@ function findPacking(name: string, codes: StoredTensor, columns: number, given: 
   const width = bits === undefined ? 'unknown width' : `${bits} bits`;
   throw invalid(
     name,
-    `${problem} ${JSON.stringify(codes.name)} of shape ${shapeText(codes.shape)} for ${columns} columns of ${width}`,
+    `${problem} ${JSON.stringify(codes.name)} of shape ${formatShape(codes.shape)} for ${columns} columns of ${width}`,
   );
 }
 
@@ -144,15 +144,15 @@ function packedZero(name: string, tensor: StoredTensor, grid: Grid, packing: Bit
   const needed = [words, grid.columns];
   if (
     tensor.dtype === 'I32' &&
-    shapeText(tensor.shape) === shapeText(needed) &&
+    formatShape(tensor.shape) === formatShape(needed) &&
     grid.blockRows === 1
   ) {
     return { kind: 'packed', tensor };
   }
   throw invalid(
     name,
-    `expected ${JSON.stringify(tensor.name)} to be I32 of shape ${shapeText(needed)}, found ${tensor.dtype} of ` +
-      `shape ${shapeText(tensor.shape)}`,
+    `expected ${JSON.stringify(tensor.name)} to be I32 of shape ${formatShape(needed)}, found ${tensor.dtype} of ` +
+      `shape ${formatShape(tensor.shape)}`,
   );
 }
 
@@ -271,7 +271,7 @@ function wrongMlx(
   const needed = [...weight.shape.slice(0, -1), columns / groupLength];
   return invalid(
     weight.name,
-    `${JSON.stringify(scale.name)} is ${scale.dtype} of shape ${shapeText(scale.shape)}; ${bits} bits in groups of ` +
-      `${groupLength} columns need ${shapeText(needed)}, and biases alike`,
+    `${JSON.stringify(scale.name)} is ${scale.dtype} of shape ${formatShape(scale.shape)}; ${bits} bits in groups of ` +
+      `${groupLength} columns need ${formatShape(needed)}, and biases alike`,
   );
 }

@@ -10,20 +10,20 @@ import { forEachYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
 import { planFourBits } from './bitsandbytes.js';
 import { type CheckpointTensors, MARKER_NAME, STATE_MARK } from './checkpoint-tensors.js';
-import { planColumns } from './columns.js';
 import { planMarked } from './comfy.js';
 import { type Configuration, fieldsOf, textOf } from './configuration.js';
-import { planBlocks, planFourBitExpert, planModeloptE2M1, planPackedE2M1 } from './fours.js';
+import { planBlocks, planFourBitExpert, planModeloptE2M1, planPackedE2M1 } from './fp4.js';
+import { planColumns } from './gptq-awq.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
 import { isMarker, type Markers } from './markers.js';
 import { foreignMember, methodOfMembers, methodOfModule, rotatedModule } from './members.js';
 import { orphanWeightOf } from './orphans.js';
 import { planMlx, planPacked } from './packed.js';
 import { packedWeightOf } from './packed-weights.js';
-import { invalid, unsupported } from './refusals.js';
 import { isFloatScale, memberOf, moduleOf, planInt8, planScaled, scalesOf } from './scaled.js';
 import { ASSUME, type Assumption, lacksMarker, undeclaredKind } from './undeclared.js';
 import { UnknownCompanions } from './unknown-companions.js';
+import { invalid, unsupported } from './unsupported.js';
 
 /** The logical tensors of a checkpoint. */
 export interface CheckpointPlan {
@@ -147,7 +147,7 @@ class Planner {
       if (this.#hidden.has(name)) return;
       try {
         const isPlain = this.#isUnlisted(tensor) || this.#isUnscaled(tensor);
-        if (!isPlain) refuseCodes(tensor, this.#configuration, scale);
+        if (!isPlain) rejectCodes(tensor, this.#configuration, scale);
         found.set(name, tensor);
       } catch (error) {
         this.#problems.set(name, problemOf(name, error));
@@ -171,7 +171,7 @@ class Planner {
     const module = moduleOf(name);
     const marker = module === name ? undefined : this.#markers.find(module);
     if (marker === undefined) return undefined;
-    if (isRefused(this.#configuration)) return refusedWeight(name, this.#configuration);
+    if (isUnsupported(this.#configuration)) return unsupportedWeight(name, this.#configuration);
     return { name, plan: () => planMarked(tensor, marker, this.#tensors) };
   }
 
@@ -349,7 +349,9 @@ class Planner {
       return true;
     }
     this.#claim(
-      isThere ? refusedWeight(logical, this.#configuration, owner, name) : missingWeight(logical),
+      isThere
+        ? unsupportedWeight(logical, this.#configuration, owner, name)
+        : missingWeight(logical),
     );
     return true;
   }
@@ -419,7 +421,7 @@ function logicalNameOf(name: string): string {
 /**
  * Methods that are refused, by the endings of their packed weights: a checkpoint without a configuration names none.
  */
-const REFUSED_METHODS: readonly (readonly [ending: RegExp, method: string])[] = [
+const UNSUPPORTED_METHODS: readonly (readonly [ending: RegExp, method: string])[] = [
   [/(?:^|\.)W_q$/, 'HQQ'],
   [/(?:^|[._])weight_qdata$/, 'torchao'],
   [/(?:^|\.)weight(?:\._data)+$/, 'quanto'],
@@ -464,14 +466,14 @@ function weightOf(
   const { name, dtype } = tensor;
   const mark = name.lastIndexOf(STATE_MARK);
   if (mark !== -1) return { name: name.slice(0, mark), plan: () => planFourBits(tensor, tensors) };
-  const isKnown = !isRefused(configuration);
-  const refused = (logical: string): Weight => refusedWeight(logical, configuration);
+  const isKnown = !isUnsupported(configuration);
+  const refused = (logical: string): Weight => unsupportedWeight(logical, configuration);
   if (/(?:^|\.)qweight$/.test(name)) {
     const module = name.replace(/\.?qweight$/, '');
     const logical = memberOf(module, 'weight');
     if (!isKnown) return refused(logical);
     const other = methodOfModule(module, tensors);
-    if (other !== undefined) return refusedBy(logical, other);
+    if (other !== undefined) return unsupportedBy(logical, other);
     return { name: logical, plan: () => planColumns(module, tensor, tensors, configuration) };
   }
   if (/(?<=\w)_packed$/.test(name) && (dtype === 'I32' || dtype === 'U8')) {
@@ -553,11 +555,11 @@ function foreignWeight(
   const module = moduleOf(name);
   if (module === name || !CODES.has(dtype) || shape.length < 2) return undefined;
   const other = methodOfModule(module, tensors);
-  return other === undefined ? undefined : refusedBy(name, other);
+  return other === undefined ? undefined : unsupportedBy(name, other);
 }
 
 /** A weight of a method that is not read; `stored` is the tensor with its codes, `companion` one of the others. */
-function refusedWeight(
+function unsupportedWeight(
   name: string,
   configuration: Configuration,
   stored: string = name,
@@ -566,7 +568,7 @@ function refusedWeight(
   return {
     name,
     plan: () => {
-      throw unsupported(name, refusalOf(configuration, stored, companion));
+      throw unsupported(name, rejectionOf(configuration, stored, companion));
     },
   };
 }
@@ -582,7 +584,7 @@ function brokenWeight(name: string, problem: QuantizationError): Weight {
 }
 
 /** A weight of a method that its siblings name. */
-function refusedBy(
+function unsupportedBy(
   name: string,
   { method, name: member }: { method: string; name: string },
 ): Weight {
@@ -591,14 +593,14 @@ function refusedBy(
 }
 
 /** What is said of a method that is not read: its name by the configuration, else by the names of tensors. */
-function refusalOf(configuration: Configuration, stored: string, companion?: string): string {
+function rejectionOf(configuration: Configuration, stored: string, companion?: string): string {
   const { method, fields } = configuration;
   if (hasTransforms(configuration)) {
     return 'the "transform_config" of compressed-tensors is not applied: weights are in a rotated basis';
   }
-  if (isRefused(configuration))
+  if (isUnsupported(configuration))
     return `the method ${JSON.stringify(method)} is not dequantized here`;
-  const byName = REFUSED_METHODS.find(([ending]) => ending.test(stored))?.[1];
+  const byName = UNSUPPORTED_METHODS.find(([ending]) => ending.test(stored))?.[1];
   if (byName !== undefined) return `${byName} is not dequantized here`;
   const variant = textOf(fields['quant_algo']) ?? textOf(fields['format']);
   const found = variant === undefined ? '' : ` (${JSON.stringify(variant)})`;
@@ -607,7 +609,7 @@ function refusalOf(configuration: Configuration, stored: string, companion?: str
 }
 
 /** Whether the configuration names a method that is not read. */
-function isRefused(configuration: Configuration): boolean {
+function isUnsupported(configuration: Configuration): boolean {
   const { method } = configuration;
   if (hasTransforms(configuration)) return true;
   return method !== null && method !== 'unknown' && !METHODS.has(method);
@@ -639,7 +641,7 @@ function isFourBitStorage(
 }
 
 /** Throws for a tensor without companions that holds codes; `scale` is that of another weight. */
-function refuseCodes(
+function rejectCodes(
   { name, dtype, shape }: StoredTensor,
   configuration: Configuration,
   scale: StoredTensor | undefined,
@@ -652,16 +654,16 @@ function refuseCodes(
     throw invalid(name, `${dtype} codes without a state of bitsandbytes (quant_state)`);
   }
   // SpQR stores codes in integers of 64 bits.
-  const isWide = isRefused(configuration) && dtype === 'I64' && PACKED_WEIGHT.test(name);
+  const isWide = isUnsupported(configuration) && dtype === 'I64' && PACKED_WEIGHT.test(name);
   if (!(CODES.has(dtype) || isWide) || shape.length === 0) return;
   const isFp8 = FP8.has(dtype);
   // What tensors of an unknown method hold cannot be told by their names.
-  const mayBeCodes = shape.length > 1 && (isRefused(configuration) || PACKED_WEIGHT.test(name));
+  const mayBeCodes = shape.length > 1 && (isUnsupported(configuration) || PACKED_WEIGHT.test(name));
   if (!isFp8 && (method === null || !mayBeCodes)) return;
   // Without a configuration FP8 may be plain numbers, unless others of the same checkpoint have scales.
   if (method === null && scale === undefined) return;
   if (configuration.isExcluded(moduleOf(name))) return;
-  if (isRefused(configuration)) throw unsupported(name, refusalOf(configuration, name));
+  if (isUnsupported(configuration)) throw unsupported(name, rejectionOf(configuration, name));
   const names = [`${name}_scale_inv`, `${name}_scale`];
   if (scale?.name.endsWith('.scale_weight'))
     names.unshift(memberOf(moduleOf(name), 'scale_weight'));

@@ -14,7 +14,7 @@ import {
   hasGrid,
   type Matrices,
   matricesOf,
-} from './grids.js';
+} from './groups.js';
 import {
   type Grid,
   type LogicalPlan,
@@ -23,7 +23,7 @@ import {
   type StoredTensor,
   type Zero,
 } from './logical-plan.js';
-import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
+import { formatShape, invalid, shownValue, unsupported } from './unsupported.js';
 
 /** Columns that share an exponent in the MX formats. */
 const MX_GROUP_LENGTH = 32;
@@ -231,8 +231,8 @@ function gridOfScaleWeight(weight: StoredTensor, of: Matrices, scale: StoredTens
   }
   throw invalid(
     weight.name,
-    `${JSON.stringify(scale.name)} has shape ${shapeText(scale.shape)}, expected [], ${shapeText([of.rows, 1])} or ` +
-      `${shapeText([of.rows])} with blocks of columns`,
+    `${JSON.stringify(scale.name)} has shape ${formatShape(scale.shape)}, expected [], ${formatShape([of.rows, 1])} or ` +
+      `${formatShape([of.rows])} with blocks of columns`,
   );
 }
 
@@ -241,8 +241,8 @@ export function wrongGroups(weight: StoredTensor, scale: StoredTensor, length: u
   const found = JSON.stringify(length ?? null).slice(0, 100);
   return invalid(
     weight.name,
-    `${JSON.stringify(scale.name)} of shape ${shapeText(scale.shape)} does not fit groups of ${found} columns ` +
-      `(group_size) of ${shapeText(weight.shape)}`,
+    `${JSON.stringify(scale.name)} of shape ${formatShape(scale.shape)} does not fit groups of ${found} columns ` +
+      `(group_size) of ${formatShape(weight.shape)}`,
   );
 }
 
@@ -266,7 +266,7 @@ function zeroOf(
   throw invalid(
     name,
     `expected zero points of I8, as many as scales, found ${JSON.stringify(tensor.name)}: ${tensor.dtype} of shape ` +
-      shapeText(tensor.shape),
+      formatShape(tensor.shape),
   );
 }
 
@@ -284,7 +284,7 @@ export function columnGroupsOf(
   throw invalid(
     name,
     `expected ${JSON.stringify(tensor.name)} to be I32 of shape [${of.columns}], for groups of columns; found ` +
-      `${tensor.dtype} of shape ${shapeText(tensor.shape)}`,
+      `${tensor.dtype} of shape ${formatShape(tensor.shape)}`,
   );
 }
 
@@ -302,7 +302,7 @@ export function planInt8(weight: StoredTensor, tensors: CheckpointTensors): Logi
     throw invalid(
       name,
       `expected ${JSON.stringify(scale.name)} to be F32 of shape [${of.rows}], found ${scale.dtype} of shape ` +
-        shapeText(scale.shape),
+        formatShape(scale.shape),
     );
   }
   const format = tensors.find(memberOf(moduleOf(name), 'weight_format'));

@@ -3,7 +3,7 @@
 import type { Advice } from '../../errors/advice.js';
 import type { Dtype } from '../../header/dtype.js';
 import { type CheckpointTensors, MARKER_NAME } from './checkpoint-tensors.js';
-import { gridOf, tiledShape } from './grids.js';
+import { gridOf, tiledShape } from './groups.js';
 import type { LogicalPlan, StoredTensor } from './logical-plan.js';
 import { memberOf, moduleOf } from './scaled.js';
 

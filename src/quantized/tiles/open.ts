@@ -3,9 +3,9 @@
 import type { Work } from '../../work/work.js';
 import type { LogicalPlan } from '../plan/logical-plan.js';
 import { openBlocks } from './blocks.js';
-import { openColumns } from './columns.js';
-import { openExchanged } from './exchanged.js';
-import { openFlat } from './flat.js';
+import { openFlat } from './bnb-4bit.js';
+import { openColumns } from './gptq-awq.js';
+import { openExchanged } from './mxfp4-transposed.js';
 import type { Decoder, TensorReader } from './reading.js';
 import { openRows } from './rows.js';
 

@@ -2,12 +2,12 @@
 
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
-import type { GridPart } from '../kernels/grid.js';
+import type { GroupPart } from '../kernels/groups.js';
 import { lookUpNibblePairs, RoundedProducts } from '../kernels/nibbles.js';
 import { turnBack } from '../kernels/rotation.js';
 import type { Grid, RowLayout } from '../plan/logical-plan.js';
-import { invalid } from '../plan/refusals.js';
-import { GridItems } from './grid-items.js';
+import { invalid } from '../plan/unsupported.js';
+import { GridItems } from './group-items.js';
 import { requireFinite } from './scales.js';
 
 /**
@@ -59,7 +59,7 @@ export class RowTurner {
   fill(
     bytes: Uint8Array,
     { matrix, first }: { readonly matrix: number; readonly first: number },
-    part: GridPart,
+    part: GroupPart,
     scales: Float32Array,
     into: Float32Array,
   ): void {

@@ -8,14 +8,14 @@ import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import {
-  type GridPart,
+  type GroupPart,
   multiply,
   multiplyAll,
   multiplyAndAdd,
   multiplyColumns,
   subtractAndMultiply,
   subtractAndMultiplyByGroups,
-} from '../kernels/grid.js';
+} from '../kernels/groups.js';
 import {
   affineTable,
   areNibbles,
@@ -25,7 +25,7 @@ import {
   shiftedTable,
 } from '../kernels/nibbles.js';
 import type { LogicalPlan, RowLayout } from '../plan/logical-plan.js';
-import { GridItems } from './grid-items.js';
+import { GridItems } from './group-items.js';
 import {
   type Decoder,
   type Emit,
@@ -36,7 +36,7 @@ import {
   windowRows,
 } from './reading.js';
 import { isRotated, RowTurner } from './rotated.js';
-import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
+import { decodeItems, rejectNaN, requireGroups, wordsOf } from './scales.js';
 
 /** What stands next to the codes; each tensor is read once. */
 interface Companions {
@@ -95,7 +95,7 @@ export function* openRows(
 function listOf(weight: string, tensor: Tensor | null): Float32Array | null {
   if (tensor === null) return null;
   const values = tensor.toFloat32();
-  refuseNaN(weight, tensor.name, values, 0, values.length);
+  rejectNaN(weight, tensor.name, values, 0, values.length);
   return values;
 }
 
@@ -239,7 +239,7 @@ class RowDecoder implements Decoder {
   }
 
   /** The scales of a tile, and its zero points or biases. */
-  #numbersOf(tile: Tile): { part: GridPart; scales: Float32Array; others: Float32Array } {
+  #numbersOf(tile: Tile): { part: GroupPart; scales: Float32Array; others: Float32Array } {
     const { grid, zero } = this.#layout;
     const { scale, bias, groups } = this.#companions;
     const gridRow = Math.floor(tile.first / grid.blockRows);
@@ -261,7 +261,7 @@ class RowDecoder implements Decoder {
   }
 
   /** Codes to values, in place. */
-  #scale(values: Float32Array, part: GridPart, scales: Float32Array, others: Float32Array): void {
+  #scale(values: Float32Array, part: GroupPart, scales: Float32Array, others: Float32Array): void {
     const { zero, factor } = this.#layout;
     const { bias, groups } = this.#companions;
     if (bias !== null) multiplyAndAdd(values, part, scales, others);

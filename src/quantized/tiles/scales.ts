@@ -3,7 +3,7 @@
 import type { Dtype } from '../../header/dtype.js';
 import { toFloat32 } from '../../tensor/float32/kernels.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { invalid } from '../plan/refusals.js';
+import { invalid } from '../plan/unsupported.js';
 
 /** Decodes the items [first, first + into.length) of a tensor as numbers of a dtype, which has its width. */
 export function decodeItems(tensor: Tensor, dtype: Dtype, first: number, into: Float32Array): void {
@@ -17,7 +17,7 @@ export function decodeItems(tensor: Tensor, dtype: Dtype, first: number, into: F
  *
  * @param gridColumns columns of the grid that the items belong to
  */
-export function refuseNaN(
+export function rejectNaN(
   weight: string,
   scale: string,
   items: Float32Array,
@@ -28,7 +28,7 @@ export function refuseNaN(
   let sum = 0;
   for (let i = 0; i < items.length; i++) sum += items[i] as number;
   if (!Number.isNaN(sum)) return;
-  refuseItem(weight, scale, items.findIndex(Number.isNaN), first, gridColumns);
+  rejectItem(weight, scale, items.findIndex(Number.isNaN), first, gridColumns);
 }
 
 /** As above, for anything but finite numbers: sums of a rotation have no place for infinity. */
@@ -44,21 +44,21 @@ export function requireFinite(
   for (let i = 0; i < items.length; i++) sum += (items[i] as number) * 0;
   if (sum === 0) return;
   const at = items.findIndex((item) => !Number.isFinite(item));
-  refuseItem(weight, scale, at, first, gridColumns, String(items[at]));
+  rejectItem(weight, scale, at, first, gridColumns, String(items[at]));
 }
 
-/** As `refuseNaN`, for exponents: 255 is NaN. */
-export function refuseNaNExponents(
+/** As `rejectNaN`, for exponents: 255 is NaN. */
+export function rejectNaNExponents(
   weight: string,
   scale: string,
   items: Uint8Array,
   first: number,
   gridColumns: number,
 ): void {
-  refuseItem(weight, scale, items.indexOf(255), first, gridColumns);
+  rejectItem(weight, scale, items.indexOf(255), first, gridColumns);
 }
 
-function refuseItem(
+function rejectItem(
   weight: string,
   scale: string,
   at: number,

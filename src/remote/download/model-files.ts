@@ -18,7 +18,7 @@ import {
 import { urlPathObjection } from '../../file/shards/shard-paths.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { runAsync } from '../../work/work.js';
-import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
+import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/sidecar-files.js';
 import { driveDecision, listedIn } from '../choose-files.js';
 import type { NoRemoteModel } from '../found-file.js';
 import type { HttpFile, KnownFile } from '../http-file.js';

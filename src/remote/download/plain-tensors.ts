@@ -11,12 +11,12 @@ import {
   type ConfigMismatch,
   changedDtype,
 } from '../../write/checkpoint/cast-config.js';
-import { dequantizedSource } from '../../write/checkpoint/dequantized-source.js';
 import {
   changedConfig,
   configNames,
-  type PlainWeights,
-} from '../../write/checkpoint/plain-files.js';
+  type DequantizedWeights,
+} from '../../write/checkpoint/dequantized-files.js';
+import { dequantizedSource } from '../../write/checkpoint/dequantized-source.js';
 import type { CheckpointSource } from '../../write/checkpoint/source.js';
 import type { StoredPart } from '../../write/checkpoint/stored-digests.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, FETCHED_PIECE_BYTE_LENGTH } from '../fetch-plan.js';
@@ -86,7 +86,7 @@ export class PlainTensors {
   /** The configurations of the plain weights, where they differ. Throws as `changedConfig`. */
   async configs(
     modelName: string,
-    weights: PlainWeights,
+    weights: DequantizedWeights,
     signal: AbortSignal,
   ): Promise<DownloadItem[]> {
     const found: DownloadItem[] = [];

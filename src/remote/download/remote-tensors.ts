@@ -9,13 +9,13 @@ import { type TensorInfo, tensorInfo } from '../../file/source/tensor-info.js';
 import type { Header } from '../../header/header.js';
 import { digestOf } from '../../header/tensor-digests.js';
 import { packedWeightOf } from '../../quantized/plan/packed-weights.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
 import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
 import { ofEach } from '../../work/scope.js';
 import { call, runAsync, type Work } from '../../work/work.js';
 import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
-import type { MadePayload } from '../../write/input/tensor-input.js';
+import type { ComputedPayload } from '../../write/input/tensor-input.js';
 import { verifyingFill } from '../../write/save/verifying-fill.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { Selection, type SelectionSource, selectionSource } from '../../write/selection/select.js';
@@ -73,12 +73,12 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
   }
 
   /** Takes bytes in the order of the file, as the writer asks for them, and compares them with their digest. */
-  get payload(): MadePayload {
+  get payload(): ComputedPayload {
     const { digest } = this;
     const fill: AsyncFill = (target) => (this.bytes as OrderedBytes).take(target);
     const [begin, end] = this.info.dataOffsets;
     return {
-      kind: 'made',
+      kind: 'computed',
       fill:
         digest === undefined ? fill : verifyingFill(fill, { ...digest, byteLength: end - begin }),
       // The file compares the version of every answer.

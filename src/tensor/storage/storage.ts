@@ -96,7 +96,7 @@ export interface Storage {
   /** As above, off the event loop. No other code may reach the memory of `target`. */
   readRangesAsync?(ranges: Float64Array, target: Uint8Array): Promise<void>;
 
-  /** Acquires a descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
+  /** Acquires a descriptor for positioned reads. Only storages over a file have it; see `canLease`. */
   acquireDescriptor?(): DescriptorLease;
 
   /** Returns how many of the bytes [begin, end) are in memory; null when that is unknown. */
@@ -130,14 +130,14 @@ export interface Storage {
 }
 
 /** A storage over a file, whose bytes can also be read by a descriptor. */
-export interface LendingStorage extends Storage {
+export interface LeasableStorage extends Storage {
   /** Whether the descriptor is still open. */
-  readonly canLend: boolean;
+  readonly canLease: boolean;
   acquireDescriptor(): DescriptorLease;
 }
 
 /** Whether a storage is over a file. */
-export function isLending(storage: Storage): storage is LendingStorage {
+export function isLeasable(storage: Storage): storage is LeasableStorage {
   return storage.acquireDescriptor !== undefined;
 }
 

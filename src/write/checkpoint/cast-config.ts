@@ -8,7 +8,7 @@ import type { Dtype } from '../../header/dtype.js';
 import { TORCH_DTYPES } from '../../header/dtype-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { castConfig } from '../../quantized/plan/plain-config.js';
+import { castConfig } from '../../quantized/plan/dequantized-config.js';
 import { runSync } from '../../work/work.js';
 import type { SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';

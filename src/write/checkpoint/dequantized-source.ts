@@ -9,9 +9,9 @@ import { LogicalModel } from '../../quantized/model.js';
 import { isLabelled, withoutLabels } from '../../quantized/plan/labels.js';
 import type { LogicalPlan } from '../../quantized/plan/logical-plan.js';
 import { storedNamesOf } from '../../quantized/quantization.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import { mapYielding } from '../../work/items.js';
-import type { MadePayload } from '../input/tensor-input.js';
+import type { ComputedPayload } from '../input/tensor-input.js';
 import type { SelectableInfo } from '../selection/options.js';
 import { selectionSource, type Unselectable } from '../selection/select.js';
 import type { CheckpointSource, SourceTensor } from './source.js';
@@ -130,7 +130,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  get payload(): MadePayload {
+  get payload(): ComputedPayload {
     const payloads = this.parts.map(({ payload }) => payload);
     const verify = (): void => {
       for (const payload of payloads) {
@@ -144,7 +144,7 @@ export class DequantizedTensor implements SourceTensor<TensorInfo> {
       end: () => compare(this.parts.map(({ name }) => name)),
       signal,
     });
-    return { kind: 'made', fill, verify, storage: payloads[0]?.storage };
+    return { kind: 'computed', fill, verify, storage: payloads[0]?.storage };
   }
 }
 

@@ -19,8 +19,8 @@ import { writeLayout } from '../save/tensor-writes.js';
 import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replacement.js';
 import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
 import type { OldFiles } from './old-files.js';
-import { copyOtherFile, type OtherFile } from './other-files.js';
 import { type DryRun, oldFilesBefore } from './plan.js';
+import { copyOtherFile, type SidecarFile } from './sidecar-files.js';
 
 /** Options of writing a checkpoint. */
 export interface WriteCheckpointOptions extends TransferOptions, LockOptions, FileWriteOptions {}
@@ -75,7 +75,7 @@ interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
 /** Files next to a checkpoint. */
 interface Beside {
   /** Files to copy last; they get their names with the checkpoint. */
-  readonly otherFiles?: readonly OtherFile[] | undefined;
+  readonly otherFiles?: readonly SidecarFile[] | undefined;
   /** Names of files to delete with the old checkpoint. */
   readonly obsolete?: readonly string[] | undefined;
 }

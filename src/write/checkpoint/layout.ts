@@ -1,7 +1,7 @@
 /** Lays out a checkpoint before any write: its files, their headers, the index. */
 
 import { argumentRangeError, type OptionNames, requireBoolean } from '../../errors/arguments.js';
-import { FormatError, refuseTensor } from '../../errors/errors.js';
+import { FormatError, rejectTensor } from '../../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
 import {
   FormattedIndex,
@@ -207,7 +207,7 @@ function requireIndexLength(byteLength: number): void {
 function* requireNamesOnce(entries: readonly AnyEntry[]): Work<void> {
   const names = new Set<string>();
   yield* forEachYielding(entries, ({ name }) => {
-    if (names.has(name)) refuseTensor('duplicate tensor name', name);
+    if (names.has(name)) rejectTensor('duplicate tensor name', name);
     names.add(name);
   });
 }

@@ -7,7 +7,7 @@ import type { OwnFiles, ReplacedFile } from '../replacement/replaced-files.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { CheckpointLayout } from './layout.js';
 import { type OldFiles, oldFilesOf } from './old-files.js';
-import { NO_OTHER_FILES, type OtherFiles } from './other-files.js';
+import { NO_OTHER_FILES, type SidecarFiles } from './sidecar-files.js';
 
 /** Asks for the plan of a call instead of its work. */
 export interface DryRun<Dry extends boolean | undefined = boolean | undefined> {
@@ -79,7 +79,7 @@ export function plannedFile(name: string, { header, byteLength }: WritableLayout
 export function planCheckpoint(
   folder: string,
   checkpoint: CheckpointLayout,
-  others: OtherFiles = NO_OTHER_FILES,
+  others: SidecarFiles = NO_OTHER_FILES,
   own?: OwnFiles,
 ): CheckpointPlan {
   const { files, pattern, index, totalSize } = checkpoint;
@@ -108,7 +108,7 @@ export function planCheckpoint(
 export function oldFilesBefore(
   folder: string,
   { files, pattern, index }: CheckpointLayout,
-  { files: otherFiles, obsolete }: Pick<OtherFiles, 'files' | 'obsolete'> = NO_OTHER_FILES,
+  { files: otherFiles, obsolete }: Pick<SidecarFiles, 'files' | 'obsolete'> = NO_OTHER_FILES,
   own?: OwnFiles,
 ): OldFiles {
   const names = [...files, ...otherFiles].map(({ name }) => name);

@@ -23,7 +23,6 @@ import type { StaleFiles } from './folder-replacement.js';
 import { layOutCheckpoint } from './layout.js';
 import { inLockedFolder, inLockedSubfolders } from './locked-folder.js';
 import type { OldFiles } from './old-files.js';
-import type { OtherFile, OtherFiles } from './other-files.js';
 import { oldFilesBefore, planCheckpoint } from './plan.js';
 import {
   type RewriteInfo,
@@ -35,6 +34,7 @@ import {
   withSource,
 } from './rewrite.js';
 import { selectTensors } from './selected-tensors.js';
+import type { SidecarFile, SidecarFiles } from './sidecar-files.js';
 import type { CheckpointSource } from './source.js';
 
 /** A pass over bytes of a source before the first write. */
@@ -51,7 +51,7 @@ export interface PipelineSource<Info extends SelectableInfo = SelectableInfo> {
   /** Its models by their folders. */
   readonly models: ReadonlyMap<string, CheckpointSource<Info>>;
   /** The files without weights, by their paths in the pipeline; none when it is the folder `target`. */
-  otherFiles(target: string): OtherFiles;
+  otherFiles(target: string): SidecarFiles;
   /** Compares bytes that are about to be written with checksums. */
   readonly check?: SourceCheck | undefined;
   /** Closes all files. May be called again. */
@@ -68,7 +68,7 @@ export interface ListedPipeline<Info extends SelectableInfo = SelectableInfo> {
 /** What one folder gets. `prefix` is its name with a slash at the end; empty for the pipeline's own. */
 interface Part extends FolderContents {
   readonly prefix: string;
-  readonly otherFiles: readonly OtherFile[];
+  readonly otherFiles: readonly SidecarFile[];
   readonly obsolete: readonly string[];
 }
 
@@ -169,7 +169,7 @@ async function rewriteOpen<Info extends SelectableInfo>(
 }
 
 /** The files of a part without weights, and those to delete. */
-function filesOf({ otherFiles, obsolete }: Part): Pick<OtherFiles, 'files' | 'obsolete'> {
+function filesOf({ otherFiles, obsolete }: Part): Pick<SidecarFiles, 'files' | 'obsolete'> {
   return { files: otherFiles, obsolete };
 }
 
@@ -191,7 +191,7 @@ async function planModel<Info extends SelectableInfo>(
   model: CheckpointSource<Info>,
   folder: string,
   prefix: string,
-  all: readonly OtherFile[],
+  all: readonly SidecarFile[],
   options: RewriteOptions<Info>,
 ): Promise<PlannedModel> {
   const { selection, signal } = options;
@@ -219,11 +219,11 @@ async function planModel<Info extends SelectableInfo>(
 function ownParts(
   folder: string,
   models: readonly PlannedModel[],
-  all: readonly OtherFile[],
+  all: readonly SidecarFile[],
 ): [own: Part, mark: Part] {
   const prefixes = models.map(({ part }) => part.prefix);
   const own = all.filter(({ name }) => !prefixes.some((prefix) => name.startsWith(prefix)));
-  const isMark = ({ name }: OtherFile): boolean => name === PIPELINE_FILE;
+  const isMark = ({ name }: SidecarFile): boolean => name === PIPELINE_FILE;
   const part = { folder, prefix: '', checkpoint: NO_CHECKPOINT, obsolete: [] };
   return [
     { ...part, otherFiles: own.filter((file) => !isMark(file)) },

@@ -22,6 +22,12 @@ import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
 import { type CastWeights, type ConfigMismatch, mismatchesIn } from './cast-config.js';
 import {
+  castFiles,
+  type DequantizedWeights,
+  dequantizedFiles,
+  quantizedConfigsIn,
+} from './dequantized-files.js';
+import {
   type WriteOrPlanOptions,
   type WrittenCheckpoint,
   withoutStaying,
@@ -31,14 +37,6 @@ import { type CheckpointLayoutOptions, layOutCheckpoint, layOutFile } from './la
 import { inCreatedFolder, inLockedFolder } from './locked-folder.js';
 import type { OldFiles } from './old-files.js';
 import {
-  type CopiedFiles,
-  findOtherFiles,
-  NO_OTHER_FILES,
-  type OtherFiles,
-  type OtherFilesOptions,
-} from './other-files.js';
-import { castFiles, type PlainWeights, plainFiles, quantizedConfigsIn } from './plain-files.js';
-import {
   type CheckpointPlan,
   oldFilesBefore,
   planCheckpoint,
@@ -46,6 +44,13 @@ import {
   type SharedTensors,
 } from './plan.js';
 import { type Choices, type SelectedTensors, selectTensors } from './selected-tensors.js';
+import {
+  type CopiedFiles,
+  findOtherFiles,
+  NO_OTHER_FILES,
+  type OtherFilesOptions,
+  type SidecarFiles,
+} from './sidecar-files.js';
 import type { CheckpointSource } from './source.js';
 
 /** The tensors to write, and how. */
@@ -286,7 +291,7 @@ function requireOtherFile(target: string, { path }: { readonly path: string }): 
 export function rewriteInfo<Info extends SelectableInfo>(
   { dropped, overlaps, report }: SelectedTensors<Info>,
   { unrecorded, conflicts }: RewrittenMetadata,
-  { files, skipped }: OtherFiles,
+  { files, skipped }: SidecarFiles,
   configMismatches: readonly ConfigMismatch[],
   { joined }: Pick<CheckpointSource, 'joined'>,
 ): RewriteInfo {
@@ -308,13 +313,13 @@ export function rewriteInfo<Info extends SelectableInfo>(
 
 /** The files to write next to the weights: with configurations of dequantized or cast ones. */
 export function sidecarsOf(
-  found: OtherFiles,
+  found: SidecarFiles,
   source: CheckpointSource,
   folder: string,
-  weights: CastWeights & PlainWeights,
-): { readonly others: OtherFiles; readonly mismatches: readonly ConfigMismatch[] } {
+  weights: CastWeights & DequantizedWeights,
+): { readonly others: SidecarFiles; readonly mismatches: readonly ConfigMismatch[] } {
   if (weights.selection.dequantize === undefined) return castFiles(found, source, folder, weights);
-  const others = plainFiles(found, source, weights);
+  const others = dequantizedFiles(found, source, weights);
   // Configurations about quantization alone are deleted.
   const written = [...others.files, ...others.obsolete.map((name) => ({ name }))];
   return { others, mismatches: quantizedConfigsIn(folder, written, weights) };

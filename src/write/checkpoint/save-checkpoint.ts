@@ -3,7 +3,7 @@
 import { requirePathFirst } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
-import { refuseBlocks } from '../input/block-tensors.js';
+import { rejectBlocks } from '../input/block-tensors.js';
 import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
 import type { NamedTensors } from '../input/tensor-input.js';
@@ -53,7 +53,7 @@ export async function saveCheckpoint<
   options?: SaveCheckpointOptions & DryRun<Dry>,
 ): Promise<DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>> {
   requirePathFirst(folder, tensors, 'saveCheckpoint(folder, tensors)');
-  refuseBlocks(tensors);
+  rejectBlocks(tensors);
   // Tensors and metadata are read at once: the caller may change them, or close the checkpoint, after the call.
   const metadata = isFetchable(tensors) ? undefined : metadataFor(tensors, undefined);
   const given = isFetchable(tensors) ? tensors : [...pairsOf(tensors as NamedTensors, 'tensors')];

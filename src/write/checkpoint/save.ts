@@ -35,8 +35,8 @@ import {
   tableOf,
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
-import { NO_OTHER_FILES, type OtherFiles } from './other-files.js';
 import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
+import { NO_OTHER_FILES, type SidecarFiles } from './sidecar-files.js';
 
 /** Options of `saveCheckpoint`. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
@@ -70,7 +70,7 @@ export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 /** What a command decides about the folder. */
 export interface SaveTarget {
   /** Finds the files to copy next to the weights: configuration, tokenizer and the like. */
-  readonly otherFiles?: ((folder: string) => OtherFiles) | undefined;
+  readonly otherFiles?: ((folder: string) => SidecarFiles) | undefined;
   /** Whether weights of another checkpoint may be replaced; by default they are. */
   readonly overwrite?: boolean | undefined;
 }

@@ -16,7 +16,7 @@ import type { Dtype } from '../../header/dtype.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { filterYielding, forEachYielding, mapYielding } from '../../work/items.js';
 import type { Work } from '../../work/work.js';
-import { type MadePayload, madePayload } from '../input/tensor-input.js';
+import { type ComputedPayload, computedPayload } from '../input/tensor-input.js';
 import { payloadFill } from '../save/verifying-fill.js';
 import { CastMemory, castFill } from '../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../selection/options.js';
@@ -138,12 +138,12 @@ function* selectedEntries(
 }
 
 /** Turns bytes of a file or of memory into a payload that fills buffers. */
-function madeOf(payload: SourceTensor['payload'], byteLength: number): MadePayload {
-  if (payload.kind === 'made') return payload;
+function madeOf(payload: SourceTensor['payload'], byteLength: number): ComputedPayload {
+  if (payload.kind === 'computed') return payload;
   const fill = payloadFill(payload, byteLength);
-  if (payload.kind === 'file') return madePayload(payload.storage, fill);
+  if (payload.kind === 'file') return computedPayload(payload.storage, fill);
   const { verify, storage } = payload;
-  return { kind: 'made', fill, verify, storage };
+  return { kind: 'computed', fill, verify, storage };
 }
 
 /** Cast tensors share bytes only with tensors cast to the same dtype. */

@@ -11,7 +11,7 @@ import type { Header } from '../../header/header.js';
 import { areSorted, type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
 import type { MetadataInput } from '../../header/header-writer.js';
 import { DIGESTS_KEY, digestOf, digestsPlace } from '../../header/tensor-digests.js';
-import type { LendingStorage } from '../../tensor/storage/storage.js';
+import type { LeasableStorage } from '../../tensor/storage/storage.js';
 import type { FilePayload } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { TensorTable } from './layout.js';
@@ -19,7 +19,7 @@ import type { TensorTable } from './layout.js';
 /** A shard. */
 interface SourceShard {
   readonly header: Header;
-  readonly storage: LendingStorage;
+  readonly storage: LeasableStorage;
   /** Position of its tensors' bytes in the storage. */
   readonly dataStart: number;
   /** Whether its tensors are compared with its digests. */
@@ -63,7 +63,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
       const isCompared = verify && header.metadata?.has(DIGESTS_KEY) === true;
       const dataStart = begin + header.dataStart;
       // A shard is opened by path, so it lends its descriptor.
-      return { header, storage: storage as LendingStorage, dataStart, isCompared };
+      return { header, storage: storage as LeasableStorage, dataStart, isCompared };
     });
     const { index, path } = shards.files;
     const headers = this.#shards.map(({ header }) => header);

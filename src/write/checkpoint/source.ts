@@ -5,7 +5,7 @@ import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { Work } from '../../work/work.js';
-import type { FilePayload, MadePayload, MemoryPayload } from '../input/tensor-input.js';
+import type { ComputedPayload, FilePayload, MemoryPayload } from '../input/tensor-input.js';
 import type { SelectableInfo } from '../selection/options.js';
 import type { SelectionSource, Unselectable } from '../selection/select.js';
 import type { TensorTable } from './layout.js';
@@ -20,7 +20,7 @@ export interface SourceTensor<Info extends SelectableInfo = SelectableInfo> {
   /** The place of its elements, to find tensors that share bytes. */
   readonly memory: TensorMemory;
   /** The source of its bytes. */
-  readonly payload: FilePayload | MadePayload | MemoryPayload;
+  readonly payload: FilePayload | ComputedPayload | MemoryPayload;
 }
 
 /** Tensors of a source one by one, and their names for a selection. */

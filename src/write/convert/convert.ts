@@ -32,10 +32,10 @@ import {
 } from '../checkpoint/execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
 import { requireFolderName, requireLocalTarget } from '../checkpoint/locked-folder.js';
-import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
 import type { CheckpointPlan, DryRun, SharedTensors } from '../checkpoint/plan.js';
 import { type RewriteOptions, rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
 import { type ListedPipeline, rewritePipeline } from '../checkpoint/rewrite-pipeline.js';
+import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/sidecar-files.js';
 import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';

@@ -9,11 +9,11 @@ import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import { mapYielding } from '../../work/items.js';
 import { immediate } from '../../work/work.js';
-import { configNames } from '../checkpoint/plain-files.js';
+import { configNames } from '../checkpoint/dequantized-files.js';
 import type { SourceTensor } from '../checkpoint/source.js';
 import {
+  type ComputedPayload,
   type FilePayload,
-  type MadePayload,
   type MemoryPayload,
   payloadOfTensor,
 } from '../input/tensor-input.js';
@@ -153,7 +153,7 @@ function openedTensor(
 }
 
 /** Fetches a tensor for its first piece, and drops it with its last one. */
-function fetchedPayload(fetch: () => Promise<Tensor>, byteLength: number): MadePayload {
+function fetchedPayload(fetch: () => Promise<Tensor>, byteLength: number): ComputedPayload {
   let tensor: Promise<Tensor> | null = null;
   const fill = async (target: Uint8Array, begin: number): Promise<void> => {
     tensor ??= fetch();
@@ -162,5 +162,5 @@ function fetchedPayload(fetch: () => Promise<Tensor>, byteLength: number): MadeP
     const fetched = await fetching;
     TensorOf.sourceOf(fetched).copyTo(target, TensorOf.offsetOf(fetched) + begin);
   };
-  return { kind: 'made', fill, verify: () => {}, storage: undefined };
+  return { kind: 'computed', fill, verify: () => {}, storage: undefined };
 }

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FileChangedError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
-import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
+import { insideOf, rejectLink } from '../../file/checkpoint/find-files.js';
 import { findFolder, isCachedId, modelFiles } from '../../file/checkpoint/find-source.js';
 import { openAllFound } from '../../file/checkpoint/open.js';
 import { findComponent, findModels } from '../../file/checkpoint/open-pipeline.js';
@@ -31,22 +31,22 @@ import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
 import { retryHere } from '../../platform/io/dropped-files.js';
 import { systemRealpath } from '../../platform/io/file-calls.js';
-import type { LendingStorage } from '../../tensor/storage/storage.js';
+import type { LeasableStorage } from '../../tensor/storage/storage.js';
 import { totalByteLength } from '../../work/transfer.js';
 import { runAsync, runSync } from '../../work/work.js';
-import {
-  findOtherFiles,
-  isOtherName,
-  MAX_OTHER_BYTE_LENGTH,
-  type OtherFile,
-  type OtherFiles,
-} from '../checkpoint/other-files.js';
 import type {
   ListedPipeline,
   PipelineSource,
   SourceCheck,
 } from '../checkpoint/rewrite-pipeline.js';
 import { safetensorsSource } from '../checkpoint/safetensors-source.js';
+import {
+  findOtherFiles,
+  isOtherName,
+  MAX_OTHER_BYTE_LENGTH,
+  type SidecarFile,
+  type SidecarFiles,
+} from '../checkpoint/sidecar-files.js';
 import type { CheckpointSource } from '../checkpoint/source.js';
 
 /** A pipeline that was found. */
@@ -198,7 +198,7 @@ function requireNoTorch(folder: string, models: readonly string[]): void {
  * The files without weights in a folder, and in those directly in it. Hidden ones are left out. Weights of folders
  * without a model are skipped.
  */
-function filesIn(folder: string, target: string, models: readonly string[]): OtherFiles {
+function filesIn(folder: string, target: string, models: readonly string[]): SidecarFiles {
   const entries = retryHere(() => readdirSync(folder)).filter((name) => !name.startsWith('.'));
   const folders = entries.filter((name) => isFolder(join(folder, name))).sort();
   const isInside = runSync(insideOf(folder));
@@ -206,7 +206,7 @@ function filesIn(folder: string, target: string, models: readonly string[]): Oth
   const files = [...own.files];
   const skipped = own.skipped.filter((name) => !folders.includes(name));
   for (const name of folders) {
-    if (!runSync(isInside(join(folder, name)))) refuseLink(folder, name);
+    if (!runSync(isInside(join(folder, name)))) rejectLink(folder, name);
     const found = findOtherFiles(join(folder, name), join(target, name));
     files.push(...found.files.map((file) => ({ ...file, name: `${name}/${file.name}` })));
     const weights = models.includes(name)
@@ -245,7 +245,7 @@ async function openArchived(
     models,
     otherFiles: () => {
       const others = entries.filter(({ name }) => !taken.has(name));
-      const files = others.filter(isCopied).map(({ name, begin, byteLength }): OtherFile => {
+      const files = others.filter(isCopied).map(({ name, begin, byteLength }): SidecarFile => {
         return { name, path, byteLength, within: { storage, begin } };
       });
       const skipped = others.filter((entry) => !isCopied(entry)).map(({ name }) => name);
@@ -260,7 +260,7 @@ async function openArchived(
 }
 
 /** Compares entries with their checksums. */
-function checkOf(storage: LendingStorage, all: readonly ArchiveEntry[]): SourceCheck {
+function checkOf(storage: LeasableStorage, all: readonly ArchiveEntry[]): SourceCheck {
   const entries = all.filter(({ crc32 }) => crc32 !== null);
   return {
     byteLength: totalByteLength(entries),

@@ -11,11 +11,11 @@ import { type ForeignTensor, heldBytes, heldRange } from '../../foreign/tensors/
 import type { ArchiveEntry } from '../../foreign/zip/archive.js';
 import type { Dtype } from '../../header/dtype.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
-import type { StorageBytes } from '../../tensor/storage/made.js';
-import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
+import type { StorageBytes } from '../../tensor/storage/computed.js';
+import { isLeasable, type LeasableStorage, type Storage } from '../../tensor/storage/storage.js';
 import { forEachYielding, mapYielding } from '../../work/items.js';
 import type { CheckpointSource, SourceTensor } from '../checkpoint/source.js';
-import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
+import { type ComputedPayload, computedPayload, type FilePayload } from '../input/tensor-input.js';
 import { selectionSource } from '../selection/select.js';
 
 /** Maximum of bytes before a tensor in its entry, such as a NumPy header, to read both in one pass. */
@@ -32,7 +32,7 @@ export class SourceBytes {
   readonly #verify: boolean;
 
   /** With `verify` the checksums of files that have them are compared. */
-  constructor(archives: ReadonlyMap<LendingStorage, ArchiveContent>, verify: boolean) {
+  constructor(archives: ReadonlyMap<LeasableStorage, ArchiveContent>, verify: boolean) {
     this.#verify = verify;
     for (const [storage, { entries, limits }] of archives) {
       const sorted = entries.toSorted((a, b) => a.begin - b.begin);
@@ -45,20 +45,20 @@ export class SourceBytes {
    * Returns the source of a tensor's bytes. When they are the rest of an entry, the entry is read from start to end:
    * so a deflated entry need not be in memory as a whole, and its checksum is compared without a second read.
    */
-  payloadOf({ data }: ForeignTensor): FilePayload | MadePayload {
+  payloadOf({ data }: ForeignTensor): FilePayload | ComputedPayload {
     const { storage, begin } = data;
     if (storage instanceof InflatedStorage) {
       const fill = isRest(data, { begin: 0, end: storage.byteLength })
         ? storage.inOrder(begin)
         : storageFill(storage, begin);
-      return madePayload(storage, fill);
+      return computedPayload(storage, fill);
     }
-    if (storage instanceof StridedStorage) return madePayload(storage, storage.inOrder(begin));
-    if (!isLending(storage)) return madePayload(storage, storageFill(storage, begin));
+    if (storage instanceof StridedStorage) return computedPayload(storage, storage.inOrder(begin));
+    if (!isLeasable(storage)) return computedPayload(storage, storageFill(storage, begin));
     const entry = this.#checkedEntry(data);
     return entry === undefined
       ? { kind: 'file', storage, position: begin }
-      : madePayload(storage, checkedFill(storage, entry, begin));
+      : computedPayload(storage, checkedFill(storage, entry, begin));
   }
 
   /**
@@ -71,14 +71,14 @@ export class SourceBytes {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     if (!this.#verify) return;
-    const others = new Map<LendingStorage, Set<ArchiveEntry>>();
+    const others = new Map<LeasableStorage, Set<ArchiveEntry>>();
     const checked = new Set<ArchiveEntry>();
     for (const tensor of tensors) {
       const held = heldBytes(tensor);
       const entry = this.#entryOf(held);
       if (entry === undefined || entry.method === 'deflated') continue;
       if (this.#checkedEntry(tensor.data) !== undefined) checked.add(entry);
-      const storage = held.storage as LendingStorage;
+      const storage = held.storage as LeasableStorage;
       others.set(storage, (others.get(storage) ?? new Set()).add(entry));
     }
     for (const [storage, found] of others) {
@@ -90,7 +90,7 @@ export class SourceBytes {
 
   /** Returns the entry whose checksum is compared while these bytes are written. */
   #checkedEntry(bytes: StorageBytes): ArchiveEntry | undefined {
-    if (!this.#verify || !isLending(bytes.storage)) return undefined;
+    if (!this.#verify || !isLeasable(bytes.storage)) return undefined;
     const entry = this.#entryOf(bytes);
     return entry !== undefined && isRest(bytes, entry) ? entry : undefined;
   }
@@ -151,7 +151,7 @@ export interface OpenSource {
   /** Null for formats without metadata. */
   readonly metadata: SourceMetadata | null;
   /** The files with checksums, and their entries. */
-  readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;
+  readonly archives: ReadonlyMap<LeasableStorage, ArchiveContent>;
   /** Closes all files. */
   close(): void;
 }

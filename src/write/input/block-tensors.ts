@@ -29,7 +29,7 @@ export function blockError(
  *
  * @throws QuantizationError `SAFETENSORS_QUANTIZATION_UNSUPPORTED` for a checkpoint with tensors of blocks
  */
-export function refuseBlocks(tensors: unknown): void {
+export function rejectBlocks(tensors: unknown): void {
   if (!isHandle(tensors) || tensors.format !== 'gguf') return;
   for (const { name, dtype, quantization } of tensors.entriesNow()) {
     // The values of a dequantized view are F32.

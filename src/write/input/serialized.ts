@@ -3,7 +3,7 @@
 import { argumentRangeError } from '../../errors/arguments.js';
 import { allocate } from '../../errors/out-of-memory.js';
 import { type HeaderOptions, type Layout, layOut } from '../../header/header-writer.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import { cut } from '../../work/byte-ranges.js';
 import type {
   FilePayload,
@@ -145,7 +145,7 @@ function fillOf(
   byteLength: number,
   sources: LeasedSources<AsyncFill>,
 ): AsyncFill {
-  if (payload.kind === 'made') return payload.fill;
+  if (payload.kind === 'computed') return payload.fill;
   const isPlain = payload.kind === 'memory' && payload.digest === undefined;
   return isPlain ? fillFrom(payload) : sources.fill(payload, byteLength);
 }

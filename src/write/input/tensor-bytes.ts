@@ -8,9 +8,9 @@ import {
   plainBytes,
   tagOf,
 } from '../../errors/brand-checks.js';
-import { quoteName, refuseTensor } from '../../errors/errors.js';
+import { quoteName, rejectTensor } from '../../errors/errors.js';
 import { DTYPES, type Dtype, type TensorData, type TypedArray } from '../../header/dtype.js';
-import type { TensorFacts } from '../../header/tensor-spec.js';
+import type { NamedTensorSpec } from '../../header/tensor-spec.js';
 
 /**
  * Bytes of a tensor, little endian, C order: the kind of typed array that `Tensor.data` is for its
@@ -46,7 +46,7 @@ export function isTensorBytes(value: unknown): value is TensorBytes {
  * @throws InvalidTensorError for a typed array of another dtype
  */
 export function bytesOfData(
-  { name, dtype }: Pick<TensorFacts, 'name' | 'dtype'>,
+  { name, dtype }: Pick<NamedTensorSpec, 'name' | 'dtype'>,
   data: unknown,
 ): Uint8Array {
   if (!isTensorBytes(data)) {
@@ -59,7 +59,7 @@ export function bytesOfData(
     const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
     const isConvertible = /^B?F/.test(dtype) && tag === 'Float32Array';
     const hint = isConvertible ? `; fromFloat32(values, '${dtype}') converts` : '';
-    refuseTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
+    rejectTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
   }
   return plainBytes(data);
 }

@@ -4,13 +4,13 @@
  */
 
 import { argumentTypeError } from '../../errors/arguments.js';
-import { FileClosedError, quoteName, refuseTensor } from '../../errors/errors.js';
+import { FileClosedError, quoteName, rejectTensor } from '../../errors/errors.js';
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
-import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
+import { type NamedTensorSpec, readSpec, type TensorSpec } from '../../header/tensor-spec.js';
+import { type AsyncFill, ComputedStorage } from '../../tensor/storage/computed.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
-import { type AsyncFill, MadeStorage } from '../../tensor/storage/made.js';
-import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
+import { isLeasable, type LeasableStorage, type Storage } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { bytesOfData, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
@@ -73,10 +73,10 @@ export interface MemoryPayload {
   window(begin: number, end: number): Uint8Array;
   /** Call it after the last read. Throws as `window` and {@link StorageRange.verify} do. */
   verify(): void;
-  /** Computes the bytes on other threads, into memory of the writer, as in {@link MadePayload}. */
+  /** Computes the bytes on other threads, into memory of the writer, as in {@link ComputedPayload}. */
   readonly fill?: AsyncFill | undefined;
   /** The file mapped at this memory, even after its close; undefined for other memory. */
-  readonly storage: LendingStorage | undefined;
+  readonly storage: LeasableStorage | undefined;
   /** The digest that the bytes must have. */
   readonly digest?: DeclaredDigest | undefined;
 }
@@ -84,7 +84,7 @@ export interface MemoryPayload {
 /** Bytes in a file that were never exposed, so that they cannot have been changed in memory. */
 export interface FilePayload {
   readonly kind: 'file';
-  readonly storage: LendingStorage;
+  readonly storage: LeasableStorage;
   /** Position of the first byte in the file. */
   readonly position: number;
   /** The digest that the bytes must have. */
@@ -92,8 +92,8 @@ export interface FilePayload {
 }
 
 /** Bytes computed from those of a file, into memory of the writer. */
-export interface MadePayload extends Pick<MemoryPayload, 'verify' | 'storage'> {
-  readonly kind: 'made';
+export interface ComputedPayload extends Pick<MemoryPayload, 'verify' | 'storage'> {
+  readonly kind: 'computed';
   /**
    * Fills `target` with the bytes from `begin` on. The writer asks for the pieces in order, each once, without
    * waiting for the one before; all begin and end at whole elements.
@@ -113,10 +113,10 @@ export interface StreamPayload {
 }
 
 /** The source of a tensor's bytes. */
-export type Payload = MemoryPayload | FilePayload | MadePayload | StreamPayload;
+export type Payload = MemoryPayload | FilePayload | ComputedPayload | StreamPayload;
 
 /** A tensor that has passed all checks and can be written. */
-export interface WriteEntry<Bytes = MemoryPayload | FilePayload> extends TensorFacts {
+export interface WriteEntry<Bytes = MemoryPayload | FilePayload> extends NamedTensorSpec {
   readonly payload: Bytes;
 }
 
@@ -144,26 +144,26 @@ export function readTensorsAndStreams(tensors: NamedValues<InferredInput>): Writ
  *   {@link memoryEntries}
  */
 export function payloadOfTensor(
-  { name, dtype, shape }: TensorFacts,
+  { name, dtype, shape }: NamedTensorSpec,
   tensor: Tensor,
 ): MemoryPayload | FilePayload {
   const declared = `${dtype} of shape [${shape.join(', ')}]`;
   const found = `${tensor.dtype} of shape [${tensor.shape.join(', ')}]`;
-  if (found !== declared) refuseTensor(`expected ${declared}, as declared, found ${found}`, name);
+  if (found !== declared) rejectTensor(`expected ${declared}, as declared, found ${found}`, name);
   return ofTensor(name, tensor);
 }
 
 /** Returns the payload of bytes that `fill` computes from those of a storage. */
-export function madePayload(source: Storage, fill: AsyncFill): MadePayload {
-  const storage = lendingSourceOf(source);
-  return { kind: 'made', fill, verify: () => source.verify(), storage };
+export function computedPayload(source: Storage, fill: AsyncFill): ComputedPayload {
+  const storage = leasableSourceOf(source);
+  return { kind: 'computed', fill, verify: () => source.verify(), storage };
 }
 
 /** Returns the file of computed bytes, if any. */
-function lendingSourceOf(storage: Storage): LendingStorage | undefined {
+function leasableSourceOf(storage: Storage): LeasableStorage | undefined {
   let found = storage;
-  while (found instanceof MadeStorage) found = found.source.storage;
-  return isLending(found) ? found : undefined;
+  while (found instanceof ComputedStorage) found = found.source.storage;
+  return isLeasable(found) ? found : undefined;
 }
 
 /**
@@ -171,7 +171,7 @@ function lendingSourceOf(storage: Storage): LendingStorage | undefined {
  *
  * @throws As {@link readTensorsAndStreams}
  */
-export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | StreamPayload {
+export function payloadOf(facts: NamedTensorSpec, data: unknown): MemoryPayload | StreamPayload {
   if (!isTensorStream(data) || isTensorBytes(data)) return inMemory(facts, data);
   const isRepeatable = typeof data === 'function';
   return { kind: 'stream', isRepeatable, open: (signal) => readStream(facts, data, signal) };
@@ -179,7 +179,7 @@ export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | St
 
 function entriesOf<Bytes>(
   tensors: NamedValues<Tensor | NewTensorOf<Dtype, unknown>>,
-  bytesOf: (facts: TensorFacts, data: unknown) => Bytes,
+  bytesOf: (facts: NamedTensorSpec, data: unknown) => Bytes,
 ): WriteEntry<Bytes | MemoryPayload | FilePayload>[] {
   return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {
     if (tensor instanceof TensorOf) {
@@ -202,14 +202,14 @@ function isData(value: object): boolean {
   return Array.isArray(value) || isTensorBytes(value);
 }
 
-function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
+function inMemory(facts: NamedTensorSpec, data: unknown): MemoryPayload {
   const { name, shape, dtype, byteLength } = facts;
   const view = bytesOfData(facts, data);
   if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
   if (view.byteLength !== byteLength) {
     if (view.byteLength === 0) failDetached(name, byteLength);
     const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
-    refuseTensor(`${expected}, found ${view.byteLength}`, name);
+    rejectTensor(`${expected}, found ${view.byteLength}`, name);
   }
   const verify = (): void => {
     if (view.byteLength !== byteLength) failDetached(name, byteLength);
@@ -252,7 +252,7 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
 }
 
 function failDetached(name: string, byteLength: number): never {
-  refuseTensor(
+  rejectTensor(
     `expected ${byteLength} bytes, found none: its buffer was transferred or resized`,
     name,
   );

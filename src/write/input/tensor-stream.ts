@@ -2,8 +2,8 @@
 
 import { argumentTypeError } from '../../errors/arguments.js';
 import { isAsyncIterable, isIterable } from '../../errors/brand-checks.js';
-import { quoteName, refuseTensor } from '../../errors/errors.js';
-import type { TensorFacts } from '../../header/tensor-spec.js';
+import { quoteName, rejectTensor } from '../../errors/errors.js';
+import type { NamedTensorSpec } from '../../header/tensor-spec.js';
 import { itemsUntilAborted, untilAborted } from '../../work/until-aborted.js';
 import { bytesOfData, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 
@@ -19,7 +19,7 @@ export type TensorStream =
   | (() => TensorBytes | TensorPieces | Promise<TensorBytes | TensorPieces>);
 
 /** The tensor that a stream is for. */
-type StreamedTensor = Pick<TensorFacts, 'name' | 'dtype' | 'byteLength'>;
+type StreamedTensor = Pick<NamedTensorSpec, 'name' | 'dtype' | 'byteLength'>;
 
 /** Whether a value is a stream. */
 export function isTensorStream(value: unknown): value is TensorStream {
@@ -48,7 +48,7 @@ export async function* readStream(
     const { byteLength } = bytes;
     yield bytes;
     if (bytes.byteLength !== byteLength) {
-      refuseTensor(
+      rejectTensor(
         `a piece of ${byteLength} bytes was transferred or resized before it was written`,
         tensor.name,
       );
@@ -67,5 +67,5 @@ async function piecesOfStream(tensor: StreamedTensor, stream: TensorStream): Pro
 }
 
 function failStreamLength({ name, byteLength }: StreamedTensor, found: string): never {
-  refuseTensor(`expected ${byteLength} bytes from its stream, found ${found}`, name);
+  rejectTensor(`expected ${byteLength} bytes from its stream, found ${found}`, name);
 }

@@ -107,7 +107,7 @@ function isInHubCache(path: ByteText): boolean {
  * Refuses files of the Hub cache, wherever the cache's links lead in the end. Checks every path on the way, too,
  * because the folder of blobs may itself be a link.
  */
-function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string): void {
+function rejectHubBlob(way: readonly ByteText[], real: ByteText, label: string): void {
   const links = way.slice(0, -1).map((path) => inRealFolder(path, label));
   const isOfHub =
     way.some((path) => isBlobPath(resolve(path))) || [...links, real].some(isInHubCache);
@@ -150,7 +150,7 @@ export function resolveTarget(
     // A link is left only where it will be replaced.
     const stats = found?.isSymbolicLink() ? undefined : found;
     if (stats !== undefined) requireRegularFile(stats, label);
-    if (!isBlob) refuseHubBlob(way, real, label);
+    if (!isBlob) rejectHubBlob(way, real, label);
     return { path: longPath, folder: toBytes(folder), stats };
   } catch (error) {
     throw aboutFile(error, label, 'open');

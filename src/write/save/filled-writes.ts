@@ -3,7 +3,7 @@
 import { SafetensorsError } from '../../errors/errors.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import { allSettled } from '../../work/all-settled.js';
 import {
   CACHED_BYTE_LENGTH,

@@ -16,9 +16,14 @@ import {
   statsOfFile,
 } from '../../platform/io/reclaimable-descriptors.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import type { DescriptorLease, LendingStorage } from '../../tensor/storage/storage.js';
+import type { DescriptorLease, LeasableStorage } from '../../tensor/storage/storage.js';
 import { runSync } from '../../work/work.js';
-import type { FilePayload, MadePayload, MemoryPayload, Payload } from '../input/tensor-input.js';
+import type {
+  ComputedPayload,
+  FilePayload,
+  MemoryPayload,
+  Payload,
+} from '../input/tensor-input.js';
 
 /** A file that is read until `end`, even if its storage is closed meanwhile. */
 class LeasedFile implements AcquirableFile {
@@ -35,7 +40,7 @@ class LeasedFile implements AcquirableFile {
    * Acquires the storage's descriptor, and records the current identity of its file. `onOpen` is called when a
    * reclaimed file is opened again.
    */
-  constructor(storage: LendingStorage, onOpen: () => void) {
+  constructor(storage: LeasableStorage, onOpen: () => void) {
     this.path = storage.path;
     this.#onOpen = onOpen;
     const lease = storage.acquireDescriptor();
@@ -101,10 +106,10 @@ class LeasedFile implements AcquirableFile {
  * reclaimed when the process runs out of them.
  */
 export class LeasedFiles implements DescriptorHolder {
-  readonly #files = new Map<LendingStorage, LeasedFile>();
+  readonly #files = new Map<LeasableStorage, LeasedFile>();
   /** Files whose descriptors were not reclaimed. */
   readonly #retained = new Set<LeasedFile>();
-  readonly #memory: (MemoryPayload | MadePayload)[] = [];
+  readonly #memory: (MemoryPayload | ComputedPayload)[] = [];
   #removeHolder: (() => void) | undefined;
 
   /**
@@ -119,7 +124,7 @@ export class LeasedFiles implements DescriptorHolder {
         if (payload.kind !== 'file') this.#memory.push(payload);
         const { storage } = payload;
         // A closed mapped file has only its memory left.
-        const isNeeded = payload.kind === 'file' || storage?.canLend === true;
+        const isNeeded = payload.kind === 'file' || storage?.canLease === true;
         if (storage !== undefined && isNeeded) this.#add(storage);
       }
     } catch (error) {
@@ -179,7 +184,7 @@ export class LeasedFiles implements DescriptorHolder {
     this.#files.clear();
   }
 
-  #add(storage: LendingStorage): void {
+  #add(storage: LeasableStorage): void {
     if (this.#files.has(storage)) return;
     storage.verify();
     this.#removeHolder ??= addHolder(this);

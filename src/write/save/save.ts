@@ -11,7 +11,7 @@ import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
-import { refuseBlocks } from '../input/block-tensors.js';
+import { rejectBlocks } from '../input/block-tensors.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
 import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
@@ -92,7 +92,7 @@ export async function saveFile<
   requirePathFirst(path, tensors, 'saveFile(path, tensors)');
   requireOptions(options, SAVE_OPTIONS);
   const { durable, digests } = flagsOf(options);
-  refuseBlocks(tensors);
+  rejectBlocks(tensors);
   // Tensors that are given are read at once: the caller may change their Map afterwards.
   const given = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
   const metadata = metadataFor(tensors, options.metadata);

@@ -7,7 +7,7 @@ import {
   requireOptions,
   requireSignal,
 } from '../../errors/arguments.js';
-import { refuseTensor } from '../../errors/errors.js';
+import { rejectTensor } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
@@ -15,9 +15,9 @@ import { type DigestsPlace, digestMismatch } from '../../header/tensor-digests.j
 import { readAcquired } from '../../platform/io/acquirable-file.js';
 import { readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import { runSync } from '../../work/work.js';
-import { refuseBlocks } from '../input/block-tensors.js';
+import { rejectBlocks } from '../input/block-tensors.js';
 import {
   type FetchableTensors,
   requireInMemory,
@@ -73,7 +73,7 @@ export function serialize<
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
   requireInMemory(tensors);
-  refuseBlocks(tensors);
+  rejectBlocks(tensors);
   const entries = memoryEntries(tensors as NamedTensorsInMemory);
   const header = { ...options, metadata: metadataFor(tensors, options.metadata) };
   return serializeEntries(entries, header, constants.MAX_LENGTH, (lending) => {
@@ -141,7 +141,7 @@ export function serializeStream<
   const { signal, digests = false, ...rest } = options;
   requireSignal(signal);
   requireBoolean('digests', digests);
-  refuseBlocks(tensors);
+  rejectBlocks(tensors);
   const header = { ...rest, metadata: metadataFor(tensors, options.metadata) };
   const given = withFetchedNow(tensors as NamedTensors | FetchableTensors, signal);
   const entries = readTensorsAndStreams(given);
@@ -159,7 +159,7 @@ export function serializeStream<
 function requireRepeatable({ name, payload }: WriteEntry<Payload>): void {
   if (payload.kind !== 'stream' || payload.isRepeatable) return;
   const found = 'found a stream: pass a function that returns a new one each time';
-  refuseTensor(`expected data that can be read twice for \`digests\`, ${found}`, name);
+  rejectTensor(`expected data that can be read twice for \`digests\`, ${found}`, name);
 }
 
 /**

@@ -10,12 +10,12 @@ import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opene
 import { RangeHashes } from '../../platform/io/range-hashes.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { type Write, writeFrom, writePieces } from '../../platform/io/write-pieces.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import type { Slots } from '../../work/slots.js';
 import type { Transfer } from '../../work/transfer.js';
 import { runSync } from '../../work/work.js';
-import type { MadePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
+import type { ComputedPayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { LeasedFiles } from './leased-files.js';
 import { memoryFill, verifyingFill } from './verifying-fill.js';
@@ -27,7 +27,7 @@ import { memoryFill, verifyingFill } from './verifying-fill.js';
 const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
 
 /** Bytes that exist, in memory or in a file. */
-type ReadyPayload = Exclude<Payload, MadePayload | StreamPayload>;
+type ReadyPayload = Exclude<Payload, ComputedPayload | StreamPayload>;
 
 /** Bytes that can fill a buffer, piece by piece. */
 type FillingPayload = Exclude<Payload, StreamPayload>;
@@ -74,7 +74,7 @@ export function fillOf(
   byteLength: number,
   sources: LeasedFiles,
 ): AsyncFill {
-  if (payload.kind === 'made') return payload.fill;
+  if (payload.kind === 'computed') return payload.fill;
   const { digest } = payload;
   const fill = plainFillOf(payload, sources);
   if (digest === undefined) return fill;
@@ -160,7 +160,7 @@ class TensorWriter {
   #wayOf({ spec: { payload } }: Step): Way {
     if (payload.kind === 'stream') return 'stream';
     const isComputed =
-      payload.kind === 'made' || (payload.kind === 'memory' && payload.fill !== undefined);
+      payload.kind === 'computed' || (payload.kind === 'memory' && payload.fill !== undefined);
     return isComputed || payload.digest !== undefined || this.#isFilled ? 'filled' : 'ready';
   }
 

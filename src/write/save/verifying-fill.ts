@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { digestMismatch } from '../../header/tensor-digests.js';
 import { storageFill } from '../../platform/storage/storage-fill.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
 import { allSettled } from '../../work/all-settled.js';
 import type { FilePayload, MemoryPayload } from '../input/tensor-input.js';
 

@@ -23,7 +23,7 @@ import {
   type Placed,
 } from '../../header/header-writer.js';
 import type { DigestsPlace } from '../../header/tensor-digests.js';
-import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
+import { type NamedTensorSpec, readSpec, type TensorSpec } from '../../header/tensor-spec.js';
 import { writeViews } from '../../platform/io/file-writes.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { INSPECT, type Inspect, showInfo } from '../../tensor/inspection.js';
@@ -63,7 +63,7 @@ const WRITER_OPTIONS: OptionNames<WriterOptions> = {
 export type WriterData = Tensor | TensorBytes | TensorPieces | TensorStream;
 
 /** A declared tensor and its state. */
-interface Slot extends Placed<TensorFacts> {
+interface Slot extends Placed<NamedTensorSpec> {
   state: 'missing' | 'under way' | 'written';
   /** The SHA-256 of its bytes, once they are written, for a file with digests. */
   hex: string;
@@ -98,7 +98,7 @@ export async function createWriter(
 
 function* namedSpecs(
   specs: NamedValues<TensorSpec> | FetchableTensors,
-): Generator<TensorFacts, void, void> {
+): Generator<NamedTensorSpec, void, void> {
   const pairs = isFetchable(specs)
     ? specs.entriesNow().map((entry) => [entry.name, entry] as const)
     : pairsOf(specs as NamedValues<TensorSpec>, 'specs');
@@ -137,7 +137,10 @@ export class SafetensorsWriter {
   readonly #abort = new AbortController();
   #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
 
-  private constructor(replacement: Replacement, { header, placed, digests }: Layout<TensorFacts>) {
+  private constructor(
+    replacement: Replacement,
+    { header, placed, digests }: Layout<NamedTensorSpec>,
+  ) {
     this.#replacement = replacement;
     this.#dataStart = header.byteLength;
     this.#digests = digests;
@@ -147,7 +150,7 @@ export class SafetensorsWriter {
   }
 
   /** @internal Takes ownership of a replacement with its header written. */
-  static of(replacement: Replacement, layout: Layout<TensorFacts>): SafetensorsWriter {
+  static of(replacement: Replacement, layout: Layout<NamedTensorSpec>): SafetensorsWriter {
     return new SafetensorsWriter(replacement, layout);
   }
 

@@ -3,7 +3,7 @@
 import { DTYPES } from '../../header/dtype.js';
 import type { Cast } from '../../tensor/float32/cast.js';
 import { castOnPool } from '../../tensor/float32/kernels.js';
-import type { AsyncFill } from '../../tensor/storage/made.js';
+import type { AsyncFill } from '../../tensor/storage/computed.js';
 
 /** Memory for elements to cast, shared by pieces that are cast one after the other. */
 export class CastMemory {

@@ -13,7 +13,7 @@ const python = findPython('huggingface_hub');
 const REFUSAL = expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' });
 
 /** Cases with a result in Python that are refused here: patterns and limits that nobody means. */
-const REFUSED = [
+const UNSUPPORTED = [
   'limit-zero-string',
   'limit-negative',
   'limit-negative-string',
@@ -51,13 +51,13 @@ describe('the cases of huggingface_hub', () => {
   it('are all here', () => {
     expect(shardingCases.sharding.length).toBeGreaterThan(90);
     const ids = shardingCases.sharding.map(({ id }) => id);
-    expect(REFUSED.filter((id) => !ids.includes(id))).toEqual([]);
+    expect(UNSUPPORTED.filter((id) => !ids.includes(id))).toEqual([]);
   });
 
   it.each(shardingCases.sharding)('$id: $note', ({ id, input, expected }) => {
     // Bytes are a unit here.
     if (id === 'text-bytes') expect(ask(input).filename_to_tensors).toHaveLength(1);
-    else if (expected === undefined || REFUSED.includes(id))
+    else if (expected === undefined || UNSUPPORTED.includes(id))
       expect(() => ask(input)).toThrow(REFUSAL);
     else expect(ask(input)).toEqual(expected);
   });

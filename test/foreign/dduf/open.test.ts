@@ -118,7 +118,7 @@ describe('models', () => {
 });
 
 /** Archives that Python's reader refuses as well, by the reason. */
-const REFUSED: readonly (readonly [string, () => Buffer])[] = [
+const UNSUPPORTED: readonly (readonly [string, () => Buffer])[] = [
   ['a compressed entry', () => storedArchive(FILES, 'unet/config.json')],
   [
     'no model_index.json',
@@ -191,7 +191,7 @@ function grow(bytes: Buffer, at: number): void {
 }
 
 describe('an archive is refused', () => {
-  it.each([...REFUSED, ...STRICTER])('for %s', async (_, make) => {
+  it.each([...UNSUPPORTED, ...STRICTER])('for %s', async (_, make) => {
     await expect(openLocalPipeline(written(make()))).rejects.toThrow(FormatError);
   });
 
@@ -267,8 +267,8 @@ describe.skipIf(isSkipped(python))(titleWith(python, "the Hub's Python library")
   });
 
   it('reads the same archives, and refuses those that break its rules', () => {
-    const paths = [['good', () => storedArchive(FILES)] as const, ...REFUSED].map(([, make], i) =>
-      written(make(), `archive-${i}.dduf`),
+    const paths = [['good', () => storedArchive(FILES)] as const, ...UNSUPPORTED].map(
+      ([, make], i) => written(make(), `archive-${i}.dduf`),
     );
     const [good, ...refused] = JSON.parse(runPython(python, ['-c', READ, ...paths]));
     expect(good).toEqual(Object.keys(FILES).sort());

@@ -5,7 +5,13 @@ import process from 'node:process';
 import { expect, test } from 'vitest';
 import { open, SafetensorsError } from '../../support/api.js';
 import { root } from '../../support/source-tree.js';
-import { Encoder, ggufBytes, type MadeGguf, type MadeTensor, writtenGguf } from './made-gguf.js';
+import {
+  Encoder,
+  ggufBytes,
+  type MadeGguf,
+  type MadeTensor,
+  writtenGguf,
+} from './generated-gguf.js';
 
 const INVALID = 'SAFETENSORS_INVALID_GGUF';
 const INCOMPLETE = 'SAFETENSORS_INCOMPLETE_FILE';

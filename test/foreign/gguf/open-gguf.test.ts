@@ -16,7 +16,7 @@ import {
   verify,
 } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
-import { Encoder, ggufBytes, type MadeGguf, writtenGguf } from './made-gguf.js';
+import { Encoder, ggufBytes, type MadeGguf, writtenGguf } from './generated-gguf.js';
 
 const opened = async (path: string): Promise<Checkpoint> => await open(path, { remote: false });
 

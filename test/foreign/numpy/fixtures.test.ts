@@ -46,8 +46,8 @@ test.each(fixtures.filter(({ expect: outcome, id }) => outcome === 'refuse' && i
   '$id is refused: $error',
   async (fixture) => {
     const isOpened = fixture.error === 'ZIP_CRC_MISMATCH';
-    const Refusal = isOpened ? Damaged : FormatError;
-    await expect(contentOf(fixture)).rejects.toThrow(Refusal);
+    const Rejection = isOpened ? Damaged : FormatError;
+    await expect(contentOf(fixture)).rejects.toThrow(Rejection);
     expect(existsSync('PWNED')).toBe(false);
   },
 );

@@ -4,8 +4,8 @@ import { FormatError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { fileBytes } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
+import { writeArchive } from '../generated-archive.js';
 import { manyArrays } from '../hostile-files.js';
-import { writeArchive } from '../made-archive.js';
 import { fixturePath } from '../torch/fixtures.js';
 import { headerOf, npy, written } from './arrays.js';
 

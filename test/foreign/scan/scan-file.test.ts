@@ -5,7 +5,7 @@ import type { ScanReport } from '../../../src/foreign/scan/scan-report.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
-import { type ArchiveFile, writeArchive } from '../made-archive.js';
+import { type ArchiveFile, writeArchive } from '../generated-archive.js';
 import { pickle2, unicode } from '../pickle/pickle-bytes.js';
 import { type Fixture, fixturePath, fixtures, scanFixture } from '../torch/fixtures.js';
 import { dict, tensor } from '../torch/legacy-file.js';

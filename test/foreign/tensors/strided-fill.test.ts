@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { StridedStorage } from '../../../src/foreign/strided-storage.js';
 import { stridedFill as stepFill } from '../../../src/foreign/tensors/strided-fill.js';
 import { checkLayout, type TensorLayout } from '../../../src/foreign/tensors/tensor-layout.js';
-import type { Fill } from '../../../src/tensor/storage/made.js';
+import type { Fill } from '../../../src/tensor/storage/computed.js';
 import { runSync } from '../../../src/work/work.js';
 import { nightly } from '../../support/nightly.js';
 import { copied, viewed } from '../storages.js';

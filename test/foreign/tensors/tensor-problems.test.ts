@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { FormatError } from '../../../src/errors/errors.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../torch/legacy-file.js';
-import { refusal } from '../torch/refusal.js';
+import { refusal } from '../torch/rejection.js';
 
 it('stops at a hundred problems, and says how many tensors it did not look at', () => {
   /** Tensors with as many dimensions as there may be, all of one size, and with the same strides. */

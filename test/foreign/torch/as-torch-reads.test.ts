@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { scanPickle } from '../../../src/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { Random } from '../../support/random.js';
-import { writeArchive } from '../made-archive.js';
+import { writeArchive } from '../generated-archive.js';
 import { pickle2, unicode } from '../pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
 

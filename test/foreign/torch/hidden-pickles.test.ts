@@ -6,7 +6,7 @@ import { afterAll, expect, it } from 'vitest';
 import { scanPickle } from '../../../src/foreign/scan/scan-file.js';
 import type { ScanReport } from '../../../src/foreign/scan/scan-report.js';
 import { Random } from '../../support/random.js';
-import { type ArchiveFile, writeArchive } from '../made-archive.js';
+import { type ArchiveFile, writeArchive } from '../generated-archive.js';
 import { headerOf, npy } from '../numpy/arrays.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-hidden-'));

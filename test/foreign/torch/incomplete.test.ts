@@ -6,11 +6,11 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { nightly } from '../../support/nightly.js';
 import { Random } from '../../support/random.js';
-import { writeArchive } from '../made-archive.js';
+import { writeArchive } from '../generated-archive.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { fixturePath } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
-import { refusal } from './refusal.js';
+import { refusal } from './rejection.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-incomplete-'));
 afterAll(() => rmSync(folder, { recursive: true }));

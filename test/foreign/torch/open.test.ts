@@ -12,7 +12,7 @@ import { unicode } from '../pickle/pickle-bytes.js';
 import { readerOf } from '../zip/archives.js';
 import { fixturePath, scanFixture } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
-import { refusal } from './refusal.js';
+import { refusal } from './rejection.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-torch-'));
 afterAll(() => rmSync(folder, { recursive: true }));

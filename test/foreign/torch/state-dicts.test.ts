@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
-import { refusal } from './refusal.js';
+import { refusal } from './rejection.js';
 
 const seed = Number(process.env['SAFETENSORS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const PLACEHOLDER = { unknownGlobals: 'placeholder' } as const;

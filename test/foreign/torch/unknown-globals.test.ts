@@ -4,7 +4,7 @@ import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { fixturePath } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
-import { refusal } from './refusal.js';
+import { refusal } from './rejection.js';
 
 describe('unknown globals', () => {
   it('leaves out a tensor in an unknown object by its name', () => {

@@ -6,7 +6,7 @@ import { FormatError } from '../../../src/errors/errors.js';
 import { inspectArchive, readArchive } from '../../../src/foreign/zip/read-archive.js';
 import { nightly } from '../../support/nightly.js';
 import type { Random } from '../../support/random.js';
-import { writeArchive } from '../made-archive.js';
+import { writeArchive } from '../generated-archive.js';
 import { bytesOf, FIXTURES } from '../torch-fixtures.js';
 import { filesOf, readerOf } from './archives.js';
 

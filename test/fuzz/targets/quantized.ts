@@ -4,8 +4,8 @@ import {
   type MadeCheckpoint,
   type MadeTensor,
   storedTensors,
-} from '../../quantized/made-tensors.js';
-import { MAKERS } from '../../quantized/made-weights.js';
+} from '../../quantized/generated-tensors.js';
+import { MAKERS } from '../../quantized/generated-weights.js';
 import { patternsOf, type RuleFacts, type RuleTensor, ruleValues } from '../../quantized/rules.js';
 import { Random } from '../../support/random.js';
 import { type Corpus, codeOf, Problem, type Target } from '../target.js';

@@ -233,7 +233,7 @@ const NESTED = '['.repeat(20_000) + ']'.repeat(20_000);
 let faults = 0;
 const isOdd = () => faults > 0 && oneIn(12);
 
-function shapeText(dimensions) {
+function formatShape(dimensions) {
   if (isOdd()) return pick(ODD_SHAPES);
   return `[${dimensions.map((dimension) => (isOdd() ? pick(ODD_INTEGERS) : dimension)).join(',')}]`;
 }
@@ -257,7 +257,7 @@ function description(begin) {
   const end = begin + Math.floor(bits / 8);
   const fields = [
     `"dtype":${isOdd() ? pick(ODD_DTYPES) : `"${dtype}"`}`,
-    `"shape":${shapeText(dimensions)}`,
+    `"shape":${formatShape(dimensions)}`,
     `"data_offsets":${offsetsText(begin, end)}`,
   ];
   if (isOdd()) fields.splice(random(3), 1);

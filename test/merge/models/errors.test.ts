@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   type Checkpoint,
-  type MergedModelFacts,
+  type MergedModelInfo,
   type MergeModelsRecipe,
   mergeModels,
   parse,
@@ -224,7 +224,7 @@ describe('models that differ', () => {
       code: `SAFETENSORS_MERGE_${code}`,
       message: expect.stringContaining(message),
     });
-    const merged = (await merge(other, skip)) as Checkpoint & MergedModelFacts;
+    const merged = (await merge(other, skip)) as Checkpoint & MergedModelInfo;
     expect(merged.keys()).toEqual(['x', 'y']);
     expect(merged.warnings).toEqual([expect.stringContaining(message.split(',')[0] as string)]);
     for (const [, tensor] of merged) expect(tensor.toFloat32()).toEqual(W.values);

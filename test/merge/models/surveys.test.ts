@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import {
   type Checkpoint,
-  type MergedFacts,
+  type MergedInfo,
   mergeAdapters,
   mergeModels,
   openRemote,
@@ -113,6 +113,6 @@ it('a caller that gives up leaves the survey of an adapter to others', async () 
   });
   const blob = blobOf(base);
   const merged = await mergeAdapters(await openRemote(blob), [adapter]);
-  const values = await sharedRead(merged as RemoteCheckpoint & MergedFacts, 'x.weight', blob);
+  const values = await sharedRead(merged as RemoteCheckpoint & MergedInfo, 'x.weight', blob);
   expect(values.map((value) => Number(value.toFixed(4)))).toEqual([6, 0, 8, 2]);
 });

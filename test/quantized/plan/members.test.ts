@@ -2,8 +2,8 @@
 import { expect, it } from 'vitest';
 import { dequantized, parse, serialize } from '../../support/api.js';
 import { Random } from '../../support/random.js';
-import { NAME, storedTensors } from '../made-tensors.js';
-import { MAKERS } from '../made-weights.js';
+import { NAME, storedTensors } from '../generated-tensors.js';
+import { MAKERS } from '../generated-weights.js';
 import { group, open, problemOf, type Tensors } from '../opened-tensors.js';
 
 const SEED = Number(process.env['SAFETENSORS_SEED'] ?? 20261128);

@@ -5,12 +5,12 @@ import * as ours from '../../support/api.js';
 import { useHub } from '../../support/hub-environment.js';
 import { HubServer } from '../../support/hub-server.js';
 import { nightly } from '../../support/nightly.js';
-import { REFUSED, REFUSED_HERE } from './rejected-repositories.js';
+import { REFUSED_HERE, UNSUPPORTED } from './rejected-repositories.js';
 import { ACCEPTED, type RepositoryCase, rawFile, shardedFiles } from './repositories.js';
 
 let hub: HubServer;
 beforeAll(async () => {
-  hub = await HubServer.start({ ...ACCEPTED, ...REFUSED, ...REFUSED_HERE });
+  hub = await HubServer.start({ ...ACCEPTED, ...UNSUPPORTED, ...REFUSED_HERE });
 });
 afterAll(() => hub.close());
 
@@ -43,7 +43,7 @@ function errorOf(promise: Promise<unknown>): Promise<unknown> {
 
 describe('parseSafetensorsMetadata and that of @huggingface/hub', () => {
   it('know the repositories of this test', () => {
-    expect(Object.keys({ ...ACCEPTED, ...REFUSED }).length).toBeGreaterThan(30);
+    expect(Object.keys({ ...ACCEPTED, ...UNSUPPORTED }).length).toBeGreaterThan(30);
   });
 
   it.each(callsOf(ACCEPTED))('%s: equal', async (_, call) => {
@@ -57,7 +57,7 @@ describe('parseSafetensorsMetadata and that of @huggingface/hub', () => {
     expect(JSON.stringify(headers(found))).toBe(JSON.stringify(headers(expected)));
   });
 
-  it.each(callsOf(REFUSED))('%s: refused by both', async (_, call, { code }) => {
+  it.each(callsOf(UNSUPPORTED))('%s: refused by both', async (_, call, { code }) => {
     expect(await errorOf(theirs.parseSafetensorsMetadata(call()))).toBeInstanceOf(Error);
     expect(await errorOf(ours.parseSafetensorsMetadata(call()))).toMatchObject({ code });
   });

@@ -2,7 +2,7 @@
 import { PLAIN, type RepositoryCase, rawFile, TWO_SHARDS, tensorFile } from './repositories.js';
 
 /** Repositories that both functions must refuse; this package with a code. */
-export const REFUSED: Readonly<Record<string, RepositoryCase & { readonly code: string }>> = {
+export const UNSUPPORTED: Readonly<Record<string, RepositoryCase & { readonly code: string }>> = {
   'test/no-weights': {
     files: { 'README.md': '', 'pytorch_model.bin': 'x' },
     calls: [{}, { library: 'diffusers' }, { path: 'model.safetensors' }],

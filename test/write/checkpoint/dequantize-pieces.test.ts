@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setImmediate as yieldNow } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
-import { bytesOf, codes, type MadeTensor, scales } from '../../quantized/made-tensors.js';
+import { bytesOf, codes, type MadeTensor, scales } from '../../quantized/generated-tensors.js';
 import {
   convert,
   type Dtype,

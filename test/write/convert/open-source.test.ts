@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { writeArchive } from '../../foreign/made-archive.js';
+import { writeArchive } from '../../foreign/generated-archive.js';
 import { headerOf, npy } from '../../foreign/numpy/arrays.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { fixturePath } from '../../foreign/torch/fixtures.js';

@@ -7,11 +7,11 @@ import type { ForeignTensor } from '../../../src/foreign/tensors/foreign-tensor.
 import type { ArchiveEntry } from '../../../src/foreign/zip/archive.js';
 import { openRegularFile } from '../../../src/platform/io/opened-file.js';
 import { openStorage } from '../../../src/platform/storage/open.js';
-import type { AsyncFill } from '../../../src/tensor/storage/made.js';
-import type { LendingStorage, Storage } from '../../../src/tensor/storage/storage.js';
+import type { AsyncFill } from '../../../src/tensor/storage/computed.js';
+import type { LeasableStorage, Storage } from '../../../src/tensor/storage/storage.js';
 import { runSync } from '../../../src/work/work.js';
 import { SourceBytes } from '../../../src/write/convert/source.js';
-import type { MadePayload } from '../../../src/write/input/tensor-input.js';
+import type { ComputedPayload } from '../../../src/write/input/tensor-input.js';
 import { viewed } from '../../foreign/storages.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -36,7 +36,7 @@ function tensorOf(storage: Storage, begin: number, end: number): ForeignTensor {
   return { name: `${begin}`, dtype: 'U8', shape: [byteLength], ...memory, data };
 }
 
-let storage: LendingStorage;
+let storage: LeasableStorage;
 
 beforeEach(() => {
   const path = temporaryPath('archive');
@@ -58,7 +58,7 @@ describe.each([
     ['the one byte behind its first 64 KiB', first.end - 1, first.end],
     ['all behind its first 64 KiB', second.begin + MAX_START, second.end],
   ])('%s is added up while it is copied', (_what, begin, end) => {
-    expect(sourceOf(entries).payloadOf(tensorOf(storage, begin, end)).kind).toBe('made');
+    expect(sourceOf(entries).payloadOf(tensorOf(storage, begin, end)).kind).toBe('computed');
   });
 
   test.each([
@@ -86,7 +86,7 @@ describe('a wrong checksum', () => {
   test('is found where all of the entry is written, and not looked for before', async () => {
     const source = sourceOf([first, wrong]);
     await source.verifyOthers([part, whole], undefined);
-    const { fill } = source.payloadOf(whole) as MadePayload;
+    const { fill } = source.payloadOf(whole) as ComputedPayload;
     const target = new Uint8Array(second.byteLength);
     await expect(async () => fill(target, 0)).rejects.toMatchObject(mismatch);
   });
@@ -110,7 +110,7 @@ test('what is deflated is inflated in its order from near its start to its end, 
     () => {},
   );
   const isInOrder = (begin: number, end: number): boolean => {
-    const payload = sourceOf([]).payloadOf(tensorOf(inflated, begin, end)) as MadePayload;
+    const payload = sourceOf([]).payloadOf(tensorOf(inflated, begin, end)) as ComputedPayload;
     return payload.fill === inOrder;
   };
   expect([isInOrder(0, byteLength), isInOrder(MAX_START, byteLength)]).toEqual([true, true]);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { MadeStorage } from '../../../src/tensor/storage/made.js';
-import type { LendingStorage, Storage } from '../../../src/tensor/storage/storage.js';
+import { ComputedStorage } from '../../../src/tensor/storage/computed.js';
+import type { LeasableStorage, Storage } from '../../../src/tensor/storage/storage.js';
 import { StorageRange } from '../../../src/tensor/storage-range.js';
 import { TensorOf } from '../../../src/tensor/tensor.js';
 import {
+  computedPayload,
   type MemoryPayload,
-  madePayload,
   memoryEntries,
   readTensorsAndStreams,
   type TensorInput,
@@ -127,7 +127,7 @@ describe('tensors', () => {
   test('whose bytes are made are asked for one byte at first, and then for those of each piece', () => {
     const asked: [position: number, byteLength: number][] = [];
     const source = viewed(new Uint8Array(64));
-    const storage = new MadeStorage(64, source, (target, position) => {
+    const storage = new ComputedStorage(64, source, (target, position) => {
       asked.push([position, target.length]);
       target.set(countedBytes(64).subarray(position, position + target.length));
     });
@@ -141,14 +141,14 @@ describe('tensors', () => {
 
   test('that are made name the file behind them, if there is one', () => {
     const made = (storage: Storage): Storage =>
-      new MadeStorage(4, { storage, begin: 0, byteLength: 4 }, () => {});
+      new ComputedStorage(4, { storage, begin: 0, byteLength: 4 }, () => {});
     const memory = viewed(new Uint8Array(4)).storage;
-    expect(madePayload(made(made(memory)), () => {}).storage).toBeUndefined();
+    expect(computedPayload(made(made(memory)), () => {}).storage).toBeUndefined();
     using file = safeOpen(writeTemporary([{ name: 'b', dtype: 'U8', shape: [3] }]));
     const { mappedFile } = TensorOf.sourceOf(file.getTensor('b'));
     expect(mappedFile).toBeDefined();
-    const lending = mappedFile as LendingStorage;
-    expect(madePayload(made(made(lending)), () => {}).storage).toBe(lending);
+    const lending = mappedFile as LeasableStorage;
+    expect(computedPayload(made(made(lending)), () => {}).storage).toBe(lending);
   });
 });
 

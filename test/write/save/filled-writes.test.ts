@@ -3,7 +3,10 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { layOut } from '../../../src/header/header-writer.js';
 import * as fileWrites from '../../../src/platform/io/file-writes.js';
 import { Transfer } from '../../../src/work/transfer.js';
-import { type MadePayload, readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
+import {
+  type ComputedPayload,
+  readTensorsAndStreams,
+} from '../../../src/write/input/tensor-input.js';
 import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { serialize } from '../../../src/write/save/serialize.js';
 import { writeLayout } from '../../../src/write/save/tensor-writes.js';
@@ -102,8 +105,8 @@ test('what is verified may come from a file', async () => {
 test.each([false, true])('pieces are made in their order, once, verified: %s', async (verify) => {
   const asked: number[] = [];
   const memory = new Set<ArrayBufferLike>();
-  const payload: MadePayload = {
-    kind: 'made',
+  const payload: ComputedPayload = {
+    kind: 'computed',
     fill: async (target, begin) => {
       asked.push(begin);
       memory.add(target.buffer);
@@ -124,8 +127,8 @@ test.each([false, true])('pieces are made in their order, once, verified: %s', a
 
 test('all bytes are heard in their order, whichever way they go and whichever are there first', async () => {
   let count = 0;
-  const slow: MadePayload = {
-    kind: 'made',
+  const slow: ComputedPayload = {
+    kind: 'computed',
     fill: async (target, begin) => {
       count++;
       await new Promise((resolve) => setTimeout(resolve, begin === 0 ? 20 : 1));
@@ -161,7 +164,7 @@ test('every tensor is asked for its own bytes and no others, one without bytes f
       asked.push([name, begin, target.length]);
       target.fill(name.charCodeAt(0));
     };
-    const payload: MadePayload = { kind: 'made', fill, verify: () => {}, storage: undefined };
+    const payload: ComputedPayload = { kind: 'computed', fill, verify: () => {}, storage: undefined };
     return { name, dtype: 'U8', shape: [byteLength], byteLength, payload } as const;
   });
   const made = layOut(entries, {});
@@ -190,8 +193,8 @@ test('who only hears what is written need not be able to read it', async () => {
 });
 
 test('an error of the making ends what waits to be heard', async () => {
-  const payload: MadePayload = {
-    kind: 'made',
+  const payload: ComputedPayload = {
+    kind: 'computed',
     fill: async (_, begin) => {
       if (begin === 2 ** 20) throw new Error('no more');
     },

@@ -302,7 +302,12 @@ describe('an error of writing', () => {
 test('a descriptor whose file cannot be asked is given back', () => {
   let given = 0;
   const lease = { fd: 2 ** 20, release: () => given++ };
-  const storage = { path: source, canLend: true, verify: () => {}, acquireDescriptor: () => lease };
+  const storage = {
+    path: source,
+    canLease: true,
+    verify: () => {},
+    acquireDescriptor: () => lease,
+  };
   const payload = { kind: 'file', position: 0, storage: storage as never } as const;
   expect(() => new LeasedFiles([{ payload }])).toThrow(
     expect.objectContaining({ code: 'EBADF', path: source }),

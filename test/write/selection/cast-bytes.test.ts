@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import '../../../src/platform/addon/addon.js';
 import { castInTypeScript } from '../../../src/tensor/float32/cast.js';
-import type { AsyncFill } from '../../../src/tensor/storage/made.js';
+import type { AsyncFill } from '../../../src/tensor/storage/computed.js';
 import { CastMemory, castFill } from '../../../src/write/selection/cast-bytes.js';
 
 const values = Float64Array.from({ length: 100_003 }, (_, i) =>

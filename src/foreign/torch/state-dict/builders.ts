@@ -20,17 +20,17 @@ import { allowedGlobal, TorchGlobal } from './globals.js';
 import { adviceFor, isHostileGlobal, PLAIN_PICKLE, type Remedy } from './judged-globals.js';
 import { deviceTensor } from './numpy-arrays.js';
 import { plainValue } from './plain-builders.js';
-import { builtOldTensor, refusedTensor } from './refused-builders.js';
 import { attributesIn } from './states.js';
 import { isDictAttribute, isTensorAttribute } from './tensor-attributes.js';
+import { builtOldTensor, unsupportedTensor } from './unsupported-builders.js';
 import {
   type AnyTensor,
   isStorage,
   isTensor,
   OldTensor,
-  RefusedTensor,
   storageDtype,
   TorchTensor,
+  UnsupportedTensor,
 } from './values.js';
 
 /** How to treat globals outside the list: refuse the file, or keep them as inert data. */
@@ -122,7 +122,7 @@ export class TorchHost implements PickleHost {
       return deviceTensor(args) ?? this.#refuse(`other arguments of ${name}`, at);
     }
     if (kind === 'refused') {
-      return refusedTensor(callee, args) ?? this.#refuse(`other arguments of ${name}`, at);
+      return unsupportedTensor(callee, args) ?? this.#refuse(`other arguments of ${name}`, at);
     }
     if (kind === 'tensor' && name === 'Parameter') return this.#wrapped(args, 1, 2, at);
     if (kind !== 'builder') return this.#refuse(`a call of ${callee.path}`, at);
@@ -213,7 +213,7 @@ export class TorchHost implements PickleHost {
     const [callee, type, inner, state = null] = args;
     if (type instanceof PickleGlobal && type.isUnknown) {
       const found = `one of the subclass ${type.path}; save x.as_subclass(torch.Tensor)`;
-      return new RefusedTensor(found, []);
+      return new UnsupportedTensor(found, []);
     }
     const isTensorType = type instanceof TorchGlobal && type.kind === 'tensor';
     if (!isTensorType || !(callee instanceof TorchGlobal) || !Array.isArray(inner)) {

@@ -47,7 +47,7 @@ const BUILDERS: readonly (readonly [module: string, ...names: string[]])[] = [
   ],
 ];
 
-const REFUSED_BUILDERS: readonly string[] = [
+const UNSUPPORTED_BUILDERS: readonly string[] = [
   '_rebuild_qtensor',
   '_rebuild_sparse_tensor',
   '_rebuild_nested_tensor',
@@ -82,7 +82,7 @@ function allowed(): Map<string, Map<string, TorchGlobal>> {
     modules.set(module, names.set(name, new TorchGlobal(module, name, kind, dtype)));
   };
   for (const [module, ...names] of BUILDERS) for (const name of names) add(module, name, 'builder');
-  for (const name of REFUSED_BUILDERS) add('torch._utils', name, 'refused');
+  for (const name of UNSUPPORTED_BUILDERS) add('torch._utils', name, 'refused');
   for (const name of QSCHEMES) add('torch', name, 'constant');
   for (const [name, dtype] of TORCH_DTYPES) add('torch', name, 'dtype', dtype);
   for (const module of CLASS_MODULES) {

@@ -12,7 +12,7 @@ import {
 } from '../../pickle/values.js';
 import { TORCH_DTYPES, type TorchDtype } from './dtypes.js';
 import { TorchGlobal } from './globals.js';
-import { PickledStorage, RefusedTensor, TorchTensor } from './values.js';
+import { PickledStorage, TorchTensor, UnsupportedTensor } from './values.js';
 
 /** NumPy's dtypes that torch has, by their codes. */
 const NUMPY_DTYPES: ReadonlyMap<PickleValue, string> = new Map([
@@ -50,20 +50,20 @@ interface PickledArray {
  * Returns the tensor of a call of `_rebuild_device_tensor_from_numpy`: array, dtype, device, requires_grad. Undefined
  * for arguments that torch never writes.
  */
-export function deviceTensor(args: PickleTuple): TorchTensor | RefusedTensor | undefined {
+export function deviceTensor(args: PickleTuple): TorchTensor | UnsupportedTensor | undefined {
   const [value, global] = args;
   const isDtype = global instanceof TorchGlobal && global.kind === 'dtype';
   if (args.length !== 4 || !isDtype || global.dtype === null) return undefined;
   const { dtype } = global;
   const array = arrayOf(value);
   if (array === undefined) {
-    return new RefusedTensor('a tensor of another device, as an unknown NumPy array', []);
+    return new UnsupportedTensor('a tensor of another device, as an unknown NumPy array', []);
   }
   // NumPy has no bfloat16: torch saves such tensors as float32, and casts them to their dtype again.
   const isCast = dtype.name === 'bfloat16' && array.dtype.name === 'float32';
   if (!isCast && array.dtype !== dtype) {
     const found = `a tensor of ${dtype.name} as a NumPy array of ${array.dtype.name}`;
-    return new RefusedTensor(found, []);
+    return new UnsupportedTensor(found, []);
   }
   const { bytes, shape, isFortran } = array;
   const storage = new PickledStorage(dtype, array.dtype, bytes);

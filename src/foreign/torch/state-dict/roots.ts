@@ -10,7 +10,7 @@ import { readEach } from '../../tensors/tensor-problems.js';
 import { isModule, registeredIn } from './modules.js';
 import { type Place, placeAt, showKey, showKeys } from './names.js';
 import { keyText } from './python-text.js';
-import { type AnyTensor, isTensor, partsOf, RefusedTensor } from './values.js';
+import { type AnyTensor, isTensor, partsOf, UnsupportedTensor } from './values.js';
 
 /** A tensor and where it is. */
 interface PlacedTensor {
@@ -106,9 +106,9 @@ function isMapping(value: PickleValue): boolean {
 }
 
 /** Refuses a tensor inside an unknown object: it would be lost without that object. */
-function tensorWithin({ global }: Placeholder, tensor: AnyTensor): RefusedTensor {
+function tensorWithin({ global }: Placeholder, tensor: AnyTensor): UnsupportedTensor {
   const found = `a tensor in an object of ${global.path}, which is not built; save the tensor under its own key`;
-  return new RefusedTensor(found, partsOf(tensor));
+  return new UnsupportedTensor(found, partsOf(tensor));
 }
 
 function isContainer(value: PickleValue): boolean {

@@ -100,7 +100,7 @@ export class TorchTensor extends PickleObject {
 }
 
 /** A tensor of a kind without a counterpart in safetensors. */
-export class RefusedTensor extends PickleObject {
+export class UnsupportedTensor extends PickleObject {
   /** The kind, to complete "found …". */
   readonly kind: string;
   /** The dense tensors inside: torch reads the tensor only if it can read these. */
@@ -115,7 +115,7 @@ export class RefusedTensor extends PickleObject {
 }
 
 /** A tensor of a class from before torch 0.4, before its state is set. */
-export class OldTensor extends RefusedTensor {}
+export class OldTensor extends UnsupportedTensor {}
 
 /** One of Python's complex numbers. */
 export class ComplexNumber extends PickleObject {
@@ -156,11 +156,11 @@ export class TorchDevice extends PickleObject {
 export class TorchSize extends Array<PickleValue> {}
 
 /** Any tensor, readable or not. */
-export type AnyTensor = TorchTensor | RefusedTensor;
+export type AnyTensor = TorchTensor | UnsupportedTensor;
 
 /** Whether a value is a tensor, readable or not. */
 export function isTensor(value: PickleValue | undefined): value is AnyTensor {
-  return value instanceof TorchTensor || value instanceof RefusedTensor;
+  return value instanceof TorchTensor || value instanceof UnsupportedTensor;
 }
 
 /** The dense tensors inside a tensor. */

@@ -5,14 +5,14 @@
 
 import { readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { insideOf, refuseLink } from '../../file/checkpoint/find-files.js';
+import { insideOf, rejectLink } from '../../file/checkpoint/find-files.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { alwaysOpen } from '../../platform/io/acquirable-file.js';
 import { retryHere } from '../../platform/io/dropped-files.js';
 import { closeQuietly } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { type Write, writePieces } from '../../platform/io/write-pieces.js';
-import { type LendingStorage, verifyOpen } from '../../tensor/storage/storage.js';
+import { type LeasableStorage, verifyOpen } from '../../tensor/storage/storage.js';
 import type { Transfer } from '../../work/transfer.js';
 import { runSync } from '../../work/work.js';
 import { identityOf } from '../replacement/exchange.js';
@@ -53,7 +53,7 @@ export interface CopiedFiles {
 }
 
 /** A file to copy under its name. */
-export interface OtherFile {
+export interface SidecarFile {
   readonly name: string;
   readonly path: string;
   /** Its length in bytes when it was found, or that of its new contents. */
@@ -61,12 +61,12 @@ export interface OtherFile {
   /** What is written in place of its bytes. */
   readonly contents?: Uint8Array;
   /** Of a file within an archive: the archive, and where the file begins in it. */
-  readonly within?: { readonly storage: LendingStorage; readonly begin: number };
+  readonly within?: { readonly storage: LeasableStorage; readonly begin: number };
 }
 
 /** The files next to the weights. */
-export interface OtherFiles {
-  readonly files: readonly OtherFile[];
+export interface SidecarFiles {
+  readonly files: readonly SidecarFile[];
   /** Names that are not copied: folders, special files and large files. */
   readonly skipped: readonly string[];
   /** Names of files of the target that are wrong next to the new checkpoint, and deleted with the old one. */
@@ -74,7 +74,7 @@ export interface OtherFiles {
 }
 
 /** The answer when nothing is to be copied. */
-export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [], obsolete: [] };
+export const NO_OTHER_FILES: SidecarFiles = { files: [], skipped: [], obsolete: [] };
 
 /**
  * Finds the files directly in the folder `source` that hold no weights and whose names do not begin with a dot. Empty
@@ -84,8 +84,8 @@ export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [], obsolete: []
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the system, such as
  *   `ENOENT` for a dangling link
  */
-export function findOtherFiles(source: string, target: string, except?: string): OtherFiles {
-  const files: OtherFile[] = [];
+export function findOtherFiles(source: string, target: string, except?: string): SidecarFiles {
+  const files: SidecarFile[] = [];
   const skipped: string[] = [];
   if (isSameFolder(source, target)) return NO_OTHER_FILES;
   const isInside = runSync(insideOf(source));
@@ -97,7 +97,7 @@ export function findOtherFiles(source: string, target: string, except?: string):
       skipped.push(name);
       continue;
     }
-    if (!runSync(isInside(path))) refuseLink(source, name);
+    if (!runSync(isInside(path))) rejectLink(source, name);
     files.push({ name, path, byteLength: stats.size });
   }
   return { files, skipped, obsolete: [] };
@@ -122,7 +122,7 @@ function isCarried(stats: Stats): boolean {
  * @throws FileChangedError when the file changes meanwhile; errors of the system; `signal.reason`
  */
 export async function copyOtherFile(
-  { name, path, byteLength, contents, within }: OtherFile,
+  { name, path, byteLength, contents, within }: SidecarFile,
   replacement: FolderReplacement,
   transfer: Transfer,
 ): Promise<void> {

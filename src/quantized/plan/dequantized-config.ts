@@ -53,7 +53,11 @@ interface Edit {
  *
  * @throws QuantizationError `SAFETENSORS_QUANTIZATION_INVALID` for a text that is not an object of JSON
  */
-export function plainConfig(config: Uint8Array, dtype: string | null, path: string): Uint8Array {
+export function dequantizedConfig(
+  config: Uint8Array,
+  dtype: string | null,
+  path: string,
+): Uint8Array {
   try {
     const edits = new ConfigEdits(config, dtype).find();
     return edited(config, edits);
@@ -92,7 +96,7 @@ const MIN_LAYERS = 8;
  * Returns the configuration with another dtype of all weights, torch's name for it, at all places that list one; null
  * changes none. A section about quantization stays as it is.
  *
- * @throws As {@link plainConfig}
+ * @throws As {@link dequantizedConfig}
  */
 export function castConfig(
   config: Uint8Array,
@@ -116,7 +120,7 @@ export function castConfig(
  * @throws QuantizationError `SAFETENSORS_QUANTIZATION_INVALID` for a text that is not an object of JSON
  */
 export function parsedConfig(config: Uint8Array, path: string): unknown {
-  plainConfig(config, null, path);
+  dequantizedConfig(config, null, path);
   return parsePythonJson(config);
 }
 

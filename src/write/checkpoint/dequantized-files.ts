@@ -7,7 +7,7 @@ import { readWholeSibling } from '../../file/checkpoint/sibling-files.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../../file/shards/file-names.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
-import { plainConfig } from '../../quantized/plan/plain-config.js';
+import { dequantizedConfig } from '../../quantized/plan/dequantized-config.js';
 import type { CastTarget } from '../../tensor/float32/cast.js';
 import { runSync } from '../../work/work.js';
 import type { SelectionOptions } from '../selection/options.js';
@@ -21,7 +21,7 @@ import {
   mismatchesIn,
   statsAt,
 } from './cast-config.js';
-import { isSameFolder, type OtherFile, type OtherFiles } from './other-files.js';
+import { isSameFolder, type SidecarFile, type SidecarFiles } from './sidecar-files.js';
 
 /** Torch's names of dtypes. */
 const TORCH_DTYPES: Readonly<Record<CastTarget, string>> = {
@@ -33,13 +33,15 @@ const TORCH_DTYPES: Readonly<Record<CastTarget, string>> = {
 };
 
 /** What decides about files next to the weights. */
-export interface PlainWeights {
+export interface DequantizedWeights {
   readonly selection: Pick<SelectionOptions<never>, 'dtype' | 'dequantize'>;
   readonly report: Pick<SelectionReport, 'dequantized'>;
 }
 
 /** Names of files about quantization alone. */
-export function obsoleteNames({ selection }: Pick<PlainWeights, 'selection'>): readonly string[] {
+export function obsoleteNames({
+  selection,
+}: Pick<DequantizedWeights, 'selection'>): readonly string[] {
   return selection.dequantize === undefined ? [] : OTHER_CONFIGS;
 }
 
@@ -61,15 +63,15 @@ export function configNames(weights: string): readonly string[] {
 export function changedConfig(
   config: Uint8Array,
   path: string,
-  { selection: { dequantize, dtype: chosen }, report }: PlainWeights,
+  { selection: { dequantize, dtype: chosen }, report }: DequantizedWeights,
 ): Uint8Array | null {
   const dtype = typeof chosen === 'string' ? chosen : dequantize;
   const isSame = (contents: Uint8Array): boolean => Buffer.compare(config, contents) === 0;
-  const undeclared = plainConfig(config, null, path);
+  const undeclared = dequantizedConfig(config, null, path);
   // Plain weights next to such a configuration are of a call that was killed before it wrote this file.
   const isNew = report.dequantized.length > 0 || !isSame(undeclared);
   if (!isNew || dtype === undefined) return null;
-  const contents = plainConfig(config, TORCH_DTYPES[dtype], path);
+  const contents = dequantizedConfig(config, TORCH_DTYPES[dtype], path);
   return isSame(contents) ? null : contents;
 }
 
@@ -80,13 +82,13 @@ export function changedConfig(
  * @throws QuantizationError for a configuration that is not an object of JSON; FormatError
  *   `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the system
  */
-export function plainFiles(
-  { files, skipped }: OtherFiles,
+export function dequantizedFiles(
+  { files, skipped }: SidecarFiles,
   source: SiblingPlace,
-  weights: PlainWeights,
-): OtherFiles {
+  weights: DequantizedWeights,
+): SidecarFiles {
   const folder = dirname(source.path);
-  const changed = configNames(basename(source.path)).flatMap((name): OtherFile[] => {
+  const changed = configNames(basename(source.path)).flatMap((name): SidecarFile[] => {
     const path = join(folder, name);
     const config = runSync(readWholeSibling(source, name));
     const contents = config && changedConfig(config, path, weights);
@@ -105,7 +107,7 @@ export function plainFiles(
 export function quantizedConfigsIn(
   folder: string,
   written: readonly { readonly name: string }[],
-  { report, floatDtypes }: PlainWeights & Pick<CastWeights, 'floatDtypes'>,
+  { report, floatDtypes }: DequantizedWeights & Pick<CastWeights, 'floatDtypes'>,
 ): readonly ConfigMismatch[] {
   if (report.dequantized.length === 0) return [];
   const dtypes = [...floatDtypes].sort();
@@ -117,7 +119,7 @@ export function quantizedConfigsIn(
     if (name !== CONFIG_FILE) return [{ name, declared: 'quantization', dtypes }];
     const config = runSync(readSmallFile(path));
     try {
-      const isPlain = Buffer.compare(plainConfig(config, null, path), config) === 0;
+      const isPlain = Buffer.compare(dequantizedConfig(config, null, path), config) === 0;
       return isPlain ? [] : [{ name, declared: 'quantization_config', dtypes }];
     } catch (error) {
       if (!(error instanceof QuantizationError)) throw error;
@@ -130,14 +132,14 @@ export function quantizedConfigsIn(
  * Returns the files to write next to cast weights: `config.json` with the new dtype, where it is copied or is in the
  * target already because the target is the folder of the source. Of other targets only disagreements are returned.
  *
- * @throws As {@link plainFiles}, but for the text of a configuration
+ * @throws As {@link dequantizedFiles}, but for the text of a configuration
  */
 export function castFiles(
-  found: OtherFiles,
+  found: SidecarFiles,
   source: SiblingPlace,
   target: string,
   weights: CastWeights,
-): { readonly others: OtherFiles; readonly mismatches: readonly ConfigMismatch[] } {
+): { readonly others: SidecarFiles; readonly mismatches: readonly ConfigMismatch[] } {
   const none = { others: found, mismatches: [] };
   if (!isCast(weights)) return none;
   const folder = dirname(source.path);

@@ -12,8 +12,8 @@ import {
   type StoredTensor,
   type ZeroOffset,
 } from './logical-plan.js';
-import { invalid, shapeText, shownValue, unsupported } from './refusals.js';
 import { memberOf } from './scaled.js';
+import { formatShape, invalid, shownValue, unsupported } from './unsupported.js';
 
 /** Columns in a word of AWQ. */
 const AWQ_PER_WORD = 8;
@@ -128,14 +128,14 @@ function twoDimensions(
   if (rows !== undefined && columns !== undefined && more.length === 0) return [rows, columns];
   throw invalid(
     name,
-    `expected two dimensions of ${JSON.stringify(stored)}, found ${shapeText(shape)}`,
+    `expected two dimensions of ${JSON.stringify(stored)}, found ${formatShape(shape)}`,
   );
 }
 
 function wrongShapes({ name, words, zeroWords, grid }: Parts, what: string): Error {
   return invalid(
     name,
-    `qweight ${shapeText(words)} with qzeros ${shapeText(zeroWords)} and scales ${shapeText(grid)} is ${what}`,
+    `qweight ${formatShape(words)} with qzeros ${formatShape(zeroWords)} and scales ${formatShape(grid)} is ${what}`,
   );
 }
 
@@ -169,7 +169,7 @@ function planGptq(
   ) {
     throw wrongShapes(
       parts,
-      `not GPTQ of ${bits} bits, whose qzeros are ${shapeText([groups, (outputs * bits) / 32])}`,
+      `not GPTQ of ${bits} bits, whose qzeros are ${formatShape([groups, (outputs * bits) / 32])}`,
     );
   }
   const groupLength = groupLengthOf(parts, fields['group_size'], length);
@@ -197,7 +197,7 @@ function columnsOf(name: string, { name: stored, dtype, shape }: StoredTensor): 
   if (dtype === 'I32' && length !== undefined && more.length === 0) return length;
   throw invalid(
     name,
-    `expected ${JSON.stringify(stored)} to be a list of I32, found ${dtype} ${shapeText(shape)}`,
+    `expected ${JSON.stringify(stored)} to be a list of I32, found ${dtype} ${formatShape(shape)}`,
   );
 }
 
@@ -222,7 +222,7 @@ function planAwq(parts: Parts, { fields }: Configuration): LogicalPlan {
   if (bits !== 4) throw unsupported(name, `AWQ codes of ${bits} bits are not read`);
   if (columnGroups !== null) throw wrongShapes(parts, 'not AWQ, which has no g_idx');
   if (zeroWords[0] !== grid[0] || zeroWords[1] !== words[1]) {
-    throw wrongShapes(parts, `not AWQ, whose qzeros are ${shapeText([grid[0], words[1]])}`);
+    throw wrongShapes(parts, `not AWQ, whose qzeros are ${formatShape([grid[0], words[1]])}`);
   }
   const [columns] = words;
   const groupLength = groupLengthOf(parts, fields['group_size'] ?? fields['q_group_size'], columns);

@@ -3,7 +3,7 @@
 import type { Dtype } from '../../header/dtype.js';
 import type { CheckpointTensors } from './checkpoint-tensors.js';
 import type { Configuration } from './configuration.js';
-import { gridOf, hasGrid, matricesOf } from './grids.js';
+import { gridOf, hasGrid, matricesOf } from './groups.js';
 import {
   type LogicalPlan,
   namesOf,
@@ -11,8 +11,8 @@ import {
   rowLayout,
   type StoredTensor,
 } from './logical-plan.js';
-import { invalid, shapeText } from './refusals.js';
 import { memberOf, moduleOf, requireConfigured } from './scaled.js';
+import { formatShape, invalid } from './unsupported.js';
 
 /** Bytes that share a scale in MXFP4. */
 const MX_GROUP_BYTES = 16;
@@ -46,14 +46,14 @@ function planE2M1({
     const needed = [...codes.shape.slice(0, -1), of.columns / groupLength];
     throw invalid(
       name,
-      `${JSON.stringify(scale.name)} has shape ${shapeText(scale.shape)}, expected ${shapeText(needed)} for ` +
-        `${shapeText(codes.shape)} bytes of codes`,
+      `${JSON.stringify(scale.name)} has shape ${formatShape(scale.shape)}, expected ${formatShape(needed)} for ` +
+        `${formatShape(codes.shape)} bytes of codes`,
     );
   }
   if (global?.tensor.shape.some((dimension) => dimension !== 1)) {
     throw invalid(
       name,
-      `expected ${JSON.stringify(global.tensor.name)} to be one number, found shape ${shapeText(global.tensor.shape)}`,
+      `expected ${JSON.stringify(global.tensor.name)} to be one number, found shape ${formatShape(global.tensor.shape)}`,
     );
   }
   return {
@@ -154,12 +154,12 @@ export function planBlocks(codes: StoredTensor, tensors: CheckpointTensors): Log
   const [matrices = 0, rows = 0, groups = 0] = shape;
   const isBlocks = shape.length === 4 && shape[3] === MX_GROUP_BYTES && codes.dtype === 'U8';
   const fits =
-    scales.dtype === 'U8' && shapeText(scales.shape) === shapeText([matrices, rows, groups]);
+    scales.dtype === 'U8' && formatShape(scales.shape) === formatShape([matrices, rows, groups]);
   if (!isBlocks || !fits) {
     throw invalid(
       name,
       `expected blocks of U8 of shape [E, O, G, 16] and scales of U8 of shape [E, O, G], found ${codes.dtype} ` +
-        `${shapeText(shape)} and ${scales.dtype} ${shapeText(scales.shape)}`,
+        `${formatShape(shape)} and ${scales.dtype} ${formatShape(scales.shape)}`,
     );
   }
   const columns = groups * 32;

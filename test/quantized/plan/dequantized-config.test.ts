@@ -1,13 +1,13 @@
 /** `config.json` without its quantization, byte for byte as it was otherwise. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parsedConfig, plainConfig } from '../../../src/quantized/plan/plain-config.js';
+import { dequantizedConfig, parsedConfig } from '../../../src/quantized/plan/dequantized-config.js';
 
 const encoder = new TextEncoder();
 
 function plain(text: string, dtype: string | null = null): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(
-    plainConfig(encoder.encode(text), dtype, 'config.json'),
+    dequantizedConfig(encoder.encode(text), dtype, 'config.json'),
   );
 }
 
@@ -94,7 +94,7 @@ describe('a byte order mark', () => {
 
   it('of UTF-16 is named', () => {
     const config = Buffer.from('\ufeff{"a": 1}', 'utf16le');
-    expect(() => plainConfig(config, null, 'config.json')).toThrow(
+    expect(() => dequantizedConfig(config, null, 'config.json')).toThrow(
       'config.json: expected UTF-8, found the byte order mark of UTF-16 at configuration byte 0',
     );
   });

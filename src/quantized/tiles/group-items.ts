@@ -3,10 +3,10 @@
 import type { Dtype } from '../../header/dtype.js';
 import { toFloat32 } from '../../tensor/float32/kernels.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { transpose } from '../kernels/columns.js';
 import { gatherTiles } from '../kernels/tiled-grid.js';
+import { transpose } from '../kernels/transpose.js';
 import type { Grid, GridOrder } from '../plan/logical-plan.js';
-import { decodeItems, refuseNaN } from './scales.js';
+import { decodeItems, rejectNaN } from './scales.js';
 
 /** The items of one tensor. */
 export class GridItems {
@@ -39,7 +39,7 @@ export class GridItems {
     if (this.#exchanged !== null) into.set(this.#exchanged.subarray(first, first + into.length));
     else if (this.#order === 'tiles') this.#fillFromTiles(matrix, row, into);
     else decodeItems(this.#tensor, this.#dtype, first, into);
-    refuseNaN(this.#weight, this.#tensor.name, into, first, columns);
+    rejectNaN(this.#weight, this.#tensor.name, into, first, columns);
   }
 
   #fillFromTiles(matrix: number, row: number, into: Float32Array): void {

@@ -1,7 +1,7 @@
 /** NumPy arrays made from a grammar, with a wrong part now and then. */
 
 import type { Random } from '../support/random.js';
-import type { ArchiveFile } from './made-archive.js';
+import type { ArchiveFile } from './generated-archive.js';
 
 /** Types of items, and their lengths in bytes. */
 const TYPES: readonly (readonly [descr: string, itemByteLength: number])[] = [

@@ -2,7 +2,7 @@
 
 import { PickleGlobal, type PickleTuple, type PickleValue } from '../../pickle/values.js';
 import { TorchGlobal } from './globals.js';
-import { isStorage, OldTensor, RefusedTensor, storageDtype, TorchTensor } from './values.js';
+import { isStorage, OldTensor, storageDtype, TorchTensor, UnsupportedTensor } from './values.js';
 
 /** A kind of tensor, and its parts: undefined for other arguments than torch writes. */
 interface Kind {
@@ -55,10 +55,10 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
 ]);
 
 /** Builds the result of a call; undefined for arguments that torch never writes. */
-export function refusedTensor(
+export function unsupportedTensor(
   { name, path }: PickleGlobal,
   args: PickleTuple,
-): RefusedTensor | undefined {
+): UnsupportedTensor | undefined {
   const kind = KINDS.get(name);
   if (kind === undefined) {
     return args.length <= 1
@@ -66,13 +66,16 @@ export function refusedTensor(
       : undefined;
   }
   const parts = kind.partsOf(args);
-  return parts && new RefusedTensor(kind.found, parts);
+  return parts && new UnsupportedTensor(kind.found, parts);
 }
 
 /** Builds a tensor of an old class from its state: storage, offset, shape, strides. */
-export function builtOldTensor({ kind }: OldTensor, state: PickleValue): RefusedTensor | undefined {
+export function builtOldTensor(
+  { kind }: OldTensor,
+  state: PickleValue,
+): UnsupportedTensor | undefined {
   const part = Array.isArray(state) && state.length === 4 ? denseTensor(state) : undefined;
-  return part && new RefusedTensor(kind, [part]);
+  return part && new UnsupportedTensor(kind, [part]);
 }
 
 /** Storages with less than a byte per element: the count of elements doesn't give the length. */

@@ -1,7 +1,7 @@
 /** Random weights of every scheme: tensors and configuration as its tool writes them. */
-import { awq, bitsandbytes, gptq, mlx, pack } from './made-packed.js';
-import { byGroup, byRow, fp8Block, int8, mxfp4, mxfp8, nvfp4 } from './made-rows.js';
-import type { Maker } from './made-tensors.js';
+import { awq, bitsandbytes, gptq, mlx, pack } from './generated-packed.js';
+import { byGroup, byRow, fp8Block, int8, mxfp4, mxfp8, nvfp4 } from './generated-rows.js';
+import type { Maker } from './generated-tensors.js';
 
 /** Makers by the name of what they make. */
 export const MAKERS: Readonly<Record<string, Maker>> = {

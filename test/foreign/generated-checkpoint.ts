@@ -6,11 +6,11 @@ import { integer, text } from './pickle-mutations.js';
 /** A pickle, and the storages that it names: as torch has them, in the order of the first use. */
 export interface MadeCheckpoint {
   readonly pickle: Buffer;
-  readonly storages: readonly MadeStorage[];
+  readonly storages: readonly ComputedStorage[];
 }
 
 /** A storage and its bytes. */
-export interface MadeStorage {
+export interface ComputedStorage {
   readonly key: string;
   readonly elementCount: number;
   readonly bytes: Buffer;

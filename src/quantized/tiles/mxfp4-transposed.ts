@@ -2,10 +2,10 @@
 
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
-import { decodeExchanged, type Expert } from '../kernels/columns.js';
+import { decodeExchanged, type Expert } from '../kernels/transpose.js';
 import type { ExchangedLayout, LogicalPlan } from '../plan/logical-plan.js';
 import { type Decoder, type Emit, readPart, type TensorReader, tileRows } from './reading.js';
-import { refuseNaNExponents, wordsOf } from './scales.js';
+import { rejectNaNExponents, wordsOf } from './scales.js';
 
 /** Inputs that share a scale. */
 const GROUP_LENGTH = 32;
@@ -25,7 +25,7 @@ export function* openExchanged(
     const { bytes } = yield* readPart(reader, codes.name, [number]);
     const count = outputs * groups;
     const own = exponents.bytes.subarray(number * count, (number + 1) * count);
-    refuseNaNExponents(plan.name, scales.name, own, number * count, groups);
+    rejectNaNExponents(plan.name, scales.name, own, number * count, groups);
     return { words: wordsOf(bytes), exponents: own, outputs, groups };
   }
 

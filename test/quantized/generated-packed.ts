@@ -1,5 +1,5 @@
 /** Random weights in words of 32 bits, and of bitsandbytes in 4 bits. */
-import { cd, codes, FLOATS, group, type Maker, NAME, scales, WEIGHT } from './made-tensors.js';
+import { cd, codes, FLOATS, group, type Maker, NAME, scales, WEIGHT } from './generated-tensors.js';
 
 export const pack: Maker = (random) => {
   const bits = random.from(1, 8);

@@ -3,8 +3,8 @@
  * doubles of JavaScript, so storing it rounds once.
  */
 
-/** Which number of a grid belongs to a value. */
-export interface GridPart {
+/** Maps a value to its quantization group. */
+export interface GroupPart {
   /** Columns of the values. */
   readonly columns: number;
   /** The first row, counted from the first row of its block: the first block may be entered in its middle. */
@@ -19,7 +19,7 @@ export interface GridPart {
  * Multiplies values by their scales. `scales` begins with the row of the grid that has the first value. Eight values a
  * step take two thirds of the time: engines don't unroll loops.
  */
-export function multiply(values: Float32Array, part: GridPart, scales: Float32Array): void {
+export function multiply(values: Float32Array, part: GroupPart, scales: Float32Array): void {
   const { columns, firstRow, blockRows, blockColumns, gridColumns } = part;
   let [begin, row] = [0, firstRow];
   for (; begin < values.length; begin += columns, row++) {
@@ -46,7 +46,7 @@ export function multiply(values: Float32Array, part: GridPart, scales: Float32Ar
 /** Subtracts a zero point of each block, then multiplies: `(code - zero) * scale`. The difference is exact. */
 export function subtractAndMultiply(
   values: Float32Array,
-  part: GridPart,
+  part: GroupPart,
   scales: Float32Array,
   zeros: Float32Array,
 ): void {
@@ -66,7 +66,7 @@ export function subtractAndMultiply(
 /** Multiplies, then adds a bias of each block, rounding both times. */
 export function multiplyAndAdd(
   values: Float32Array,
-  part: GridPart,
+  part: GroupPart,
   scales: Float32Array,
   biases: Float32Array,
 ): void {
@@ -88,7 +88,7 @@ export function multiplyAndAdd(
 /** `(code - zero) * scale`, where `groups` has the column of the grid for every column. Blocks have one row. */
 export function subtractAndMultiplyByGroups(
   values: Float32Array,
-  { columns, gridColumns }: GridPart,
+  { columns, gridColumns }: GroupPart,
   groups: Int32Array,
   scales: Float32Array,
   zeros: Float32Array,

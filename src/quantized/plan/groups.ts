@@ -5,7 +5,7 @@
  */
 
 import type { Grid, StoredTensor } from './logical-plan.js';
-import { invalid, shapeText } from './refusals.js';
+import { formatShape, invalid } from './unsupported.js';
 
 /** A weight as matrices of the same size. */
 export interface Matrices {
@@ -26,7 +26,10 @@ const TILE: Block = [128, 4];
 /** The last two dimensions as rows and columns, all before as matrices. A vector is one row. */
 export function matricesOf({ name, shape }: StoredTensor): Matrices {
   if (shape.length === 0 || shape.length > 3) {
-    throw invalid(name, `expected a weight of one to three dimensions, found ${shapeText(shape)}`);
+    throw invalid(
+      name,
+      `expected a weight of one to three dimensions, found ${formatShape(shape)}`,
+    );
   }
   const [columns = 1, rows = 1, matrices = 1] = shape.toReversed();
   return { matrices, rows, columns };
@@ -110,22 +113,22 @@ export function findGrid(
   const needed = block === null ? 'one for each row or block' : blockText(of, block);
   throw invalid(
     weight.name,
-    `${JSON.stringify(scale.name)} of shape ${shapeText(shape)} is no grid of scales for ` +
-      `${shapeText(weight.shape)}; expected ${needed}`,
+    `${JSON.stringify(scale.name)} of shape ${formatShape(shape)} is no grid of scales for ` +
+      `${formatShape(weight.shape)}; expected ${needed}`,
   );
 }
 
 function blockText(of: Matrices, block: Block): string {
   const { matrices, rows, columns } = gridOf(of, block);
   const grid = matrices === 1 ? [rows, columns] : [matrices, rows, columns];
-  return `${shapeText(grid)} for blocks of ${block[0]} × ${block[1]}`;
+  return `${formatShape(grid)} for blocks of ${block[0]} × ${block[1]}`;
 }
 
 function ambiguous(weight: StoredTensor, scale: StoredTensor): Error {
   return invalid(
     weight.name,
-    `${JSON.stringify(scale.name)} of shape ${shapeText(scale.shape)} may be for rows or for columns of ` +
-      shapeText(weight.shape),
+    `${JSON.stringify(scale.name)} of shape ${formatShape(scale.shape)} may be for rows or for columns of ` +
+      formatShape(weight.shape),
   );
 }
 

@@ -7,13 +7,13 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
-import { AWQ_NIBBLES, transpose, unpackAwq } from '../kernels/columns.js';
-import { subtractAndMultiply, subtractAndMultiplyByGroups } from '../kernels/grid.js';
+import { subtractAndMultiply, subtractAndMultiplyByGroups } from '../kernels/groups.js';
 import { areNibbles, decodeNibbles, shiftedTable } from '../kernels/nibbles.js';
+import { AWQ_NIBBLES, transpose, unpackAwq } from '../kernels/transpose.js';
 import type { ColumnLayout, LogicalPlan } from '../plan/logical-plan.js';
-import { invalid } from '../plan/refusals.js';
+import { invalid } from '../plan/unsupported.js';
 import { type Decoder, type Emit, type TensorReader, tileRows } from './reading.js';
-import { decodeItems, refuseNaN, requireGroups, wordsOf } from './scales.js';
+import { decodeItems, rejectNaN, requireGroups, wordsOf } from './scales.js';
 
 /** Rows of a tile are a multiple of a cache line of columns of the packed tensor. */
 const LINE_LENGTH = 16;
@@ -33,7 +33,7 @@ export function* openColumns(
   const [groupCount = 0] = scales.shape;
   const numbers = new Float32Array(groupCount * outputs);
   decodeItems(scale, scale.dtype, 0, numbers);
-  refuseNaN(name, scale.name, numbers, 0, outputs);
+  rejectNaN(name, scale.name, numbers, 0, outputs);
   const zeroWords = wordsOf(storedZeros.bytes);
   const zeroNumbers =
     offset === null

@@ -29,7 +29,7 @@ export type AsyncFill = (
  * Makes bytes from those of another storage. Both are closed together, and readers of this one are readers of
  * the other. Every buffer is new.
  */
-export class MadeStorage implements Storage {
+export class ComputedStorage implements Storage {
   readonly kind = 'read';
   readonly zeroCopy = false;
   readonly byteLength: number;
@@ -133,7 +133,7 @@ export class MadeStorage implements Storage {
  * Values of a view, computed from tensors of another checkpoint: every use computes its own part, and only the tensor
  * that has the storage retains the whole, once its buffer was used.
  */
-export class ComputedStorage extends MadeStorage {
+export class ViewStorage extends ComputedStorage {
   readonly isComputed = true;
   /** Fills memory of writers with the same bytes on other threads. */
   readonly fillAsync: AsyncFill | undefined;

@@ -11,7 +11,7 @@ import {
   NAME,
   scales,
   WEIGHT,
-} from './made-tensors.js';
+} from './generated-tensors.js';
 import type { RuleTensor } from './rules.js';
 
 /** A weight, and what its rule needs besides the tensors. */

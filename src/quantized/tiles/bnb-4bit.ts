@@ -5,7 +5,7 @@ import { matrixOf, tensorByteLength } from '../../header/tensor-spec.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
-import { decodeFlat, decodeNested } from '../kernels/flat.js';
+import { decodeFlat, decodeNested } from '../kernels/bnb-4bit.js';
 import type { FlatLayout, LogicalPlan } from '../plan/logical-plan.js';
 import {
   type Decoder,
@@ -15,7 +15,7 @@ import {
   tileRows,
   windowRows,
 } from './reading.js';
-import { decodeItems, refuseNaN } from './scales.js';
+import { decodeItems, rejectNaN } from './scales.js';
 
 /** Reads what stands next to the codes. */
 export function* openFlat(
@@ -29,7 +29,7 @@ export function* openFlat(
   const [codeBook, scale, nestedScale, nestedMap] = tensors as [Tensor, Tensor, ...Tensor[]];
   const { columns } = matrixOf(plan.shape);
   const values = codeBook.toFloat32();
-  refuseNaN(plan.name, codeBook.name, values, 0, values.length);
+  rejectNaN(plan.name, codeBook.name, values, 0, values.length);
   const [nestedValues, nestedScales] = [nestedMap, nestedScale].map((tensor) =>
     tensor?.toFloat32(),
   );
@@ -43,7 +43,7 @@ export function* openFlat(
       const part = { first, blockLength: nested.blockLength };
       decodeNested(codes, nestedValues, part, nestedScales, nested.offset, into);
     }
-    refuseNaN(plan.name, scale.name, into, first, 1);
+    rejectNaN(plan.name, scale.name, into, first, 1);
   };
 
   function* decode(first: number, last: number, emit: Emit): Work<void> {

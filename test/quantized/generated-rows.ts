@@ -1,5 +1,5 @@
 /** Random weights of a byte or four bits per value, row by row. */
-import { cd, codes, FLOATS, group, type Maker, NAME, scales, WEIGHT } from './made-tensors.js';
+import { cd, codes, FLOATS, group, type Maker, NAME, scales, WEIGHT } from './generated-tensors.js';
 
 export const fp8Block: Maker = (random) => {
   const [R, K] = [random.from(1, 70), random.from(1, 70)];

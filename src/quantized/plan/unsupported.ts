@@ -18,7 +18,7 @@ export function unsupported(
 }
 
 /** A shape in a message. */
-export function shapeText(shape: readonly number[]): string {
+export function formatShape(shape: readonly number[]): string {
   return `[${shape.join(', ')}]`;
 }
 

@@ -164,7 +164,12 @@ test('every tensor is asked for its own bytes and no others, one without bytes f
       asked.push([name, begin, target.length]);
       target.fill(name.charCodeAt(0));
     };
-    const payload: ComputedPayload = { kind: 'computed', fill, verify: () => {}, storage: undefined };
+    const payload: ComputedPayload = {
+      kind: 'computed',
+      fill,
+      verify: () => {},
+      storage: undefined,
+    };
     return { name, dtype: 'U8', shape: [byteLength], byteLength, payload } as const;
   });
   const made = layOut(entries, {});

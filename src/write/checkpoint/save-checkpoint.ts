@@ -1,12 +1,15 @@
 /** `saveCheckpoint`. Its code loads on the first call. */
 
-import { requirePathFirst } from '../../errors/arguments.js';
+import { argumentRangeError, requirePathFirst } from '../../errors/arguments.js';
 import { pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
+import type { QuantizedSource } from '../../quantized/source.js';
+import type { CastTarget } from '../../tensor/float32/cast.js';
 import { rejectBlocks } from '../input/block-tensors.js';
 import { type FetchableTensors, isFetchable } from '../input/fetched-tensors.js';
-import { metadataFor } from '../input/given-checkpoint.js';
+import { isHandle, metadataFor } from '../input/given-checkpoint.js';
 import type { NamedTensors } from '../input/tensor-input.js';
+import { select } from '../selection/view.js';
 import type { DryRun, DryRunResult } from './plan.js';
 import type { SaveCheckpointOptions, SaveCheckpointPlan, SavedCheckpoint } from './save.js';
 
@@ -54,10 +57,26 @@ export async function saveCheckpoint<
 ): Promise<DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>> {
   requirePathFirst(folder, tensors, 'saveCheckpoint(folder, tensors)');
   rejectBlocks(tensors);
+  const dtype = options?.dtype;
+  const source = dtype === undefined ? tensors : await castTo(dtype, tensors, options?.signal);
   // Tensors and metadata are read at once: the caller may change them, or close the checkpoint, after the call.
-  const metadata = isFetchable(tensors) ? undefined : metadataFor(tensors, undefined);
-  const given = isFetchable(tensors) ? tensors : [...pairsOf(tensors as NamedTensors, 'tensors')];
+  const metadata = isFetchable(source) ? undefined : metadataFor(source, undefined);
+  const given = isFetchable(source) ? source : [...pairsOf(source as NamedTensors, 'tensors')];
   const { saveCheckpoint: save } = await import('./save.js');
   const result = await save(folder, given as NamedTensors | FetchableTensors, options, metadata);
   return result as DryRunResult<Dry, SaveCheckpointPlan, SavedCheckpoint>;
+}
+
+/** Returns a view of the checkpoint with this dtype. Throws a RangeError for tensors that are not of a checkpoint. */
+async function castTo<Tensors>(
+  dtype: CastTarget,
+  tensors: Tensors,
+  signal: AbortSignal | undefined,
+): Promise<Tensors> {
+  if (!isHandle(tensors)) {
+    throw argumentRangeError('dtype', 'left out, except for the tensors of a checkpoint', dtype);
+  }
+  // A view needs the headers.
+  if (isFetchable(tensors)) await tensors.tensors({ signal });
+  return select(tensors as unknown as Tensors & QuantizedSource, { dtype });
 }

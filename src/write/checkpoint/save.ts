@@ -11,6 +11,7 @@ import {
 } from '../../file/shards/shared-tensors.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
+import type { CastTarget } from '../../tensor/float32/cast.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { runSync } from '../../work/work.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
@@ -52,6 +53,11 @@ export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteChe
    * that support this find them.
    */
   readonly shared?: SharedMode | undefined;
+  /**
+   * Casts the floating-point tensors of a checkpoint to this dtype, as `select` does: values that are too large become
+   * infinite. `convert` counts these.
+   */
+  readonly dtype?: CastTarget | undefined;
 }
 
 const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions & DryRun> = {
@@ -59,6 +65,7 @@ const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions & DryRun> = {
   ...WRITE_OPTIONS,
   metadata: true,
   shared: true,
+  dtype: true,
 };
 
 /** Result of `saveCheckpoint`. */

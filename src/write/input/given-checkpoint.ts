@@ -33,6 +33,7 @@ export function metadataFor(
   return file !== null && file.size > 0 ? file : null;
 }
 
-function isHandle(tensors: unknown): tensors is Handle {
+/** Whether tensors are those of a checkpoint of this library. */
+export function isHandle(tensors: unknown): tensors is Handle {
   return typeof tensors === 'object' && tensors !== null && VIEW_OF in tensors;
 }

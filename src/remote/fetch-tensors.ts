@@ -10,7 +10,7 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, type RequestedCopy } from './fetch-plan.js';
 import { type FetchOptions, type FetchQueue, LazyMemory } from './fetch-queue.js';
 import type { RemoteFile } from './remote-file.js';
-import { compareSums, type DeclaredTensor, type Digest } from './whole-digests.js';
+import { compareDigests, type DeclaredTensor, type Digest } from './whole-digests.js';
 
 /** A tensor, by the header of its shard. */
 export interface FetchableTensor {
@@ -95,7 +95,7 @@ interface FetchCallOptions extends Pick<FetchOptions, 'onProgress'>, Pick<FetchL
 /**
  * Fetches tensors, and compares those with digests. Makes them in the order given.
  *
- * @throws As `FetchQueue.fetch` and `compareSums`
+ * @throws As `FetchQueue.fetch` and `compareDigests`
  */
 export async function fetchTensors(
   wanted: readonly RequestedTensor[],
@@ -105,7 +105,7 @@ export async function fetchTensors(
 ): Promise<Tensor[]> {
   await queue.fetch(wanted, { onProgress, maxGapByteLength }, scope);
   const tensors = wanted.map((one) => one.make());
-  if (digest !== undefined) await compareSums(declaredOf(wanted, tensors), digest, scope.signal);
+  if (digest !== undefined) await compareDigests(declaredOf(wanted, tensors), digest, scope.signal);
   return tensors;
 }
 

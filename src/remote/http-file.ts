@@ -21,7 +21,7 @@ import {
   discard,
   type RequestUrl,
   readPieces,
-  refused,
+  rejection,
   request,
 } from './request.js';
 import { TransientError } from './retries.js';
@@ -292,7 +292,7 @@ export class HttpFile implements RemoteFile {
     const answer = await this.#ask(undefined, undefined, tried);
     const { response, url } = answer;
     const { status, headers } = response;
-    if (status >= 400) throw await this.#refused(answer, tried);
+    if (status >= 400) throw await this.#rejection(answer, tried);
     this.#page = isCalledPage(headers, this.path) ? this.#pageError(answer) : undefined;
     if (status === 200) return answer;
     response.body?.cancel().catch(() => {});
@@ -395,7 +395,7 @@ export class HttpFile implements RemoteFile {
     const { origin } = this.#address.url();
     if (status >= 400 && status !== 416) {
       this.#lacksRanges ||= RANGE_REFUSALS.includes(status);
-      throw await this.#refused(answer, tried);
+      throw await this.#rejection(answer, tried);
     }
     try {
       const head = readRangeHead(status, headers, asked, target === undefined);
@@ -431,10 +431,10 @@ export class HttpFile implements RemoteFile {
     }
   }
 
-  async #refused(answer: Answer, tried: Try): Promise<RemoteError> {
+  async #rejection(answer: Answer, tried: Try): Promise<RemoteError> {
     const { path } = this;
     const { origin } = this.#address.url();
-    return await refused(this.#session, answer, { ...this.#address, path, origin }, tried);
+    return await rejection(this.#session, answer, { ...this.#address, path, origin }, tried);
   }
 
   /** Makes the error for a web page in place of the file. */

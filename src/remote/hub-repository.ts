@@ -6,7 +6,7 @@ import { type HubId, hubUri, isCommit } from '../file/hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
 import type { ListedEntry, Repository } from './repository.js';
-import { type Answer, readPieces, refused, request } from './request.js';
+import { type Answer, readPieces, rejection, request } from './request.js';
 import { isWithoutApi } from './response-errors.js';
 import { shownUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
@@ -192,7 +192,7 @@ export class HubRepository implements Repository {
       const asked = { path, isOnHub: true, isForApi: true, origin: url.origin };
       const errorCode = headers.get('x-error-code') ?? '';
       this.#lacksApi = isWithoutApi({ ...asked, status, errorCode });
-      throw await refused(session, answer, asked, tried);
+      throw await rejection(session, answer, asked, tried);
     }
     const next = nextPage(answer.response.headers, url);
     return { json: await readJson(session, answer, path, maxByteLength, tried), next };

@@ -264,7 +264,7 @@ export async function awaitPlaced(
 }
 
 /** The error for an answer that refuses the request. Reads its body, to keep the connection. */
-export async function refused(
+export async function rejection(
   session: Session,
   { response, url, isAuthorized }: Answer,
   asked: Pick<RejectedRequest, 'isOnHub' | 'isForApi'> & {

@@ -22,7 +22,7 @@ export interface DeclaredTensor {
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH` for the first that differs; the signal's reason
  */
-export async function compareSums(
+export async function compareDigests(
   declared: Iterable<DeclaredTensor>,
   digest: Digest,
   signal: AbortSignal,

@@ -12,10 +12,10 @@ import { selectTensors } from '../../write/checkpoint/selected-tensors.js';
 import type { WritableLayout } from '../../write/save/tensor-writes.js';
 import type { SelectionOptions } from '../../write/selection/options.js';
 import { requireModel } from '../found-file.js';
+import { castConfigOf, DequantizedTensors } from './dequantized-tensors.js';
 import type { DownloadItem, DownloadItems, IndexItem } from './download-item.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import type { OrderedBytes } from './ordered-bytes.js';
-import { castConfigOf, PlainTensors } from './plain-tensors.js';
 import { knownFile } from './receive.js';
 import { receiveLayout } from './receive-layout.js';
 import { RemoteTensor, readRemoteTensors } from './remote-tensors.js';
@@ -59,7 +59,9 @@ export async function planTensors(
     signal,
   );
   const plain =
-    dequantize === undefined ? null : await PlainTensors.of(source, remote, dequantize, signal);
+    dequantize === undefined
+      ? null
+      : await DequantizedTensors.of(source, remote, dequantize, signal);
   const choices = { selection, shared: 'copy', metadata } as const;
   const selected = await runAsync(selectTensors(plain?.source ?? remote, choices), signal);
   const layout = layOutCheckpoint(selected.table, { maxShardSize }, selected.metadataOf);

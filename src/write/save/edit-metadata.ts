@@ -218,7 +218,7 @@ async function changedMetadata(
   const { metadata } = header;
   if (!flags.digests && !flags.modelspecHash) return changeMetadata(metadata, changes);
   // Loaded when it is wanted: this file is in the first chunk of the package, since an edit looks at its file at once.
-  const { changesWithRoom, hashedChanges } = await import('./hashed-changes.js');
+  const { changesWithReserve, hashedChanges } = await import('./hashed-changes.js');
   let isNew = false;
   const others = [...pairsOf(changes, 'changes')].filter(([key, value]) => {
     const isOld = key === DIGESTS_KEY && value === null;
@@ -226,7 +226,7 @@ async function changedMetadata(
     return !isOld || !flags.digests;
   });
   // What does not fit is found before the file is read.
-  const sized = changeMetadata(metadata, [...others, ...changesWithRoom(header, flags)]);
+  const sized = changeMetadata(metadata, [...others, ...changesWithReserve(header, flags)]);
   const json = sized === undefined ? header.json : withMetadata(header, sized);
   const start = newStartLength(header, json, flags, file.path);
   const toWrite = flags.inPlace ? start : start + header.dataByteLength;

@@ -27,7 +27,7 @@ function modelspecHashOf(dataSha256: string): string {
 }
 
 /** The changes with text of the right length in place of the hashes: tells beforehand whether they fit. */
-export function changesWithRoom(header: Header, hashes: HashesToWrite): Map<string, string> {
+export function changesWithReserve(header: Header, hashes: HashesToWrite): Map<string, string> {
   const changes = new Map<string, string>();
   if (hashes.digests) changes.set(DIGESTS_KEY, reservedDigests(header.size));
   if (hashes.modelspecHash) changes.set(MODELSPEC_HASH, modelspecHashOf(reservedDigests(1)));

@@ -126,7 +126,7 @@ export class HeaderBytes {
       throw this.invalid(`${what} has ${length} bytes, more than ${MAX_NAME_BYTE_LENGTH}`);
     }
     if (!this.has(length)) yield* this.fetch(length);
-    const text = utf8TextOf(this.#bytes.subarray(this.at, this.at + length));
+    const text = decodedUtf8(this.#bytes.subarray(this.at, this.at + length));
     if (text === null) throw this.invalid(`${what} at position ${this.at} is not UTF-8`);
     this.at += length;
     return text;
@@ -143,7 +143,7 @@ export function uint64At(view: DataView, at: number, isBigEndian: boolean): numb
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Decodes UTF-8; null for other bytes. */
-export function utf8TextOf(bytes: Uint8Array): string | null {
+export function decodedUtf8(bytes: Uint8Array): string | null {
   try {
     return UTF8.decode(bytes);
   } catch {

@@ -4,7 +4,7 @@ import { isUint8Array } from '../../../errors/brand-checks.js';
 import type { PlainValue } from '../../../file/source/plain-value.js';
 import type { Work } from '../../../work/work.js';
 import { ITEMS_PER_YIELD } from '../../../work/yielding.js';
-import { type HeaderBytes, uint64At, utf8TextOf } from './header-bytes.js';
+import { decodedUtf8, type HeaderBytes, uint64At } from './header-bytes.js';
 
 const STRING = 8;
 const ARRAY = 9;
@@ -145,7 +145,7 @@ export class GgufValues {
     if (type !== STRING) return this.#scalar(type, at);
     const begin = at + this.#lengthWidth;
     const bytes = this.#bytes.subarray(begin, begin + this.#length(at));
-    return utf8TextOf(bytes) ?? bytes.slice();
+    return decodedUtf8(bytes) ?? bytes.slice();
   }
 
   #length(at: number): number {

@@ -3,8 +3,8 @@
 import { type ErrorContext, FormatError, quoteName } from '../../../errors/errors.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import type { PickleValue } from '../../pickle/values.js';
+import { keyText } from './format-python.js';
 import { TorchGlobal } from './globals.js';
-import { keyText } from './python-text.js';
 
 /** A place in a checkpoint: a key in the place before; undefined for the outermost value. */
 export interface Place {

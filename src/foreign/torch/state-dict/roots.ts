@@ -7,9 +7,9 @@ import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
 import { readEach } from '../../tensors/tensor-problems.js';
+import { keyText } from './format-python.js';
 import { isModule, registeredIn } from './modules.js';
 import { type Place, placeAt, showKey, showKeys } from './names.js';
-import { keyText } from './python-text.js';
 import { type AnyTensor, isTensor, partsOf, UnsupportedTensor } from './values.js';
 
 /** A tensor and where it is. */

@@ -34,7 +34,7 @@ const REQUESTS_AT_ONCE = 8;
 const WINDOW_BYTE_LENGTH = FETCHED_PIECE_BYTE_LENGTH;
 
 /** A remote checkpoint with logical tensors. */
-export class PlainTensors {
+export class DequantizedTensors {
   /** The tensors to select from. */
   readonly source: CheckpointSource<TensorInfo>;
   readonly #files: SourceFiles;
@@ -56,7 +56,7 @@ export class PlainTensors {
     remote: RemoteTensors,
     dtype: Dtype,
     signal: AbortSignal,
-  ): Promise<PlainTensors> {
+  ): Promise<DequantizedTensors> {
     const { tensors } = await runAsync(remote.list(), signal);
     const queue = new FetchQueue(REQUESTS_AT_ONCE);
     const configs = new Map<string, SiblingFile>();
@@ -73,7 +73,7 @@ export class PlainTensors {
       },
     };
     const source = await dequantizedSource(remote, { stored, dtype, signal });
-    return new PlainTensors(source, files, configs);
+    return new DequantizedTensors(source, files, configs);
   }
 
   /** What identifies the configurations, which decide about values. */

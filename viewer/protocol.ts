@@ -5,7 +5,7 @@
 
 import type { Axis } from './selection.js';
 import type { DifferProgress, NameDifference, ValueDifferences } from './worker/compare.js';
-import type { Order } from './worker/find.js';
+import type { Found, Order } from './worker/find.js';
 import type { Heat, HeatWindow } from './worker/heat.js';
 import type { Overview, TensorList } from './worker/info.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
@@ -29,7 +29,7 @@ export interface Calls {
     result: { id: SourceId; overview: Overview; list: TensorList };
   };
   close: { args: { id: SourceId }; result: null };
-  find: { args: { id: SourceId; text: string; order: Order }; result: Uint32Array };
+  find: { args: { id: SourceId; text: string; order: Order }; result: Found };
   /** The lines below a node; below null the outermost. */
   tree: { args: { id: SourceId; node: number | null }; result: readonly TreeRow[] };
   /** The lines that lead to a tensor. */

@@ -4,10 +4,11 @@
  */
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { MAX_EXTENT, scrollScale } from './scaled.js';
 
-const ROW = 28;
+/** The height of a row of one line. */
+export const ROW = 28;
 
 /** Rows before and after those in sight. */
 const MARGIN = 8;
@@ -19,6 +20,24 @@ export interface RowFacts {
   /** Null for a row that has nothing below. */
   readonly isOpen: boolean | null;
   readonly content: ComponentChildren;
+}
+
+/** Where rows begin, and after the last where they end. */
+function rowOffsets(count: number, heightAt: (at: number) => number): Float64Array {
+  const offsets = new Float64Array(count + 1);
+  for (let at = 0; at < count; at++) offsets[at + 1] = (offsets[at] as number) + heightAt(at);
+  return offsets;
+}
+
+/** The last row that begins at or before a place. */
+function rowAtOffset(offsets: Float64Array, y: number): number {
+  let [low, high] = [0, Math.max(0, offsets.length - 2)];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if ((offsets[middle] as number) <= y) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }
 
 /** What keys and clicks do. Each gets the position of the row. */
@@ -33,35 +52,44 @@ export function Rows({
   label,
   count,
   row,
+  heightAt,
   mark,
   actions,
 }: {
   label: string;
   count: number;
-  row: (at: number) => RowFacts;
+  row: (at: number, width: number) => RowFacts;
+  /** The height of a row in a list of a width; another function where heights change. */
+  heightAt: (at: number, width: number) => number;
   mark: number;
   actions: RowActions;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(600);
+  const [{ width, height }, setSize] = useState({ width: 0, height: 600 });
   const [active, setActive] = useState(Math.max(0, mark));
-  const total = count * ROW;
+  const offsets = useMemo(
+    () => rowOffsets(width === 0 ? 0 : count, (at) => heightAt(at, width)),
+    [count, heightAt, width],
+  );
+  const rows = offsets.length - 1;
+  const total = offsets[rows] as number;
   const scale = scrollScale(total, height);
-  const begin = Math.max(0, Math.floor((top * scale) / ROW) - MARGIN);
-  const end = Math.min(count, Math.ceil((top * scale + height) / ROW) + MARGIN);
+  const begin = Math.max(0, rowAtOffset(offsets, top * scale) - MARGIN);
+  const end = Math.min(rows, rowAtOffset(offsets, top * scale + height) + 1 + MARGIN);
 
   const reveal = (at: number) => {
     const element = box.current;
-    if (element === null) return;
-    const y = at * ROW;
+    if (element === null || at >= rows) return;
+    const [y, bottom] = offsets.subarray(at, at + 2) as unknown as [number, number];
     const first = element.scrollTop * scale;
     if (y < first) element.scrollTop = y / scale;
-    else if (y + ROW > first + height) element.scrollTop = (y + ROW - height) / scale;
+    else if (bottom > first + height) element.scrollTop = (bottom - height) / scale;
   };
   useLayoutEffect(() => {
     const element = box.current as HTMLDivElement;
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    const measure = () => setSize({ width: element.clientWidth, height: element.clientHeight });
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
@@ -69,7 +97,7 @@ export function Rows({
     if (mark < 0) return;
     setActive(mark);
     reveal(mark);
-  }, [mark, count]);
+  }, [mark, offsets]);
 
   const move = (to: number) => {
     const at = Math.min(count - 1, Math.max(0, to));
@@ -86,15 +114,16 @@ export function Rows({
     End: () => move(count - 1),
     Enter: () => actions.choose(active),
     ' ': () => actions.choose(active),
-    ArrowRight: () => (row(active).isOpen === false ? actions.open?.(active) : move(active + 1)),
+    ArrowRight: () =>
+      row(active, width).isOpen === false ? actions.open?.(active) : move(active + 1),
     ArrowLeft: () => {
-      const { isOpen, level } = row(active);
+      const { isOpen, level } = row(active, width);
       if (isOpen) {
         actions.close?.(active);
         return;
       }
       let parent = active;
-      while (parent > 0 && row(parent).level >= level) parent--;
+      while (parent > 0 && row(parent, width).level >= level) parent--;
       move(parent);
     },
   };
@@ -118,7 +147,8 @@ export function Rows({
     >
       <div role="presentation" style={{ height: `${Math.min(total, MAX_EXTENT)}px` }}>
         {shown.map((at) => {
-          const { level, isOpen, content } = row(at);
+          const { level, isOpen, content } = row(at, width);
+          const y = offsets[at] as number;
           return (
             <div
               key={at}
@@ -131,7 +161,8 @@ export function Rows({
               aria-selected={at === mark}
               aria-expanded={isOpen ?? undefined}
               style={{
-                transform: `translateY(${at * ROW - top * scale + top}px)`,
+                height: `${(offsets[at + 1] as number) - y}px`,
+                transform: `translateY(${y - top * scale + top}px)`,
                 paddingLeft: `${level * 14}px`,
               }}
               onClick={() => {

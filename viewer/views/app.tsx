@@ -10,6 +10,7 @@ import {
   typedPlace,
 } from '../parts/open-sources.js';
 import { servedSources, serverToken } from '../parts/served.js';
+import { SideHandle, sideWidth } from '../parts/side-handle.js';
 import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
 import { Compare } from './compare.js';
@@ -138,6 +139,7 @@ function View({
 export function App() {
   const address = useAddress();
   const { open: source } = useSignal(slots.first);
+  const width = useSignal(sideWidth);
   useDrop();
   useEffect(() => {
     const { open, with: second } = currentAddress();
@@ -151,11 +153,12 @@ export function App() {
   }, [source, view, address.tensor]);
   const classes = ['page', source === null && 'single', view === 'tensors' && 'listing'];
   return (
-    <div class={classes.filter(Boolean).join(' ')}>
+    <div class={classes.filter(Boolean).join(' ')} style={{ '--side': `${width}px` }}>
       <Bar source={source} view={view} />
       {source !== null && (
         <aside class="side" aria-label="Tensors">
           <Tensors source={source} />
+          <SideHandle width={width} />
         </aside>
       )}
       <main class="view" tabIndex={-1}>

@@ -1,15 +1,17 @@
 /** The tensors of a source: folded to a tree, or found and sorted as a list. */
 
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
+import { lineEnds, matchesIn, type NamePart, nameLines } from '../names.js';
 import { kindColour } from '../parts/colours.js';
 import { formatBytes, formatInteger, plural } from '../parts/format.js';
+import { Name, nameColumns } from '../parts/name.js';
 import { countedNoun, type OpenSource } from '../parts/open-sources.js';
-import { type RowFacts, Rows } from '../parts/rows.js';
+import { ROW, type RowFacts, Rows } from '../parts/rows.js';
 import { SaveTable } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import type { Order } from '../worker/find.js';
+import type { Found, Order } from '../worker/find.js';
 import type { TreeRow } from '../worker/tree.js';
 
 const ORDERS: readonly { order: Order; label: string }[] = [
@@ -18,37 +20,49 @@ const ORDERS: readonly { order: Order; label: string }[] = [
   { order: 'size', label: 'By size' },
 ];
 
-/** Letters at the end of a name that are not left out: names differ there. */
-const TAIL = 20;
+/** Pixels between two lines of a name, and above and below it. */
+const LINE = 17;
+const PADDING = 11;
+
+/** Pixels of a row that are not its name: margins, in the tree also the marks, the size and steps of levels. */
+const LIST_MARGINS = 28;
+const TREE_MARGINS = 126;
+const STEP = 14;
+const SIZE = 68;
+
+/** About the width of a letter of a note. */
+const NOTE_LETTER = 7;
+
+/** Before the first search is done. */
+const NONE: Found = {
+  positions: new Uint32Array(),
+  ends: { prefix: 0, suffix: 0 },
+  longest: 0,
+};
 
 function showTensor(name: string): void {
   go(viewAddress('tensor', { tensor: name }));
 }
 
-function Line({
-  label,
-  note,
-  bytes,
-  colour,
-}: {
-  label: string;
-  note: string;
-  bytes: number;
-  colour: string | null;
-}) {
+/** Pixels for the label of a row of the tree, and for its note. A label that wraps takes the place of the size. */
+function treeRoom(label: string, level: number, width: number): { room: number; hasSize: boolean } {
+  const room = width - TREE_MARGINS - level * STEP;
+  const hasSize = label.length <= nameColumns(room);
+  return { room: hasSize ? room : room + SIZE, hasSize };
+}
+
+/** As much of a note as there is room for next to a label: first the shape goes, then the dtype. */
+function fittingNote(note: string, columns: number, label: string, room: number): string {
+  const left = label.length > columns ? 0 : room * (1 - label.length / columns);
+  const [first = ''] = note.split(' ');
+  const isDtype = /^\D/.test(first);
   return (
-    <>
-      {colour !== null && <span class="swatch" style={{ background: colour }} />}
-      {/* The name for screen readers in one piece: the two below would be two words. */}
-      <span class="hidden">{label}</span>
-      <span class="name" title={label} aria-hidden="true">
-        <span>{label.slice(0, -TAIL)}</span>
-        <span>{label.slice(-TAIL)}</span>
-      </span>
-      <span class="note">{note}</span>
-      <span class="bytes">{formatBytes(bytes)}</span>
-    </>
+    [note, ...(isDtype ? [first] : [])].find((text) => text.length * NOTE_LETTER <= left) ?? ''
   );
+}
+
+function plainLines(label: string, columns: number): NamePart[][] {
+  return nameLines(label, columns, [], { prefix: label.length, suffix: 0 });
 }
 
 /** A line of the tree at its level. */
@@ -104,19 +118,37 @@ function Tree({ source, tensor }: { source: OpenSource; tensor: string | undefin
     hasChildren ? below.has(node) && !closed.has(node) : null;
   const close = (at: number) =>
     setClosed((before) => new Set([...before, (rows[at] as PlacedRow).row.node]));
-  const rowAt = (at: number): RowFacts => {
+  const heightAt = useCallback(
+    (at: number, width: number) => {
+      const { row, level } = rows[at] as PlacedRow;
+      const { room } = treeRoom(row.label, level, width);
+      const { length } = lineEnds(row.label, nameColumns(room));
+      return ROW + LINE * (length - 1);
+    },
+    [rows],
+  );
+  const rowAt = (at: number, width: number): RowFacts => {
     const { row, level } = rows[at] as PlacedRow;
     const kind = row.note?.split(' ')[0];
+    const { room, hasSize } = treeRoom(row.label, level, width);
+    const columns = nameColumns(room);
+    const note = row.note ?? plural(row.tensors, countedNoun(source.overview));
     return {
       level,
       isOpen: isOpen(row),
       content: (
-        <Line
-          label={row.label}
-          note={row.note ?? plural(row.tensors, countedNoun(source.overview))}
-          bytes={row.byteLength}
-          colour={kind === undefined ? null : kindColour(kind, source.list.kinds)}
-        />
+        <>
+          {kind !== undefined && (
+            <span class="swatch" style={{ background: kindColour(kind, source.list.kinds) }} />
+          )}
+          <Name label={row.label} lines={plainLines(row.label, columns)} />
+          {hasSize && (
+            <>
+              <span class="note">{fittingNote(note, columns, row.label, room)}</span>
+              <span class="bytes">{formatBytes(row.byteLength)}</span>
+            </>
+          )}
+        </>
       ),
     };
   };
@@ -125,6 +157,7 @@ function Tree({ source, tensor }: { source: OpenSource; tensor: string | undefin
       label="Tensors by layer"
       count={rows.length}
       row={rowAt}
+      heightAt={heightAt}
       mark={rows.findIndex(({ row }) => row.name !== null && row.name === tensor)}
       actions={{
         choose: (at) => {
@@ -143,36 +176,58 @@ function Tree({ source, tensor }: { source: OpenSource; tensor: string | undefin
 function List({
   source,
   found,
+  find,
   tensor,
 }: {
   source: OpenSource;
-  found: Uint32Array;
+  found: Found;
+  find: string;
   tensor: string | undefined;
 }) {
   const { list } = source;
-  const nameAt = (at: number) => list.names[found[at] as number] as string;
+  const { positions, ends, longest } = found;
+  const nameAt = (at: number) => list.names[positions[at] as number] as string;
   const mark = useMemo(
-    () => (tensor === undefined ? -1 : found.indexOf(source.at.get(tensor) ?? 2 ** 32)),
+    () => (tensor === undefined ? -1 : positions.indexOf(source.at.get(tensor) ?? 2 ** 32)),
     [found, tensor],
   );
-  const rowAt = (at: number): RowFacts => {
-    const position = found[at] as number;
+  const heightAt = useCallback(
+    (at: number, width: number) => {
+      const columns = nameColumns(width - LIST_MARGINS);
+      if (longest <= columns) return LINE * 2 + PADDING;
+      const name = list.names[positions[at] as number] as string;
+      // Most names need no search for words in them.
+      const lines =
+        name.length <= columns ? 1 : lineEnds(name, columns, matchesIn(name, find)).length;
+      return LINE * (lines + 1) + PADDING;
+    },
+    [found, find],
+  );
+  const rowAt = (at: number, width: number): RowFacts => {
+    const position = positions[at] as number;
+    const name = nameAt(at);
     const kind = list.kinds[list.kind[position] as number] as string;
+    const columns = nameColumns(width - LIST_MARGINS);
+    // Names without a common part are not all strong.
+    const common = ends.prefix + ends.suffix > 0 ? ends : { prefix: name.length, suffix: 0 };
     const content = (
-      <Line
-        label={nameAt(at)}
-        note={`${kind} ${list.shapes[position]}`}
-        bytes={list.byteLength[position] as number}
-        colour={kindColour(kind, list.kinds)}
-      />
+      <span class="hit">
+        <Name label={name} lines={nameLines(name, columns, matchesIn(name, find), common)} />
+        <span class="row">
+          <span class="swatch" style={{ background: kindColour(kind, list.kinds) }} />
+          <span class="note">{`${kind} ${list.shapes[position]}`}</span>
+          <span class="bytes">{formatBytes(list.byteLength[position] as number)}</span>
+        </span>
+      </span>
     );
     return { level: 1, isOpen: null, content };
   };
   return (
     <Rows
       label="Tensors"
-      count={found.length}
+      count={positions.length}
       row={rowAt}
+      heightAt={heightAt}
       mark={mark}
       actions={{ choose: (at) => showTensor(nameAt(at)) }}
     />
@@ -201,7 +256,7 @@ export function Tensors({ source }: { source: OpenSource }) {
   const order = ORDERS.find((one) => one.order === sort)?.order ?? 'name';
   const isTree = find.trim() === '' && !ORDERS.some((one) => one.order === sort);
   const { result: found } = useCall('find', { id: source.id, text: find, order }, { keep: true });
-  const count = found?.length ?? source.list.names.length;
+  const count = found?.positions.length ?? source.list.names.length;
   return (
     <div class="tensors">
       <div class="tensors-head">
@@ -240,14 +295,14 @@ export function Tensors({ source }: { source: OpenSource }) {
           <SaveTable
             name="tensors"
             columns={COLUMNS}
-            rows={() => tableRows(source, found ?? new Uint32Array())}
+            rows={() => tableRows(source, (found ?? NONE).positions)}
           />
         </div>
       </div>
       {isTree ? (
         <Tree key={source.id} source={source} tensor={tensor} />
       ) : (
-        <List source={source} found={found ?? new Uint32Array()} tensor={tensor} />
+        <List source={source} found={found ?? NONE} find={find} tensor={tensor} />
       )}
     </div>
   );

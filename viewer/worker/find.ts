@@ -1,5 +1,6 @@
 /** Search and order of the list of tensors. */
 
+import { type CommonEnds, commonEnds } from '../names.js';
 import type { TensorList } from './info.js';
 
 /** The order of a list; the file's own is `offset`. */
@@ -30,8 +31,26 @@ function inOrder(list: TensorList, order: Order): Uint32Array {
   return found;
 }
 
+/** Tensors that a search found. */
+export interface Found {
+  /** Their positions in the list. */
+  readonly positions: Uint32Array;
+  /** What all of their names begin and end with. */
+  readonly ends: CommonEnds;
+  /** Letters of the longest name. */
+  readonly longest: number;
+}
+
+/** Finds tensors, and what their names have in common: of 100 000 names that takes longer than a frame of the page. */
+export function find(list: TensorList, text: string, order: Order): Found {
+  const positions = positionsOf(list, text, order);
+  const names = Array.from(positions, (at) => list.names[at] as string);
+  const longest = names.reduce((most, { length }) => Math.max(most, length), 0);
+  return { positions, ends: commonEnds(names), longest };
+}
+
 /** Positions of the tensors whose names have all words of `text`, whatever their case, in an order. */
-export function find(list: TensorList, text: string, order: Order): Uint32Array {
+function positionsOf(list: TensorList, text: string, order: Order): Uint32Array {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const all = inOrder(list, order);
   if (words.length === 0) return all.slice();

@@ -100,6 +100,7 @@ export type { DequantizeOptions } from './quantized/model.js';
 export type { ByteSource } from './remote/byte-source.js';
 export type { RemoteCheckpoint, RemoteCheckpointJson } from './remote/checkpoint.js';
 export type { DownloadOptions } from './remote/download/checked-download.js';
+export type { RepairedFile } from './remote/download/repair.js';
 export type {
   DownloadedFile,
   DownloadPlan,

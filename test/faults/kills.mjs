@@ -29,6 +29,7 @@ const QUICK = [
   'convert to a folder',
   'convert of a pipeline in an archive',
   'download of a folder',
+  'download of a folder, repaired',
 ];
 
 /** Errors that one process may get because of the other. */

@@ -49,15 +49,19 @@ function isDocumented({ operation, fault, outcome, state, before, after, content
   // The folder is synced last; the note that a download leaves for the next one may lack a descriptor, too.
   const notes = operation.group === 'download' ? [KEPT] : [];
   if (isFolder && isSame(without(state, ...notes), without(after, ...notes))) return true;
+  const isOldOrNew = (entry) => {
+    const other = new Map([entry]);
+    return [before, after].some((whole) => {
+      return isSame(other, new Map([...whole].filter(([path]) => path === entry[0])));
+    });
+  };
   if (operation.isCheckpoint && contents.now === contents.after) {
     // Files next to the weights follow one by one.
-    const others = [...without(state, INTERIM, RECORD, WEIGHTS, KEPT)];
-    return others.every((entry) => {
-      const other = new Map([entry]);
-      return [before, after].some((whole) => {
-        return isSame(other, new Map([...whole].filter(([path]) => path === entry[0])));
-      });
-    });
+    return [...without(state, INTERIM, RECORD, WEIGHTS, KEPT)].every(isOldOrNew);
+  }
+  // Repairs are atomic per file.
+  if (operation.name.endsWith('repaired')) {
+    return [...without(state, INTERIM, RECORD, KEPT)].every(isOldOrNew);
   }
   if (operation.group === 'download') {
     return isSame(without(state, KEPT, CACHE), without(before, KEPT, CACHE));

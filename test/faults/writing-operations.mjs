@@ -279,6 +279,13 @@ export const downloading = [
     'hub',
   ],
   [
+    'download of a folder, repaired',
+    checkpoint('model', SMALL_SHARD),
+    (root) =>
+      download(`hf://${REPOSITORY}`, join(root, 'model'), { fetch: fetchOnce, repair: true }),
+    'hub',
+  ],
+  [
     'download into the Hub cache',
     (root) => mkdirSync(join(root, 'cache')),
     (root) => {

@@ -2,7 +2,12 @@
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { type DownloadOptions, download, type ReplacedFile } from '../../index.js';
+import {
+  type DownloadOptions,
+  download,
+  type RepairedFile,
+  type ReplacedFile,
+} from '../../index.js';
 import { formatBytes, plural } from '../../inspect/format.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -54,6 +59,8 @@ interface DownloadCommandResult extends CastResult {
   readonly deleted: readonly string[];
   /** Existing files that were replaced or deleted, or would be. */
   readonly replaced: readonly ReplacedFile[];
+  /** With `--repair`: the files that differed, or would be fetched, and why; absent without it. */
+  readonly repaired?: readonly RepairedFile[];
   /** Options with patterns that no tensor matches; absent without such options. */
   readonly unmatched?: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
@@ -87,6 +94,33 @@ function patternsOf(options: OptionValues): Pick<DownloadOptions, 'files' | 'ign
   return { files: given('files'), ignore: given('ignore') };
 }
 
+const REPAIR: CommandOptions = {
+  repair: {
+    type: 'boolean',
+    help: 'fetch only files that differ from the Hub or are missing, at the commit of the copy in TARGET',
+  },
+};
+
+/** The reasons to repair a file. */
+const REASONS: Readonly<Record<RepairedFile['reason'], string>> = {
+  missing: 'missing',
+  length: 'another length',
+  bytes: 'other bytes',
+};
+
+/** The files that differed or would be fetched. */
+function repairedLines(
+  { repaired, dryRun }: DownloadCommandResult,
+  style: Style,
+): readonly string[] {
+  if (repaired === undefined) return [];
+  if (repaired.length === 0) return ['nothing to repair'];
+  return repaired.map(({ name, reason }) => {
+    const verb = dryRun ? 'would be repaired' : 'repaired';
+    return `${visible(name, SHOWN_NAME_LENGTH)}: ${verb}, ${style.warning(REASONS[reason])}`;
+  });
+}
+
 /** A dry run receives nothing. */
 const NOTHING_DOWNLOADED = { downloadedBytes: 0, reusedBytes: 0 };
 
@@ -102,6 +136,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
     ...files.map(
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${formatBytes(file.byteLength)}`,
     ),
+    ...repairedLines(result, style),
     ...excludedLines(excluded, dryRun),
     ...ambiguityLines(result, style),
     ...unmatchedLines(result.unmatched, style),
@@ -152,9 +187,18 @@ export const downloadCommand: Command = {
     'cache for the Hub cache. Weight files in TARGET are replaced only with --force, or if they came from the same ' +
     'repository. Run it again to continue an interrupted download. With --filter, --exclude, --dtype or --dequantize ' +
     'it fetches only these tensors and writes new files. With --files and --ignore it takes any files of a ' +
-    'repository, of a dataset (hf://datasets/org/name) or of a Space.',
+    'repository, of a dataset (hf://datasets/org/name) or of a Space. With --repair, fetch only files of a copy ' +
+    'that differ; --dry-run lists them.',
   example: 'download hf://org/name my-model --dtype F16',
-  options: { ...SELECTION, ...SHARD_SIZE, ...FILES, ...REPOSITORY, ...FORCE, ...DRY_RUN },
+  options: {
+    ...SELECTION,
+    ...SHARD_SIZE,
+    ...FILES,
+    ...REPAIR,
+    ...REPOSITORY,
+    ...FORCE,
+    ...DRY_RUN,
+  },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
     if (!isRemote(source)) {
@@ -167,7 +211,8 @@ export const downloadCommand: Command = {
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
     const chosen = { ...patternsOf(options), ...repositoryChoice(options), maxShardSize };
-    const choices = { ...chosen, signal, onProgress, dryRun, overwrite: isForced(options) };
+    const repair = options['repair'] === true;
+    const choices = { ...chosen, repair, signal, onProgress, dryRun, overwrite: isForced(options) };
     await requireCast(context, options, source, () =>
       selecting(options, (selection) =>
         download(source, target, { ...selection, ...choices, dryRun: true }),
@@ -191,6 +236,7 @@ export const downloadCommand: Command = {
         ...{ source, path, dryRun, commit, byteLength },
         ...{ downloadedBytes, reusedBytes, deleted, replaced, excluded },
         ...castResult(downloaded),
+        ...(repair ? { repaired: downloaded.repaired } : {}),
         ...(duplicates.length === 0 ? {} : { duplicates }),
         ...(conflicts.length === 0 ? {} : { conflicts }),
         ...(unmatched.length === 0 ? {} : { unmatched }),

@@ -68,6 +68,14 @@ export interface DownloadOptions
   readonly files?: string | readonly string[] | undefined;
   /** As `files`, without the files whose paths match one of these patterns; of all files without `files`. */
   readonly ignore?: string | readonly string[] | undefined;
+  /**
+   * True repairs a copy that an earlier download, or `hf download`, made: fetches only files that differ from the Hub or
+   * are missing, and replaces them without `overwrite`, each in one step. Without a revision, takes the commit that was
+   * recorded for the copy. Deletes nothing. Of a large safetensors file with digests, fetches only tensors that differ
+   * from their digest, and all of it if the result does not have the Hub's hash. Cannot be combined with `names`,
+   * `rename`, `dtype`, `dequantize`, `maxShardSize` and `variant`.
+   */
+  readonly repair?: boolean | undefined;
   /** False skips syncing: a loss of power may leave files without their contents. True by default. */
   readonly durable?: boolean | undefined;
 }
@@ -84,6 +92,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions & DryRun> = {
   files: true,
   ignore: true,
   overwrite: true,
+  repair: true,
   durable: true,
   dryRun: true,
   variant: true,
@@ -110,6 +119,7 @@ export async function checkedDownload(
   const { maxShardSize } = options;
   if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
   requirePatterns(options);
+  requireRepair(options);
   return await runDownload(
     source,
     target,
@@ -132,5 +142,16 @@ function requirePatterns(options: DownloadOptions): void {
     if (given === undefined || patterns.length === 0) continue;
     const expected = `left out with ${patterns.map(([each]) => each).join(' and ')}`;
     throw argumentRangeError(name, `${expected}, which choose whole files`, given);
+  }
+}
+
+/** Throws for options that cannot be combined with `repair`. */
+function requireRepair(options: DownloadOptions): void {
+  const { repair = false, names, rename, dtype, dequantize, maxShardSize, variant } = options;
+  requireBoolean('repair', repair);
+  const others = { names, rename, dtype, dequantize, maxShardSize, variant };
+  for (const [name, given] of Object.entries(others)) {
+    if (!repair || given === undefined) continue;
+    throw argumentRangeError(name, 'left out with repair, which restores whole files', given);
   }
 }

@@ -14,10 +14,13 @@ export interface RemoteRange {
   readonly end: number;
 }
 
-/** Bytes of a new file: remote bytes, or bytes that are already known. */
-export type Segment =
-  | RemoteRange
-  | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
+/** Bytes of a remote file, or of a local one that is read in the same way. */
+export interface ReadRange extends Omit<RemoteRange, 'file'> {
+  readonly file: Pick<RemoteFile, 'readInto'>;
+}
+
+/** Bytes of a new file: those of other files, or bytes that are already known. */
+export type Segment = ReadRange | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** Facts about a file before it is received. */
 export interface DownloadItemInfo {

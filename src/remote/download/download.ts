@@ -38,6 +38,8 @@ import type { DownloadPlan, DownloadResult } from './run-download.js';
  * start from scratch. Buffers take up to 48 MiB, plus the difference in size of a cast: 24 MiB from F32 to F16, 96 MiB
  * from F64 to F8.
  *
+ * With `repair: true`, fetches only the files of a copy that differ from the Hub or are missing: see the option.
+ *
  * With `dryRun: true` it returns the plan and writes nothing. Requests only lists, indexes and headers.
  *
  * @throws QuantizationError with `dequantize`; TensorNotFoundError, InvalidTensorError, SelectionError and

@@ -114,13 +114,16 @@ interface FoundFiles {
 export async function findIn(
   groups: readonly FileGroup[],
   folder: string,
+  { repair = false }: Pick<TargetOptions, 'repair'>,
   signal: AbortSignal,
 ): Promise<FoundFiles> {
   const present = new Set<DownloadItem>();
   for (const { weights, others } of groups) {
     for (const file of [...weights, ...others]) {
       const path = innerPath(folder, file.name);
-      if (!(await isLink(path)) && (await isAlreadyThere(path, file, signal))) present.add(file);
+      // A download replaces links. A copy may have right files elsewhere.
+      const isCandidate = repair || !(await isLink(path));
+      if (isCandidate && (await isAlreadyThere(path, file, signal))) present.add(file);
     }
   }
   return { present, ...(await oldIn(groups, present)) };
@@ -182,7 +185,7 @@ async function fillFolder(
 ): Promise<DownloadedFolder> {
   const { signal, transfer } = scope;
   const { repository } = options;
-  const found = await findIn(groups, folder, signal);
+  const found = await findIn(groups, folder, options, signal);
   const { present, replaced } = found;
   const foreignAmong = (files: readonly ReplacedFile[]): Promise<ReplacedFile[]> =>
     unrecordedAmong(files, folder, repository, signal);
@@ -237,7 +240,7 @@ async function fillFolder(
     // Other programs may have put files there meanwhile, under the names of old ones too, and even the right files.
     const { replaced: now } = await oldIn(groups, present);
     if ((await foreignAmong(now)).length > 0) {
-      await requireAllowed((await findIn(groups, folder, signal)).replaced);
+      await requireAllowed((await findIn(groups, folder, options, signal)).replaced);
     }
     const stale: StaleFiles = { deleted: [], failedDeletions: [] };
     for (const [group, replacement] of replacements) {

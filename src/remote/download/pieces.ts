@@ -2,8 +2,7 @@
 
 import { type FileRange, type MergeLimits, merge, type Part } from '../../work/byte-ranges.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH } from '../fetch-plan.js';
-import type { RemoteFile } from '../remote-file.js';
-import type { Segment, WholeFile } from './download-item.js';
+import type { ReadRange, Segment, WholeFile } from './download-item.js';
 
 /**
  * Longest piece, fetched by one request: short enough that a few of them at a time need little memory, long
@@ -13,7 +12,7 @@ export const PIECE_BYTE_LENGTH: number = 2 ** 22;
 
 /** A range of a remote file and its wanted bytes. */
 export interface FetchedPiece {
-  readonly file: RemoteFile;
+  readonly file: ReadRange['file'];
   readonly begin: number;
   readonly end: number;
   /** Runs of wanted bytes, as positions in the remote file. */

@@ -42,7 +42,20 @@ export async function planFiles(
   placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<DownloadItems> {
-  const names = await chosenNames(source, patterns, signal);
+  return await planNamed(source, await chosenNames(source, patterns, signal), placeOf, signal);
+}
+
+/**
+ * Plans the download of files by their paths below the source's folder.
+ *
+ * @throws As {@link planFiles}
+ */
+export async function planNamed(
+  source: SourceFiles,
+  names: readonly string[],
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<DownloadItems> {
   const find = (name: string, ends: AbortSignal): Promise<SourceFile> => source.find(name, ends);
   const files = await ofEach(names, QUESTIONS_AT_ONCE, find, signal);
   for (const file of files) requireReceivable(file, placeOf(file));
@@ -92,7 +105,8 @@ async function chosenNames(
   return requireNoGit(names, path);
 }
 
-function requireNoGit(names: string[], path: string): string[] {
+/** Throws for files in git's own folder. Returns the names. */
+export function requireNoGit(names: string[], path: string): string[] {
   const unsafe = names.find((name) => GIT_FOLDER.test(name));
   if (unsafe === undefined) return names;
   const message = `expected files outside of git's own folder, found ${quoteName(unsafe)}`;

@@ -119,7 +119,12 @@ async function tensorNamesIn(found: SourceFile, signal: AbortSignal): Promise<st
   }
 }
 
-async function headerOf(found: SourceFile, signal: AbortSignal): Promise<Header> {
+/**
+ * Reads the header of a file, also from a server without ranges.
+ *
+ * @throws FormatError; RemoteError
+ */
+export async function headerOf(found: SourceFile, signal: AbortSignal): Promise<Header> {
   const { file } = found;
   const lacksRanges = (): boolean => file.lacksRanges;
   try {

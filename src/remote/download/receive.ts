@@ -19,7 +19,7 @@ import { piecesFrom } from './pieces.js';
 import { receiveWhole } from './receive-whole.js';
 
 /**
- * Fills the temporary file. Given a hash, receives a wrong file once more from its start.
+ * Fills the temporary file. Given a hash, receives a wrong file once more from its start, as `again` says.
  *
  * @throws RemoteError, FileChangedError; `SAFETENSORS_BAD_RESPONSE` for a file whose hash differs from the Hub's;
  *   errors of the system; the signal's reason
@@ -28,12 +28,13 @@ export async function receiveFile(
   planned: WholeFile,
   target: Replacement,
   { transfer, signal }: Pick<DownloadScope, 'transfer' | 'signal'>,
+  again: WholeFile = planned,
 ): Promise<ReceivedFile> {
   const first = await receive(planned, target, transfer, signal);
   if (planned.hash === null || first.hash === planned.hash) return first;
   target.truncate(0);
   transfer.advance(-planned.byteLength);
-  const second = await receive(planned, target, transfer, signal);
+  const second = await receive(again, target, transfer, signal);
   if (second.hash === planned.hash) {
     return { ...second, downloadedBytes: first.downloadedBytes + second.downloadedBytes };
   }

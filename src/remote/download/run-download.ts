@@ -1,6 +1,6 @@
 /** Runs one download, from finding the source to the files of the target. */
 
-import { lstatSync } from 'node:fs';
+import { existsSync, lstatSync } from 'node:fs';
 import { basename, dirname, extname, join } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import type { FilePatterns } from '../../file/hub/file-patterns.js';
@@ -25,7 +25,7 @@ import { selectsAll } from '../../write/selection/options.js';
 import type { SelectionReport } from '../../write/selection/selection-report.js';
 import { requireModel } from '../found-file.js';
 import type { RemoteSettings } from '../receiver.js';
-import { type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
+import { addressOf, type SessionSettings, type SourceChoice, sourceSession } from '../source.js';
 import { CacheFolder } from './cache-target.js';
 import {
   allFiles,
@@ -44,6 +44,13 @@ import { planPipeline } from './plan-pipeline.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { ReceivedBytes } from './receive-all.js';
+import {
+  filesToRepair,
+  planRepair,
+  type RepairedFile,
+  recordedCommit,
+  repairing,
+} from './repair.js';
 import { isRecorded, recordRepository } from './repository-record.js';
 import {
   findSourceFiles,
@@ -62,7 +69,10 @@ export interface RunOptions
     VersionOptions,
     SourceChoice,
     FilePatterns,
-    TensorsOptions {}
+    TensorsOptions {
+  /** Whether the target is a damaged copy. */
+  readonly repair?: boolean | undefined;
+}
 
 /** Options of a download that may be a dry run. */
 type RunOrPlanOptions = RunOptions & { readonly dryRun?: boolean };
@@ -85,7 +95,14 @@ export interface DownloadPlan
   extends WritePlan,
     Pick<
       DownloadResult,
-      'path' | 'commit' | 'byteLength' | 'totalSize' | 'skipped' | 'conflicts' | 'configMismatches'
+      | 'path'
+      | 'commit'
+      | 'byteLength'
+      | 'totalSize'
+      | 'skipped'
+      | 'conflicts'
+      | 'configMismatches'
+      | 'repaired'
     >,
     Omit<SelectionReport, 'overflowed'> {
   /** All files, also those that are already there: files with tensors, their index, and others. */
@@ -123,6 +140,8 @@ export interface DownloadResult extends SelectionReport {
    * whole files are downloaded.
    */
   readonly conflicts: readonly string[];
+  /** With `repair`: the files that differed, or were missing, and why; else none. */
+  readonly repaired: readonly RepairedFile[];
   /** After a cast: configurations in the target that list a dtype which the tensors do not have. */
   readonly configMismatches: readonly ConfigMismatch[];
 }
@@ -152,17 +171,58 @@ export async function runDownload(
   const path = requirePath('target', target);
   if (path.endsWith(SHARD_EXTENSION)) requireLocalTarget('target', path);
   else if (target !== CACHE) requireFolderName('target', path);
+  if (options.repair !== true) return await runAt(source, target, options, settings);
+  const repairing = { ...options, overwrite: true };
+  const recorded = await recordedFor(source, target, options, settings);
+  if (recorded === undefined) return await runAt(source, target, repairing, settings);
+  try {
+    const revision = recorded.commit;
+    return await runAt(source, target, { ...repairing, revision }, settings);
+  } catch (error) {
+    const isUnknown = Object(error).code === 'SAFETENSORS_REVISION_NOT_FOUND';
+    if (recorded.isCertain || !isUnknown) throw error;
+    return await runAt(source, target, repairing, settings);
+  }
+}
+
+/** The commit of the copy to repair, unless the caller names a revision. */
+async function recordedFor(
+  source: string | URL,
+  target: string | URL,
+  options: RunOptions,
+  settings: RemoteSettings,
+): ReturnType<typeof recordedCommit> {
+  const { hub } = addressOf(source, options, settings);
+  if (hub === null) {
+    throw argumentRangeError('repair', 'left out for a source that is not on the Hub', true);
+  }
+  if (hub.id.revision !== undefined) return undefined;
+  return await recordedCommit(hub, requirePath('target', target), options.signal);
+}
+
+/** Downloads or plans, from the revision that the options or the source name. */
+async function runAt(
+  source: string | URL,
+  target: string | URL,
+  options: RunOrPlanOptions,
+  settings: RemoteSettings,
+): Promise<DownloadResult | DownloadPlan> {
+  const path = requirePath('target', target);
   const opened = sourceSession(source, options, settings);
+  const repaired: RepairedFile[] = [];
   try {
     return await withScope([options.signal], async (scope) => {
-      const found = await findSourceFiles(opened, options, scope.signal);
+      const listed = await findSourceFiles(opened, options, scope.signal);
+      const found = options.repair === true ? repairing(listed, repaired) : listed;
       const isUnlisted = found.unlisted !== undefined;
       const needsList = target === CACHE || (found.name === null && !choosesFiles(options));
-      if (isUnlisted && needsList) throw found.unlisted;
-      if (target === CACHE) return await toCache(found, options, scope);
-      if (isForFile(path, found, options)) return await toFile(found, path, options, scope);
+      if (isUnlisted && (needsList || options.repair === true)) throw found.unlisted;
+      if (target === CACHE) return await toCache(found, options, repaired, scope);
+      if (isForFile(path, found, options)) {
+        return await toFile(found, path, options, repaired, scope);
+      }
       return await inLockedFolder(path, { ...options, signal: scope.signal }, (folder) =>
-        toFolder(found, folder, options, scope),
+        toFolder(found, folder, options, repaired, scope),
       );
     });
   } catch (error) {
@@ -175,6 +235,7 @@ export async function runDownload(
 async function toCache(
   source: SourceFiles,
   options: RunOrPlanOptions,
+  repaired: RepairedFile[],
   scope: AbortController,
 ): Promise<DownloadResult | DownloadPlan> {
   if (source.hub === null) {
@@ -189,9 +250,27 @@ async function toCache(
   const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
   const path = isOneFile(source) ? placeOf({ name: source.name }) : cache.snapshot;
-  if (options.dryRun === true) return await planOf(plan, path, placeOf, NOTHING_OLD, scope.signal);
+  repaired.push(...(await knownRepairs(plan, placeOf, options, scope.signal)));
+  if (options.dryRun === true) {
+    return await planOf(plan, path, placeOf, { ...NOTHING_OLD, repaired }, scope.signal);
+  }
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
-  return resultOf(plan, path, placeOf, received);
+  return resultOf(plan, path, placeOf, { ...received, repaired });
+}
+
+/** Files to repair that are known before any is received: in a dry run all of them, else missing ones and indexes. */
+async function knownRepairs(
+  plan: DownloadItems,
+  placeOf: PlaceOf,
+  { repair, dryRun }: RunOrPlanOptions,
+  signal: AbortSignal,
+): Promise<RepairedFile[]> {
+  if (repair !== true) return [];
+  const indexes = new Set<DownloadItem>(plan.models.flatMap(({ index }) => index ?? []));
+  const files = allFiles(plan).filter((file) => {
+    return dryRun === true || indexes.has(file) || !existsSync(placeOf(file));
+  });
+  return await filesToRepair(files, placeOf, signal);
 }
 
 /** Whether a source is one file, which is no index. */
@@ -223,6 +302,8 @@ async function planFor(
   signal: AbortSignal,
 ): Promise<DownloadItems> {
   if (choosesFiles(options)) return await planFiles(source, options, placeOf, signal);
+  const repair = options.repair === true ? await planRepair(source, placeOf, signal) : null;
+  if (repair !== null) return repair;
   if (!isWhole(options)) return await planTensors(source, options, placeOf, signal);
   const model = await findModel(source, placeOf, signal);
   return 'error' in model && model.kind === 'pipeline'
@@ -263,6 +344,7 @@ async function toFile(
   source: SourceFiles,
   target: string,
   options: RunOrPlanOptions,
+  repaired: RepairedFile[],
   scope: AbortController,
 ): Promise<DownloadResult | DownloadPlan> {
   const path = filePath(target, source);
@@ -276,7 +358,8 @@ async function toFile(
     requireMakeableFolder(dirname(path));
     requireReplaceableFile(path);
     const replaced = await replacedAt(file, path, scope.signal);
-    return await planOf(plan, path, () => path, { deleted: [], replaced }, scope.signal);
+    repaired.push(...(await knownRepairs(plan, () => path, options, scope.signal)));
+    return await planOf(plan, path, () => path, { deleted: [], replaced, repaired }, scope.signal);
   }
   const repository = repositoryOf(source);
   const [folder, name] = [dirname(path), basename(path)];
@@ -286,7 +369,7 @@ async function toFile(
   if (repository !== undefined && (path !== target || (await isRecorded(folder, name)))) {
     await recordRepository(folder, repository, [name]);
   }
-  return resultOf(plan, path, () => path, received);
+  return resultOf(plan, path, () => path, { ...received, repaired });
 }
 
 /** The plan for one file: the source's, or a new one with the tensors of all shards. */
@@ -314,19 +397,21 @@ async function toFolder(
   source: SourceFiles,
   folder: string,
   options: RunOrPlanOptions,
+  repaired: RepairedFile[],
   scope: AbortController,
 ): Promise<DownloadResult | DownloadPlan> {
   const placeOf: PlaceOf = ({ name }) => join(folder, name);
   const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
+  repaired.push(...(await knownRepairs(plan, placeOf, options, scope.signal)));
   if (options.dryRun === true) {
-    const old = await findIn(groupsOf(plan, folder), folder, scope.signal);
-    return await planOf(plan, folder, placeOf, old, scope.signal);
+    const old = await findIn(groupsOf(plan, folder), folder, options, scope.signal);
+    return await planOf(plan, folder, placeOf, { ...old, repaired }, scope.signal);
   }
   const inTransfer = scopeOf(receivedFiles(plan), options, scope);
   const targetOptions = { ...options, repository: repositoryOf(source) };
   const received = await downloadToFolder(plan, folder, targetOptions, inTransfer);
-  return resultOf(plan, folder, placeOf, received);
+  return resultOf(plan, folder, placeOf, { ...received, repaired });
 }
 
 /** The repository of a source; undefined for sources elsewhere. */
@@ -372,7 +457,7 @@ async function planOf(
   plan: DownloadItems,
   path: string,
   placeOf: PlaceOf,
-  { deleted, replaced }: OldFiles,
+  { deleted, replaced, repaired }: OldFiles & Pick<DownloadResult, 'repaired'>,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
   const { commit, skipped, conflicts, configMismatches, totalSize, report } = plan;
@@ -385,7 +470,7 @@ async function planOf(
   const { overflowed, ...known } = report;
   const byteLength = lengthOf(allFiles(plan));
   const facts = { path, commit, index: indexOf(plan), byteLength, totalSize };
-  const others = { skipped, conflicts, configMismatches };
+  const others = { skipped, conflicts, configMismatches, repaired };
   return { ...facts, files, deleted, replaced, ...others, ...known };
 }
 
@@ -399,6 +484,7 @@ function resultOf(
   path: string,
   placeOf: PlaceOf,
   received: ReceivedBytes &
+    Pick<DownloadResult, 'repaired'> &
     Partial<Pick<DownloadResult, 'deleted' | 'failedDeletions' | 'replaced'>>,
 ): DownloadResult {
   const files = allFiles(plan);

@@ -13,9 +13,9 @@ import { readSmallFile } from '../../platform/io/small-files.js';
 import { Transfer, type TransferOptions, totalByteLength } from '../../work/transfer.js';
 import { runAsync } from '../../work/work.js';
 import { hashGitBlob } from '../download/file-hash.js';
+import { neededFiles } from '../download/needed-files.js';
 import { hintFor, MAX_HINTED_BYTE_LENGTH, withExchanged } from './change-hints.js';
 import type { AbsentFile, CopiedFile } from './copied-files.js';
-import { neededFiles } from './needed-files.js';
 
 /** A file on the Hub. */
 export interface ListedFile {
@@ -85,7 +85,9 @@ export async function compareFiles(
   const expected = new Map(files.map(({ name, hash }) => [name, hash]));
   const explained = withExchanged(changed, expected);
   for (const one of explained) problems.set(one.file, changeProblem(one));
-  const missing = await missingAmong(files, pairs, absent, signal);
+  const isChanged = new Set(explained.map(({ file }) => file));
+  const right = pairs.filter(({ listed }) => !isChanged.has(listed.name));
+  const missing = await missingAmong(files, { pairs, right }, absent, signal);
   for (const one of missing) if (one.required) problems.set(one.file, missingProblem(one));
   return {
     checked: pairs.length,
@@ -146,12 +148,13 @@ async function changeOf(
 /** The files that are not there, and whether the copy needs them. */
 async function missingAmong(
   files: readonly ListedFile[],
-  pairs: readonly Pair[],
+  { pairs, right }: Readonly<Record<'pairs' | 'right', readonly Pair[]>>,
   absent: ReadonlyMap<string, AbsentFile>,
   signal: AbortSignal | undefined,
 ): Promise<MissingFile[]> {
   if (absent.size === 0) return [];
-  const byName = new Map(pairs.map(({ listed, copied }) => [listed.name, copied]));
+  // A damaged index lists other files than the Hub's.
+  const byName = new Map(right.map(({ listed, copied }) => [listed.name, copied]));
   const read = async (name: string): Promise<Uint8Array | null> => {
     const { path } = byName.get(name) ?? {};
     return path === undefined
@@ -160,7 +163,7 @@ async function missingAmong(
   };
   const needed = await neededFiles(
     files.map(({ name }) => name),
-    new Set(byName.keys()),
+    new Set(pairs.map(({ listed }) => listed.name)),
     read,
   );
   return Array.from(absent, ([file, { hint }]) => ({ file, required: needed.has(file), hint }));

@@ -17,6 +17,7 @@ import {
 import { withScope } from '../../work/scope.js';
 import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync } from '../../work/work.js';
+import { type CopyOrigin, findCopy, type LocalCopy } from '../download/local-copy.js';
 import { findSourceFiles, type SourceFiles } from '../download/source-files.js';
 import { type HubAddress, pageUrl, parseHubUrl } from '../hub-address.js';
 import { HubRepository } from '../hub-repository.js';
@@ -26,7 +27,6 @@ import { type SessionSettings, type SourceSession, sourceSession } from '../sour
 import { requireEndpoint } from '../source-address.js';
 import { type ComparedCopy, compareFiles } from './compare-files.js';
 import { CopiedFiles } from './copied-files.js';
-import { type CopyOrigin, findCopy, type LocalCopy } from './local-copy.js';
 
 /** The word for the recorded repository and commit. */
 const ORIGIN = 'origin';

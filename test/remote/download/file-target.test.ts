@@ -91,6 +91,7 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     deleted: [],
     failedDeletions: [],
     replaced: [],
+    repaired: [],
     skipped: [],
     conflicts: [],
     configMismatches: [],

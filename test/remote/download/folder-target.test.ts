@@ -100,6 +100,7 @@ it('copies weights, index and the files beside them, byte for byte', async () =>
     deleted: [],
     failedDeletions: [],
     replaced: [],
+    repaired: [],
     skipped: [],
     configMismatches: [],
   };

@@ -12,7 +12,7 @@ import {
   LOCAL_DIR_RECORDS,
   localDirRecord,
   recordedOrigins,
-} from '../download/repository-record.js';
+} from './repository-record.js';
 
 /** Where the files of a copy are on the Hub. */
 export interface CopyOrigin {

@@ -10,7 +10,7 @@ import {
   TORCH_SHARD_EXTENSION,
 } from '../../file/shards/shard-paths.js';
 import { componentsIn } from '../../file/source/pipeline.js';
-import { splitPath } from '../download/source-files.js';
+import { splitPath } from './source-files.js';
 
 const CONFIGURATIONS: readonly string[] = ['config.json', PIPELINE_FILE];
 

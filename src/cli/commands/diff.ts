@@ -11,8 +11,8 @@ import {
   ORDERS,
   sinceBase,
 } from './diff-result.js';
-import { diffLines } from './diff-text.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { diffLines } from './format-diff.js';
 import { RAW } from './raw.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { FILTER, nothingChosen } from './written.js';

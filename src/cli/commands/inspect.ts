@@ -3,8 +3,8 @@
 import { namesTest } from '../sources/glob.js';
 import { type Command, optionValues, printResult, requireChoice, UsageError } from './command.js';
 import { FOREIGN_OPTIONS, foreignChoices } from './foreign-options.js';
+import { inspectLines } from './format-inspect.js';
 import { inspectSource, isAnyTensor, ORDERS, type View } from './inspect-result.js';
-import { inspectLines } from './inspect-text.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 import { FILTER, nothingChosen } from './written.js';
 

@@ -61,7 +61,7 @@ export class PickleList {
 /** Values that hosts build from globals and calls. */
 export abstract class PickleObject {
   /** A text that is equal for objects that are equal as keys of a dict; undefined for objects that cannot be keys. */
-  get keyText(): string | undefined {
+  get formattedKey(): string | undefined {
     return undefined;
   }
 }
@@ -86,7 +86,7 @@ export class PickleGlobal extends PickleObject {
     return `${this.module}.${this.name}`;
   }
 
-  override get keyText(): string {
+  override get formattedKey(): string {
     return `g${this.module} ${this.name}`;
   }
 }
@@ -222,7 +222,7 @@ function simpleKeyText(key: PickleValue): string | undefined {
   if (typeof key === 'number') return `n${key.toString(16)}`;
   if (key instanceof PickleFloat) return isNotANumber(key) ? undefined : numberIdentity(key.value);
   if (key instanceof PickleObject) {
-    const text = key.keyText;
+    const text = key.formattedKey;
     return text === undefined || text.length > MAX_KEY_LENGTH ? undefined : text;
   }
   if (typeof key === 'bigint') {

@@ -4,7 +4,7 @@ import { PickleBytes, PickleFloat, PickleGlobal, type PickleValue } from '../../
 import { TorchDevice, TorchSize } from './values.js';
 
 /** A key as Python's `str` shows it. */
-export function keyText(key: PickleValue): string {
+export function formatKey(key: PickleValue): string {
   if (typeof key === 'string') return key;
   return key instanceof TorchDevice ? key.text : pythonText(key);
 }

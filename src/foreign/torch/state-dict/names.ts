@@ -3,7 +3,7 @@
 import { type ErrorContext, FormatError, quoteName } from '../../../errors/errors.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import type { PickleValue } from '../../pickle/values.js';
-import { keyText } from './format-python.js';
+import { formatKey } from './format-python.js';
 import { TorchGlobal } from './globals.js';
 
 /** A place in a checkpoint: a key in the place before; undefined for the outermost value. */
@@ -39,7 +39,7 @@ export function placeAt(
       context,
     );
   }
-  const text = keyText(key);
+  const text = formatKey(key);
   if (parent === undefined) {
     memory.spend(PLACE_BYTE_LENGTH);
     return { parent, key, depth, name: text };
@@ -72,5 +72,5 @@ export function showKeys(place: Place | undefined): string {
 
 /** A key as an item of a root, for messages: numbers without quotation marks. */
 export function showKey(key: PickleValue): string {
-  return typeof key === 'number' ? `${key}` : quoteName(keyText(key));
+  return typeof key === 'number' ? `${key}` : quoteName(formatKey(key));
 }

@@ -7,7 +7,7 @@ import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
 import { readEach } from '../../tensors/tensor-problems.js';
-import { keyText } from './format-python.js';
+import { formatKey } from './format-python.js';
 import { isModule, registeredIn } from './modules.js';
 import { type Place, placeAt, showKey, showKeys } from './names.js';
 import { type AnyTensor, isTensor, partsOf, UnsupportedTensor } from './values.js';
@@ -206,7 +206,7 @@ export function chooseRoot(
     if (others.length > 0) throw ambiguous('several', [chosen, ...others], context);
     isModel ||= models.length > 0;
     const { key } = chosen;
-    keys.push(typeof key === 'number' ? key : keyText(key));
+    keys.push(typeof key === 'number' ? key : formatKey(key));
     value = childAt(value, keys.at(-1) as string | number);
     counted = counted.filter(({ place }) => keyAt(place, keys.length - 1) === key);
   }
@@ -334,7 +334,7 @@ function childAt(value: PickleValue, key: string | number): PickleValue | undefi
   if (value instanceof PickleMap) {
     if (typeof key === 'number') return value.get(key);
     // Other keys than strings may be given as their text.
-    return value.get(key) ?? [...value].find(([other]) => keyText(other) === key)?.[1];
+    return value.get(key) ?? [...value].find(([other]) => formatKey(other) === key)?.[1];
   }
   const items = value instanceof PickleList ? value.items : value;
   // Items, too: the command line only has texts.

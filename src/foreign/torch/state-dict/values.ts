@@ -147,7 +147,7 @@ export class TorchDevice extends PickleObject {
     return this.index === undefined ? this.type : `${this.type}:${this.index}`;
   }
 
-  override get keyText(): string {
+  override get formattedKey(): string {
     return `d${this.text}`;
   }
 }

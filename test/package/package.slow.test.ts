@@ -88,9 +88,7 @@ describe('the tarball', () => {
         'verification',
       ].map((name) => `lib/${name}.js`),
       ...['dequantizing', 'inspection', 'inspect', 'cli'].map((name) => `lib/${name}.js`),
-      ...['d3-hierarchy', 'get-east-asian-width', 'js-yaml', 'preact'].map(
-        (name) => `lib/licences/${name}.txt`,
-      ),
+      ...['get-east-asian-width', 'js-yaml', 'preact'].map((name) => `lib/licences/${name}.txt`),
       'lib/viewer/index.html.br',
       'lib/safetensors-mmap.1',
       ...['index', 'hub'].map((name) => `lib/${name}.js`),

@@ -1,19 +1,20 @@
 /** The map of bytes: every tensor as large as it is, coloured by dtype or by a statistic. */
 
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { againstMedians, layerPlace } from '../layers.js';
 import { pairOf, workOf } from '../parts/background.js';
 import { isDark, themeColour, useCanvas } from '../parts/canvas.js';
 import { cssColour, divergingMap, sequentialMap } from '../parts/colour-maps.js';
 import { kindColour } from '../parts/colours.js';
-import { formatBytes, shortNumber } from '../parts/format.js';
+import { formatBytes, plural, shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
-import { type OpenSource, slots } from '../parts/open-sources.js';
+import { countedNoun, type OpenSource, slots } from '../parts/open-sources.js';
 import { SavePicture } from '../parts/save.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
-import type { ByteMap } from '../worker/treemap.js';
+import type { TensorList } from '../worker/info.js';
+import type { ByteMap, MapBlock, MapGroup } from '../worker/treemap.js';
 import { STATISTICS } from './layers.js';
 
 const HEIGHT = 560;
@@ -74,18 +75,49 @@ function useColourings(source: OpenSource): readonly Colouring[] {
   );
 }
 
-/** The rectangle at a place; the smallest is what people mean. */
-function tensorAt({ boxes, tensors }: ByteMap, x: number, y: number): number | null {
-  for (const [index, tensor] of tensors.entries()) {
-    const [x0, y0, x1, y1] = boxes.subarray(index * 4, index * 4 + 4) as unknown as [
-      number,
-      number,
-      number,
-      number,
-    ];
-    if (x >= x0 && x < x1 && y >= y0 && y < y1) return tensor;
+/** The block at a place. */
+function blockAt({ blocks }: ByteMap, left: number, top: number): MapBlock | null {
+  const isThere = ({ x, y, w, h }: MapBlock): boolean =>
+    left >= x && left < x + w && top >= y && top < y + h;
+  return blocks.find(isThere) ?? null;
+}
+
+const LABEL = { height: 15, padding: 4 };
+
+/** A label over areas. */
+interface Label {
+  readonly x: number;
+  readonly y: number;
+  readonly w: number;
+  readonly text: string;
+  readonly of: MapGroup | MapBlock;
+}
+
+/** Puts labels where they fit whole, and no other is, outer parts first: each goes down by up to two lines. */
+function placeLabels(
+  wanted: readonly { readonly of: MapGroup | MapBlock; readonly texts: readonly string[] }[],
+  measure: (text: string) => number,
+): Label[] {
+  const placed: Label[] = [];
+  const isFree = (x: number, y: number, w: number): boolean =>
+    placed.every(
+      (one) => x >= one.x + one.w || one.x >= x + w || Math.abs(y - one.y) >= LABEL.height,
+    );
+  const place = (of: MapGroup | MapBlock, text: string): boolean => {
+    const w = measure(text) + 2 * LABEL.padding;
+    if (w > of.w - 2) return false;
+    const x = of.x + 1;
+    const y = [0, 1, 2]
+      .map((lines) => of.y + 1 + lines * LABEL.height)
+      .find((at) => at + LABEL.height <= of.y + of.h && isFree(x, at, w));
+    if (y === undefined) return false;
+    placed.push({ x, y, w, text, of });
+    return true;
+  };
+  for (const { of, texts } of wanted) {
+    if (of.w >= 20 && of.h >= LABEL.height) texts.some((text) => place(of, text));
   }
-  return null;
+  return placed;
 }
 
 /** Black or white, whichever is read better on a colour. */
@@ -97,23 +129,61 @@ function inkOn(colour: string): string {
   return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? '#000000' : '#ffffff';
 }
 
-function useTensorColours(
+/** The mean of what is known of tensors, by their bytes; NaN when nothing is. */
+function meanOf(
+  { byteLength }: TensorList,
+  values: Float64Array,
+  tensors: readonly number[],
+): number {
+  let [sum, bytes] = [0, 0];
+  for (const at of tensors) {
+    const value = values[at] as number;
+    if (Number.isNaN(value)) continue;
+    sum += value * (byteLength[at] as number);
+    bytes += byteLength[at] as number;
+  }
+  return bytes === 0 ? Number.NaN : sum / bytes;
+}
+
+/** The kind with the most bytes. */
+function mainKind({ kinds, kind, byteLength }: TensorList, tensors: readonly number[]): string {
+  const bytes = new Float64Array(kinds.length);
+  for (const at of tensors) {
+    const number = kind[at] as number;
+    bytes[number] = (bytes[number] as number) + (byteLength[at] as number);
+  }
+  return kinds[bytes.indexOf(bytes.reduce((most, one) => Math.max(most, one), 0))] as string;
+}
+
+function useBlockColours(
   source: OpenSource,
   { values, isRelative, key }: Colouring,
-): (tensor: number) => string {
+): (tensors: readonly number[]) => string {
   const dark = isDark();
-  return useMemo<(tensor: number) => string>(() => {
+  return useMemo<(tensors: readonly number[]) => string>(() => {
     const { list } = source;
-    if (values === null)
-      return (tensor) => kindColour(list.kinds[list.kind[tensor] as number] as string, list.kinds);
+    if (values === null) return (tensors) => kindColour(mainKind(list, tensors), list.kinds);
     const none = themeColour('raised');
     if (values === undefined) return () => none;
     const shown = isRelative ? relativeValues(list.names, values) : values;
     const most = shown.reduce((top, value) => Math.max(top, Number.isNaN(value) ? 0 : value), 0);
     const map = isRelative ? divergingMap(2, dark) : sequentialMap(0, key === 'zeros' ? 1 : most);
-    return (tensor) =>
-      Number.isNaN(shown[tensor]) ? none : cssColour(map(shown[tensor] as number));
+    return (tensors) => {
+      const value = meanOf(list, shown, tensors);
+      return Number.isNaN(value) ? none : cssColour(map(value));
+    };
   }, [source, values, isRelative, key, dark]);
+}
+
+/** The colours at first: of one dtype with nearly all bytes there is nothing to see. */
+function firstColouring({ list }: OpenSource, colourings: readonly Colouring[]): Colouring {
+  const all = [...list.names.keys()];
+  const main = mainKind(list, all);
+  const bytesOf = (tensors: readonly number[]): number =>
+    tensors.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
+  const ofMain = all.filter((at) => list.kinds[list.kind[at] as number] === main);
+  const [dtype, norm] = colourings as readonly [Colouring, Colouring];
+  return norm.values != null && bytesOf(ofMain) > 0.9 * bytesOf(all) ? norm : dtype;
 }
 
 /** The view of a model by bytes. */
@@ -121,74 +191,92 @@ export function ByteMapView({ source }: { source: OpenSource }) {
   const { list } = source;
   const { by } = useAddress();
   const [prefix, setPrefix] = useState('');
-  const [active, setActive] = useState<number | null>(null);
+  const [active, setActive] = useState<MapBlock | null>(null);
+  const labels = useRef<readonly Label[]>([]);
   const colourings = useColourings(source);
-  const colouring = colourings.find(({ key }) => key === by) ?? (colourings[0] as Colouring);
-  const colourOf = useTensorColours(source, colouring);
+  const first = useMemo(() => firstColouring(source, colourings), [source, colourings]);
+  const colouring = colourings.find(({ key }) => key === by) ?? first;
+  const colourOf = useBlockColours(source, colouring);
   const [size, setSize] = useState(0);
   const { result: map, failure } = useCall(
     'map',
     size === 0 ? null : { id: source.id, map: { width: size, height: HEIGHT, prefix } },
     { keep: true },
   );
+  const nameOf = ({ tensors, group }: MapBlock): string =>
+    group === null ? (list.names[tensors[0] as number] as string) : group.prefix;
+  const outline = (
+    context: CanvasRenderingContext2D,
+    { x, y, w, h }: Omit<MapBlock, 'tensors' | 'group'>,
+    thickest: number,
+  ) => {
+    // An outline lies over its area, and takes at most an eighth of it on each side.
+    context.lineWidth = Math.min(thickest, Math.min(w, h) / 8);
+    context.strokeRect(x, y, w, h);
+  };
   const draw = (context: CanvasRenderingContext2D, width: number) => {
     if (width !== size) setSize(width);
     if (map === null) return;
-    for (const [index, tensor] of map.tensors.entries()) {
-      const [x0, y0, x1, y1] = map.boxes.subarray(index * 4) as unknown as [
-        number,
-        number,
-        number,
-        number,
-      ];
-      const colour = colourOf(tensor);
-      context.fillStyle = colour;
-      context.fillRect(x0, y0, Math.max(0.5, x1 - x0), Math.max(0.5, y1 - y0));
-      if (x1 - x0 < 50 || y1 - y0 < 16) continue;
-      context.save();
-      context.beginPath();
-      context.rect(x0, y0, x1 - x0 - 2, y1 - y0);
-      context.clip();
-      context.fillStyle = inkOn(colour);
-      context.textBaseline = 'top';
-      const label = (list.names[tensor] as string).split(/[./]/).slice(-2).join('.');
-      context.fillText(label, x0 + 4, y0 + 3);
-      context.restore();
+    for (const block of map.blocks) {
+      context.fillStyle = colourOf(block.tensors);
+      context.fillRect(block.x, block.y, block.w, block.h);
     }
-    context.textBaseline = 'middle';
-    for (const { label, box } of map.groups) {
-      const [x0, y0, x1] = box;
-      context.save();
-      context.beginPath();
-      context.rect(x0, y0, x1 - x0 - 2, 18);
-      context.clip();
-      context.fillStyle = themeColour('text');
-      context.fillText(label, x0 + 4, y0 + 9);
-      context.restore();
-    }
-    const at = active === null ? -1 : map.tensors.indexOf(active);
-    if (at < 0) return;
-    const [x0, y0, x1, y1] = map.boxes.subarray(at * 4) as unknown as [
-      number,
-      number,
-      number,
-      number,
+    context.strokeStyle = themeColour('surface');
+    for (const block of map.blocks) outline(context, block, 1);
+    for (const group of map.groups) outline(context, group, Math.max(1, 4 - group.level));
+    const ends = (name: string) => [
+      name.split(/[./]/).slice(-2).join('.'),
+      name.split(/[./]/).at(-1) ?? '',
     ];
+    labels.current = placeLabels(
+      [
+        ...map.groups
+          .sort((a, b) => a.level - b.level)
+          .map((of) => ({ of, texts: [`${of.label} · ${formatBytes(of.byteLength)}`, of.label] })),
+        ...map.blocks.map((of) => ({ of, texts: ends(nameOf(of).replace(/[./]$/, '')) })),
+      ],
+      (text) => context.measureText(text).width,
+    );
+    context.textBaseline = 'middle';
+    for (const { x, y, w, text, of } of labels.current) {
+      if ('level' in of) {
+        context.fillStyle = themeColour('surface');
+        context.fillRect(x, y, w, LABEL.height);
+        context.fillStyle = themeColour('text');
+      } else context.fillStyle = inkOn(colourOf(of.tensors));
+      context.fillText(text, x + LABEL.padding, y + LABEL.height / 2 + 0.5);
+    }
+    if (active === null) return;
     context.strokeStyle = themeColour('text');
-    context.lineWidth = 3;
-    context.strokeRect(x0, y0, Math.max(3, x1 - x0), Math.max(3, y1 - y0));
+    context.lineWidth = 2;
+    context.strokeRect(
+      active.x + 1,
+      active.y + 1,
+      Math.max(2, active.w - 2),
+      Math.max(2, active.h - 2),
+    );
   };
   const { ref } = useCanvas(draw, HEIGHT, [map, colourOf, active, size]);
-  const open = (tensor: number) =>
-    go(viewAddress('tensor', { tensor: list.names[tensor] as string }));
-  const groupAt = (x: number, y: number) =>
-    map?.groups.findLast(({ box: [x0, y0, x1] }) => x >= x0 && x < x1 && y >= y0 && y < y0 + 18);
-  const step = (by: number) => {
-    const { tensors } = map as ByteMap;
-    const at = active === null ? -1 : tensors.indexOf(active);
-    setActive(tensors[(at + by + tensors.length) % tensors.length] ?? null);
+  const zoom = (to: string) => {
+    setActive(null);
+    setPrefix(to);
   };
-  const outer = () => setPrefix(prefix.replace(/[^./]*[./]?$/, ''));
+  const open = (block: MapBlock) => {
+    if (block.group !== null) zoom(block.group.prefix);
+    else go(viewAddress('tensor', { tensor: nameOf(block) }));
+  };
+  const groupAt = (left: number, top: number): MapGroup | null => {
+    const label = labels.current.find(
+      ({ x, y, w }) => left >= x && left < x + w && top >= y && top < y + LABEL.height,
+    );
+    return label !== undefined && 'level' in label.of ? label.of : null;
+  };
+  const step = (by: number) => {
+    const { blocks } = map as ByteMap;
+    const at = active === null ? (by > 0 ? -1 : 0) : blocks.indexOf(active);
+    setActive(blocks[(at + by + blocks.length) % blocks.length] ?? null);
+  };
+  const outer = () => zoom(prefix.replace(/[^./]*[./]?$/, ''));
   const keys: Readonly<Record<string, () => void>> = {
     ArrowRight: () => step(1),
     ArrowDown: () => step(1),
@@ -196,15 +284,21 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     ArrowUp: () => step(-1),
     Enter: () => active !== null && open(active),
     Backspace: outer,
-    Escape: () => setPrefix(''),
+    Escape: () => zoom(''),
   };
   const said = () => {
     if (active === null)
-      return 'Point at a tensor, or move with the arrow keys. A click opens it; a heading comes closer.';
-    const value = colouring.values?.[active];
+      return 'Point at a block, or move with the arrow keys. Click a tensor to open it, a label to zoom in.';
+    const { tensors, group } = active;
+    const value = colouring.values && meanOf(list, colouring.values, tensors);
     const number = Number.isNaN(value) ? 'not known' : shortNumber(value ?? null);
-    const shown = value === undefined ? '' : `, ${colouring.label.toLowerCase()} ${number}`;
-    return `${list.names[active]}: ${list.kinds[list.kind[active] as number]} ${list.shapes[active]}, ${formatBytes(list.byteLength[active] as number)}${shown}`;
+    const shown = value == null ? '' : `, ${colouring.label.toLowerCase()} ${number}`;
+    const [at] = tensors as [number];
+    const what =
+      group === null
+        ? `${list.kinds[list.kind[at] as number]} ${list.shapes[at]}, ${formatBytes(list.byteLength[at] as number)}`
+        : `${plural(tensors.length, countedNoun(source.overview))}, ${formatBytes(group.byteLength)}, zoom in to see each`;
+    return `${nameOf(active)}: ${what}${shown}`;
   };
   return (
     <div class="content">
@@ -255,12 +349,12 @@ export function ByteMapView({ source }: { source: OpenSource }) {
             tabIndex={0}
             aria-label={`Map of ${list.names.length} tensors by bytes. Arrow keys move, Enter opens a tensor, Backspace goes out.`}
             onPointerMove={({ offsetX, offsetY }) =>
-              setActive(map === null ? null : tensorAt(map, offsetX, offsetY))
+              setActive(map === null ? null : blockAt(map, offsetX, offsetY))
             }
             onPointerLeave={() => setActive(null)}
             onClick={({ offsetX, offsetY }) => {
               const group = groupAt(offsetX, offsetY);
-              if (group !== undefined) setPrefix(group.prefix);
+              if (group !== null) zoom(group.prefix);
               else if (active !== null) open(active);
             }}
             onKeyDown={(event) => {

@@ -1,6 +1,8 @@
-/** The map of bytes: a rectangle for every tensor, as large as it is, inside those of the parts of its name. */
+/**
+ * The map of bytes: a block for every tensor inside of those of the parts of its name. Areas are exactly proportional
+ * to bytes: headings, gaps and outlines take nothing from them, the page draws those over them.
+ */
 
-import { hierarchy, treemap, treemapSquarify } from 'd3-hierarchy';
 import type { TensorList } from './info.js';
 
 /** The size to lay out for, and the part of the names to show. */
@@ -11,53 +13,70 @@ export interface MapArgs {
   readonly prefix: string;
 }
 
-/** A part of names that has a heading. */
-interface MapGroup {
-  readonly label: string;
-  readonly prefix: string;
-  readonly box: readonly [x0: number, y0: number, x1: number, y1: number];
+/** A place of the map, in pixels. */
+export interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly w: number;
+  readonly h: number;
 }
 
-/** Rectangles of tensors: four numbers each, and the position in the list. */
+/** A part of names. */
+export interface MapGroup extends Box {
+  readonly label: string;
+  readonly prefix: string;
+  /** 0 for the outermost. */
+  readonly level: number;
+  readonly byteLength: number;
+}
+
+/** Blocks with a colour: tensors, and parts whose tensors would be too small to see. */
+export interface MapBlock extends Box {
+  /** Positions of its tensors in the list. */
+  readonly tensors: readonly number[];
+  /** The part that it is; null for a single tensor. */
+  readonly group: MapGroup | null;
+}
+
+/** A layout. Blocks cover the whole map; groups have blocks in them, the outer ones first. */
 export interface ByteMap {
-  readonly boxes: Float32Array;
-  readonly tensors: Uint32Array;
+  readonly blocks: readonly MapBlock[];
   readonly groups: readonly MapGroup[];
 }
 
 interface Part {
   readonly label: string;
   readonly prefix: string;
-  readonly children: Map<string, Part>;
+  readonly children: readonly Part[];
+  readonly bytes: number;
+  readonly tensors: readonly number[];
+}
+
+interface Growing {
+  readonly children: Map<string, Growing>;
   tensor: number | null;
 }
 
-const HEADING = 18;
+/** Blocks with shorter sides are not told apart: their part is one block when they are more than half of it. */
+const LEAST = 4;
 
-/** A heading needs this much room. */
-const MIN_GROUP = { width: 44, height: 40 };
+/** Share of a part from which on another in it is as good as the same. */
+const MOST = 0.9;
 
 /** Deeper parts of names are one: a walk over them recurses. */
 const MAX_DEPTH = 24;
 
-/** Layers of one size come in the order of their numbers. */
-const { compare } = new Intl.Collator('en', { numeric: true });
-
-function newPart(label: string, prefix: string): Part {
-  return { label, prefix, children: new Map(), tensor: null };
-}
-
 /** The names that begin with a prefix, as parts of parts. */
-function grow({ names, byteLength }: TensorList, prefix: string): Part {
-  const root = newPart(prefix, prefix);
+function grow({ names, byteLength }: TensorList, prefix: string): Growing {
+  const root: Growing = { children: new Map(), tensor: null };
   for (const [at, name] of names.entries()) {
     if (!name.startsWith(prefix) || byteLength[at] === 0) continue;
     const all = name.slice(prefix.length).split(/(?<=[./])/);
-    const parts =
+    const keys =
       all.length <= MAX_DEPTH ? all : [...all.slice(0, MAX_DEPTH), all.slice(MAX_DEPTH).join('')];
     let part = root;
-    for (const key of parts) {
-      const child = part.children.get(key) ?? newPart(key, part.prefix + key);
+    for (const key of keys) {
+      const child = part.children.get(key) ?? { children: new Map(), tensor: null };
       part.children.set(key, child);
       part = child;
     }
@@ -66,49 +85,143 @@ function grow({ names, byteLength }: TensorList, prefix: string): Part {
   return root;
 }
 
-/** Parts without siblings are joined with what is in them. */
-function joined(part: Part): Part {
-  let [whole, label] = [part, part.label];
+/** A part with its bytes. Parts without siblings are joined with what is in them. */
+function partOf(growing: Growing, label: string, prefix: string, list: TensorList): Part {
+  let [whole, ownLabel, ownPrefix] = [growing, label, prefix];
   while (whole.tensor === null && whole.children.size === 1) {
-    [whole] = whole.children.values() as unknown as [Part];
-    label += whole.label;
+    const [[key, only]] = whole.children as unknown as [[string, Growing]];
+    [whole, ownLabel, ownPrefix] = [only, ownLabel + key, ownPrefix + key];
   }
-  return { ...whole, label };
+  const own = (tensor: number, text: string): Part => ({
+    ...{ label: text, prefix: ownPrefix, children: [], tensors: [tensor] },
+    bytes: list.byteLength[tensor] as number,
+  });
+  if (whole.tensor !== null && whole.children.size === 0) return own(whole.tensor, ownLabel);
+  const children = Array.from(whole.children, ([key, child]) =>
+    partOf(child, key, ownPrefix + key, list),
+  );
+  // A tensor whose name begins those of others is next to them.
+  if (whole.tensor !== null) children.push(own(whole.tensor, ''));
+  return {
+    ...{ label: ownLabel, prefix: ownPrefix, children },
+    bytes: bytesOf(children),
+    tensors: children.flatMap(({ tensors }) => tensors),
+  };
 }
 
-/** What is inside of a part. A tensor whose name begins those of others is next to them. */
-function inside({ tensor, children, prefix }: Part): Part[] {
-  const below = Array.from(children.values(), joined);
-  if (below.length > 0 && tensor !== null) below.push({ ...newPart('', prefix), tensor });
-  return below;
+function bytesOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+const NUMBERED = /^\d+(?:[./].*)?$/;
+
+/** Rows for numbered siblings: a divisor of their number where cells stay within 1 : 2.5, as 16 × 16, else about square. */
+function rowCount(count: number, { w, h }: Box): number {
+  const skew = (rows: number): number => Math.abs(Math.log(w / (count / rows) / (h / rows)));
+  let best = 1;
+  for (let rows = 2; rows <= count; rows++)
+    if (count % rows === 0 && skew(rows) < skew(best)) best = rows;
+  if (skew(best) < Math.log(2.5)) return best;
+  return Math.max(1, Math.min(count, Math.round(Math.sqrt((count * h) / w))));
+}
+
+type Placed = readonly [part: Part, box: Box];
+
+/** Numbered siblings, such as layers and experts, in reading order: rows of about as many bytes, each as high as its share. */
+function inRows(parts: readonly Part[], box: Box, total: number): Placed[] {
+  const ordered = [...parts].sort(
+    (a, b) => Number.parseInt(a.label, 10) - Number.parseInt(b.label, 10),
+  );
+  const rows = Array.from({ length: rowCount(parts.length, box) }, (): Part[] => []);
+  let before = 0;
+  for (const part of ordered) {
+    const row = Math.floor(((before + part.bytes / 2) / total) * rows.length);
+    rows[Math.min(rows.length - 1, row)]?.push(part);
+    before += part.bytes;
+  }
+  let y = box.y;
+  return rows.flatMap((row) => {
+    const all = bytesOf(row);
+    const [top, h] = [y, (box.h * all) / total];
+    y += h;
+    let x = box.x;
+    return row.map((part): Placed => {
+      const [left, w] = [x, (box.w * part.bytes) / all];
+      x += w;
+      return [part, { x: left, y: top, w, h }];
+    });
+  });
+}
+
+/** The most oblong of areas in a row along a side. */
+function worst(areas: readonly number[], sum: number, side: number): number {
+  const [most, least] = [areas[0] as number, areas.at(-1) as number];
+  return Math.max((side ** 2 * most) / sum ** 2, sum ** 2 / (side ** 2 * least));
+}
+
+/** Other siblings by size: squarified (Bruls, Huizing, van Wijk 2000). */
+function squarified(parts: readonly Part[], box: Box, total: number): Placed[] {
+  const perByte = (box.w * box.h) / total;
+  const ordered = [...parts].sort((a, b) => b.bytes - a.bytes);
+  const placed: Placed[] = [];
+  let { x, y, w, h } = box;
+  let begin = 0;
+  while (begin < ordered.length) {
+    const side = Math.min(w, h);
+    const areas: number[] = [];
+    let sum = 0;
+    for (let at = begin; at < ordered.length; at++) {
+      const area = (ordered[at] as Part).bytes * perByte;
+      const isBetter =
+        areas.length === 0 ||
+        worst([...areas.slice(0, 1), area], sum + area, side) <= worst(areas, sum, side);
+      if (!isBetter) break;
+      areas.push(area);
+      sum += area;
+    }
+    const thick = sum / side;
+    let along = 0;
+    for (const [index, area] of areas.entries()) {
+      const length = area / thick;
+      const at =
+        w >= h
+          ? { x, y: y + along, w: thick, h: length }
+          : { x: x + along, y, w: length, h: thick };
+      placed.push([ordered[begin + index] as Part, at]);
+      along += length;
+    }
+    if (w >= h) [x, w] = [x + thick, w - thick];
+    else [y, h] = [y + thick, h - thick];
+    begin += areas.length;
+  }
+  return placed;
 }
 
 /** Lays out the tensors of a list. */
 export function byteMap(list: TensorList, { width, height, prefix }: MapArgs): ByteMap {
-  const root = hierarchy(joined(grow(list, prefix)), inside)
-    .sum(({ tensor, children }) =>
-      tensor === null || children.size > 0 ? 0 : (list.byteLength[tensor] as number),
-    )
-    .sort((a, b) => (b.value ?? 0) - (a.value ?? 0) || compare(a.data.label, b.data.label));
-  const placed = treemap<Part>()
-    .size([width, height])
-    .tile(treemapSquarify)
-    .paddingInner(1)
-    .paddingTop(({ x0, x1, y0, y1 }) =>
-      x1 - x0 > MIN_GROUP.width && y1 - y0 > MIN_GROUP.height ? HEADING : 0,
-    )(root);
-  const boxes: number[] = [];
-  const tensors: number[] = [];
+  const blocks: MapBlock[] = [];
   const groups: MapGroup[] = [];
-  placed.each(({ x0, y0, x1, y1, data, children }) => {
-    const box = [x0, y0, x1, y1] as const;
-    if (children === undefined) {
-      if (data.tensor === null) return;
-      boxes.push(...box);
-      tensors.push(data.tensor);
-    } else if (x1 - x0 > MIN_GROUP.width && y1 - y0 > MIN_GROUP.height) {
-      groups.push({ label: data.label.replace(/[./]$/, ''), prefix: data.prefix, box });
+  const place = (part: Part, box: Box, level: number, around: number): void => {
+    const { children, tensors, bytes } = part;
+    const label = part.label.replace(/[./]$/, '');
+    const group = { ...box, label, prefix: part.prefix, level, byteLength: bytes };
+    if (children.length === 0) {
+      blocks.push({ ...box, tensors, group: null });
+      return;
     }
-  });
-  return { boxes: Float32Array.from(boxes), tensors: Uint32Array.from(tensors), groups };
+    const isNumbered = children.length > 2 && children.every((one) => NUMBERED.test(one.label));
+    const inside = (isNumbered ? inRows : squarified)(children, box, bytes);
+    const large = inside.filter(([, { w, h }]) => Math.min(w, h) >= LEAST);
+    // Never of the whole: there would be nothing to see.
+    if (level > 0 && bytesOf(large.map(([one]) => one)) < bytes / 2) {
+      blocks.push({ ...box, tensors, group });
+      return;
+    }
+    // A part with nearly all bytes of the one around it needs no second label.
+    if (bytes < MOST * around) groups.push(group);
+    for (const [one, at] of inside) place(one, at, level + 1, bytes);
+  };
+  const root = partOf(grow(list, prefix), prefix, prefix, list);
+  if (root.bytes > 0) place(root, { x: 0, y: 0, w: width, h: height }, 0, root.bytes);
+  return { blocks, groups };
 }

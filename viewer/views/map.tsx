@@ -231,7 +231,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     labels.current = placeLabels(
       [
         ...map.groups
-          .sort((a, b) => a.level - b.level)
+          .toSorted((a, b) => a.level - b.level)
           .map((of) => ({ of, texts: [`${of.label} · ${formatBytes(of.byteLength)}`, of.label] })),
         ...map.blocks.map((of) => ({ of, texts: ends(nameOf(of).replace(/[./]$/, '')) })),
       ],

@@ -173,7 +173,7 @@ export function* scanHeader(
   if (duplicateAt !== -1) {
     throw new FormatError(
       'SAFETENSORS_DUPLICATE_KEY',
-      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} repeated (header byte ${duplicateAt})`,
+      `duplicate key ${quoteName(decodeString(json, duplicateAt))} (header byte ${duplicateAt})`,
       context,
     );
   }

@@ -209,7 +209,7 @@ describe('repeated keys', () => {
     const json = `{"a":${unknown(0, '"x":1,"x":2')},"b":${unknown(1, '"y":1,"y":2')}}`;
     expect(errorOf(json, 2)).toMatchObject({
       code: 'SAFETENSORS_DUPLICATE_KEY',
-      message: expect.stringContaining('found "x" repeated'),
+      message: expect.stringContaining('duplicate key "x"'),
     });
   });
 });

@@ -103,6 +103,12 @@ void napi_env__::FinalizeCollected() {
   }
 }
 
+// An array of typed arrays holds the buffers of these, too.
+static void MarkReachable(napi_value value) {
+  value->is_garbage = false;
+  for (napi_value item : value->items) MarkReachable(item);
+}
+
 void napi_env__::Turn(bool wait) {
   std::vector<napi_async_work> done;
   {
@@ -114,9 +120,7 @@ void napi_env__::Turn(bool wait) {
   FinalizeCollected();
   for (const auto& value : values) value->is_garbage = true;
   for (const auto& value : values) {
-    if (value->holders == 0) continue;
-    value->is_garbage = false;
-    for (napi_value item : value->items) item->is_garbage = false;
+    if (value->holders > 0) MarkReachable(value.get());
   }
 }
 

@@ -26,8 +26,8 @@ import type { Source } from './sources/sources.js';
  * are, or to pass `token` and `headers`, call `download`.
  *
  * `source` may also be bytes of a safetensors file, a descriptor or `FileHandle`, a Blob, a Map of Blobs, or an object
- * with `byteLength` and `read`, as in `open`. `copyOtherFiles` needs a path or an address. Requested tensors are fetched
- * one at a time, each as a whole.
+ * with `byteLength` and `read`, as in `open`. `copyOtherFiles` needs a path or an address. Requested tensors are
+ * fetched one at a time, each as a whole.
  *
  * `source` may also be a Diffusers pipeline, a folder or a DDUF archive (`.dduf`), and `target` a folder. Each model
  * gets the folder and the file names that it has in the pipeline, and all files without weights are copied. Until the

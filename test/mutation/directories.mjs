@@ -5,7 +5,10 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** All directories, as the nightly workflow takes them: folders of `src`, and `header` with the JSON reader that it needs. */
+/**
+ * All directories, as the nightly workflow takes them: folders of `src`, and `header` with the JSON reader that it
+ * needs.
+ */
 export function directories() {
   const folders = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isDirectory())

@@ -2,9 +2,9 @@
  * Mutation testing of all directories with a chosen test suite: also with tests that take long, start processes or run
  * the bundles. The faults are a seeded sample of all faults of `src`.
  *
- * All faults are inserted into one copy of the tree, each enabled by a switch, and the copy is built once. A run without a
- * fault records which test files reach which faults. Then each fault runs by itself: the switches read its id from the
- * environment, so child processes have the same fault as their test.
+ * All faults are inserted into one copy of the tree, each enabled by a switch, and the copy is built once. A run
+ * without a fault records which test files reach which faults. Then each fault runs by itself: the switches read its id
+ * from the environment, so child processes have the same fault as their test.
  */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,6 @@
-/** Copies of a tree with all faults in it, each enabled by its switch. Tests write into their tree: each lane has one. */
+/**
+ * Copies of a tree with all faults in it, each enabled by its switch. Tests write into their tree: each lane has one.
+ */
 import { execFileSync, execSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

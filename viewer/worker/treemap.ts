@@ -115,7 +115,9 @@ function bytesOf(parts: readonly Part[]): number {
 
 const NUMBERED = /^\d+(?:[./].*)?$/;
 
-/** Rows for numbered siblings: a divisor of their number where cells stay within 1 : 2.5, as 16 × 16, else about square. */
+/**
+ * Rows for numbered siblings: a divisor of their number where cells stay within 1 : 2.5, as 16 × 16, else about square.
+ */
 function rowCount(count: number, { w, h }: Box): number {
   const skew = (rows: number): number => Math.abs(Math.log(w / (count / rows) / (h / rows)));
   let best = 1;
@@ -127,7 +129,10 @@ function rowCount(count: number, { w, h }: Box): number {
 
 type Placed = readonly [part: Part, box: Box];
 
-/** Numbered siblings, such as layers and experts, in reading order: rows of about as many bytes, each as high as its share. */
+/**
+ * Numbered siblings, such as layers and experts, in reading order: rows of about as many bytes, each as high as its
+ * share.
+ */
 function inRows(parts: readonly Part[], box: Box, total: number): Placed[] {
   const ordered = [...parts].sort(
     (a, b) => Number.parseInt(a.label, 10) - Number.parseInt(b.label, 10),

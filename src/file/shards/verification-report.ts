@@ -4,10 +4,10 @@ import type { Advice } from '../../errors/advice.js';
 
 /**
  * A check: `headers`; `index` where there is one; `digests` that files declare; `checksums` in PyTorch, NumPy and DDUF
- * archives; `hub`, the only one with `against`, of all files with the hashes that the Hub lists; `values`, with the option
- * of that name. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
- * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
- * different ways, and shards may have more.
+ * archives; `hub`, the only one with `against`, of all files with the hashes that the Hub lists; `values`, with the
+ * option of that name. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch checkpoint
+ * it means that each shard has the tensors that the index names: its writers count `total_size` in different ways, and
+ * shards may have more.
  */
 export type CheckpointCheck = 'headers' | 'index' | 'digests' | 'checksums' | 'hub' | 'values';
 

@@ -84,8 +84,8 @@ export interface Rotation {
   /** Columns of a group: a power of 4. */
   readonly length: number;
   /**
-   * A scale for each row, where the grid has the scales of codes, whose products are rounded to integers of 8 bits; null
-   * where the grid has the scales of rows.
+   * A scale for each row, where the grid has the scales of codes, whose products are rounded to integers of 8 bits;
+   * null where the grid has the scales of rows.
    */
   readonly rowScale: StoredTensor | null;
 }

@@ -18,8 +18,8 @@ export const ASSUME: Advice = {
 };
 
 /**
- * Returns what is not known of a weight that looks like one of ComfyUI without its marker: older int8 may be rotated, and
- * scales of other formats, where tiles fill their grid, may have another order. Null for all other weights.
+ * Returns what is not known of a weight that looks like one of ComfyUI without its marker: older int8 may be rotated,
+ * and scales of other formats, where tiles fill their grid, may have another order. Null for all other weights.
  */
 export function undeclaredKind(
   { name, scheme, layout }: LogicalPlan,

@@ -69,11 +69,11 @@ export interface DownloadOptions
   /** As `files`, without the files whose paths match one of these patterns; of all files without `files`. */
   readonly ignore?: string | readonly string[] | undefined;
   /**
-   * True repairs a copy that an earlier download, or `hf download`, made: fetches only files that differ from the Hub or
-   * are missing, and replaces them without `overwrite`, each in one step. Without a revision, takes the commit that was
-   * recorded for the copy. Deletes nothing. Of a large safetensors file with digests, fetches only tensors that differ
-   * from their digest, and all of it if the result does not have the Hub's hash. Cannot be combined with `names`,
-   * `rename`, `dtype`, `dequantize`, `maxShardSize` and `variant`.
+   * True repairs a copy that an earlier download, or `hf download`, made: fetches only files that differ from the Hub
+   * or are missing, and replaces them without `overwrite`, each in one step. Without a revision, takes the commit that
+   * was recorded for the copy. Deletes nothing. Of a large safetensors file with digests, fetches only tensors that
+   * differ from their digest, and all of it if the result does not have the Hub's hash. Cannot be combined with
+   * `names`, `rename`, `dtype`, `dequantize`, `maxShardSize` and `variant`.
    */
   readonly repair?: boolean | undefined;
   /** False skips syncing: a loss of power may leave files without their contents. True by default. */

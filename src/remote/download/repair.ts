@@ -1,6 +1,6 @@
 /**
- * Plans the repair of a local copy: which files of the repository it should have, and for damaged safetensors files with
- * digests, which tensors to fetch.
+ * Plans the repair of a local copy: which files of the repository it should have, and for damaged safetensors files
+ * with digests, which tensors to fetch.
  */
 
 import { closeSync, lstatSync, openSync, statSync } from 'node:fs';

@@ -45,8 +45,8 @@ const WHOLE = { dataStart: 0, legacyBegin: null, ranges: [] };
 const WANTED: ReadonlySet<'sha256'> = new Set(['sha256']);
 
 /**
- * Compares all listed files. `find` returns the local one. Reads files whose length is right, and small ones to find the
- * cause of a difference.
+ * Compares all listed files. `find` returns the local one. Reads files whose length is right, and small ones to find
+ * the cause of a difference.
  *
  * @throws Error Node's own `EMFILE` and the like; `signal.reason`
  */

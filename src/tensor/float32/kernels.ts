@@ -26,8 +26,8 @@ export interface ProductRows {
 }
 
 /**
- * The same elements of several tensors, of up to 32 bits each. The differences of all others from the first one are task
- * vectors.
+ * The same elements of several tensors, of up to 32 bits each. The differences of all others from the first one are
+ * task vectors.
  */
 export interface InputElements {
   readonly from: readonly CastSource[];

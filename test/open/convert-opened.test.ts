@@ -185,7 +185,9 @@ it('compares declared digests of quantized weights', async () => {
   for (const source of sources) {
     await expect(convert(source, target, options)).rejects.toMatchObject(expected);
   }
-  await convert(blobsOf(files), target, { ...options, verify: false });
+  await convert(blobsOf(files), target, { ...options, names: ['norm.weight'] });
+  expect(safeOpen(target).keys()).toEqual(['norm.weight']);
+  await convert(blobsOf(files), target, { ...options, verify: false, overwrite: true });
   expect(safeOpen(target).getTensor('up.weight').toFloat32()[0]).toBe(0.25);
 });
 

@@ -279,7 +279,12 @@ export async function withSource<Source extends { close(): void }, Result>(
  * Throws a RangeError `ERR_OUT_OF_RANGE` for plain weights in place of quantized ones: the `config.json` next to them
  * would be of the old ones. A folder gets both.
  */
-function requireOtherFile(target: string, { path }: { readonly path: string }): void {
+function requireOtherFile(
+  target: string,
+  { path, files }: Pick<CheckpointSource, 'path' | 'files'>,
+): void {
+  // Bytes, Blobs and readers have no path.
+  if (files.length === 0) return;
   const stats = statSync(target, { bigint: true, throwIfNoEntry: false });
   if (stats === undefined || identityOf(stats) !== identityOf(statSync(path, { bigint: true })))
     return;

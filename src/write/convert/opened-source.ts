@@ -18,7 +18,7 @@ import {
   payloadOfTensor,
 } from '../input/tensor-input.js';
 import { payloadFill } from '../save/verifying-fill.js';
-import { selectionSource } from '../selection/select.js';
+import { selectionSource, throwTogether } from '../selection/select.js';
 import type { ConversionOpening } from './open-source.js';
 import type { ConversionSource, SourceTensorInfo } from './source.js';
 
@@ -55,6 +55,11 @@ export async function openedSource(
     const shown = dtype === undefined ? opened : await dequantize(opened, { signal });
     const entries = await shown.tensors({ signal });
     const { path, metadata, problems } = shown;
+    // Those with a tensor matter only if it is selected.
+    throwTogether(
+      problems.filter(({ tensor }) => tensor === undefined),
+      path,
+    );
     const configs = new Map<string, SiblingFile | undefined>();
     if (dtype !== undefined) {
       for (const name of configNames(path ?? '')) {
@@ -81,8 +86,10 @@ export async function openedSource(
         return { ...selectionSource(names, metadata, path), tensors, unselectable };
       },
       metadataOf: () => shown.sourceMetadata(),
-      verify: async () => {
-        if (verify) await compareQuantized(opened, entries, signal);
+      verify: async (tensors) => {
+        const written = new Set(tensors.map(({ name }) => name));
+        const weights = entries.filter(({ name }) => written.has(name));
+        if (verify) await compareQuantized(opened, weights, signal);
       },
       close: () => opened.close(),
     };

@@ -71,7 +71,7 @@ export async function convert(
     },
     settings,
   );
-  const { index, totalSize, byteLength, commit, ...facts } = done;
+  const { index, totalSize, byteLength, commit, repaired, ...facts } = done;
   // The only file has the name of the target.
   const files = isFile
     ? [...done.files].map((file) => ({ ...file, name: basename(path) }))

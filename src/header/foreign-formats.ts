@@ -173,8 +173,8 @@ export function isTarArchive(head: Uint8Array): boolean {
     sum += byte;
     signedSum += byte >= 0x80 ? byte - 0x100 : byte;
   }
-  const said = tarSum(head.subarray(TAR_SUM_BEGIN, TAR_SUM_END));
-  return said === sum || said === signedSum;
+  const declared = tarSum(head.subarray(TAR_SUM_BEGIN, TAR_SUM_END));
+  return declared === sum || declared === signedSum;
 }
 
 /** The number in a field of a tar header; NaN if absent. */

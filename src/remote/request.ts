@@ -281,7 +281,7 @@ export async function rejection(
   const { code, message, advice, isMissing } = rejectionOf({
     status,
     errorCode: headers.get('x-error-code') ?? '',
-    said: headers.get('x-error-message') ?? '',
+    errorText: headers.get('x-error-message') ?? '',
     isOnHub,
     isForApi,
     isAuthorized,

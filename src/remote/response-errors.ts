@@ -9,7 +9,7 @@ export interface RejectedRequest {
   readonly status: number;
   /** `X-Error-Code` of the Hub, and its `X-Error-Message`; empty if missing. */
   readonly errorCode: string;
-  readonly said: string;
+  readonly errorText: string;
   /** Whether the source is on the Hub, which answers 401 also for repositories that do not exist. */
   readonly isOnHub: boolean;
   /** Whether the request was for the Hub's API, which lists repositories. */
@@ -95,10 +95,10 @@ export function isWithoutApi({
 }
 
 function codeOf(request: RejectedRequest): RemoteErrorCode {
-  const { status, errorCode, said, isOnHub } = request;
+  const { status, errorCode, errorText, isOnHub } = request;
   if (Object.hasOwn(HUB_CODES, errorCode)) return HUB_CODES[errorCode] as RemoteErrorCode;
   if (isWithoutApi(request)) return 'SAFETENSORS_REMOTE_NOT_FOUND';
-  const isBadToken = BAD_TOKEN.test(said);
+  const isBadToken = BAD_TOKEN.test(errorText);
   if (status === 401 && isOnHub && !isBadToken) return 'SAFETENSORS_REPOSITORY_NOT_FOUND';
   return STATUS_CODES[status] ?? 'SAFETENSORS_BAD_RESPONSE';
 }
@@ -144,8 +144,8 @@ function textOf(code: RemoteErrorCode, request: RejectedRequest): string {
 /** The code and message for an error answer. */
 export function rejectionOf(request: RejectedRequest): Rejection {
   const code = codeOf(request);
-  const { status, said } = request;
-  const note = said === '' ? '' : ` (${quoteName(said)})`;
+  const { status, errorText } = request;
+  const note = errorText === '' ? '' : ` (${quoteName(errorText)})`;
   const message = `found status ${status}${note}: ${textOf(code, request)}`;
   const advice = request.isAuthorized ? [] : (TOKEN_ADVICE[code] ?? []);
   return { code, message, advice, isMissing: code === 'SAFETENSORS_REMOTE_NOT_FOUND' };

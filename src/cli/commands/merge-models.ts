@@ -15,23 +15,21 @@ import {
 import { relativeSize } from './relative-size.js';
 import { type SavedResult, saveMerged } from './save-merged.js';
 
-/** Methods that measure changes from a base. */
-const METHODS_OF_BASES = [
-  'slerp',
-  'task_arithmetic',
-  'ties',
-  'dare_linear',
-  'dare_ties',
-  'model_stock',
-] as const satisfies readonly MergeMethod[];
+/** All methods, each with whether it measures changes from a base. */
+const USES_BASE: Readonly<Record<MergeMethod, boolean>> = {
+  linear: false,
+  slerp: true,
+  task_arithmetic: true,
+  ties: true,
+  dare_linear: true,
+  dare_ties: true,
+  model_stock: true,
+  passthrough: false,
+  weighted_sum: false,
+  add_difference: false,
+};
 
-const METHOD_NAMES = [
-  'linear',
-  ...METHODS_OF_BASES,
-  'passthrough',
-  'weighted_sum',
-  'add_difference',
-] as const satisfies readonly MergeMethod[];
+const METHOD_NAMES = Object.keys(USES_BASE) as readonly MergeMethod[];
 
 /** Parameters of the method, by their flags. */
 const NUMBERS = ['t', 'alpha', 'lambda', 'seed'] as const;
@@ -165,7 +163,7 @@ function recipeOf(options: OptionValues, sources: readonly string[]): unknown {
     );
   }
   const method = requireChoice('method', options['method'], METHOD_NAMES);
-  const isFirst = (METHODS_OF_BASES as readonly string[]).includes(method);
+  const isFirst = USES_BASE[method];
   const [first = '', ...others] = sources;
   const given = options['base'];
   const takesFirst = given === undefined && isFirst;

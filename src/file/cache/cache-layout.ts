@@ -1,12 +1,13 @@
 /**
- * Finds the bytes of files in the Hub cache: in the blobs of each repository, or in a store that all repositories
- * share. Links lead from a snapshot to a blob, and from a blob perhaps on to the store.
+ * Where the Hub cache keeps what, and where the bytes of a file are: in the blobs of its repository, or in a store that
+ * all repositories share. Links lead from a snapshot to a blob, and from a blob perhaps on to the store.
  *
  * ```
  * blobs/.huggingface-shared-blobs       marks this folder as the store, and of which layout
  * blobs/ab/ab01…                        an entry of the store, by a hash that only its chunks can show
  * models--org--name/blobs/<etag>        the bytes of a file, by their hash; or a link to an entry
  * models--org--name/snapshots/<commit>  links to the blobs, by the names of the files
+ * models--org--name/refs/<revision>     the commit that a branch or tag was when it was downloaded
  * ```
  */
 
@@ -24,6 +25,7 @@ import type { Work } from '../../work/work.js';
 import { isRepositoryFolder } from '../hub/ids.js';
 
 const BLOBS = 'blobs';
+const SNAPSHOTS = 'snapshots';
 
 /** The marker of a store, and the texts of the known layouts. */
 const STORE_MARKER = '.huggingface-shared-blobs';
@@ -45,6 +47,21 @@ interface RepositoryBlobs {
   readonly store: string | undefined;
 }
 
+/** The folder of a repository's blobs. */
+export function blobsFolder(repository: string): string {
+  return join(repository, BLOBS);
+}
+
+/** The folder of a commit's files. */
+export function snapshotFolder(repository: string, commit: string): string {
+  return join(repository, SNAPSHOTS, commit);
+}
+
+/** The file with the commit of a branch or tag. */
+export function refPath(repository: string, revision: string): string {
+  return join(repository, 'refs', revision);
+}
+
 /** Whether a real path is below a folder. */
 export function isBelow(path: string, folder: string): boolean {
   return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
@@ -54,7 +71,7 @@ export function isBelow(path: string, folder: string): boolean {
 export function repositoryAround(path: string): string | undefined {
   for (let at = path; dirname(at) !== at; at = dirname(at)) {
     const repository = dirname(dirname(at));
-    if (basename(dirname(at)) === 'snapshots' && isRepositoryFolder(basename(repository))) {
+    if (basename(dirname(at)) === SNAPSHOTS && isRepositoryFolder(basename(repository))) {
       return repository;
     }
   }
@@ -64,7 +81,7 @@ export function repositoryAround(path: string): string | undefined {
 /** Returns the blobs of a repository, given by its real path. */
 export function* blobsOf(repository: string): Work<RepositoryBlobs> {
   const store = join(dirname(repository), BLOBS);
-  return { folder: join(repository, BLOBS), store: (yield* isStore(store)) ? store : undefined };
+  return { folder: blobsFolder(repository), store: (yield* isStore(store)) ? store : undefined };
 }
 
 /** Neither the folder nor its marker may be a link: the Hub's store has none. */

@@ -16,7 +16,7 @@ import {
   revisionOf,
   URL_PATTERN,
 } from '../hub/ids.js';
-import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
+import { blobsOf, isBelow, leadsToBlob, refPath, snapshotFolder } from './cache-layout.js';
 import { type Environment, offlineVariable } from './variables.js';
 
 /** An id and the revision that is looked for. */
@@ -105,7 +105,7 @@ export function* findSnapshot(id: HubId, label: string, revision?: string): Work
   const repository = repositoryOf(id);
   if (!URL_PATTERN.test(label) && !(yield* isCached(id))) yield* failAtPath(named, label);
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
-  const folder = join(repository, 'snapshots', commit);
+  const folder = snapshotFolder(repository, commit);
   if (!(yield* exists(folder))) {
     fail(named, label, `expected revision ${wanted} in the Hub cache, found no folder ${folder}`);
   }
@@ -150,7 +150,7 @@ function* failAtPath(named: NamedRevision, label: string): Work<void> {
 
 function* readRef(repository: string, named: NamedRevision, label: string): Work<string> {
   const { revision } = named;
-  const path = join(repository, 'refs', revision);
+  const path = refPath(repository, revision);
   const stats = yield* statAnything(path);
   if (stats === undefined || !stats.isFile()) {
     fail(named, label, `expected revision ${revision} in the Hub cache, found no ${path}`);

@@ -139,11 +139,11 @@ export function pipelineError(
   const textsOf = (calls: readonly Advice[]): string => calls.map(({ text }) => text).join(' or ');
   const listed = shown.map(textsOf).join(', ');
   const more = components.length > SHOWN_COMPONENTS ? ' and more' : '';
-  const beside = callsFor('', waysToOpen(names.toSorted()), callFor);
+  const atRoot = callsFor('', waysToOpen(names.toSorted()), callFor);
   const message =
     'expected one checkpoint in the folder, found a Diffusers pipeline, which has several; open one of ' +
-    `them: ${listed}${more}${beside.length === 0 ? '' : `; next to them: ${textsOf(beside)}`}`;
-  const advice = [...shown.flat(), ...beside];
+    `them: ${listed}${more}${atRoot.length === 0 ? '' : `; next to them: ${textsOf(atRoot)}`}`;
+  const advice = [...shown.flat(), ...atRoot];
   return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path, advice });
 }
 

@@ -126,14 +126,14 @@ function findWide(
     report({ kind: 'end-record', message, position: tailBegin + locatorAt });
     return undefined;
   }
-  const said = uint64(tail, locatorAt + 8);
-  const isHere = said === tailBegin + wideAt;
+  const declared = uint64(tail, locatorAt + 8);
+  const isHere = declared === tailBegin + wideAt;
   if (
     !isHere ||
     tail.getUint32(locatorAt + 4, true) !== 0 ||
     tail.getUint32(locatorAt + 16, true) !== 1
   ) {
-    const message = `expected the zip64 end record at byte ${tailBegin + wideAt} of the only disk, found ${said} in its locator`;
+    const message = `expected the zip64 end record at byte ${tailBegin + wideAt} of the only disk, found ${declared} in its locator`;
     report({ kind: 'end-record', message, position: tailBegin + locatorAt });
   }
   return {

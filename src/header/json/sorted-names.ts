@@ -9,7 +9,7 @@ export class SortedNames {
   readonly #text: Text;
   readonly #nameAt: Uint32Array;
 
-  /** Positions of the names behind their opening quotes, by entry; every name is above the one before. */
+  /** Positions of the names after their opening quotes, by entry; every name is above the one before. */
   constructor(text: Text, nameAt: Uint32Array) {
     this.#text = text;
     this.#nameAt = nameAt;

@@ -78,13 +78,13 @@ function positional(value: number, form: FloatForm, hasPlus: boolean): Parts {
   const [mantissa = '', power = ''] = shortest(Math.abs(value), form, MAX_SHOWN_DIGITS).split('e');
   const digits = mantissa.replace('.', '');
   const exponent = Number(power);
-  const behind = digits.length - 1 - exponent;
+  const decimals = digits.length - 1 - exponent;
   let text: string;
-  if (behind > PRECISION) text = rounded(Math.abs(value), PRECISION, 'toFixed');
-  else if (behind <= 0) text = digits + '0'.repeat(-behind);
+  if (decimals > PRECISION) text = rounded(Math.abs(value), PRECISION, 'toFixed');
+  else if (decimals <= 0) text = digits + '0'.repeat(-decimals);
   else {
-    const padded = digits.padStart(behind + 1, '0');
-    text = `${padded.slice(0, -behind)}.${padded.slice(-behind)}`;
+    const padded = digits.padStart(decimals + 1, '0');
+    text = `${padded.slice(0, -decimals)}.${padded.slice(-decimals)}`;
   }
   const [whole = '', fraction = ''] = text.split('.');
   return {
@@ -123,15 +123,15 @@ export function formatFloats(
     power = Math.max(power, part.exponent.length);
   }
   // A point, digits, and the `e`.
-  const behind = fraction + 1 + (power === 0 ? 0 : power + 1);
+  const decimals = fraction + 1 + (power === 0 ? 0 : power + 1);
   for (const value of values) {
     if (!Number.isFinite(value)) {
-      before = Math.max(before, nonFiniteText(value, hasPlus).length - behind);
+      before = Math.max(before, nonFiniteText(value, hasPlus).length - decimals);
     }
   }
   return values.map((value, i) => {
     const part = parts[i] as Parts | null;
-    if (part === null) return nonFiniteText(value, hasPlus).padStart(before + behind);
+    if (part === null) return nonFiniteText(value, hasPlus).padStart(before + decimals);
     if (power === 0) return `${part.whole.padStart(before)}.${part.fraction.padEnd(fraction)}`;
     // All get the same count of digits; numbers that need fewer are filled with exact ones.
     const [mantissa = '', exact = ''] = rounded(Math.abs(value), fraction, 'toExponential').split(

@@ -151,12 +151,12 @@ export function addonPath(): string | undefined {
   const here = ownAddress();
   if (here === undefined) return undefined;
   try {
-    const beside = siblingUrl(here);
-    const unmoved = [new URL(SHIPPED_FILE, here).href, new URL(SHIPPED_FILE, beside).href];
+    const sibling = siblingUrl(here);
+    const unmoved = [new URL(SHIPPED_FILE, here).href, new URL(SHIPPED_FILE, sibling).href];
     const moved = (file: URL | undefined): boolean =>
       file !== undefined && !unmoved.includes(file.href);
     const followed = [literalFile(), webpackFile()].find(moved);
-    return fileURLToPath(followed ?? fileOfPackage(here) ?? beside);
+    return fileURLToPath(followed ?? fileOfPackage(here) ?? sibling);
   } catch {
     // Such as a module with an address outside of the file system.
     return undefined;

@@ -8,7 +8,12 @@ import { copyFile, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { RemoteError } from '../../errors/errors.js';
 import { hubCacheFolder } from '../../file/cache/cache.js';
-import { ownByteLength } from '../../file/cache/cache-layout.js';
+import {
+  blobsFolder,
+  ownByteLength,
+  refPath,
+  snapshotFolder,
+} from '../../file/cache/cache-layout.js';
 import { requireRevision } from '../../file/hub/ids.js';
 import { closeQuietly, linkAt, statAnything } from '../../platform/io/file-calls.js';
 import { readText, writeNewFile } from '../../platform/io/small-files.js';
@@ -64,8 +69,8 @@ export class CacheFolder {
     this.#root = hubCacheFolder();
     this.#repository = join(this.#root, cacheName);
     this.#locks = join(this.#root, '.locks', cacheName);
-    this.snapshot = join(this.#repository, 'snapshots', commit, prefix);
-    this.#ref = revision === commit ? undefined : join(this.#repository, 'refs', revision);
+    this.snapshot = join(snapshotFolder(this.#repository, commit), prefix);
+    this.#ref = revision === commit ? undefined : refPath(this.#repository, revision);
     this.#commit = commit;
   }
 
@@ -86,7 +91,7 @@ export class CacheFolder {
     scope: DownloadScope,
   ): Promise<ReceivedBytes> {
     const files = allFiles(plan);
-    const blobs = join(this.#repository, 'blobs');
+    const blobs = blobsFolder(this.#repository);
     for (const file of files) await this.#compare(file, scope.signal);
     // Touch nothing then: the cache may be read-only and filled by others.
     if (files.every((file) => this.#isLinked(file))) {
@@ -122,7 +127,7 @@ export class CacheFolder {
   }
 
   #blobOf({ hash, name }: DownloadItem): string {
-    if (hash !== null) return join(this.#repository, 'blobs', hash);
+    if (hash !== null) return join(blobsFolder(this.#repository), hash);
     const message = `expected the hash of ${name} from the Hub, which names the file in the cache, found none`;
     throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
   }

@@ -57,8 +57,8 @@ export async function planPipeline(
   }
   const names = [...components, ...chosen.map(({ name }) => name)];
   const folders = new Set(['', ...names.map((name) => `${name}/`)]);
-  const beside = entries.filter((entry) => isBeside(entry, begin, folders));
-  const { others, skipped } = await otherFiles(source, placeOf, signal, beside);
+  const siblings = entries.filter((entry) => isBeside(entry, begin, folders));
+  const { others, skipped } = await otherFiles(source, placeOf, signal, siblings);
   return {
     commit: hub?.commit ?? null,
     models,

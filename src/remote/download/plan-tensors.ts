@@ -85,11 +85,11 @@ export async function planTensors(
     const expected = 'left out for a server that lists no files';
     throw argumentRangeError('copyOtherFiles', expected, copyOtherFiles);
   }
-  const beside =
+  const siblings =
     (copyOtherFiles ?? isAll)
       ? await otherFiles(source, placeOf, signal)
       : { others: [], skipped: [] };
-  const isCopied = beside.others.some(({ name }) => name === CONFIG_FILE);
+  const isCopied = siblings.others.some(({ name }) => name === CONFIG_FILE);
   const cast =
     plain === null && isCopied && isCast(castWeights)
       ? await castConfigOf(source, castWeights, signal)
@@ -103,8 +103,8 @@ export async function planTensors(
   const obsolete = obsoleteNames({ selection });
   const replaced = new Set([...configs.map(({ name }) => name), ...obsolete]);
   return {
-    others: [...beside.others.filter(({ name }) => !replaced.has(name)), ...configs],
-    skipped: beside.skipped,
+    others: [...siblings.others.filter(({ name }) => !replaced.has(name)), ...configs],
+    skipped: siblings.skipped,
     isAddition: false,
     conflicts: checkpoint.metadata.conflicts,
     totalSize: checkpoint.totalSize,

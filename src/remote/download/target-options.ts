@@ -24,6 +24,6 @@ export interface TargetOptions extends LockOptions, OverwriteOptions {
   readonly repository?: Repository | undefined;
   /** Whether files and folders are synced, which makes them survive a loss of power. */
   readonly durable: boolean;
-  /** Whether right files behind links stay. */
+  /** Whether correct files that links point to stay. */
   readonly repair?: boolean | undefined;
 }

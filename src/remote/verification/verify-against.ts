@@ -119,7 +119,7 @@ function originOf({ path, origins }: LocalCopy, endpoint: string): ComparedPlace
         ? `records of several repositories, ${quoteNames(known.map(nameOf))}`
         : origins.length > 0
           ? 'the record of a commit without its repository, which `hf download` leaves out'
-          : 'no record of `download` and no snapshot of the Hub cache';
+          : 'no record of `download` and no snapshot in the Hub cache';
     const message = `against must be hf://org/name, since ${found} is at ${path}; ${PASS_AGAINST.text}`;
     throw Object.assign(new RangeError(message), {
       code: 'ERR_OUT_OF_RANGE',

@@ -182,7 +182,7 @@ export async function editMetadata(
       newStartLength(header, json, flags, label);
       await runAsync(checkHashes(file, header, { verify: true }), options.signal);
     }
-    const progress = isHashed ? behind(file, options) : options;
+    const progress = isHashed ? afterHash(file, options) : options;
     const ready: Edit = { target, file, close, header, json, flags, options: progress, check };
     return await (inPlace ? overwrite(ready) : rewrite(ready));
   };
@@ -237,7 +237,7 @@ async function changedMetadata(
 }
 
 /** Progress of writing, after the whole file was read. */
-function behind(
+function afterHash(
   { byteLength }: OpenedFile,
   { signal, onProgress }: TransferOptions,
 ): TransferOptions {

@@ -193,7 +193,10 @@ async function printedAnew(
     args.map((arg) => (arg === 'URL' ? url : arg)),
     terminal,
   );
-  return `${stdout}${stderr}exit code ${code}\n`.replaceAll(url, 'URL');
+  // Progress appears after a second, which is the machine's business.
+  const [before = '', ...lines] = stderr.split('\r\x1b[K');
+  const lasting = before + (lines.at(-1) ?? '');
+  return `${stdout}${lasting}exit code ${code}\n`.replaceAll(url, 'URL');
 }
 
 /** Path of a reviewed output. */

@@ -3,14 +3,28 @@
 import type { CastSource } from '../tensor/float32/cast.js';
 import { nativeKernels, type SurveyedElements } from '../tensor/float32/kernels.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { allSettled } from '../work/all-settled.js';
+import { type ByteRange, cut } from '../work/byte-ranges.js';
+import { limit, Slots } from '../work/slots.js';
 import { call, type Work } from '../work/work.js';
 import { bytesOfElements } from './values.js';
 
+/**
+ * Elements whose sums are added up by themselves: pieces begin at multiples of this position, so that sums have the
+ * same bits whatever is read at once, and on any number of threads. A multiple of the lanes.
+ */
+export const PIECE_LENGTH: number = 2 ** 19;
+
+/** Surveys of pieces at once, each on a thread of the pool: they leave two for other work. */
+const SURVEYED_AT_ONCE = 2;
+
 /** What a kernel adds up in a pass over the elements of some inputs. */
-export interface ElementSurvey extends Pick<SurveyedElements, 'kind' | 'rule' | 'results'> {
+export interface ElementSurvey extends Pick<SurveyedElements, 'kind' | 'rule'> {
   /** Positions of the inputs. */
   readonly inputs: readonly number[];
+  /** Memory for the results of a piece. Calls with other numbers of `thread` may run at the same time. */
+  resultsOf(piece: number, thread: number): Float64Array;
+  /** For a survey of pieces in order, one after the other: whether it needs no further ones. */
+  readonly isOver?: (() => boolean) | undefined;
 }
 
 /** What is kept of a task vector, as numbers for kernels. */
@@ -64,38 +78,75 @@ export function inputCount(rules: Float64Array, count: number): number {
   return rules[0] === WEIGHTED ? rules.length - 1 : count;
 }
 
-/** Surveys elements of the inputs by kernels: on the pool all surveys at once. */
+/** Surveys all elements of the inputs by kernels: on this thread, or on the pool. */
 export function surveyElements(
   surveys: readonly ElementSurvey[],
   inputs: readonly Tensor[],
-  first: number,
   count: number,
 ): Work<void> {
-  const kernels = nativeKernels();
-  const used = inputs.map((_, i) => surveys.some((survey) => survey.inputs.includes(i)));
-  const readAll = (read: typeof elementsHere): (Uint8Array | undefined)[] =>
-    inputs.map((tensor, i) => (used[i] === true ? read(tensor, first, count) : undefined));
-  const elements = (all: (Uint8Array | undefined)[], survey: ElementSurvey): SurveyedElements => ({
-    ...survey,
-    first,
-    from: survey.inputs.map((i) => inputs[i]?.dtype as CastSource),
-    bytes: survey.inputs.map((i) => all[i] as Uint8Array),
-  });
-  const verify = (): void => {
-    for (const tensor of inputs) TensorOf.sourceOf(tensor).verify();
+  const elements = (
+    survey: ElementSurvey,
+    { begin, end }: ByteRange,
+    thread: number,
+    read: typeof elementsHere,
+  ): SurveyedElements => {
+    const tensors = survey.inputs.map((i) => inputs[i] as Tensor);
+    return {
+      kind: survey.kind,
+      rule: survey.rule,
+      results: survey.resultsOf(Math.floor(begin / PIECE_LENGTH), thread),
+      first: begin,
+      from: tensors.map(({ dtype }) => dtype as CastSource),
+      bytes: tensors.map((tensor) => read(tensor, begin, end - begin)),
+    };
+  };
+  const verify = ({ inputs: used }: ElementSurvey): void => {
+    for (const i of used) TensorOf.sourceOf(inputs[i] as Tensor).verify();
   };
   return call({
     sync: () => {
-      const all = readAll(elementsHere);
-      for (const survey of surveys) kernels?.survey(elements(all, survey));
-      verify();
+      for (const { survey, pieces } of surveysOfPieces(surveys, count)) {
+        for (const piece of pieces) {
+          if (survey.isOver?.() === true) break;
+          nativeKernels()?.survey(elements(survey, piece, 0, elementsHere));
+          verify(survey);
+        }
+      }
     },
-    async: async () => {
-      const all = readAll(elementsForPool);
-      await allSettled(surveys.map((survey) => kernels?.surveyAsync(elements(all, survey))));
-      verify();
+    async: async (signal) => {
+      const threads = Array.from({ length: SURVEYED_AT_ONCE }, (_, thread) => thread);
+      const run = async ({ survey, pieces }: SurveyOfPieces): Promise<void> => {
+        const thread = threads.pop() as number;
+        for (const piece of pieces) {
+          signal?.throwIfAborted();
+          if (survey.isOver?.() === true) break;
+          await nativeKernels()?.surveyAsync(elements(survey, piece, thread, elementsForPool));
+          verify(survey);
+        }
+        threads.push(thread);
+      };
+      await limit(surveysOfPieces(surveys, count), new Slots(SURVEYED_AT_ONCE), run, signal);
     },
   });
+}
+
+/** A survey of some pieces, one after the other. */
+interface SurveyOfPieces {
+  readonly survey: ElementSurvey;
+  readonly pieces: Iterable<ByteRange>;
+}
+
+/** Surveys of all pieces, which may run at the same time. Those of the same piece follow each other. */
+function* surveysOfPieces(
+  surveys: readonly ElementSurvey[],
+  count: number,
+): Generator<SurveyOfPieces, void, void> {
+  const inOrder = surveys.filter(({ isOver }) => isOver !== undefined);
+  for (const survey of inOrder) yield { survey, pieces: cut(0, count, PIECE_LENGTH) };
+  const others = surveys.filter(({ isOver }) => isOver === undefined);
+  for (const piece of cut(0, count, PIECE_LENGTH)) {
+    for (const survey of others) yield { survey, pieces: [piece] };
+  }
 }
 
 /** Elements in memory that may be the caller's. */

@@ -1,9 +1,10 @@
 /**
- * Adapters with the values that PEFT, kohya's scripts and LyCORIS compute: whole, by rows, saved, and from remote
- * bases.
+ * Adapters with the values that PEFT, kohya's scripts and LyCORIS compute: whole, by rows, saved, by the command, and
+ * from remote bases.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { call } from '../cli/call.js';
 import {
   type Checkpoint,
   mergeAdapters,
@@ -48,6 +49,25 @@ describe.each(FIXTURES)('$name', (fixture) => {
       expect(merged.getSlice(name, '..., 1::2').copy().bytes).toEqual(
         tensor.slice('..., 1::2').copy().bytes,
       );
+    }
+  });
+
+  it('has the same values by the command, which keeps none that are not finite', async () => {
+    const { base, adapter, skips, isNonFinite } = fixture;
+    const target = temporaryPath('merged');
+    const { source, scale } = typeof adapter === 'string' ? { source: adapter, scale: 1 } : adapter;
+    const skip = skips === true ? ['--unmatched', 'skip'] : [];
+    const args = ['merge', base, '--adapter', `${source}=${scale}`, ...skip, '-o', target];
+    const { code, stderr } = await call(args);
+    if (isNonFinite === true) {
+      expect([code, existsSync(target)]).toEqual([1, false]);
+      expect(stderr).toContain('the merged weight contains NaN');
+      return;
+    }
+    expect([code, stderr]).toEqual([0, '']);
+    const written = safeOpen(target);
+    for (const [name, tensor] of await merge(fixture)) {
+      expect(written.getTensor(name).bytes).toEqual(tensor.bytes);
     }
   });
 

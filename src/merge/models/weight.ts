@@ -122,13 +122,13 @@ export class MergedModelWeight implements Computation {
     if (survey === undefined) return kernel;
     const { columns } = this.#merged;
     const tensors = this.#storedTensors(inputs);
-    const rows = tensors === null ? this.#memoryFor(inputs) : [];
+    while (tensors !== null && !survey.isDone) {
+      survey.begin();
+      yield* surveyElements(survey.ofElements, tensors, this.#rows * columns);
+      survey.end();
+    }
+    const rows = survey.isDone ? [] : this.#memoryFor(inputs);
     for (const { first, count } of surveyedRows(survey, this.#rows, columns)) {
-      if (tensors !== null) {
-        const surveys = survey.ofElements;
-        yield* surveyElements(surveys, tensors, first * columns, count * columns);
-        continue;
-      }
       for (const { begin, end } of this.#blocks(first, first + count)) {
         const values = yield* this.#read(inputs, begin, end, rows);
         survey.count(values, begin * columns);

@@ -1,5 +1,6 @@
 /** Merges by kernels: the same bits as in TypeScript, with all instructions, and in pieces of any length. */
 import { afterEach, describe, expect, it } from 'vitest';
+import { PIECE_LENGTH } from '../../../src/merge/elements.js';
 import { seededDraw } from '../../../src/merge/models/methods/random.js';
 import { addProductInTypeScript } from '../../../src/merge/product.js';
 import type { CastSource } from '../../../src/tensor/float32/cast.js';
@@ -8,7 +9,16 @@ import {
   provideKernels,
   type SurveyedElements,
 } from '../../../src/tensor/float32/kernels.js';
-import { type Checkpoint, mergeModels, parse, serialize } from '../../support/api.js';
+import {
+  type Checkpoint,
+  type MergeModelsRecipe,
+  mergeModels,
+  parse,
+  safeOpen,
+  saveCheckpoint,
+  serialize,
+} from '../../support/api.js';
+import { temporaryPath } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
 import { addon, bytesOf, ways } from '../../tensor/float32/cast-tables.js';
 
@@ -130,6 +140,38 @@ describe.each(Object.keys(METHODS) as (keyof typeof METHODS)[])('%s', (method) =
         expect.fail(`${method} ${number}, ${level}: [${other}] is ${values}`);
       }
     }
+  });
+});
+
+describe('tensors of several pieces', () => {
+  const r = new Random(574, 1);
+  // The last piece ends within a group of lanes.
+  const shape = [5, Math.ceil(0.55 * PIECE_LENGTH) + 1];
+  const { dtypes, inputs: arrays } = inputs(r, 3, (shape[0] as number) * (shape[1] as number));
+  const [base, one, other] = arrays.map((data, i) =>
+    parse(serialize(new Map([['x', { dtype: dtypes[i], shape, data } as never]]))),
+  ) as [Checkpoint, Checkpoint, Checkpoint];
+  const first = { source: one, weight: 0.7, density: 0.4 };
+  const second = { source: other, weight: 0.2, density: 0.9 };
+
+  it.each<[string, MergeModelsRecipe]>([
+    ['slerp', { method: 'slerp', base, models: [{ source: one }], t: 0.3 }],
+    ['model stock', { method: 'model_stock', base, models: [{ source: one }, { source: other }] }],
+    ['TIES of one model', { method: 'ties', base, models: [first], rescale: true }],
+    ['TIES of two models', { method: 'ties', base, models: [first, second], rescale: true }],
+    ['DARE of one model', { method: 'dare_linear', base, models: [first] }],
+    ['DARE of two models', { method: 'dare_ties', base, models: [first, second] }],
+  ])('%s: the bits of TypeScript, on this thread and on the pool', async (_, recipe) => {
+    // Factors that are not rounded to the dtype of the models.
+    const merge = () => mergeModels({ ...recipe, dtype: 'F64' }, { nonFinite: 'keep' });
+    provideLevel('TypeScript');
+    const expected = ((await merge()) as Checkpoint).getTensor('x').bytes;
+    provideLevel('plain');
+    const here = ((await merge()) as Checkpoint).getTensor('x').bytes;
+    expect(Buffer.compare(here, expected)).toBe(0);
+    const folder = temporaryPath('merged');
+    await saveCheckpoint(folder, await merge());
+    expect(Buffer.compare(safeOpen(folder).getTensor('x').bytes, expected)).toBe(0);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import { type ElementSurvey, weightedRules } from '../../elements.js';
 import type { InputRows, Kernel, ModelSurvey } from './kernel.js';
-import { LANES, sumOfLanes } from './lanes.js';
+import { LANES, PieceSums, sumOfLanes } from './lanes.js';
 
 /**
  * Adds up the inputs, each times its coefficient. Inputs without one are ignored: they may be infinite, and a
@@ -51,51 +51,56 @@ export class Products implements ModelSurvey {
   /** Number of vectors. */
   readonly #count: number;
   readonly #areDifferences: boolean;
-  /** Sums of all pairs, of which the first is not after the second, in lanes. */
-  readonly #sums: Float64Array;
-  #isDone = false;
+  /** Sums of all pairs, of which the first is not after the second. */
+  readonly #pieces: PieceSums;
+  /** The same of all pieces, in lanes; null before the end of the pass. */
+  #sums: Float64Array | null = null;
 
   constructor(inputCount: number, areDifferences: boolean) {
     const count = areDifferences ? inputCount - 1 : inputCount;
     this.#count = count;
     this.#areDifferences = areDifferences;
-    this.#sums = new Float64Array(((count * (count + 1)) / 2) * LANES);
+    const pieces = new PieceSums((count * (count + 1)) / 2);
+    this.#pieces = pieces;
     const inputs = Array.from({ length: inputCount }, (_, input) => input);
     const rule = Float64Array.of(areDifferences ? 1 : 0);
-    this.ofElements = [{ kind: 'products', inputs, rule, results: this.#sums }];
+    this.ofElements = [{ kind: 'products', inputs, rule, resultsOf: (piece) => pieces.of(piece) }];
   }
 
   get isDone(): boolean {
-    return this.#isDone;
+    return this.#sums !== null;
   }
 
   /** The dot product of two vectors. */
   of(one: number, other: number): number {
-    return sumOfLanes(this.#lanesOf(Math.min(one, other), Math.max(one, other)));
+    if (this.#sums === null) throw new Error('products are used before the end of the pass');
+    return sumOfLanes(this.#lanesOf(this.#sums, Math.min(one, other), Math.max(one, other)));
   }
 
-  #lanesOf(one: number, other: number): Float64Array {
+  #lanesOf(sums: Float64Array, one: number, other: number): Float64Array {
     // Each of the vectors before the first one has one pair less than the one before it.
     const pair = one * this.#count - (one * (one - 1)) / 2 + other - one;
-    return this.#sums.subarray(pair * LANES, (pair + 1) * LANES);
+    return sums.subarray(pair * LANES, (pair + 1) * LANES);
   }
 
-  begin(): void {
-    this.#sums.fill(0);
-  }
+  begin(): void {}
 
   count(inputs: InputRows, first: number): void {
     if (this.#areDifferences) subtractFirst(inputs);
     const vectors = this.#areDifferences ? inputs.slice(1) : inputs;
-    for (const [one, values] of vectors.entries()) {
-      for (let other = one; other < vectors.length; other++) {
-        addDot(values, vectors[other] as Float64Array, first, this.#lanesOf(one, other));
+    this.#pieces.addTo(first, vectors[0]?.length ?? 0, (sums, begin, end) => {
+      const parts = vectors.map((values) => values.subarray(begin, end));
+      for (const [one, values] of parts.entries()) {
+        for (let other = one; other < parts.length; other++) {
+          const lanes = this.#lanesOf(sums, one, other);
+          addDot(values, parts[other] as Float64Array, first + begin, lanes);
+        }
       }
-    }
+    });
   }
 
   end(): void {
-    this.#isDone = true;
+    this.#sums = this.#pieces.end();
   }
 }
 

@@ -42,8 +42,10 @@ export class LargestElements implements Sparsifier, VectorSurvey {
   readonly #kept: number;
   /** Upper bits of the cut, then the bit pattern of the smallest magnitude that is kept. */
   #cut = 0;
-  /** Float64: a tensor may have more than 2^32 elements. */
-  #results = new Float64Array(0);
+  /** Counts by thread. Float64: a tensor may have more than 2^32 elements. */
+  readonly #counts = new Map<number, Float64Array>();
+  /** How many equal ones are left to keep, and the position of the last one. */
+  #equal = new Float64Array(2);
   /** Position of the last element that is kept of those at the cut. */
   #last = Number.POSITIVE_INFINITY;
 
@@ -57,7 +59,12 @@ export class LargestElements implements Sparsifier, VectorSurvey {
   }
 
   get pass(): Omit<ElementSurvey, 'inputs'> {
-    return { kind: this.#kind, rule: Float64Array.of(this.#cut), results: this.#results };
+    const rule = Float64Array.of(this.#cut);
+    if (this.#kind !== 'equal') {
+      return { kind: this.#kind, rule, resultsOf: (_, thread) => this.#countsOf(thread) };
+    }
+    const results = this.#equal;
+    return { kind: 'equal', rule, resultsOf: () => results, isOver: () => results[0] === 0 };
   }
 
   get selection(): Selection {
@@ -65,13 +72,15 @@ export class LargestElements implements Sparsifier, VectorSurvey {
   }
 
   begin(): void {
-    if (this.#kind === 'equal') {
-      this.#results = Float64Array.of(this.#left, Number.POSITIVE_INFINITY);
-      return;
-    }
     if (this.#kind === 'upper') this.#left = this.#kept;
+    this.#equal = Float64Array.of(this.#left, Number.POSITIVE_INFINITY);
+  }
+
+  #countsOf(thread: number): Float64Array {
     const length = this.#kind === 'upper' ? UPPER_LANES * UPPER_COUNT : LOWER_COUNT;
-    this.#results = new Float64Array(length);
+    const counts = this.#counts.get(thread) ?? new Float64Array(length);
+    this.#counts.set(thread, counts);
+    return counts;
   }
 
   count(deltas: Float32Array, first: number): void {
@@ -80,7 +89,7 @@ export class LargestElements implements Sparsifier, VectorSurvey {
       this.#countEqual(words, first);
       return;
     }
-    const counts = this.#results;
+    const counts = this.#countsOf(0);
     if (this.#kind === 'upper') {
       for (let i = 0; i < words.length; i++) {
         const upper = ((words[i] as number) & MAGNITUDE_BITS) >>> 16;
@@ -99,25 +108,27 @@ export class LargestElements implements Sparsifier, VectorSurvey {
 
   #countEqual(words: Uint32Array, first: number): void {
     const cut = this.#cut;
-    let [left, last] = this.#results as unknown as [number, number];
+    let [left, last] = this.#equal as unknown as [number, number];
     for (let i = 0; i < words.length && left > 0; i++) {
       if (((words[i] as number) & MAGNITUDE_BITS) === cut && --left === 0) last = first + i;
     }
-    this.#results.set([left, last]);
+    this.#equal.set([left, last]);
   }
 
   end(): void {
-    const counts = this.#results;
-    this.#results = new Float64Array(0);
     if (this.#kind === 'equal') {
-      this.#last = counts[1] as number;
+      this.#last = this.#equal[1] as number;
       this.#isDone = true;
       return;
     }
     const length = this.#kind === 'upper' ? UPPER_COUNT : LOWER_COUNT;
-    for (let at = length; at < counts.length; at++) {
-      counts[at % length] = (counts[at % length] as number) + (counts[at] as number);
+    const counts = new Float64Array(length);
+    for (const ofThread of this.#counts.values()) {
+      for (let at = 0; at < ofThread.length; at++) {
+        counts[at % length] = (counts[at % length] as number) + (ofThread[at] as number);
+      }
     }
+    this.#counts.clear();
     let at = length - 1;
     while (at > 0 && (counts[at] as number) < this.#left) this.#left -= counts[at--] as number;
     if (this.#kind === 'upper') {

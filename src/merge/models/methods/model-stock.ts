@@ -18,6 +18,7 @@ export function modelStockByRow(count: number, rowLength: number): Kernel {
         const rows = inputs.map((values) => values.slice(at, at + rowLength));
         const products = new Products(count, true);
         products.count(rows, 0);
+        products.end();
         const parts = coefficientsOf(count, (one, other) => products.of(one, other));
         const into = output.subarray(at, at + rowLength);
         addRow(rows, parts, into);

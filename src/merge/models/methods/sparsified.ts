@@ -2,7 +2,7 @@
 
 import { type ElementSurvey, SELECT_ALL, type Selection } from '../../elements.js';
 import type { Draw } from './kernel.js';
-import { LANES, sumOfLanes } from './lanes.js';
+import { LANES, PieceSums, sumOfLanes } from './lanes.js';
 import type { Sparsifier, VectorSurvey } from './magnitudes.js';
 
 /** Shorter vectors are not rescaled. */
@@ -11,8 +11,8 @@ const MIN_SUM = 1e-7;
 /** The elements of a task vector that are kept; with `isRescaled`, multiplied so that they reach the sum of all. */
 export class SparsifiedVector {
   readonly #sparsifier: Sparsifier | null;
-  /** Sums of all magnitudes and of those that are kept, in lanes. */
-  readonly #sums = new Float64Array(2 * LANES);
+  /** Sums of all magnitudes, and of those that are kept. */
+  readonly #sums = new PieceSums(2);
   #factor: number | undefined;
 
   /** Without a sparsifier all elements are kept. */
@@ -43,12 +43,11 @@ export class SparsifiedVector {
   /** What the pass that has begun counts, for kernels. */
   get pass(): Omit<ElementSurvey, 'inputs'> {
     const rule = Float64Array.from(this.selection ?? SELECT_ALL);
-    return this.#search?.pass ?? { kind: 'sums', rule, results: this.#sums };
+    return this.#search?.pass ?? { kind: 'sums', rule, resultsOf: (piece) => this.#sums.of(piece) };
   }
 
   begin(): void {
     this.#search?.begin();
-    this.#sums.fill(0);
   }
 
   /** Counts the elements from `first` on. */
@@ -59,12 +58,13 @@ export class SparsifiedVector {
     }
     const kept = new Float64Array(deltas);
     this.apply(kept, first);
-    const sums = this.#sums;
-    for (let i = 0; i < kept.length; i++) {
-      const lane = (first + i) % LANES;
-      sums[lane] = (sums[lane] as number) + Math.abs(deltas[i] as number);
-      sums[LANES + lane] = (sums[LANES + lane] as number) + Math.abs(kept[i] as number);
-    }
+    this.#sums.addTo(first, kept.length, (sums, begin, end) => {
+      for (let i = begin; i < end; i++) {
+        const lane = (first + i) % LANES;
+        sums[lane] = (sums[lane] as number) + Math.abs(deltas[i] as number);
+        sums[LANES + lane] = (sums[LANES + lane] as number) + Math.abs(kept[i] as number);
+      }
+    });
   }
 
   end(): void {
@@ -72,8 +72,11 @@ export class SparsifiedVector {
       this.#search.end();
       return;
     }
-    const all = sumOfLanes(this.#sums.subarray(0, LANES));
-    const kept = sumOfLanes(this.#sums.subarray(LANES));
+    const sums = this.#sums.end();
+    const [all, kept] = [sums.subarray(0, LANES), sums.subarray(LANES)].map(sumOfLanes) as [
+      number,
+      number,
+    ];
     this.#factor = all < MIN_SUM || kept < MIN_SUM ? 1 : all / kept;
   }
 

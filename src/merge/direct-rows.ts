@@ -28,8 +28,7 @@ export class ProductOfRows implements DirectRows {
     const { dtype, columns } = this.#merged;
     const bytes = elementsHere(this.#source, first * columns, count * columns);
     const { left, right } = factors;
-    const rows = { from: dtype, to: dtype, bytes, output, left, right, columns };
-    const notFinite = addProduct(rows);
+    const notFinite = addProduct({ from: dtype, to: dtype, bytes, output, left, right, columns });
     TensorOf.sourceOf(this.#source).verify();
     return isRight(notFinite, this.#merged);
   }
@@ -49,11 +48,13 @@ export class ProductOfRows implements DirectRows {
 /** Rows of stored tensors of up to 32 bits an element, merged by rules. */
 export class MergedRows implements DirectRows {
   readonly #sources: readonly Tensor[];
+  readonly #dtypes: readonly CastSource[];
   readonly #merged: MergedTensor;
   readonly #rules: MergeRules;
 
   constructor(sources: readonly Tensor[], merged: MergedTensor, rules: MergeRules) {
     this.#sources = sources;
+    this.#dtypes = sources.map(({ dtype }) => dtype as CastSource);
     this.#merged = merged;
     this.#rules = rules;
   }
@@ -83,9 +84,10 @@ export class MergedRows implements DirectRows {
   ): MergedElements {
     const { dtype: to, columns } = this.#merged;
     const at = first * columns;
-    const inputs = this.#sources.slice(0, inputCount(rules, this.#sources.length));
-    const from = inputs.map(({ dtype }) => dtype as CastSource);
-    const bytes = inputs.map((tensor) => read(tensor, at, count * columns));
+    const [sources, dtypes] = [this.#sources, this.#dtypes];
+    const used = inputCount(rules, sources.length);
+    const from = used === sources.length ? dtypes : dtypes.slice(0, used);
+    const bytes = from.map((_, i) => read(sources[i] as Tensor, at, count * columns));
     return { from, bytes, first: at, to, rules, output };
   }
 

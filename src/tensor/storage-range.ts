@@ -156,6 +156,11 @@ export class StorageRange {
     return new StorageRange(storage, tensor, 0, byteLength);
   }
 
+  /** Returns a range over the same bytes of the same storage, without a buffer. */
+  again(): StorageRange {
+    return new StorageRange(this.#storage, this.#tensor, this.#begin, this.#end);
+  }
+
   /** Computes bytes into the memory of a writer on other threads; undefined for other storages. */
   get fillAsync(): AsyncFill | undefined {
     const storage = this.#storage;
@@ -236,8 +241,7 @@ export class StorageRange {
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` for a window that no buffer can hold
    */
   sharedOrWindow(begin: number, end: number): Uint8Array<ArrayBuffer> {
-    const shared = this.shared()?.subarray(begin, end);
-    if (shared !== undefined) return shared;
+    if (this.isShareable) return this.memory(begin, end);
     this.requireBufferOf(end - begin);
     return this.window(begin, end);
   }

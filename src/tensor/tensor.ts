@@ -171,6 +171,13 @@ export class TensorOf<D extends Dtype> {
     return TensorOf.of(name, dtype, shape, new StorageRange(storage, name, 0, bytes.length));
   }
 
+  /** @internal The same tensor, without memory that this one has or gets. */
+  static again(tensor: Tensor): Tensor {
+    const { name, dtype, elementCount, shape } = tensor;
+    const source = tensor.#source.again();
+    return new TensorOf(name, dtype, elementCount, shape, source, tensor.#offset) as Tensor;
+  }
+
   /** @internal The tensor of a header entry; it covers the whole source. Its shape is read on first use. */
   static ofEntry(header: Header, entry: number, name: string, source: StorageRange): Tensor {
     const dtype = header.dtype(entry);

@@ -64,9 +64,11 @@ export class Factors {
   ofRows(first: number, count: number, matrix = 0): RowFactors {
     const rank = this.#rank;
     const length = rank * paddedLength(this.columns);
+    const right = this.#right;
     return {
       left: this.#left.subarray(first * rank, (first + count) * rank),
-      right: this.#right.subarray(matrix * length, (matrix + 1) * length),
+      right:
+        length === right.length ? right : right.subarray(matrix * length, (matrix + 1) * length),
     };
   }
 

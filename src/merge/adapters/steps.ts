@@ -1,6 +1,7 @@
 /** The steps of merged weights: what is added to rows, what rows are multiplied by, and what replaces them. */
 
 import type { Tensor } from '../../tensor/tensor.js';
+import { cut } from '../../work/byte-ranges.js';
 import { type MergeDtype, readValues, roundValues } from '../values.js';
 import type { Step } from './change.js';
 import type { Matrix } from './factors.js';
@@ -41,15 +42,25 @@ export function addRounded(step: Step, dtype: MergeDtype): Step {
   };
 }
 
+/** Values of products that are computed at once: those of both stay in the second-level cache. */
+const PRODUCT_LENGTH = 2 ** 13;
+
 /** LoHa: adds the elementwise product of two products. */
 export function addHadamard(one: Factors, other: Factors): Step {
+  const { columns } = one;
+  const length = columns * Math.max(1, Math.floor(PRODUCT_LENGTH / Math.max(columns, 1)));
+  const [lefts, rights] = [new Float64Array(length), new Float64Array(length)];
   return {
     apply(values, first) {
-      const [left, right] = [new Float64Array(values.length), new Float64Array(values.length)];
-      one.addTo(left, first);
-      other.addTo(right, first);
-      for (let i = 0; i < values.length; i++) {
-        values[i] = (values[i] as number) + (left[i] as number) * (right[i] as number);
+      for (const { begin, end } of cut(0, values.length, length)) {
+        const row = first + begin / columns;
+        const left = lefts.subarray(0, end - begin).fill(0);
+        const right = rights.subarray(0, end - begin).fill(0);
+        one.addTo(left, row);
+        other.addTo(right, row);
+        for (let i = 0, at = begin; at < end; i++, at++) {
+          values[at] = (values[at] as number) + (left[i] as number) * (right[i] as number);
+        }
       }
     },
   };

@@ -7,7 +7,7 @@ import { SharedCall } from '../../work/scope.js';
 import { yieldIfDue } from '../../work/yielding.js';
 import { fetchRows, type OwnMergeSource } from '../base.js';
 import { type FactorsOf, ProductOfRows } from '../direct-rows.js';
-import { type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
+import { LastMergedTensor, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
 import { type RowRange, surveyedRows } from '../survey.js';
 import { type MergeDtype, readValues } from '../values.js';
 import type { Step, TargetWeight, WeightChange } from './change.js';
@@ -21,14 +21,18 @@ const MAX_RECENT = 4;
 export class RecentSteps {
   /** By weight, the one used last at the end. */
   readonly #recent = new Map<MergedWeight, readonly Step[]>();
+  #last: readonly [MergedWeight, readonly Step[]] | undefined;
 
   /** The steps of a weight. */
   of(weight: MergedWeight): readonly Step[] {
+    // Rows are often requested one after the other.
+    if (this.#last?.[0] === weight) return this.#last[1];
     const steps = this.#recent.get(weight) ?? weight.open();
     this.#recent.delete(weight);
     const [oldest] = this.#recent.keys();
     if (oldest !== undefined && this.#recent.size >= MAX_RECENT) this.#recent.delete(oldest);
     this.#recent.set(weight, steps);
+    this.#last = [weight, steps];
     return steps;
   }
 }
@@ -52,6 +56,7 @@ export class MergedWeight implements Computation {
   readonly #target: TargetWeight;
   readonly #changes: readonly WeightChange[];
   readonly #context: WeightContext;
+  readonly #last = new LastMergedTensor();
   #isSurveyed = false;
   #surveying: SharedCall<void> | undefined;
 
@@ -73,8 +78,11 @@ export class MergedWeight implements Computation {
   }
 
   compute(sources: ReadonlyMap<string, Tensor>): Tensor {
-    const { name } = this.#target.entry;
-    const source = sources.get(name) as Tensor;
+    const source = sources.get(this.#target.entry.name) as Tensor;
+    return this.#last.over([source], () => this.#over(source));
+  }
+
+  #over(source: Tensor): Tensor {
     const { columns } = this.#target;
     const fill = (first: number, values: Float64Array): void => {
       const steps = this.#context.recent.of(this);

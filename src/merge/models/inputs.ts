@@ -18,6 +18,8 @@ export interface OpenRows {
 
 /** An input of a merged tensor. */
 export interface RowSource {
+  /** The tensor of a local model; undefined for a remote one. */
+  tensor(): Tensor | undefined;
   /** Takes the tensor of a local model. */
   open(): OpenRows;
 }
@@ -80,10 +82,15 @@ export class StoredRows implements RowSource {
     this.#filler = filler;
   }
 
+  tensor(): Tensor | undefined {
+    const handle = this.#handle;
+    return handle.local ? (handle.getTensor(this.#entry.name) as Tensor) : undefined;
+  }
+
   open(): OpenRows {
     const [handle, entry, columns] = [this.#handle, this.#entry, this.#columns];
     const own = mergedMatrix(entry.shape);
-    const tensor = handle.local ? (handle.getTensor(entry.name) as Tensor) : undefined;
+    const tensor = this.tensor();
     const readAll = (first: number, values: Float64Array): Work<void> =>
       tensor === undefined
         ? call({

@@ -112,6 +112,7 @@ export class Vocabulary implements VocabularyRows {
     });
     const base = inputs.findIndex(({ model }) => model === this.#base);
     return stored.map((own, input) => ({
+      tensor: () => own.tensor(),
       open(): OpenRows {
         const opened = stored.map((one) => one.open());
         const read = (first: number, values: Float64Array): Work<void> =>

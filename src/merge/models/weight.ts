@@ -10,7 +10,13 @@ import type { TransferOptions } from '../../work/transfer.js';
 import { runAsync, runSync, type Work } from '../../work/work.js';
 import { MergedRows } from '../direct-rows.js';
 import { surveyElements } from '../elements.js';
-import { type DirectRows, type MergedTensor, mergedSlice, mergedTensor } from '../rows.js';
+import {
+  type DirectRows,
+  LastMergedTensor,
+  type MergedTensor,
+  mergedSlice,
+  mergedTensor,
+} from '../rows.js';
 import { surveyedRows } from '../survey.js';
 import type { OpenRows, RowSource } from './inputs.js';
 import { readTogether } from './inputs.js';
@@ -26,6 +32,7 @@ export class MergedModelWeight implements Computation {
   readonly #inputs: readonly RowSource[];
   readonly #makeKernel: () => Kernel;
   readonly #hasRules: boolean;
+  readonly #last = new LastMergedTensor();
   /** The kernel that knows what it needs of all rows. */
   #kernel: Kernel | undefined;
   #surveyed: SharedCall<Kernel> | undefined;
@@ -48,7 +55,11 @@ export class MergedModelWeight implements Computation {
 
   /** Takes the tensors of local inputs now, so that closing their models leaves the result usable. */
   compute(): Tensor {
-    const inputs = this.#inputs.map((input) => input.open());
+    const tensors = this.#inputs.map((input) => input.tensor() as Tensor);
+    return this.#last.over(tensors, () => this.#over(this.#inputs.map((input) => input.open())));
+  }
+
+  #over(inputs: readonly OpenRows[]): Tensor {
     const [{ tensor }] = inputs as [OpenRows];
     const fill = (first: number, values: Float64Array): void => {
       runSync(this.#fill(this.#surveyHere(inputs), inputs, first, values));

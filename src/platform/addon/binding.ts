@@ -429,7 +429,7 @@ export function bind(exports: AddonExports): Addon {
     },
     addProduct(rows, level = 'best') {
       const result = exports.addProduct(...productArguments(rows, level));
-      return countOf(result, 'addProduct', { ...rows, level });
+      return countOf(result, 'addProduct', level === 'best' ? rows : { ...rows, level });
     },
     async addProductAsync(rows) {
       const result = await exports.addProductAsync(...productArguments(rows, 'best'));
@@ -445,7 +445,7 @@ export function bind(exports: AddonExports): Addon {
     },
     mergeElements(elements, level = 'best') {
       const result = exports.mergeElements(...mergeArguments(elements, level));
-      return countOf(result, 'mergeElements', { ...elements, level });
+      return countOf(result, 'mergeElements', level === 'best' ? elements : { ...elements, level });
     },
     async mergeElementsAsync(elements) {
       const result = await exports.mergeElementsAsync(...mergeArguments(elements, 'best'));
@@ -483,7 +483,9 @@ function productArguments(rows: ProductRows, level: ConversionLevel): ProductArg
 }
 
 function inputArguments({ from, bytes, first }: InputElements): InputArguments {
-  return [Uint8Array.from(from, (dtype) => DTYPE_NAMES.indexOf(dtype)), first, bytes];
+  const codes = new Uint8Array(from.length);
+  for (let i = 0; i < codes.length; i++) codes[i] = DTYPE_NAMES.indexOf(from[i] as Dtype);
+  return [codes, first, bytes];
 }
 
 function surveyArguments(elements: SurveyedElements, level: ConversionLevel): SurveyArguments {
@@ -499,7 +501,7 @@ function mergeArguments(elements: MergedElements, level: ConversionLevel): Merge
 }
 
 /** The count of an outcome; throws a failure as an error. */
-function countOf(result: NativeOutcome, syscall: string, args: Record<string, unknown>): number {
+function countOf(result: NativeOutcome, syscall: string, args: object): number {
   if (typeof result === 'number' && result >= 0) return result;
-  throw failure(result, syscall, args);
+  throw failure(result, syscall, args as Record<string, unknown>);
 }

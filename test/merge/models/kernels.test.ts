@@ -154,7 +154,7 @@ describe('tensors of several pieces', () => {
   const first = { source: one, weight: 0.7, density: 0.4 };
   const second = { source: other, weight: 0.2, density: 0.9 };
 
-  it.each<[string, MergeModelsRecipe]>([
+  it.each<[string, Exclude<MergeModelsRecipe, string | URL>]>([
     ['slerp', { method: 'slerp', base, models: [{ source: one }], t: 0.3 }],
     ['model stock', { method: 'model_stock', base, models: [{ source: one }, { source: other }] }],
     ['TIES of one model', { method: 'ties', base, models: [first], rescale: true }],

@@ -9,9 +9,10 @@ import { LANES, PieceSums, sumOfLanes } from './lanes.js';
  * coefficient of 0 would make NaN of these.
  */
 export function weightedSum(coefficients: readonly number[]): Kernel {
+  const rules = weightedRules(coefficients);
   return {
     combine: (inputs, _, output) => addScaled(inputs, coefficients, output),
-    rules: () => weightedRules(coefficients),
+    rules: () => rules,
   };
 }
 
@@ -25,10 +26,14 @@ export function surveyedSum(
     known ??= coefficientsOf(products);
     return known;
   };
+  let rules: Float64Array | undefined;
   return {
     survey: products,
     combine: (inputs, _, output) => addScaled(inputs, coefficients(), output),
-    rules: () => weightedRules(coefficients()),
+    rules: () => {
+      rules ??= weightedRules(coefficients());
+      return rules;
+    },
   };
 }
 

@@ -108,15 +108,18 @@ class Block {
       case Selection::Kind::kChance:
         inputs_.loops->draw(selection.chance, position_, masks, padded_);
         return true;
-      case Selection::Kind::kLargest:
-        inputs_.loops->largest(patterns, selection.cut, masks, padded_);
+      case Selection::Kind::kLargest: {
+        // Elements at the cut are kept up to the last one, which is in one of the blocks.
+        const bool are_after = static_cast<double>(position_) > selection.last;
+        const uint32_t cut = selection.cut + (are_after ? 1 : 0);
+        inputs_.loops->largest(patterns, cut, masks, padded_);
+        if (are_after || static_cast<double>(position_ + padded_) <= selection.last) return true;
         for (size_t i = 0; i < padded_; i++) {
-          // Most blocks are before the last one, or have none of its magnitude.
-          if (static_cast<double>(position_ + padded_) <= selection.last) break;
           const bool is_after = static_cast<double>(position_ + i) > selection.last;
           if (is_after && patterns[i] == selection.cut) masks[i] = 0;
         }
         return true;
+      }
     }
     return false;
   }

@@ -13,7 +13,9 @@ const LANES = 8;
 /** Columns that are computed together: their sums and four rows of the right factor stay in the first-level cache. */
 const BLOCK_LENGTH = 512;
 
-const NONE: RowFactors = { left: new Float64Array(0), right: new Float32Array(0) };
+// Properties of rows are listed one by one, in the same order: engines take long to spread objects.
+const NO_LEFT = new Float64Array(0);
+const NO_RIGHT = new Float32Array(0);
 
 /** Returns the length of a row of the right factor. */
 export function paddedLength(columns: number): number {
@@ -41,13 +43,28 @@ export function decode(from: Dtype, bytes: Uint8Array, values: Float64Array): vo
     values.set(decodeInTypeScript(from, bytes));
     return;
   }
-  addProduct({ ...NONE, from, to: 'F64', bytes, output: bytesOf(values), columns: values.length });
+  addProduct({
+    from,
+    to: 'F64',
+    bytes,
+    output: bytesOf(values),
+    left: NO_LEFT,
+    right: NO_RIGHT,
+    columns: values.length,
+  });
 }
 
 /** Encodes values as elements, rounded once. Returns a count as `addProduct`. */
 export function encode(values: Float64Array, to: CastSource, output: Uint8Array): number {
-  const bytes = bytesOf(values);
-  return addProduct({ ...NONE, from: 'F64', to, bytes, output, columns: values.length });
+  return addProduct({
+    from: 'F64',
+    to,
+    bytes: bytesOf(values),
+    output,
+    left: NO_LEFT,
+    right: NO_RIGHT,
+    columns: values.length,
+  });
 }
 
 /** As `addProduct`, without kernels. */

@@ -38,7 +38,9 @@ export class MagnitudeStep implements Step {
   #scaleRows(values: Float64Array, first: number): void {
     const { columns } = this.#magnitude;
     for (let at = 0, row = first; at < values.length; at += columns, row++) {
-      const factor = this.#factor(row, Math.sqrt(sumOfSquares(values, at, at + columns)));
+      let sum = 0;
+      for (let k = at; k < at + columns; k++) sum += (values[k] as number) ** 2;
+      const factor = this.#factor(row, Math.sqrt(sum));
       for (let k = at; k < at + columns; k++) values[k] = (values[k] as number) * factor;
     }
   }
@@ -58,20 +60,6 @@ export class MagnitudeStep implements Step {
     const factor = (this.#trained[index] as number) / (norm + epsilon);
     return strength === 1 ? factor : strength * (factor - 1) + 1;
   }
-}
-
-/** Adds up squares in four sums: in one, every addition would wait for the one before. */
-function sumOfSquares(values: Float64Array, begin: number, end: number): number {
-  let [a, b, c, d] = [0, 0, 0, 0];
-  let at = begin;
-  for (; at + 4 <= end; at += 4) {
-    a += (values[at] as number) ** 2;
-    b += (values[at + 1] as number) ** 2;
-    c += (values[at + 2] as number) ** 2;
-    d += (values[at + 3] as number) ** 2;
-  }
-  for (; at < end; at++) a += (values[at] as number) ** 2;
-  return a + b + (c + d);
 }
 
 /** Norms of groups of columns over all rows. */

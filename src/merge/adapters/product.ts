@@ -76,7 +76,7 @@ export class Factors {
   addTo(sums: Float64Array, first: number, matrix = 0): void {
     const { columns } = this;
     const bytes = new Uint8Array(sums.buffer, sums.byteOffset, sums.byteLength);
-    const factors = this.ofRows(first, sums.length / columns, matrix);
-    addProduct({ from: 'F64', to: 'F64', bytes, output: bytes, columns, ...factors });
+    const { left, right } = this.ofRows(first, sums.length / columns, matrix);
+    addProduct({ from: 'F64', to: 'F64', bytes, output: bytes, left, right, columns });
   }
 }

@@ -55,9 +55,10 @@ describe.each(FIXTURES)('$name', (fixture) => {
   it('has the same values by the command, which keeps none that are not finite', async () => {
     const { base, adapter, skips, isNonFinite } = fixture;
     const target = temporaryPath('merged');
-    const { source, scale = 1 } = (
-      typeof adapter === 'string' ? { source: adapter } : adapter
-    ) as { readonly source: string; readonly scale?: number };
+    const { source, scale = 1 } = (typeof adapter === 'string' ? { source: adapter } : adapter) as {
+      readonly source: string;
+      readonly scale?: number;
+    };
     const skip = skips === true ? ['--unmatched', 'skip'] : [];
     const args = ['merge', base, '--adapter', `${source}=${scale}`, ...skip, '-o', target];
     const { code, stderr } = await call(args);

@@ -57,7 +57,7 @@ export function fillUnits(
   fill: FillUnits,
 ): void {
   const [first, count] = [position / units.byteLength, target.length / units.byteLength];
-  // A few whole units, as of a row: a generator would take a tenth of the time of one.
+  // Whole units, such as a row, need no generator.
   const isWhole = Number.isInteger(first) && Number.isInteger(count) && count > 0;
   if (isWhole && count <= units.atOnce && target.byteOffset % ALIGNMENT === 0) {
     fill(first, count, target);

@@ -10,6 +10,7 @@ import { openBrowser } from '../serve/open-browser.js';
 import { servedPage } from '../serve/page.js';
 import { PageServer } from '../serve/server.js';
 import { servedSources } from '../serve/sources.js';
+import { pathOf } from '../sources/open-source.js';
 import type { SkippedPath } from '../sources/walk-folder.js';
 import { type Command, type OptionValues, printResult, UsageError } from './command.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
@@ -32,6 +33,22 @@ interface ServeResult {
   }[];
   /** Files and folders in folders of models that are not served. */
   readonly skipped: readonly SkippedPath[];
+  /** Addresses that the page opens by itself: the server makes no request for it. */
+  readonly addresses: readonly string[];
+}
+
+/** The names by which an address of the page opens a model, and one next to it. */
+const OPEN_NAMES = ['open', 'with'];
+
+const CHOICE_OF_ADDRESS =
+  'the page opens addresses: --variant and --revision choose local files; pass hf://org/name@REVISION';
+
+/** The view that opens addresses. */
+function viewOf(addresses: readonly string[]): string {
+  if (addresses.length > OPEN_NAMES.length) {
+    throw new UsageError('the page opens an address and a second one to compare; pass at most two');
+  }
+  return addresses.map((one, at) => `${OPEN_NAMES[at]}=${encodeURIComponent(one)}`).join('&');
 }
 
 /** The port; 0, which takes a free one, without the option. */
@@ -65,7 +82,8 @@ export const serveCommand: Command = {
   usage: 'serve SOURCE…',
   description:
     'Serve the viewer, and the bytes of these files, folders and cached repositories, to local browsers, until ' +
-    'Ctrl-C. A folder with several models, such as models or the Hub cache, is served as a list. Open the printed ' +
+    'Ctrl-C. A folder with several models, such as models or the Hub cache, is served as a list. An address is ' +
+    'opened by the page, which fetches it itself. Open the printed ' +
     'address: only browsers with its token have access. Nothing is uploaded or written.',
   example: 'serve models',
   options: {
@@ -83,19 +101,26 @@ export const serveCommand: Command = {
     const sources: ServedSource[] = [];
     const choice = repositoryChoice(options);
     const skipped: SkippedPath[] = [];
+    const addresses: string[] = [];
     for (const source of given) {
+      if (pathOf(source) === null) {
+        if (Object.keys(choice).length > 0) throw new UsageError(CHOICE_OF_ADDRESS);
+        addresses.push(source);
+        continue;
+      }
       const found = await servedSources(source, choice, signal);
       sources.push(...found.sources);
       skipped.push(...found.skipped);
     }
-    const server = await PageServer.start({ page, sources }, port);
+    const view = viewOf(addresses);
+    const server = await PageServer.start({ page, sources, view }, port);
     try {
       const result: ServeResult = {
         address: server.address,
         sources: sources.map(({ name, files, missing }) => {
           return { name, files: files.map((file) => file.name), missing };
         }),
-        skipped,
+        ...{ skipped, addresses },
       };
       printResult(context, options, result, serveLines);
       const failure =

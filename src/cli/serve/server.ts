@@ -71,6 +71,8 @@ const LIST = '/sources.json';
 export interface Served {
   readonly page: Page;
   readonly sources: readonly ServedSource[];
+  /** What follows the `#` of the address: the view that the page begins with. */
+  readonly view?: string;
 }
 
 /** The path of a file below the page. */
@@ -124,7 +126,7 @@ export class PageServer {
 
   /** The address of the page. The token is all that keeps others out: it is for this machine's user alone. */
   get address(): string {
-    return `http://${HOST}:${this.#port}${PAGE_QUERY}${this.#token}#`;
+    return `http://${HOST}:${this.#port}${PAGE_QUERY}${this.#token}#${this.#served.view ?? ''}`;
   }
 
   get #port(): number {

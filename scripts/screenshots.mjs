@@ -27,13 +27,12 @@ const VIEWS = {
     address: 'open=writer-135m.safetensors&tensor=model.layers.9.mlp.experts&slice=3, :, :',
   },
   map: { address: 'open=writer-135m.safetensors&view=map' },
-  layers: {
-    address: 'open=writer-135m.safetensors&view=layers&by=norm',
-    press: 'Compute from samples',
-  },
   compare: {
     address: 'open=writer-135m.safetensors&with=writer-135m-tuned.safetensors&view=compare',
-    press: 'Compare samples',
+  },
+  pair: {
+    address: `open=writer-135m.safetensors&with=writer-135m-tuned.safetensors&tensor=${QUERY}`,
+    wait: '.grid-cell',
   },
   lora: { address: 'open=writer-135m.safetensors&with=writer-lora.safetensors&view=compare' },
   search: { address: 'open=writer-135m.safetensors&view=tensors&find=5 proj&sort=size' },
@@ -42,10 +41,9 @@ const VIEWS = {
 
 /** The pictures of the documentation, and how each is taken. */
 const PICTURES = {
-  overview: { scheme: 'light' },
+  overview: { scheme: 'light', height: 800 },
   tensor: { scheme: 'light' },
   map: { scheme: 'light' },
-  layers: { scheme: 'dark', height: 546 },
   compare: { scheme: 'light' },
 };
 

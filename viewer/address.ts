@@ -9,6 +9,8 @@ export interface Address {
   readonly open?: string;
   /** The second source. */
   readonly with?: string;
+  /** The source that the two were made from. */
+  readonly base?: string;
   readonly view?: string;
   readonly tensor?: string;
   /** In numpy's notation. */
@@ -20,10 +22,16 @@ export interface Address {
   readonly sort?: string;
 }
 
-const NAMES = ['open', 'with', 'view', 'tensor', 'slice', 'by', 'find', 'sort'] as const;
+const NAMES = ['open', 'with', 'base', 'view', 'tensor', 'slice', 'by', 'find', 'sort'] as const;
 
 /** Longest value that is taken from an address: names of tensors can be long, more is no name. */
 const MAX_LENGTH = 10_000;
+
+/** The address of what people type: `org/name` is on the Hub. */
+export function sourceAddress(text: string): string {
+  const typed = text.trim();
+  return /^[\w.-]+\/[\w.-]+(?:@[\w./-]+)?$/.test(typed) ? `hf://${typed}` : typed;
+}
 
 /** Reads the part of a URL from `#` on. Ignores what it doesn't know. */
 export function parseAddress(hash: string): Address {

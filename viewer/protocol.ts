@@ -10,8 +10,9 @@ import type { Heat, HeatWindow } from './worker/heat.js';
 import type { Overview, TensorList } from './worker/info.js';
 import type { LayerStatistics, LayersProgress } from './worker/layers.js';
 import type { LoraPair } from './worker/lora.js';
+import type { TensorPair } from './worker/pair.js';
 import type { Place, SourceId } from './worker/sources.js';
-import type { Progress, TensorStatistics } from './worker/statistics.js';
+import type { Extent, Progress, TensorStatistics } from './worker/statistics.js';
 import type { Branches, TreeRow } from './worker/tree.js';
 import type { ByteMap, MapArgs } from './worker/treemap.js';
 import type { Cells, NamedTensorSpec } from './worker/values.js';
@@ -38,7 +39,12 @@ export interface Calls {
   /** A part of a tensor for the grid. */
   cells: { args: OneTensor & { axes: readonly Axis[]; form: 'values' | 'bits' }; result: Cells };
   /** A picture of a part of a selection that keeps two axes. */
-  heat: { args: OneTensor & { axes: readonly Axis[]; window: HeatWindow }; result: Heat };
+  heat: {
+    args: OneTensor & { axes: readonly Axis[]; window: HeatWindow; minus: SourceId | null };
+    result: Heat;
+  };
+  /** A tensor of two sources. */
+  pair: { args: OneTensor & { other: SourceId }; result: TensorPair | null };
   /** Statistics of all tensors. */
   layers: {
     args: { id: SourceId; whole: boolean };
@@ -58,7 +64,7 @@ export interface Calls {
   /** The pairs of a LoRA adapter, next to its base if there is one. */
   lora: { args: { id: SourceId; base: SourceId | null }; result: LoraPair[] };
   statistics: {
-    args: OneTensor & { whole: boolean };
+    args: OneTensor & { extent: Extent };
     result: TensorStatistics;
     progress: Progress;
   };

@@ -72,3 +72,8 @@ export function partIndices(axes: readonly Axis[]): PartIndex[] {
     return [start, stop < 0 ? null : stop, step];
   });
 }
+
+/** The part of a tensor that begins at an index: the value there is the first of heat map and table. */
+export function sliceFrom(index: readonly number[]): string {
+  return index.map((at, axis) => (axis >= index.length - 2 ? `${at}:` : String(at))).join(', ');
+}

@@ -97,7 +97,7 @@ describe('the tarball', () => {
         .map((name) => `lib/browser/${name}`),
       // Pages for maintainers and their pictures are not packed, nor are the other pictures of the viewer.
       ...filesBelow('docs').filter((path) => !/^docs\/(?:internals|viewer)\//.test(path)),
-      'docs/viewer/layers.png',
+      'docs/viewer/overview.png',
       'CHANGELOG.md',
       'LICENSE',
       'README.md',

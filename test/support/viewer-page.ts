@@ -112,10 +112,17 @@ export function viewOf(server: PageServer, address: string): string {
   return server.address.replace(/#.*$/s, `#${address}`);
 }
 
+/** Opens the menu that has a button, and presses that. */
+export async function pressInMenu(page: Page, label: string | RegExp): Promise<void> {
+  const button = page.getByRole('button', { name: label, includeHidden: true }).first();
+  await page.locator('details.menu').filter({ has: button }).locator('summary').first().click();
+  await button.click();
+}
+
 /** Presses a button that saves, and gives the text of the file. */
 export async function savedText(page: Page, label: string | RegExp): Promise<string> {
   const saved = page.waitForEvent('download');
-  await page.getByRole('button', { name: label }).first().click();
+  await pressInMenu(page, label);
   return readFileSync(await (await saved).path(), 'utf8');
 }
 

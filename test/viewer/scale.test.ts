@@ -1,6 +1,5 @@
-/** Axes of the viewer's plots: limits, marks, and which lines are shown at first. */
+/** Axes of the viewer's plots: limits, and marks. */
 import { describe, expect, it } from 'vitest';
-import { constantRows, layerTable } from '../../viewer/layers.js';
 import { linearScale, lineLimits, needsLog } from '../../viewer/parts/scale.js';
 
 const labels = (min: number, max: number, count?: number) =>
@@ -25,15 +24,13 @@ describe('a linear axis', () => {
 describe('the axis of lines', () => {
   it('spans at least 20 % of the median on either side', () => {
     // A change of 0.25 % on each side.
-    expect(lineLimits([0.01995, 0.02, 0.02005], false)).toEqual([0.016, 0.024]);
-    expect(lineLimits([1, 2, 10], false)).toEqual([1, 10]);
-    expect(lineLimits([-5, -5.1, Number.NaN], false)).toEqual([-6, -4]);
+    expect(lineLimits([0.01995, 0.02, 0.02005])).toEqual([0.016, 0.024]);
+    expect(lineLimits([1, 2, 10])).toEqual([1, 10]);
+    expect(lineLimits([-5, -5.1, Number.NaN])).toEqual([-6, -4]);
   });
 
-  it('begins at 0 for shares, and exists without values', () => {
-    expect(lineLimits([0.5, 0.51], true)).toEqual([0, 0.51]);
-    expect(lineLimits([0, 0], true)).toEqual([0, 1]);
-    expect(lineLimits([Number.NaN], false)).toEqual([0, 1]);
+  it('exists without values', () => {
+    expect(lineLimits([Number.NaN])).toEqual([0, 1]);
   });
 
   it('is one of powers where the least would be as good as 0', () => {
@@ -41,16 +38,5 @@ describe('the axis of lines', () => {
     expect(needsLog([0.1, 1, Number.NaN])).toBe(false);
     expect(needsLog([0, 1])).toBe(false);
     expect(needsLog([])).toBe(false);
-  });
-});
-
-describe('rows of layers', () => {
-  it('are constant if no statistic differs between layers', () => {
-    const table = layerTable(['h.0.mask', 'h.1.mask', 'h.0.w', 'h.1.w', 'h.0.once']);
-    const norm = Float64Array.of(0.7, 0.7, 1, 1, 3);
-    const spread = Float64Array.of(0.5, 0.5, 0.1, 0.2, 1);
-    expect(table.roles).toEqual(['h.*.mask', 'h.*.w', 'h.*.once']);
-    expect([...constantRows(table, [norm, spread])]).toEqual([0]);
-    expect([...constantRows(table, [norm])]).toEqual([0, 1]);
   });
 });

@@ -1,7 +1,7 @@
 /** The map of bytes: areas are exactly proportional, whatever the model. */
 import { describe, expect, it } from 'vitest';
 import type { TensorList } from '../../viewer/worker/info.js';
-import { byteMap, type MapBlock } from '../../viewer/worker/treemap.js';
+import { type Box, byteMap, type MapBlock } from '../../viewer/worker/treemap.js';
 
 const SIZE = { width: 1046, height: 664 };
 
@@ -45,6 +45,38 @@ const MOE = listOf([
 const bytesOf = ({ byteLength }: TensorList, { tensors }: MapBlock) =>
   tensors.reduce((sum, at) => sum + (byteLength[at] as number), 0);
 
+/** Samples for a pixel, in each direction: so a browser blends the edges of areas. */
+const SAMPLES = 4;
+
+/** Pixels of blocks, of samples in their middles. No sample is in two blocks, or in none. */
+function sampleCounts(blocks: readonly MapBlock[], width: number, height: number): Float64Array {
+  const owners = new Int32Array(width * height * SAMPLES ** 2).fill(-1);
+  const counts = new Float64Array(blocks.length);
+  const range = (from: number, to: number) => [
+    Math.ceil(from * SAMPLES - 0.5),
+    Math.ceil(to * SAMPLES - 0.5),
+  ];
+  for (const [at, { x, y, w, h }] of blocks.entries()) {
+    const [left, right] = range(x, x + w) as [number, number];
+    const [top, bottom] = range(y, y + h) as [number, number];
+    for (let row = top; row < Math.min(bottom, height * SAMPLES); row++) {
+      for (let column = left; column < Math.min(right, width * SAMPLES); column++) {
+        const place = row * width * SAMPLES + column;
+        if (owners[place] !== -1) throw new Error(`two blocks at ${column}, ${row}`);
+        owners[place] = at;
+        counts[at] = (counts[at] as number) + SAMPLES ** -2;
+      }
+    }
+  }
+  if (owners.includes(-1)) throw new Error('a part of the map has no block');
+  return counts;
+}
+
+function isIn(inner: Box, outer: Box): boolean {
+  const [x, y] = [inner.x + inner.w / 2, inner.y + inner.h / 2];
+  return x >= outer.x && x < outer.x + outer.w && y >= outer.y && y < outer.y + outer.h;
+}
+
 describe.each([
   ['GPT-2', GPT2],
   ['a mixture of experts', MOE],
@@ -67,6 +99,29 @@ describe.each([
       expect((w * h) / (byteLength * perByte)).toBeCloseTo(1, 9);
     }
   });
+
+  it.each([SIZE, { width: 340, height: 420 }])(
+    'has pixels in proportion, too, at $width × $height: within 1 % for blocks of 12 pixels and more',
+    ({ width, height }) => {
+      const map = byteMap(list, { width, height, prefix: '' });
+      const counts = sampleCounts(map.blocks, width, height);
+      const total = list.byteLength.reduce((sum, one) => sum + one, 0);
+      const perByte = (width * height) / total;
+      const isLarge = ({ w, h }: Box) => Math.min(w, h) >= 12;
+      for (const [at, block] of map.blocks.entries()) {
+        if (!isLarge(block)) continue;
+        const share = (counts[at] as number) / (bytesOf(list, block) * perByte);
+        expect(Math.abs(share - 1)).toBeLessThan(0.01);
+      }
+      for (const group of map.groups.filter(isLarge)) {
+        const inside = map.blocks.map(
+          (block, at) => (isIn(block, group) ? counts[at] : 0) as number,
+        );
+        const share = inside.reduce((sum, one) => sum + one, 0) / (group.byteLength * perByte);
+        expect(Math.abs(share - 1)).toBeLessThan(0.01);
+      }
+    },
+  );
 
   it('covers itself without gaps and overlaps', () => {
     for (let x = 0.5; x < SIZE.width; x += 61) {

@@ -7,6 +7,9 @@ const MAX_ENTRIES = 20_000;
 
 const MAX_DEPTH = 8;
 
+/** Names of weights in other formats, which the page names, and does not read. */
+export const FOREIGN_FILE = /\.(?:pt|pth|bin|ckpt|gguf|npz|npy)$/;
+
 /** A file or a folder, whichever way the browser gives it. */
 interface Dropped {
   readonly name: string;
@@ -104,7 +107,7 @@ export async function filesOfDrop({ items }: DataTransfer): Promise<ChosenFile[]
       if (one.children !== null) {
         const children = await one.children();
         below.push(...children.map((child) => ({ path: `${path}/${child.name}`, one: child })));
-      } else if (/\.(?:safetensors|json)$/.test(one.name)) {
+      } else if (/\.(?:safetensors|json)$/.test(one.name) || FOREIGN_FILE.test(one.name)) {
         found.push({ path, file: await one.file() });
       }
     }

@@ -1,13 +1,14 @@
-/** What is open: up to two sources, each from its address or from files, with its state for the page. */
+/** What is open: up to three sources, each from its address or from files, with its state for the page. */
 
+import { sourceAddress } from '../address.js';
 import { type CallError, call } from '../client.js';
 import type { Overview, TensorList } from '../worker/info.js';
 import type { Place, SourceId } from '../worker/sources.js';
 import { signal } from './signal.js';
 import { addressWith, go } from './use-address.js';
 
-/** The place of a source: the first, or the one to compare it with. */
-export type Slot = 'first' | 'second';
+/** The place of a source: the first, the one to compare it with, or the base of both. */
+export type Slot = 'first' | 'second' | 'base';
 
 /** An open source. */
 export interface OpenSource {
@@ -45,9 +46,10 @@ interface SlotState {
 export const slots = {
   first: signal<SlotState>({ open: null, opening: null }),
   second: signal<SlotState>({ open: null, opening: null }),
+  base: signal<SlotState>({ open: null, opening: null }),
 };
 
-const ADDRESS_NAMES = { first: 'open', second: 'with' } as const;
+const ADDRESS_NAMES = { first: 'open', second: 'with', base: 'base' } as const;
 
 const controllers: Partial<Record<Slot, AbortController>> = {};
 
@@ -92,6 +94,6 @@ function end(slot: Slot): void {
 
 /** What an address of people means as a source. */
 export function typedPlace(text: string): Omit<Opening, 'failure'> {
-  const url = text.trim();
+  const url = sourceAddress(text);
   return { label: url, address: url, place: { kind: 'url', url } };
 }

@@ -2,8 +2,8 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { themeColour, useCanvas } from './canvas.js';
+import { Export } from './export.js';
 import { shortNumber } from './format.js';
-import { SavePicture, SaveTable } from './save.js';
 import { linearScale, lineLimits, logScale, type Scale } from './scale.js';
 
 /** Values along the x axis, at 0, 1, 2 …; NaN leaves a gap. */
@@ -12,6 +12,8 @@ export interface Series {
   readonly values: ArrayLike<number>;
   readonly colour: string;
   readonly dash?: readonly number[];
+  /** Whether it is a line over the bars of the others. */
+  readonly isLine?: boolean;
 }
 
 const LEFT = 64;
@@ -73,25 +75,25 @@ export function Plot({
   series,
   kind,
   isLog = false,
-  isShare = false,
   xScale,
   xTitle,
   xText,
   height = 220,
+  beyond,
   onChoose,
 }: {
   name: string;
   series: readonly Series[];
   kind: 'bars' | 'lines';
   isLog?: boolean;
-  /** Whether values are shares of a whole, whose axis begins at 0. */
-  isShare?: boolean;
   /** The axis that places are shown on; the places themselves by default. */
   xScale?: Scale;
   xTitle: string;
   /** What a place on the x axis is called. */
   xText: (at: number) => string;
   height?: number;
+  /** What is beyond the left and the right end, which get a dashed line. */
+  beyond?: readonly [left: string | undefined, right: string | undefined];
   onChoose?: (at: number) => void;
 }) {
   const [active, setActive] = useState<number | null>(null);
@@ -100,14 +102,8 @@ export function Plot({
   const yScale = useMemo(() => {
     if (isLog) return logScale(kind === 'bars' ? Math.min(1, min) : min, max);
     if (kind === 'bars') return linearScale(0, max, 4);
-    return linearScale(
-      ...lineLimits(
-        series.flatMap(({ values }) => Array.from(values)),
-        isShare,
-      ),
-      4,
-    );
-  }, [series, kind, isLog, isShare]);
+    return linearScale(...lineLimits(series.flatMap(({ values }) => Array.from(values))), 4);
+  }, [series, kind, isLog]);
   const draw = (context: CanvasRenderingContext2D, width: number, whole: number) => {
     const [w, h] = [width - LEFT - RIGHT, whole - TOP - BOTTOM];
     const slots = kind === 'bars' ? count : Math.max(1, count - 1);
@@ -142,8 +138,8 @@ export function Plot({
       context.fillRect(x(active) - half, TOP, Math.max(2, w / slots), h);
     }
     for (const one of series) {
-      if (kind === 'lines') {
-        drawLine(context, one, x, y, w);
+      if (kind === 'lines' || one.isLine) {
+        drawLine(context, one, kind === 'bars' ? (at) => x(at + 0.5) : x, y, w);
         continue;
       }
       context.fillStyle = one.colour;
@@ -157,8 +153,24 @@ export function Plot({
         context.fillRect(left, top, wide, TOP + h - top);
       }
     }
+    for (const [side, text] of (beyond ?? []).entries()) {
+      if (text === undefined) continue;
+      const at = side === 0 ? LEFT + 0.5 : width - RIGHT - 0.5;
+      context.strokeStyle = themeColour('muted');
+      context.lineWidth = 1;
+      context.setLineDash([3, 3]);
+      context.beginPath();
+      context.moveTo(at, TOP);
+      context.lineTo(at, TOP + h);
+      context.stroke();
+      context.setLineDash([]);
+      context.fillStyle = themeColour('muted');
+      context.textAlign = side === 0 ? 'left' : 'right';
+      context.textBaseline = 'top';
+      context.fillText(text, at + (side === 0 ? 5 : -5), TOP + 2);
+    }
   };
-  const changes = [series, kind, isLog, xTitle, active, name];
+  const changes = [series, kind, isLog, xTitle, active, name, beyond?.join()];
   const { ref, width } = useCanvas(draw, height, changes);
   const placeOf = (pixel: number) => {
     const place = (pixel - LEFT) / (width - LEFT - RIGHT);
@@ -198,8 +210,11 @@ export function Plot({
         <span class="grow mono" role="status">
           {active === null ? '' : `${xText(active)}: ${values(active)}`}
         </span>
-        <SavePicture name={name} canvas={() => ref.current} />
-        <SaveTable name={name} columns={[xTitle, ...series.map((one) => one.name)]} rows={rows} />
+        <Export
+          name={name}
+          picture={() => ref.current}
+          table={{ columns: [xTitle, ...series.map((one) => one.name)], rows }}
+        />
       </figcaption>
     </figure>
   );

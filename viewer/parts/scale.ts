@@ -56,12 +56,11 @@ const MIN_SPREAD = 0.2;
 /** From this ratio of the greatest to the least on, lines need an axis of powers. */
 const LOG_RATIO = 20;
 
-/** The ends of an axis for lines: small changes of large values stay small; shares begin at 0. */
-export function lineLimits(values: ArrayLike<number>, isShare: boolean): [number, number] {
+/** The ends of an axis for lines: small changes of large values stay small. */
+export function lineLimits(values: ArrayLike<number>): [number, number] {
   const known = Float64Array.from(values).filter(Number.isFinite).sort();
   const [min, max] = [known[0], known.at(-1)];
   if (min === undefined || max === undefined) return [0, 1];
-  if (isShare) return [Math.min(0, min), max || 1];
   const median = known[Math.floor(known.length / 2)] as number;
   const spread = MIN_SPREAD * Math.abs(median);
   return [Math.min(min, median - spread), Math.max(max, median + spread)];

@@ -18,10 +18,10 @@ export function addressWith(
 /** The address of another view: of its own it has what is open, and what is given. */
 export function viewAddress(
   view: string,
-  more: Omit<Address, 'open' | 'with' | 'view'> = {},
+  more: Omit<Address, 'open' | 'with' | 'base' | 'view'> = {},
 ): string {
-  const { open, with: second, find, sort } = currentAddress();
-  return formatAddress({ ...{ open, with: second, find, sort }, view, ...more } as Address);
+  const { open, with: second, base, find, sort } = currentAddress();
+  return formatAddress({ ...{ open, with: second, base, find, sort }, view, ...more } as Address);
 }
 
 /** Goes to an address; `replace` leaves no step in the browser's history. */

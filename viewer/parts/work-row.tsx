@@ -15,8 +15,8 @@ export function WorkRow({
 }: {
   work: Work<'layers'> | Work<'differ'>;
   label: string;
-  verb: { readonly samples: string; readonly all: string };
-  bytes: number;
+  verb: { readonly sample: string; readonly all: string };
+  bytes: { readonly sample: number; readonly all: number };
   begin: (whole: boolean) => void;
   stop: () => void;
 }) {
@@ -27,22 +27,23 @@ export function WorkRow({
       </div>
     );
   }
+  const isExact = isComplete && (isWhole || bytes.sample === bytes.all);
   const extent = !isComplete
     ? 'Not finished: of some tensors only.'
-    : isWhole
+    : isExact
       ? 'Of all values.'
-      : 'Of samples: some rows of every tensor.';
+      : `Sample: ${formatBytes(bytes.sample)} of ${formatBytes(bytes.all)}.`;
   return (
     <div class="row">
-      {result !== null && <span class="muted">{extent}</span>}
+      {result !== null && <span class={isExact ? 'muted' : 'sampled'}>{extent}</span>}
       {!isComplete && (
         <button type="button" class="main" onClick={() => begin(false)}>
-          {verb.samples}
+          {verb.sample} {formatBytes(bytes.sample)}
         </button>
       )}
-      {!(isComplete && isWhole) && (
+      {!isExact && (
         <button type="button" onClick={() => begin(true)}>
-          {verb.all} {formatBytes(bytes)}
+          {verb.all} {formatBytes(bytes.all)}
         </button>
       )}
     </div>

@@ -1,6 +1,6 @@
 /** The page: a bar with the views, the tensors at the side, and the view that the address names. */
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import {
   close,
   type OpenSource,
@@ -10,11 +10,11 @@ import {
   typedPlace,
 } from '../parts/open-sources.js';
 import { servedSources, serverToken } from '../parts/served.js';
+import { Shortcuts } from '../parts/shortcuts.js';
 import { SideHandle, sideWidth } from '../parts/side-handle.js';
 import { useSignal } from '../parts/signal.js';
 import { currentAddress, useAddress, viewAddress } from '../parts/use-address.js';
 import { Compare } from './compare.js';
-import { Layers } from './layers.js';
 import { ByteMapView } from './map.js';
 import { Open, openServed, useDrop } from './open.js';
 import { Overview } from './overview.js';
@@ -26,7 +26,6 @@ const VIEWS = [
   { view: 'overview', label: 'Overview' },
   { view: 'tensors', label: 'Tensors' },
   { view: 'map', label: 'Map' },
-  { view: 'layers', label: 'Layers' },
   { view: 'compare', label: 'Compare' },
 ] as const;
 
@@ -84,6 +83,7 @@ function Bar({ source, view }: { source: OpenSource | null; view: string }) {
             </button>
           </>
         )}
+        <Shortcuts />
         <button
           type="button"
           class="quiet"
@@ -128,8 +128,6 @@ function View({
           </div>
         </>
       );
-    case 'layers':
-      return <Layers key={source.id} source={source} />;
     default:
       return <Overview source={source} />;
   }
@@ -142,15 +140,21 @@ export function App() {
   const width = useSignal(sideWidth);
   useDrop();
   useEffect(() => {
-    const { open, with: second } = currentAddress();
+    const { open, with: second, base } = currentAddress();
     if (open !== undefined) void openNamed('first', open);
     if (second !== undefined) void openNamed('second', second);
+    if (base !== undefined) void openNamed('base', base);
   }, []);
   const view = address.view ?? (address.tensor === undefined ? 'overview' : 'tensor');
   useEffect(() => {
     document.title =
       source === null ? 'safetensors viewer' : `${address.tensor ?? view} – ${source.label}`;
   }, [source, view, address.tensor]);
+  // A search changes the address with every letter, and not the view.
+  const shown = useMemo(
+    () => source && <View source={source} view={view} tensor={address.tensor} />,
+    [source, view, address.tensor],
+  );
   const classes = ['page', source === null && 'single', view === 'tensors' && 'listing'];
   return (
     <div class={classes.filter(Boolean).join(' ')} style={{ '--side': `${width}px` }}>
@@ -162,11 +166,7 @@ export function App() {
         </aside>
       )}
       <main class="view" tabIndex={-1}>
-        {source === null ? (
-          <Open slot="first" />
-        ) : (
-          <View source={source} view={view} tensor={address.tensor} />
-        )}
+        {source === null ? <Open slot="first" /> : shown}
       </main>
     </div>
   );

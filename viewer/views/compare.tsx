@@ -1,23 +1,44 @@
 /** Two models side by side: names that differ, and how much values do, by layer. */
 
 import { useEffect, useMemo } from 'preact/hooks';
-import { constantRows, layerTable, tableValues } from '../layers.js';
 import { pairOf, start, stop, workOf } from '../parts/background.js';
-import { sequentialMap } from '../parts/colour-maps.js';
-import { formatInteger, formatPercent, plural, shortNumber } from '../parts/format.js';
-import { LayerPlot } from '../parts/layer-plot.js';
-import { Matrix } from '../parts/matrix.js';
+import { isDark } from '../parts/canvas.js';
+import { cssColour, cssRamp, sequentialMap } from '../parts/colour-maps.js';
+import { Export } from '../parts/export.js';
+import {
+  fixedFormat,
+  fixedPercent,
+  formatBytes,
+  formatInteger,
+  formatPercent,
+  plural,
+} from '../parts/format.js';
+import { cellText } from '../parts/measures.js';
 import { Failure } from '../parts/messages.js';
 import { close, type OpenSource, slots } from '../parts/open-sources.js';
-import { SaveTable } from '../parts/save.js';
+import { Poster } from '../parts/poster.js';
+import type { PosterCell, PosterPicture } from '../parts/poster-picture.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
 import { go, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 import { WorkRow } from '../parts/work-row.js';
+import {
+  cellValues,
+  colourLimit,
+  formatLayers,
+  layerMeans,
+  posterOf,
+  strongestLayers,
+} from '../poster.js';
 import type { DifferingTensor, NameDifference, ValueDifferences } from '../worker/compare.js';
-import { Lora } from './lora.js';
+import { sampleByteLength } from '../worker/sample.js';
+import { adapterChanges, adapterHeadline, Lora, useAdapter } from './lora.js';
 import { Open } from './open.js';
+
+function percentText(share: number): string {
+  return formatPercent(share, 1);
+}
 
 /** Rows of a list that are shown; all are saved. */
 const SHOWN = 200;
@@ -29,17 +50,18 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
     <section class="card">
       <div class="row">
         <h2 class="grow">Tensors</h2>
-        <SaveTable
+        <Export
           name="differences of tensors"
-          columns={['difference', 'name', 'before', 'after']}
-          rows={() =>
-            differing.map(({ difference, name, before, after }) => [
-              difference,
-              name,
-              before,
-              after,
-            ])
-          }
+          table={{
+            columns: ['difference', 'name', 'before', 'after'],
+            rows: () =>
+              differing.map(({ difference, name, before, after }) => [
+                difference,
+                name,
+                before,
+                after,
+              ]),
+          }}
         />
       </div>
       <dl class="facts">
@@ -90,29 +112,134 @@ function Names({ names: { differing, comparable } }: { names: NameDifference }) 
   );
 }
 
+/** What a poster of shares is of. */
+interface SharesOf {
+  /** The source with the tensors. */
+  readonly source: OpenSource;
+  /** By position in its list; NaN where nothing is compared. */
+  readonly shares: Float64Array;
+  readonly title: string;
+  readonly note: string;
+  /** Names the file that is saved. */
+  readonly name: string;
+  readonly sampleNote: string;
+  /** What a cell of 0 is. */
+  readonly none: string;
+}
+
+/** The poster of relative differences, or of changes by an adapter. */
+function SharePoster({ source, shares, title, note, name, sampleNote, none }: SharesOf) {
+  const { list } = source;
+  const dark = isDark();
+  const drawn = useMemo(() => {
+    const poster = posterOf(list);
+    const cells = cellValues(poster, shares);
+    const tops = cells.map((row) => row.reduce((top, value) => Math.max(top, value || 0), 0));
+    const { limit, isClipped } = colourLimit(cells);
+    const map = sequentialMap(limit, dark);
+    const picture: PosterPicture = {
+      ...{ poster, cells, values: shares, isZeroEmpty: true },
+      colourOf: (_, value) => cssColour(map(value)),
+      text: (value) => cellText(100 * value),
+      ends: tops.map((top) => (top === 0 ? '–' : percentText(top))),
+      endTitle: 'row max',
+      markOf: () => null,
+    };
+    const to = `${isClipped ? '≥ ' : ''}${percentText(limit)}`;
+    return { picture, map, limit, to, means: layerMeans(cells, poster.layers.length) };
+  }, [source, shares, dark]);
+  const { picture, map, limit, to, means } = drawn;
+  const { poster, cells } = picture;
+  if (poster.rows.length === 0) return null;
+  const describe = ({ row, column }: PosterCell): string => {
+    const { role, cells: tensors } = poster.rows[row] as (typeof poster.rows)[number];
+    const [at = 0] = tensors[column] ?? [];
+    const label = tensors[column]?.length === 1 ? list.names[at] : role;
+    const value = cells[row]?.[column] as number;
+    return `${label}: ${Number.isNaN(value) ? 'not compared' : percentText(value)}`;
+  };
+  return (
+    <section class="card">
+      <div class="row">
+        <h2>{title}</h2>
+        <span class="grow muted small">{note}, in %</span>
+      </div>
+      <Poster
+        name={name}
+        picture={picture}
+        frame={{
+          title: name,
+          info: title,
+          note: sampleNote,
+          scale: { title: note, from: '0', to },
+          rampColour: (place) => cssColour(map(place * limit)),
+        }}
+        ramp={cssRamp(map, 0, limit)}
+        describe={describe}
+        popover={(cell) => (
+          <>
+            <p class="mono small strong">{describe(cell)}</p>
+            <p class="muted small">
+              mean of layer {poster.layers[cell.column]}:{' '}
+              {percentText(means[cell.column] as number)}
+            </p>
+          </>
+        )}
+        onChoose={(at) => go(viewAddress('tensor', { tensor: list.names[at] as string }))}
+        legend={
+          <span class="row">
+            <span class="key" /> {none}
+          </span>
+        }
+      />
+    </section>
+  );
+}
+
+/** Positions of tensors with other values, the greatest relative difference first. */
+function differingOf({ relative }: ValueDifferences): number[] {
+  return [...relative.keys()]
+    .filter((at) => (relative[at] as number) > 0)
+    .sort((a, b) => (relative[b] as number) - (relative[a] as number));
+}
+
+/** `30 of 75 tensors differ, most in layers 2, 3 and 7.` */
+function headline({ list }: OpenSource, result: ValueDifferences, isExact: boolean): string {
+  const { relative } = result;
+  const compared = relative.filter((value) => !Number.isNaN(value)).length;
+  const differing = differingOf(result).length;
+  if (differing === 0) {
+    return isExact
+      ? `All ${plural(compared, 'tensor')} in both have the same values.`
+      : `No difference seen in a sample of ${plural(compared, 'tensor')}.`;
+  }
+  const poster = posterOf(list);
+  const layers = strongestLayers(poster, cellValues(poster, relative));
+  const place =
+    layers.length === 0 || layers.length === poster.layers.length
+      ? ''
+      : `, most in ${layers.length === 1 ? 'layer' : 'layers'} ${formatLayers(layers)}`;
+  const count = `${formatInteger(differing)} of ${plural(compared, 'tensor')}`;
+  return `${isExact ? count : `At least ${count}`} differ${place}.`;
+}
+
 function Values({
   source,
+  second,
   result,
-  isWhole,
+  isExact,
+  note,
 }: {
   source: OpenSource;
+  second: OpenSource;
   result: ValueDifferences;
-  isWhole: boolean;
+  isExact: boolean;
+  note: string;
 }) {
   const { relative, differing, maxError } = result;
   const { list } = source;
-  const table = useMemo(() => layerTable(list.names), [source]);
-  const values = useMemo(() => tableValues(table, relative), [table, relative]);
-  const constants = useMemo(() => constantRows(table, [relative]), [table, relative]);
-  const most = values.reduce((top, value) => Math.max(top, Number.isNaN(value) ? 0 : value), 0);
-  const colourOf = useMemo(() => sequentialMap(0, most), [most]);
-  const order = useMemo(
-    () =>
-      [...list.names.keys()]
-        .filter((at) => (relative[at] as number) > 0)
-        .sort((a, b) => (relative[b] as number) - (relative[a] as number)),
-    [relative],
-  );
+  const order = useMemo(() => differingOf(result), [relative]);
+  const errorText = useMemo(() => fixedFormat(order.map((at) => maxError[at] as number)), [order]);
   const rows = () =>
     order.map((at) => [
       list.names[at] as string,
@@ -122,47 +249,28 @@ function Values({
     ]);
   return (
     <>
-      {table.roles.length > 0 && (
-        <section class="card">
-          <h2>Relative difference by role and layer</h2>
-          <p class="muted small">
-            ‖a − b‖ / ‖a‖, from 0 in dark blue to {shortNumber(most)} in yellow.
-          </p>
-          <Matrix
-            name="relative difference by layer"
-            table={table}
-            values={values}
-            shown={values}
-            colourOf={colourOf}
-            text={shortNumber}
-            onChoose={(at) => go(viewAddress('tensor', { tensor: list.names[at] as string }))}
-          />
-          <p>
-            <a href={viewAddress('map', { by: 'difference' })}>Show it on the map of bytes</a>
-          </p>
-        </section>
-      )}
-      {table.roles.length > 0 && (
-        <LayerPlot
-          name="Relative difference"
-          table={table}
-          values={values}
-          constants={constants}
-          isShare
-          source={source}
-        />
-      )}
+      <SharePoster
+        source={source}
+        shares={relative}
+        title="Relative difference by role and layer"
+        note="‖a − b‖ ÷ ‖a‖"
+        name={`relative difference of ${source.label} and ${second.label}`}
+        sampleNote={note}
+        none="no difference"
+      />
+      <p>
+        <a href={viewAddress('map', { by: 'difference' })}>Show it on the map of bytes</a>
+      </p>
       <section class="card">
         <div class="row">
           <h2 class="grow">
-            {order.length === 0 && !isWhole
+            {order.length === 0 && !isExact
               ? 'No difference seen in the samples'
               : `${plural(order.length, 'tensor')} with other values`}
           </h2>
-          <SaveTable
+          <Export
             name="differences of values"
-            columns={['name', 'relative', 'differing', 'max_error']}
-            rows={rows}
+            table={{ columns: ['name', 'relative', 'differing', 'max_error'], rows }}
           />
         </div>
         <ScrollBox label="Other values">
@@ -170,7 +278,7 @@ function Values({
             <thead>
               <tr>
                 <th>Name</th>
-                <th class="number">‖a − b‖ / ‖a‖</th>
+                <th class="number">‖a − b‖ ÷ ‖a‖</th>
                 <th class="number">Other values</th>
                 <th class="number">Greatest error</th>
               </tr>
@@ -183,9 +291,9 @@ function Values({
                       {list.names[at]}
                     </a>
                   </td>
-                  <td class="number">{shortNumber(relative[at] as number)}</td>
-                  <td class="number">{formatPercent(differing[at] as number, 1)}</td>
-                  <td class="number">{shortNumber(maxError[at] as number)}</td>
+                  <td class="number">{fixedPercent(relative[at] as number)}</td>
+                  <td class="number">{fixedPercent(differing[at] as number)}</td>
+                  <td class="number">{errorText(maxError[at] as number)}</td>
                 </tr>
               ))}
             </tbody>
@@ -196,50 +304,37 @@ function Values({
   );
 }
 
-function Differences({
-  source,
-  second,
-  bytes,
-}: {
-  source: OpenSource;
-  second: OpenSource;
-  bytes: number;
-}) {
-  const pair = pairOf(source, second);
-  const work = useSignal(workOf('differ', pair));
-  const { result, isRunning, failure } = work;
-  const isFiles = source.place.kind === 'files' && second.place.kind === 'files';
-  const begin = (whole: boolean) =>
-    void start('differ', pair, { id: source.id, other: second.id, whole });
-  useEffect(() => {
-    if (result === null && !isRunning && isFiles) begin(false);
-  }, [pair]);
-  return (
-    <>
-      <WorkRow
-        work={work}
-        label="Comparing values"
-        verb={{ samples: 'Compare samples', all: 'Compare all' }}
-        bytes={bytes}
-        begin={begin}
-        stop={() => stop('differ', pair)}
-      />
-      {failure !== null && <Failure error={failure} />}
-      {result !== null && <Values source={source} result={result} isWhole={work.isWhole} />}
-    </>
-  );
-}
-
 function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
   const { result: names, failure } = useCall('names', { id: source.id, other: second.id });
-  const bytes = source.list.byteLength.reduce((sum, one) => sum + one, 0);
+  const { work, begin, stop: end } = useDifferences(source, second);
+  const { result, isComplete } = work;
+  const bytes = useMemo(() => comparedBytes(source, second), [source, second]);
+  const isExact = isComplete && (work.isWhole || bytes.sample === bytes.all);
+  const adapter = useAdapter(source, second);
+  const changes = useMemo(() => adapter && adapterChanges(adapter), [adapter?.pairs]);
+  const largest = result === null ? undefined : differingOf(result)[0];
   return (
     <div class="content">
       <header class="row">
         <div class="grow">
-          <h1>Two models</h1>
+          <h1>
+            {adapter !== null
+              ? adapterHeadline(adapter)
+              : result !== null && isComplete
+                ? headline(source, result, isExact)
+                : 'Two models'}
+          </h1>
           <p class="muted">
             {source.label} and {second.label}
+            {largest !== undefined && (
+              <>
+                . Largest:{' '}
+                <a href={viewAddress('tensor', { tensor: source.list.names[largest] as string })}>
+                  {source.list.names[largest]}
+                </a>
+                , {percentText(result?.relative[largest] as number)}
+              </>
+            )}
           </p>
         </div>
         <button type="button" onClick={() => close('second')}>
@@ -247,13 +342,155 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
         </button>
       </header>
       {failure !== null && <Failure error={failure} />}
-      <Lora source={source} second={second} />
-      {names !== null && <Names names={names} />}
-      {names !== null && names.comparable > 0 && (
-        <Differences source={source} second={second} bytes={bytes} />
+      {adapter !== null && <Lora found={adapter} source={source} />}
+      {adapter !== null && changes !== null && (
+        <SharePoster
+          source={adapter.base}
+          shares={changes}
+          title="Change by role and layer"
+          note="‖scale · up · down‖ ÷ ‖weight‖"
+          name={`changes of ${adapter.base.label} by ${adapter.adapter.label}`}
+          sampleNote="Norms of weights are those of samples"
+          none="not changed"
+        />
       )}
+      {names !== null && names.comparable > 0 && (
+        <>
+          <WorkRow
+            work={work}
+            label="Comparing values"
+            verb={{ sample: 'Compare a sample,', all: 'Compare all' }}
+            bytes={bytes}
+            begin={begin}
+            stop={end}
+          />
+          {work.failure !== null && <Failure error={work.failure} />}
+          {result !== null && (
+            <Values
+              source={source}
+              second={second}
+              result={result}
+              isExact={isExact}
+              note={isExact ? 'Of all values' : `From a sample of ${formatBytes(bytes.sample)}`}
+            />
+          )}
+        </>
+      )}
+      {adapter === null && <Base source={source} second={second} />}
+      {names !== null && <Names names={names} />}
     </div>
   );
+}
+
+/** Layers in which a tensor differs from the base. */
+function touchedLayers(base: OpenSource, { relative }: ValueDifferences): number[] {
+  const poster = posterOf(base.list);
+  const cells = cellValues(poster, relative);
+  return poster.layers.filter((_, column) => cells.some((row) => (row[column] as number) > 0));
+}
+
+/** `a touched layers 4–7, b 2, 3 and 7; both 7.` */
+function threeWay(base: OpenSource, first: ValueDifferences, second: ValueDifferences): string {
+  const [a, b] = [touchedLayers(base, first), touchedLayers(base, second)];
+  const shared = a.filter((layer) => b.includes(layer));
+  const inWords = (layers: readonly number[]): string =>
+    layers.length === 0 ? 'none' : formatLayers(layers);
+  return `a touched layers ${inWords(a)}, b ${inWords(b)}; both ${inWords(shared)}.`;
+}
+
+/** The differences of two sources, which begin by themselves where bytes are local. */
+function useDifferences(base: OpenSource, other: OpenSource) {
+  const pair = pairOf(base, other);
+  const work = useSignal(workOf('differ', pair));
+  const begin = (whole: boolean) =>
+    void start('differ', pair, { id: base.id, other: other.id, whole });
+  useEffect(() => {
+    const isLocal = base.place.kind !== 'url' && other.place.kind !== 'url';
+    if (work.result === null && !work.isRunning && isLocal) begin(false);
+  }, [pair]);
+  return { work, begin, stop: () => stop('differ', pair) };
+}
+
+/** Two models and the one that both were made from. */
+function WithBase({
+  base,
+  source,
+  second,
+}: {
+  base: OpenSource;
+  source: OpenSource;
+  second: OpenSource;
+}) {
+  const a = useDifferences(base, source);
+  const b = useDifferences(base, second);
+  const isKnown = a.work.isComplete && b.work.isComplete;
+  return (
+    <section class="card" data-slot="base">
+      <div class="row">
+        <h2 class="grow">
+          {isKnown && a.work.result !== null && b.work.result !== null
+            ? threeWay(base, a.work.result, b.work.result)
+            : `Next to ${base.label}`}
+        </h2>
+        <button type="button" onClick={() => close('base')}>
+          Close the base
+        </button>
+      </div>
+      {(
+        [
+          ['a', source, a],
+          ['b', second, b],
+        ] as const
+      ).map(([letter, other, { work, begin, stop: end }]) => (
+        <div key={letter}>
+          <WorkRow
+            work={work}
+            label={`Comparing ${letter} with the base`}
+            verb={{ sample: `Compare a sample of ${letter},`, all: `Compare all of ${letter}` }}
+            bytes={comparedBytes(base, other)}
+            begin={begin}
+            stop={end}
+          />
+          {work.failure !== null && <Failure error={work.failure} />}
+          {work.result !== null && (
+            <SharePoster
+              source={base}
+              shares={work.result.relative}
+              title={`${letter}: ${other.label}`}
+              note="‖base − model‖ ÷ ‖base‖"
+              name={`relative difference of ${base.label} and ${other.label}`}
+              sampleNote={work.isWhole ? 'Of all values' : 'From a sample'}
+              none="no difference"
+            />
+          )}
+        </div>
+      ))}
+    </section>
+  );
+}
+
+/** The base of two models, or the ways to open it. */
+function Base({ source, second }: { source: OpenSource; second: OpenSource }) {
+  const { open: base, opening } = useSignal(slots.base);
+  if (base !== null) return <WithBase base={base} source={source} second={second} />;
+  return (
+    <details class="card" open={opening !== null}>
+      <summary>Add the model that both were made from</summary>
+      <Open slot="base" />
+    </details>
+  );
+}
+
+/** Bytes of the first that are read to compare all, and a sample. */
+function comparedBytes(
+  { list, place }: OpenSource,
+  second: OpenSource,
+): { sample: number; all: number } {
+  const isRequested = place.kind !== 'files' || second.place.kind !== 'files';
+  return {
+    sample: sampleByteLength(list, isRequested),
+    all: list.byteLength.reduce((sum, one) => sum + one, 0),
+  };
 }
 
 /** The view of two sources; without a second one the ways to open it. */

@@ -2,11 +2,11 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { isDark, themeColour, useCanvas } from '../parts/canvas.js';
-import { cssColour, divergingMap } from '../parts/colour-maps.js';
+import { cssRamp, divergingMap } from '../parts/colour-maps.js';
+import { Export } from '../parts/export.js';
 import { shortNumber } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { Plane } from '../parts/plane.js';
-import { SavePicture } from '../parts/save.js';
 import { useCall } from '../parts/use-call.js';
 import { type Axis, remainingAxes } from '../selection.js';
 import type { Heat, HeatWindow } from '../worker/heat.js';
@@ -72,25 +72,58 @@ function windowOf({ row, column, rows, columns }: Sight, plane: Plane): HeatWind
 }
 
 function Legend({ limit }: { limit: number }) {
-  const colour = divergingMap(limit, isDark());
-  const stops = Array.from({ length: 21 }, (_, at) => cssColour(colour(((at - 10) / 10) * limit)));
+  const ramp = cssRamp(divergingMap(limit, isDark()), -limit, limit);
   return (
     <span class="row small mono legend">
       {shortNumber(-limit)}
-      <span class="ramp" style={{ background: `linear-gradient(90deg, ${stops.join(', ')})` }} />
+      <span class="ramp" style={{ background: ramp }} />
       {shortNumber(limit)}
     </span>
   );
 }
 
-/** Shows a selection of two axes. */
+/** Which values are shown where two sources have a tensor. */
+const SHOWN = ['a', 'b', 'a − b'] as const;
+
+/** Twice a second; people who want less motion press the buttons. */
+const BLINK_MS = 500;
+
+/** What of two sources is shown, in turn while it blinks. */
+function useShown(hasOther: boolean) {
+  const [choice, setChoice] = useState<(typeof SHOWN)[number]>('a');
+  const [isBlinking, setBlinking] = useState(false);
+  useEffect(() => {
+    if (!isBlinking) return;
+    const swap = () => setChoice((before) => (before === 'a' ? 'b' : 'a'));
+    swap();
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) {
+      setBlinking(false);
+      return;
+    }
+    const timer = setInterval(swap, BLINK_MS);
+    return () => clearInterval(timer);
+  }, [isBlinking]);
+  const shown = hasOther ? choice : 'a';
+  const show = (next: typeof choice) => {
+    setBlinking(false);
+    setChoice(next);
+  };
+  return { shown, show, isBlinking, setBlinking };
+}
+
+/** Ends of the range of colours. */
+const RANGES = { most: '99.8 % of the values', full: 'All values', set: 'Set …' } as const;
+
+/** Shows a selection of two axes; with another source its values, too, and the differences. */
 export function HeatMap({
   id,
+  other,
   tensor,
   axes,
   plane,
 }: {
   id: number;
+  other: number | null;
   tensor: string;
   axes: readonly Axis[];
   plane: Plane;
@@ -100,19 +133,35 @@ export function HeatMap({
   const [pointed, setPointed] = useState<{ row: number; column: number } | null>(null);
   const drag = useRef<{ x: number; y: number; from: Sight } | null>(null);
   const window = windowOf(sight, plane);
-  const { result, failure, isRunning } = useCall(
+  const { shown, show, isBlinking, setBlinking } = useShown(other !== null);
+  const isDifference = shown === 'a − b';
+  const call = { tensor, axes, window };
+  const options = { delay: 60, keep: true };
+  const ofFirst = useCall('heat', { ...call, id, minus: isDifference ? other : null }, options);
+  // Both are there before they blink.
+  const ofSecond = useCall(
     'heat',
-    { id, tensor, axes, window },
-    { delay: 60, keep: true },
+    other === null ? null : { ...call, id: other, minus: null },
+    options,
   );
+  const { result, failure, isRunning } = shown === 'b' ? ofSecond : ofFirst;
   const [picture, setPicture] = useState<Picture | null>(null);
-  const [limit, setLimit] = useState<number | null>(null);
+  const [limits, setLimits] = useState<Pick<Heat, 'limit' | 'most'> | null>(null);
+  const [range, setRange] = useState<keyof typeof RANGES>('most');
+  const [own, setOwn] = useState('');
+  useEffect(() => setLimits(null), [isDifference]);
   useEffect(() => {
     if (result === null) return;
     setPicture({ heat: result, window });
-    // Colours must not change their meaning while people zoom.
-    setLimit((before) => before ?? result.limit);
+    // Colours must not change their meaning while people zoom, and mean the same for a and b.
+    setLimits((before) => before ?? result);
   }, [result]);
+  const limit =
+    limits === null
+      ? null
+      : range === 'most'
+        ? limits.limit
+        : (range === 'set' && Number(own) > 0 && Number(own)) || limits.most;
   const dark = isDark();
   const image = useMemo(
     () => (picture === null ? null : imageOf(picture.heat, limit ?? 1)),
@@ -193,6 +242,28 @@ export function HeatMap({
             : picture !== null && 'Exact: every value is shown.'}
           {isRunning && ' Reading …'}
         </span>
+        {other !== null && (
+          <fieldset class="tabs">
+            <legend class="hidden">Values</legend>
+            {SHOWN.map((one) => (
+              <button
+                key={one}
+                type="button"
+                aria-pressed={one === shown}
+                onClick={() => show(one)}
+              >
+                {one}
+              </button>
+            ))}
+            <button
+              type="button"
+              aria-pressed={isBlinking}
+              onClick={() => setBlinking(!isBlinking)}
+            >
+              Blink
+            </button>
+          </fieldset>
+        )}
         <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>
           +
         </button>
@@ -202,7 +273,7 @@ export function HeatMap({
         <button type="button" onClick={() => setSight(whole)}>
           Whole
         </button>
-        <SavePicture name={`heat map of ${tensor}`} canvas={() => ref.current} />
+        <Export name={`heat map of ${tensor}`} picture={() => ref.current} />
       </div>
       {failure !== null && <Failure error={failure} />}
       <div class="heat">
@@ -257,6 +328,30 @@ export function HeatMap({
             : valueAt(pointed)}
         </span>
         {limit !== null && <Legend limit={limit} />}
+        <label class="row">
+          Colours
+          <select
+            value={range}
+            onChange={({ currentTarget }) => setRange(currentTarget.value as keyof typeof RANGES)}
+          >
+            {Object.entries(RANGES).map(([key, label]) => (
+              <option key={key} value={key}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+        {range === 'set' && (
+          <input
+            type="number"
+            min="0"
+            step="any"
+            aria-label="Strongest colour from"
+            value={own}
+            placeholder={shortNumber(limits?.limit ?? null)}
+            onInput={({ currentTarget }) => setOwn(currentTarget.value)}
+          />
+        )}
       </div>
     </section>
   );

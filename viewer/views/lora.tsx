@@ -1,12 +1,20 @@
 /** The pairs of a LoRA adapter, and its base. */
 
-import { formatInteger, formatPercent, plural, shortNumber } from '../parts/format.js';
+import type { CallError } from '../client.js';
+import { Export } from '../parts/export.js';
+import {
+  fixedFormat,
+  fixedPercent,
+  formatInteger,
+  formatPercent,
+  plural,
+} from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import type { OpenSource } from '../parts/open-sources.js';
-import { SaveTable } from '../parts/save.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import { viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
+import type { LoraPair } from '../worker/lora.js';
 
 /** A name of one of the two matrices of a pair. */
 const ADAPTER = /\.lora_(?:A|B|down|up)\b|[._]lora\.(?:down|up)\./;
@@ -15,38 +23,81 @@ function isAdapter({ list }: OpenSource): boolean {
   return list.names.some((name) => ADAPTER.test(name));
 }
 
-/** The adapter of two sources, if one of them is one, with the other as its base. */
-export function Lora({ source, second }: { source: OpenSource; second: OpenSource }) {
+/** An adapter, the other source as its base, and the call for its pairs. */
+export interface Adapter {
+  readonly adapter: OpenSource;
+  readonly base: OpenSource;
+  readonly pairs: readonly LoraPair[] | null;
+  readonly failure: CallError | null;
+  readonly isRunning: boolean;
+}
+
+/** The adapter of two sources; null when none of them is one. */
+export function useAdapter(source: OpenSource, second: OpenSource): Adapter | null {
   const [adapter, base] = isAdapter(second)
     ? [second, source]
     : isAdapter(source)
       ? [source, second]
       : [null, null];
-  const {
-    result: pairs,
-    failure,
-    isRunning,
-  } = useCall('lora', adapter === null ? null : { id: adapter.id, base: base.id });
-  if (adapter === null) return null;
+  const { result, failure, isRunning } = useCall(
+    'lora',
+    adapter === null ? null : { id: adapter.id, base: base.id },
+  );
+  return adapter === null ? null : { adapter, base, pairs: result, failure, isRunning };
+}
+
+/** `pirate changes 16 of 75 weights, by 69 % at most.` */
+export function adapterHeadline({ adapter, base, pairs }: Adapter): string {
+  if (pairs === null) return `${adapter.label} on ${base.label}`;
+  const changed = new Set(pairs.flatMap((pair) => pair.base ?? [])).size;
+  if (changed === 0) return `${adapter.label} changes no weight of ${base.label}.`;
+  const most = pairs.reduce((top, { relative }) => Math.max(top, relative ?? 0), 0);
+  const extent = most === 0 ? '' : `, by ${formatPercent(most, 1)} at most`;
+  const all = plural(base.list.names.length, 'weight');
+  return `${adapter.label} changes ${formatInteger(changed)} of ${all}${extent}.`;
+}
+
+/** By position in the list of the base, how much each weight is changed: 0 for those that no pair is for. */
+export function adapterChanges({ base, pairs }: Adapter): Float64Array | null {
+  if (pairs === null || pairs.every(({ relative }) => relative === null)) return null;
+  const changes = new Float64Array(base.list.names.length);
+  for (const { base: name, relative } of pairs) {
+    const at = name === null ? undefined : base.at.get(name);
+    if (at !== undefined) changes[at] = relative ?? Number.NaN;
+  }
+  return changes;
+}
+
+/** The pairs of an adapter. */
+export function Lora({
+  found: { adapter, base, pairs, failure, isRunning },
+  source,
+}: {
+  found: Adapter;
+  source: OpenSource;
+}) {
   const most = pairs?.reduce((top, { relative, norm }) => Math.max(top, relative ?? norm), 0) ?? 0;
+  const normText = fixedFormat(pairs?.map(({ norm }) => norm) ?? []);
   const rows = () =>
-    pairs?.map(({ target, rank, alpha, scale, norm, base: found, relative }) => [
+    pairs?.map(({ target, rank, alpha, scale, norm, base: weight, relative }) => [
       target,
       rank,
       alpha,
       scale,
       norm,
-      found,
+      weight,
       relative,
     ]) ?? [];
   return (
     <section class="card">
       <div class="row">
         <h2 class="grow">LoRA: {pairs === null ? adapter.label : plural(pairs.length, 'pair')}</h2>
-        <SaveTable
+        <Export
           name="pairs"
-          columns={['target', 'rank', 'alpha', 'scale', 'norm', 'base', 'relative']}
-          rows={rows}
+          table={{
+            columns: ['target', 'rank', 'alpha', 'scale', 'norm', 'base', 'relative'],
+            rows,
+          }}
         />
       </div>
       {isRunning && <p role="status">Reading pairs …</p>}
@@ -72,18 +123,18 @@ export function Lora({ source, second }: { source: OpenSource; second: OpenSourc
                 </tr>
               </thead>
               <tbody>
-                {pairs.map(({ target, rank, norm, base: found, relative }) => (
+                {pairs.map(({ target, rank, norm, base: weight, relative }) => (
                   <tr key={target}>
                     <td class="text mono small">
-                      {found !== null && base === source ? (
-                        <a href={viewAddress('tensor', { tensor: found })}>{target}</a>
+                      {weight !== null && base === source ? (
+                        <a href={viewAddress('tensor', { tensor: weight })}>{target}</a>
                       ) : (
                         target
                       )}
                     </td>
                     <td class="number">{formatInteger(rank)}</td>
-                    <td class="number">{shortNumber(norm)}</td>
-                    <td class="number">{relative === null ? '–' : formatPercent(relative, 1)}</td>
+                    <td class="number">{normText(norm)}</td>
+                    <td class="number">{relative === null ? '–' : fixedPercent(relative)}</td>
                     <td class="share">
                       <span style={{ width: `${(100 * (relative ?? norm)) / (most || 1)}%` }} />
                     </td>

@@ -1,21 +1,22 @@
 /** The map of bytes: every tensor as large as it is, coloured by dtype or by a statistic. */
 
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { againstMedians, layerPlace } from '../layers.js';
 import { pairOf, workOf } from '../parts/background.js';
 import { isDark, themeColour, useCanvas } from '../parts/canvas.js';
-import { cssColour, divergingMap, sequentialMap } from '../parts/colour-maps.js';
+import { cssColour, cssRamp, divergingMap, inkOn, sequentialMap } from '../parts/colour-maps.js';
 import { kindColour } from '../parts/colours.js';
+import { Export } from '../parts/export.js';
 import { formatBytes, plural, shortNumber } from '../parts/format.js';
+import { MEASURES } from '../parts/measures.js';
 import { Failure } from '../parts/messages.js';
 import { countedNoun, type OpenSource, slots } from '../parts/open-sources.js';
-import { SavePicture } from '../parts/save.js';
+import { useSample } from '../parts/sample.js';
 import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
+import { layerPlace, median, PARTS } from '../poster.js';
 import type { TensorList } from '../worker/info.js';
 import type { ByteMap, MapBlock, MapGroup } from '../worker/treemap.js';
-import { STATISTICS } from './layers.js';
 
 const HEIGHT = 560;
 
@@ -23,12 +24,12 @@ const HEIGHT = 560;
 interface Colouring {
   readonly key: string;
   readonly label: string;
-  /** Values by position; null for dtypes, undefined while they are unknown. */
+  /** Values by position; null for parts and dtypes, undefined while they are unknown. */
   readonly values: Float64Array | null | undefined;
   readonly isRelative: boolean;
 }
 
-/** Statistics against the median of tensors of the same role, as on the page of layers. */
+/** Statistics against the median of tensors of the same role, as powers of two. */
 function relativeValues(names: readonly string[], values: Float64Array): Float64Array {
   const roles = new Map<string, number[]>();
   for (const [at, name] of names.entries()) {
@@ -39,22 +40,25 @@ function relativeValues(names: readonly string[], values: Float64Array): Float64
   }
   const result = new Float64Array(values.length).fill(Number.NaN);
   for (const positions of roles.values()) {
-    const row = Float64Array.from(positions, (at) => values[at] as number);
-    const relative = againstMedians(row, Math.max(1, row.length));
-    for (const [index, at] of positions.entries()) result[at] = relative[index] as number;
+    const middle = median(positions.map((at) => values[at] as number));
+    for (const at of positions) {
+      const value = values[at] as number;
+      result[at] = Number.isNaN(value) || middle > 0 ? Math.log2(value / middle) : 0;
+    }
   }
   return result;
 }
 
 function useColourings(source: OpenSource): readonly Colouring[] {
-  const { result: statistics } = useSignal(workOf('layers', source));
+  const { result: statistics } = useSample(source);
   const { open: second } = useSignal(slots.second);
   // Without a second source the work of the first with itself, which never begins.
   const { result: differences } = useSignal(workOf('differ', pairOf(source, second ?? source)));
   return useMemo(
     () => [
+      { key: 'part', label: 'Part', values: null, isRelative: false },
       { key: 'dtype', label: 'Dtype', values: null, isRelative: false },
-      ...STATISTICS.map(({ key, label, isRelative }) => ({
+      ...MEASURES.map(({ key, label, isRelative }) => ({
         key,
         label,
         isRelative,
@@ -120,15 +124,6 @@ function placeLabels(
   return placed;
 }
 
-/** Black or white, whichever is read better on a colour. */
-function inkOn(colour: string): string {
-  const digits = colour.startsWith('#')
-    ? [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16))
-    : (colour.match(/\d+/g) ?? []).map(Number);
-  const [red = 0, green = 0, blue = 0] = digits;
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? '#000000' : '#ffffff';
-}
-
 /** The mean of what is known of tensors, by their bytes; NaN when nothing is. */
 function meanOf(
   { byteLength }: TensorList,
@@ -145,45 +140,89 @@ function meanOf(
   return bytes === 0 ? Number.NaN : sum / bytes;
 }
 
-/** The kind with the most bytes. */
-function mainKind({ kinds, kind, byteLength }: TensorList, tensors: readonly number[]): string {
-  const bytes = new Float64Array(kinds.length);
-  for (const at of tensors) {
-    const number = kind[at] as number;
-    bytes[number] = (bytes[number] as number) + (byteLength[at] as number);
+/** Groups of tensors with a colour each, and the group of each tensor. */
+interface Grouping {
+  readonly groups: readonly { readonly label: string; readonly colour: string }[];
+  readonly of: ArrayLike<number>;
+}
+
+function groupingOf({ kinds, kind, part }: TensorList, key: string): Grouping {
+  if (key === 'dtype') {
+    return {
+      of: kind,
+      groups: kinds.map((one) => ({ label: one, colour: kindColour(one, kinds) })),
+    };
   }
-  return kinds[bytes.indexOf(bytes.reduce((most, one) => Math.max(most, one), 0))] as string;
+  // Colours of variables differ by theme.
+  return { of: part, groups: PARTS.map(([one, label]) => ({ label, colour: themeColour(one) })) };
+}
+
+/** Bytes of tensors by group. */
+function groupBytes(
+  { byteLength }: TensorList,
+  { groups, of }: Grouping,
+  tensors: Iterable<number>,
+): Float64Array {
+  const bytes = new Float64Array(groups.length);
+  for (const at of tensors) {
+    const group = of[at] as number;
+    bytes[group] = (bytes[group] as number) + (byteLength[at] as number);
+  }
+  return bytes;
+}
+
+const maxOf = (numbers: Float64Array): number =>
+  numbers.reduce((most, one) => Math.max(most, Number.isNaN(one) ? 0 : one), 0);
+
+/** Colours of blocks, and of the bar that explains them; none for groups. */
+interface BlockColours {
+  colourOf(tensors: readonly number[]): string;
+  readonly ramp: string | null;
 }
 
 function useBlockColours(
   source: OpenSource,
   { values, isRelative, key }: Colouring,
-): (tensors: readonly number[]) => string {
-  const dark = isDark();
-  return useMemo<(tensors: readonly number[]) => string>(() => {
+  dark: boolean,
+): BlockColours {
+  return useMemo<BlockColours>(() => {
     const { list } = source;
-    if (values === null) return (tensors) => kindColour(mainKind(list, tensors), list.kinds);
+    if (values === null) {
+      const grouping = groupingOf(list, key);
+      const colourOf = (tensors: readonly number[]): string => {
+        const bytes = groupBytes(list, grouping, tensors);
+        return grouping.groups[bytes.indexOf(maxOf(bytes))]?.colour ?? '';
+      };
+      return { colourOf, ramp: null };
+    }
     const none = themeColour('raised');
-    if (values === undefined) return () => none;
+    if (values === undefined) return { colourOf: () => none, ramp: null };
     const shown = isRelative ? relativeValues(list.names, values) : values;
-    const most = shown.reduce((top, value) => Math.max(top, Number.isNaN(value) ? 0 : value), 0);
-    const map = isRelative ? divergingMap(2, dark) : sequentialMap(0, key === 'zeros' ? 1 : most);
-    return (tensors) => {
-      const value = meanOf(list, shown, tensors);
-      return Number.isNaN(value) ? none : cssColour(map(value));
+    const most = key === 'zeros' ? 1 : maxOf(shown);
+    const map = isRelative ? divergingMap(2, dark) : sequentialMap(most, dark);
+    return {
+      colourOf: (tensors) => {
+        const value = meanOf(list, shown, tensors);
+        return Number.isNaN(value) ? none : cssColour(map(value));
+      },
+      ramp: isRelative ? cssRamp(map, -2, 2) : cssRamp(map, 0, most),
     };
   }, [source, values, isRelative, key, dark]);
 }
 
-/** The colours at first: of one dtype with nearly all bytes there is nothing to see. */
+/** The colours at first: where one part has nearly all bytes, or one role, there is nothing else to see. */
 function firstColouring({ list }: OpenSource, colourings: readonly Colouring[]): Colouring {
-  const all = [...list.names.keys()];
-  const main = mainKind(list, all);
-  const bytesOf = (tensors: readonly number[]): number =>
-    tensors.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
-  const ofMain = all.filter((at) => list.kinds[list.kind[at] as number] === main);
-  const [dtype, norm] = colourings as readonly [Colouring, Colouring];
-  return norm.values != null && bytesOf(ofMain) > 0.9 * bytesOf(all) ? norm : dtype;
+  const bytes = groupBytes(list, groupingOf(list, 'part'), list.names.keys());
+  const total = bytes.reduce((sum, one) => sum + one, 0);
+  const [part, , norm] = colourings as readonly [Colouring, Colouring, Colouring];
+  return norm.values != null && maxOf(bytes) > 0.9 * total ? norm : part;
+}
+
+/** The groups with bytes. */
+function shownGroups(list: TensorList, key: string): Grouping['groups'] {
+  const grouping = groupingOf(list, key);
+  const bytes = groupBytes(list, grouping, list.names.keys());
+  return grouping.groups.filter((_, at) => (bytes[at] as number) > 0);
 }
 
 /** The view of a model by bytes. */
@@ -196,7 +235,8 @@ export function ByteMapView({ source }: { source: OpenSource }) {
   const colourings = useColourings(source);
   const first = useMemo(() => firstColouring(source, colourings), [source, colourings]);
   const colouring = colourings.find(({ key }) => key === by) ?? first;
-  const colourOf = useBlockColours(source, colouring);
+  const dark = isDark();
+  const { colourOf, ramp } = useBlockColours(source, colouring, dark);
   const [size, setSize] = useState(0);
   const { result: map, failure } = useCall(
     'map',
@@ -292,7 +332,10 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     const { tensors, group } = active;
     const value = colouring.values && meanOf(list, colouring.values, tensors);
     const number = Number.isNaN(value) ? 'not known' : shortNumber(value ?? null);
-    const shown = value == null ? '' : `, ${colouring.label.toLowerCase()} ${number}`;
+    const shown =
+      value == null
+        ? ''
+        : `, ${colouring.key === 'difference' ? 'difference' : colouring.label} ${number}`;
     const [at] = tensors as [number];
     const what =
       group === null
@@ -322,7 +365,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
         <p class="message">
           This is not computed yet.{' '}
           <a
-            href={viewAddress(colouring.key === 'difference' ? 'compare' : 'layers', {
+            href={viewAddress(colouring.key === 'difference' ? 'compare' : 'overview', {
               by: colouring.key,
             })}
           >
@@ -340,7 +383,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
               Out
             </button>
           )}
-          <SavePicture name="map of bytes" canvas={() => ref.current} />
+          <Export name="map of bytes" picture={() => ref.current} />
         </div>
         <div>
           <canvas
@@ -368,19 +411,21 @@ export function ByteMapView({ source }: { source: OpenSource }) {
         <p class="mono small" role="status">
           {said()}
         </p>
-        {colouring.values === null ? (
+        {ramp === null ? (
           <div class="row small">
-            {list.kinds.map((kind) => (
-              <span key={kind} class="row">
-                <span class="swatch" style={{ background: kindColour(kind, list.kinds) }} /> {kind}
-              </span>
-            ))}
+            {colouring.values === null &&
+              shownGroups(source.list, colouring.key).map(({ label, colour }) => (
+                <span key={label} class="row">
+                  <span class="swatch" style={{ background: colour }} /> {label}
+                </span>
+              ))}
           </div>
         ) : (
-          <p class="muted small">
+          <p class="row muted small">
+            <span class="ramp" style={{ background: ramp }} />
             {colouring.isRelative
-              ? 'Against the median of tensors of the same role: blue is less, orange is more.'
-              : 'From dark blue, the least, to yellow, the most.'}
+              ? 'A quarter to four times the median of tensors of the same role.'
+              : 'From 0 to the most.'}
           </p>
         )}
       </section>

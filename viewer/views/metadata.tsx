@@ -1,9 +1,9 @@
 /** The metadata of a source, ModelSpec and trainers' data in separate groups. */
 
 import { useState } from 'preact/hooks';
+import { Export } from '../parts/export.js';
 import { plural } from '../parts/format.js';
 import { metadataGroups } from '../parts/format-metadata.js';
-import { SaveTable } from '../parts/save.js';
 import { ScrollBox } from '../parts/scroll-box.js';
 import type { Overview } from '../worker/info.js';
 
@@ -64,7 +64,7 @@ export function Metadata({ overview: { metadata, modelspecProblems } }: { overvi
         <section key={title} class="card">
           <div class="row">
             <h2 class="grow">{title}</h2>
-            <SaveTable name={title} columns={['key', 'value']} rows={() => entries} />
+            <Export name={title} table={{ columns: ['key', 'value'], rows: () => entries }} />
           </div>
           <Entries title={title} entries={entries} />
           {title === 'ModelSpec' && modelspecProblems.length > 0 && (

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { type ChosenFile, type FileGroup, filesOfInput, groupFiles } from '../parts/choose.js';
-import { filesOfDrop } from '../parts/drop.js';
+import { FOREIGN_FILE, filesOfDrop } from '../parts/drop.js';
 import { formatBytes } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
 import {
@@ -15,6 +15,7 @@ import {
 } from '../parts/open-sources.js';
 import { type ServedSource, servedSources, serverHeaders, serverToken } from '../parts/served.js';
 import { signal, useSignal } from '../parts/signal.js';
+import { currentAddress } from '../parts/use-address.js';
 
 function openGroup(slot: Slot, { label, files }: FileGroup): void {
   void openIn(slot, { label, address: null, place: { kind: 'files', files } });
@@ -39,7 +40,16 @@ interface Found {
 const found = {
   first: signal<Found>({ groups: [], problem: null }),
   second: signal<Found>({ groups: [], problem: null }),
+  base: signal<Found>({ groups: [], problem: null }),
 };
+
+/** Why none of the files is a model. Those of other formats are named, with the command that converts them. */
+function noModel(files: readonly ChosenFile[]): string {
+  const other = files.find(({ path }) => FOREIGN_FILE.test(path));
+  if (other === undefined) return 'None of these files ends in .safetensors.';
+  const name = other.file.name;
+  return `${name} is not a safetensors file. Convert it: npx safetensors-mmap convert "${name}" model.safetensors`;
+}
 
 /** Opens the checkpoint among files, or lets people choose when there are several. */
 async function take(
@@ -47,8 +57,9 @@ async function take(
   chosen: readonly ChosenFile[] | Promise<readonly ChosenFile[]>,
 ): Promise<void> {
   try {
-    const groups = await groupFiles(await chosen);
-    const problem = groups.length === 0 ? 'None of these files ends in .safetensors.' : null;
+    const files = await chosen;
+    const groups = await groupFiles(files);
+    const problem = groups.length === 0 ? noModel(files) : null;
     found[slot].value = { groups: groups.length > 1 ? groups : [], problem };
     if (groups.length === 1) openGroup(slot, groups[0] as FileGroup);
     else close(slot);
@@ -70,9 +81,9 @@ export function useDrop(): void {
     const drop = (event: DragEvent) => {
       event.preventDefault();
       mark(false);
-      const isSecond = (event.target as Element).closest('[data-slot=second]') !== null;
+      const slot = (event.target as Element).closest('[data-slot]')?.getAttribute('data-slot');
       if (event.dataTransfer === null) return;
-      void take(isSecond ? 'second' : 'first', filesOfDrop(event.dataTransfer));
+      void take((slot ?? 'first') as Slot, filesOfDrop(event.dataTransfer));
     };
     addEventListener('dragover', over);
     addEventListener('dragleave', leave);
@@ -101,7 +112,9 @@ function Chooser({
         type="file"
         class="hidden"
         multiple
-        {...(folder ? { webkitdirectory: true } : { accept: '.safetensors,.json' })}
+        {...(folder
+          ? { webkitdirectory: true }
+          : { accept: '.safetensors,.json,.pt,.pth,.bin,.ckpt,.gguf,.npz,.npy' })}
         onChange={(event) => take(filesOfInput(event.currentTarget))}
       />
     </label>
@@ -133,11 +146,41 @@ function TokenField({ slot, opening }: { slot: Slot; opening: Opening }) {
   );
 }
 
-function Served({ slot }: { slot: Slot }) {
+/** How far opening is, or why it failed: where it was asked for. */
+function OpeningState({ slot, opening }: { slot: Slot; opening: Opening }) {
+  const { label, failure } = opening;
+  if (failure === null) {
+    return (
+      <p class="row" role="status">
+        Reading headers of {label} …{' '}
+        <button type="button" onClick={() => close(slot)}>
+          Cancel
+        </button>
+      </p>
+    );
+  }
+  return (
+    <>
+      <Failure error={failure} />
+      {failure.needsToken && <TokenField slot={slot} opening={opening} />}
+    </>
+  );
+}
+
+/** The only source of a server is opened at first; who closes it sees the list. */
+let isFirstList = true;
+
+function Served({ slot, opening }: { slot: Slot; opening: Opening | null }) {
   const [served, setServed] = useState<readonly ServedSource[]>([]);
   const [failure, setFailure] = useState<Error | null>(null);
   useEffect(() => {
-    if (serverToken !== null) servedSources().then(setServed, setFailure);
+    if (serverToken === null) return;
+    servedSources().then((all) => {
+      setServed(all);
+      const isOnly = slot === 'first' && all.length === 1 && currentAddress().open === undefined;
+      if (isOnly && isFirstList) openServed(slot, all[0] as ServedSource);
+      isFirstList = false;
+    }, setFailure);
   }, []);
   if (failure !== null) return <Failure error={failure} />;
   if (served.length === 0) return null;
@@ -150,6 +193,9 @@ function Served({ slot }: { slot: Slot }) {
             <button type="button" class="quiet" onClick={() => openServed(slot, one)}>
               <span>{one.name}</span> <span class="muted">{formatBytes(one.byteLength)}</span>
             </button>
+            {opening?.place.kind === 'served' && opening.place.url === one.url && (
+              <OpeningState slot={slot} opening={opening} />
+            )}
           </li>
         ))}
       </ul>
@@ -157,18 +203,24 @@ function Served({ slot }: { slot: Slot }) {
   );
 }
 
+const TITLES: Readonly<Record<Slot, string>> = {
+  first: 'Look at a checkpoint',
+  second: 'Compare with a second model',
+  base: 'The model that both were made from',
+};
+
 /** The ways to open a source in a place. */
 export function Open({ slot }: { slot: Slot }) {
   const { opening } = useSignal(slots[slot]);
   const { groups, problem } = useSignal(found[slot]);
   const [text, setText] = useState('');
-  const isOpening = opening !== null && opening.failure === null;
+  const ofFiles = opening?.place.kind === 'files' && groups.length === 0 ? opening : null;
   return (
     <div class="start" data-slot={slot}>
-      <h1>{slot === 'first' ? 'Look at a checkpoint' : 'Compare with a second model'}</h1>
-      <Served slot={slot} />
+      {slot === 'base' ? <h2>{TITLES.base}</h2> : <h1>{TITLES[slot]}</h1>}
+      <Served slot={slot} opening={opening} />
       <section class="drop">
-        <h2>{slot === 'first' ? 'Drop a checkpoint here' : 'Drop the second checkpoint here'}</h2>
+        <h3>{slot === 'first' ? 'Drop a checkpoint here' : `Drop the ${slot} checkpoint here`}</h3>
         <p class="muted">
           A .safetensors file, or a folder with an index and its shards. Nothing is uploaded.
         </p>
@@ -176,6 +228,7 @@ export function Open({ slot }: { slot: Slot }) {
           <Chooser label="Choose files" take={(chosen) => void take(slot, chosen)} />
           <Chooser label="Choose a folder" folder take={(chosen) => void take(slot, chosen)} />
         </div>
+        {ofFiles !== null && <OpeningState slot={slot} opening={ofFiles} />}
       </section>
       {problem !== null && <Failure error={{ message: problem }} />}
       {groups.length > 0 && (
@@ -188,6 +241,9 @@ export function Open({ slot }: { slot: Slot }) {
                   <span>{group.label}</span>{' '}
                   <span class="muted">{formatBytes(group.byteLength)}</span>
                 </button>
+                {opening?.place.kind === 'files' && opening.place.files === group.files && (
+                  <OpeningState slot={slot} opening={opening} />
+                )}
               </li>
             ))}
           </ul>
@@ -204,7 +260,7 @@ export function Open({ slot }: { slot: Slot }) {
           type="text"
           inputMode="url"
           aria-label="Address of a checkpoint"
-          placeholder="hf://org/name or https://…/model.safetensors"
+          placeholder="org/name on the Hub, or https://…/model.safetensors"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />
@@ -212,13 +268,7 @@ export function Open({ slot }: { slot: Slot }) {
           Open
         </button>
       </form>
-      {isOpening && <p role="status">Opening {opening.label} …</p>}
-      {opening?.failure && (
-        <>
-          <Failure error={opening.failure} />
-          {opening.failure.needsToken && <TokenField slot={slot} opening={opening} />}
-        </>
-      )}
+      {opening?.place.kind === 'url' && <OpeningState slot={slot} opening={opening} />}
     </div>
   );
 }

@@ -1,14 +1,244 @@
-/** The overview of a source: sizes, dtypes, metadata, files and warnings. */
+/** The overview of a source: its poster, its health, what it is made of, and its metadata. */
 
-import { useEffect, useState } from 'preact/hooks';
-import { Bytes, Count } from '../parts/amount.js';
+import { type ComponentChildren, Fragment } from 'preact';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { stop, workOf } from '../parts/background.js';
 import { kindColour } from '../parts/colours.js';
-import { formatBytes, formatInteger, formatPercent, plural } from '../parts/format.js';
+import { Export } from '../parts/export.js';
+import {
+  formatBytes,
+  formatInteger,
+  formatPercent,
+  formatShortCount,
+  plural,
+} from '../parts/format.js';
+import { healthOf } from '../parts/measures.js';
+import { Failure } from '../parts/messages.js';
 import { countedNoun, type OpenSource } from '../parts/open-sources.js';
-import { SaveTable } from '../parts/save.js';
+import { beginSample, useSample } from '../parts/sample.js';
 import { ScrollBox } from '../parts/scroll-box.js';
+import { useSignal } from '../parts/signal.js';
+import { viewAddress } from '../parts/use-address.js';
+import { WorkRow } from '../parts/work-row.js';
+import { PARTS, type Part } from '../poster.js';
+import { sliceFrom } from '../selection.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
+import { sampleByteLength } from '../worker/sample.js';
 import { Metadata } from './metadata.js';
+import { ModelPoster } from './model-poster.js';
+
+/** Lines of a list that are shown. */
+const SHOWN = 3;
+const MOST = 100;
+
+/** Names with links; of many the first. */
+function TensorLinks({
+  source,
+  tensors,
+  sliceOf = () => undefined,
+}: {
+  source: OpenSource;
+  tensors: readonly number[];
+  sliceOf?: (at: number) => string | undefined;
+}) {
+  const [count, setCount] = useState(SHOWN);
+  return (
+    <ul class="small mono">
+      {tensors.slice(0, count).map((at) => {
+        const tensor = source.list.names[at] as string;
+        const slice = sliceOf(at);
+        return (
+          <li key={at}>
+            <a href={viewAddress('tensor', { tensor, ...(slice === undefined ? {} : { slice }) })}>
+              {tensor}
+            </a>
+          </li>
+        );
+      })}
+      {tensors.length > count && count < MOST && (
+        <li>
+          <button type="button" class="quiet" onClick={() => setCount(MOST)}>
+            {count === SHOWN ? 'Show' : ''} {formatInteger(tensors.length - count)} more
+          </button>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+function Health({ source }: { source: OpenSource }) {
+  const { result, isWhole, isComplete } = useSignal(workOf('layers', source));
+  const health = useMemo(() => (result === null ? null : healthOf(result)), [result]);
+  if (health === null || result === null) return null;
+  const isExact = isComplete && isWhole;
+  const lines: readonly (readonly [
+    kind: string,
+    what: string,
+    tensors: readonly number[],
+    note?: string,
+  ])[] = [
+    ['broken', 'with NaN or infinities', health.broken],
+    ['warning', 'with outliers', health.outliers, 'peak over 20 × RMS'],
+    ['warning', 'with one value only', health.constant],
+    ['warning', 'with rows of zeros', health.zeroRows],
+  ];
+  return (
+    <section class="card">
+      <h2>Health</h2>
+      {lines.map(([kind, what, tensors, note]) => (
+        <div key={what} class="health">
+          <span class={`health-mark ${tensors.length === 0 ? 'fine' : kind}`} aria-hidden="true">
+            {tensors.length === 0 ? '✓' : '!'}
+          </span>
+          <div>
+            <p>
+              {tensors.length === 0
+                ? `No tensor ${what}`
+                : `${isExact ? '' : 'At least '}${plural(tensors.length, 'tensor')} ${what}`}{' '}
+              {tensors.length === 0 && !isExact && <span class="muted">seen in the sample</span>}
+              {tensors.length > 0 && note !== undefined && <span class="muted">({note})</span>}
+            </p>
+            <TensorLinks
+              source={source}
+              tensors={tensors}
+              sliceOf={(at) => {
+                const index = result.brokenAt.get(at);
+                return kind === 'broken' && index !== undefined ? sliceFrom(index) : undefined;
+              }}
+            />
+          </div>
+        </div>
+      ))}
+      <p class="muted small">
+        {isExact ? 'Counted in all values.' : 'Counted in the sample; exact after “Read all”.'}
+      </p>
+    </section>
+  );
+}
+
+function Lines({ lines }: { lines: readonly (readonly [string, ComponentChildren])[] }) {
+  return (
+    <dl class="lines">
+      {lines.map(([label, value]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Architecture({ architecture }: Pick<OverviewFacts, 'architecture'>) {
+  if (architecture.length === 0) return null;
+  return (
+    <section class="card">
+      <h2>Architecture</h2>
+      <Lines lines={architecture} />
+    </section>
+  );
+}
+
+/** `22.8 %`; all have one decimal. */
+function shareText(share: number): string {
+  return share > 0 && share < 0.0005 ? '< 0.1 %' : `${(100 * share).toFixed(1)} %`;
+}
+
+function Parameters({ source, counts }: { source: OpenSource; counts: ReadonlyMap<Part, number> }) {
+  const buffers = counts.get('buffers') ?? 0;
+  const total = [...counts.values()].reduce((sum, one) => sum + one, 0) - buffers;
+  const shown = PARTS.filter(([part]) => part !== 'buffers' && (counts.get(part) ?? 0) > 0);
+  return (
+    <section class="card">
+      <div class="row">
+        <h2 class="grow">Parameters</h2>
+        <Export
+          name={`parameters of ${source.label}`}
+          table={{
+            columns: ['part', 'parameters'],
+            rows: () => PARTS.map(([part]) => [part, counts.get(part) ?? 0]),
+          }}
+        />
+      </div>
+      <div class="dtype-bar" aria-hidden="true">
+        {shown.map(([part]) => (
+          <span
+            key={part}
+            style={{ flex: `${counts.get(part)} 0 0`, background: `var(--${part})` }}
+          />
+        ))}
+      </div>
+      <table>
+        <thead class="hidden">
+          <tr>
+            <th>Part</th>
+            <th>Parameters</th>
+            <th>Share</th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map(([part, label]) => (
+            <tr key={part}>
+              <td>
+                <span class="whole">
+                  <span class="swatch" style={{ background: `var(--${part})` }} /> {label}
+                </span>
+              </td>
+              <td class="number">{formatShortCount(counts.get(part) ?? 0)}</td>
+              <td class="number muted">{shareText((counts.get(part) ?? 0) / total)}</td>
+            </tr>
+          ))}
+          <tr>
+            <th scope="row">All</th>
+            <td class="number">
+              <b>{formatShortCount(total)}</b>
+            </td>
+            <td />
+          </tr>
+        </tbody>
+      </table>
+      {buffers > 0 && (
+        <p class="muted small">
+          {formatShortCount(buffers)} values of buffers, such as causal masks, are not counted.
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** Bits of a parameter, by the dtypes of that width. */
+const WIDTHS: readonly (readonly [label: string, bits: number])[] = [
+  ['F32', 32],
+  ['BF16, F16', 16],
+  ['8 bits', 8],
+  ['4 bits', 4],
+];
+
+function Storage({ overview, parameters }: { overview: OverviewFacts; parameters: number }) {
+  const { files, byteLength, quantization, tensors, storedTensors } = overview;
+  const stored = plural(storedTensors, 'stored tensor');
+  return (
+    <section class="card">
+      <h2>Storage</h2>
+      <Lines
+        lines={[
+          ['Files', formatInteger(files.length)],
+          ['Bytes', formatInteger(byteLength)],
+          [
+            'Tensors',
+            countedNoun(overview) === 'tensor'
+              ? formatInteger(tensors)
+              : `${plural(tensors, 'weight')} (${stored})`,
+          ],
+          ['Parameters', formatInteger(parameters)],
+          ['Quantization', quantization ?? 'none'],
+        ]}
+      />
+      <h3>Memory as</h3>
+      <Lines lines={WIDTHS.map(([label, bits]) => [label, formatBytes((parameters * bits) / 8)])} />
+    </section>
+  );
+}
 
 function Dtypes({
   kinds,
@@ -30,19 +260,10 @@ function Dtypes({
     <section class="card">
       <div class="row">
         <h2 class="grow">Dtypes</h2>
-        <SaveTable
+        <Export
           name="dtypes"
-          columns={['dtype', 'tensors', 'elements', 'bytes']}
-          rows={() => rows}
+          table={{ columns: ['dtype', 'tensors', 'elements', 'bytes'], rows: () => rows }}
         />
-      </div>
-      <div class="dtype-bar" aria-hidden="true">
-        {kinds.map(({ kind, byteLength }) => (
-          <span
-            key={kind}
-            style={{ flex: `${byteLength} 0 0`, background: kindColour(kind, names) }}
-          />
-        ))}
       </div>
       <ScrollBox label="Dtypes">
         <table>
@@ -119,72 +340,94 @@ function Thumbnail({ image: { type, bytes } }: { image: { type: string; bytes: U
 
 /** The first view of a source. */
 export function Overview({ source }: { source: OpenSource }) {
-  const { overview } = source;
-  const {
-    byteLength,
-    tensors,
-    storedTensors,
-    parameters,
-    quantization,
-    kinds,
-    metadata,
-    warnings,
-    files,
-    thumbnail,
-  } = overview;
+  const { overview, list } = source;
+  const { byteLength, tensors, storedTensors, quantization, kinds, metadata, warnings, files } =
+    overview;
+  const work = useSample(source);
   const noun = countedNoun(overview);
-  const title = metadata.find(([key]) => key === 'modelspec.title')?.[1];
+  const title = metadata.find(([key]) => key === 'modelspec.title')?.[1] ?? source.label;
+  const [model] = overview.architecture.filter(([label]) => label === 'Model');
+  const counts = useMemo(() => {
+    const sums = new Map<Part, number>();
+    for (const [at, number] of list.part.entries()) {
+      const part = PARTS[number]?.[0] as Part;
+      sums.set(part, (sums.get(part) ?? 0) + (list.elements[at] as number));
+    }
+    return sums;
+  }, [source]);
+  const parameters =
+    quantization === null
+      ? overview.parameters - (counts.get('buffers') ?? 0)
+      : overview.parameters;
+  const bytes = useMemo(
+    () => ({
+      sample: sampleByteLength(list, source.place.kind !== 'files'),
+      all: list.byteLength.reduce((sum, one) => sum + one, 0),
+    }),
+    [source],
+  );
+  const info = [
+    ...(model === undefined ? [] : [model[1]]),
+    `${formatShortCount(parameters)} parameters`,
+    quantization ??
+      kinds
+        .map(({ kind }) => kind)
+        .slice(0, 3)
+        .join(', '),
+    formatBytes(byteLength),
+    plural(files.length, 'file'),
+    noun === 'tensor'
+      ? plural(tensors, 'tensor')
+      : `${plural(tensors, noun)} (${plural(storedTensors, 'stored tensor')})`,
+  ].filter((one) => one !== '');
   return (
     <div class="content">
       <header class="row">
         <div class="grow">
-          <h1>{title ?? source.label}</h1>
-          {title !== undefined && <p class="muted">{source.label}</p>}
+          <h1>{title}</h1>
+          <p class="muted">
+            {info.map((one, at) => (
+              <Fragment key={one}>
+                {at > 0 && ' · '}
+                <span class="whole">{one}</span>
+              </Fragment>
+            ))}
+          </p>
         </div>
-        {thumbnail !== null && <Thumbnail image={thumbnail} />}
+        {overview.thumbnail !== null && <Thumbnail image={overview.thumbnail} />}
       </header>
       {warnings.map((warning) => (
         <p key={warning} class="message">
           {warning}
         </p>
       ))}
-      <dl class="facts card">
-        <div>
-          <dt>Bytes</dt>
-          <dd>
-            <Bytes byteLength={byteLength} />
-          </dd>
-        </div>
-        <div>
-          <dt>Parameters</dt>
-          <dd>
-            <Count count={parameters} />
-          </dd>
-        </div>
-        <div>
-          <dt>Tensors</dt>
-          <dd>
-            {noun === 'tensor' ? (
-              formatInteger(tensors)
-            ) : (
-              <>
-                <span class="whole">{plural(tensors, noun)}</span>{' '}
-                <small class="whole">({plural(storedTensors, 'stored tensor')})</small>
-              </>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>Files</dt>
-          <dd>{formatInteger(files.length)}</dd>
-        </div>
-        {quantization !== null && (
-          <div>
-            <dt>Quantization</dt>
-            <dd>{quantization}</dd>
-          </div>
-        )}
-      </dl>
+      {tensors > 0 && (
+        <WorkRow
+          work={work}
+          label="Reading values"
+          verb={{ sample: 'Read a sample,', all: 'Read all' }}
+          bytes={bytes}
+          begin={(whole) => beginSample(source, whole)}
+          stop={() => stop('layers', source)}
+        />
+      )}
+      {work.failure !== null && <Failure error={work.failure} />}
+      <ModelPoster
+        source={source}
+        title={title}
+        info={info.join(' · ')}
+        note={
+          work.isComplete && work.isWhole
+            ? 'Of all values'
+            : `From a sample of ${formatBytes(bytes.sample)}`
+        }
+      />
+      <div class="cards">
+        <Health source={source} />
+        <Architecture architecture={overview.architecture} />
+        <Parameters source={source} counts={counts} />
+        <Storage overview={overview} parameters={parameters} />
+      </div>
       <Dtypes
         kinds={kinds}
         noun={noun}

@@ -1,12 +1,14 @@
 /** Statistics of a tensor: numbers, histogram, and the norms of rows and columns. */
 
 import { useState } from 'preact/hooks';
+import { Export } from '../parts/export.js';
 import { formatBytes, formatInteger, formatPercent, shortNumber } from '../parts/format.js';
 import { Failure, Working } from '../parts/messages.js';
 import { Plot } from '../parts/plot.js';
-import { SaveTable } from '../parts/save.js';
-import { linearScale } from '../parts/scale.js';
+import { linearScale, needsLog } from '../parts/scale.js';
+import { addressWith, go } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
+import { sliceFrom } from '../selection.js';
 import type { TensorStatistics } from '../worker/statistics.js';
 import type { NamedTensorSpec } from '../worker/values.js';
 
@@ -75,17 +77,20 @@ function constantNote({ statistics, histogram, isSample }: TensorStatistics): st
   return `All ${counted} ${finite}values${extent} are ${shortNumber(histogram.min)}`;
 }
 
-function Histogram({
-  name,
-  histogram,
-  note,
-}: {
-  name: string;
-  histogram: NonNullable<TensorStatistics['histogram']>;
-  note: string | null;
-}) {
+/** What is beyond a side of a clipped histogram: `12 values, to 4.36`. */
+function beyond(count: number, extreme: number | null): string | undefined {
+  return count === 0 ? undefined : `${formatInteger(count)} to ${shortNumber(extreme)}`;
+}
+
+function Histogram({ name, result }: { name: string; result: TensorStatistics }) {
   const [isLog, setLog] = useState(false);
-  const { min, max, counts } = histogram;
+  const note = constantNote(result);
+  const { clipped, statistics } = result;
+  // A linear axis shows what most values are; one of powers shows the few others, too.
+  const shown = (!isLog && clipped) || result.histogram;
+  if (shown === null) return null;
+  const { min, max, counts } = shown;
+  const isClipped = shown === clipped;
   const width = (max - min) / counts.length;
   const valueText = (at: number) =>
     width === 0
@@ -106,9 +111,23 @@ function Histogram({
           </button>
         </fieldset>
       </div>
+      {isClipped && clipped !== null && (
+        <p class="muted small">
+          From 0.1 to 99.9 % of the values; {formatInteger(clipped.below + clipped.above)} are
+          beyond the dashed lines. Log shows all.
+        </p>
+      )}
       <Plot
         name={`histogram of ${name}`}
         series={[{ name: 'count', values: counts, colour: '#3b82c4' }]}
+        {...(isClipped && clipped !== null
+          ? {
+              beyond: [
+                beyond(clipped.below, statistics.min),
+                beyond(clipped.above, statistics.max),
+              ] as const,
+            }
+          : {})}
         kind="bars"
         isLog={isLog}
         xScale={linearScale(min, max, 7)}
@@ -140,6 +159,7 @@ function Norms({
             name={`norms of ${title} of ${name}`}
             series={[{ name: 'norm', values, colour: one === 'row' ? '#3b82c4' : '#d55e00' }]}
             kind="lines"
+            isLog={needsLog(values)}
             xTitle={one}
             xText={(at) => `${one} ${at}`}
             height={180}
@@ -156,7 +176,7 @@ export function Statistics({ id, facts }: { id: number; facts: NamedTensorSpec }
   const [isWhole, setWhole] = useState(false);
   const { result, progress, failure, isRunning, stop } = useCall(
     'statistics',
-    { id, tensor: name, whole: isWhole },
+    { id, tensor: name, extent: isWhole ? 'whole' : 'limited' },
     { delay: 60, keep: true },
   );
   if (elements === 0) return null;
@@ -167,10 +187,9 @@ export function Statistics({ id, facts }: { id: number; facts: NamedTensorSpec }
         <div class="row">
           <h2 class="grow">Statistics</h2>
           {result !== null && (
-            <SaveTable
+            <Export
               name={`statistics of ${name}`}
-              columns={['statistic', 'value']}
-              rows={() => table}
+              table={{ columns: ['statistic', 'value'], rows: () => table }}
             />
           )}
         </div>
@@ -198,11 +217,23 @@ export function Statistics({ id, facts }: { id: number; facts: NamedTensorSpec }
           />
         )}
         {failure !== null && <Failure error={failure} />}
+        {result?.brokenAt && (
+          <p class="message broken row">
+            <span class="grow">
+              This tensor has values that are NaN or infinite
+              {result.isSample ? ', as seen in the sample' : ''}.
+            </span>
+            <button
+              type="button"
+              onClick={() => go(addressWith({ slice: sliceFrom(result.brokenAt as number[]) }))}
+            >
+              Go to it
+            </button>
+          </p>
+        )}
         {result !== null && <Numbers statistics={result.statistics} isSample={result.isSample} />}
       </section>
-      {result?.histogram && (
-        <Histogram name={name} histogram={result.histogram} note={constantNote(result)} />
-      )}
+      {result?.histogram && <Histogram name={name} result={result} />}
       {result?.norms && <Norms name={name} norms={result.norms} />}
     </>
   );

@@ -3,19 +3,29 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { Bytes, Count } from '../parts/amount.js';
+import { Export } from '../parts/export.js';
 import { formatInteger } from '../parts/format.js';
 import { Failure } from '../parts/messages.js';
-import type { OpenSource } from '../parts/open-sources.js';
+import { type OpenSource, slots } from '../parts/open-sources.js';
 import { type Plane, planeTable } from '../parts/plane.js';
 import { saveBlob } from '../parts/save.js';
+import { useSignal } from '../parts/signal.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 import { type Axis, formatSelection, remainingAxes, shownPart } from '../selection.js';
+import { formatShape } from '../worker/info.js';
 import type { NamedTensorSpec } from '../worker/values.js';
 import { Grid } from './grid.js';
 import { HeatMap } from './heat-map.js';
 import { SelectionField } from './selection-field.js';
 import { Statistics } from './statistics.js';
+import { TensorPair } from './tensor-pair.js';
+
+/** `Zero point` of `zeroPoint`. */
+function inWords(identifier: string): string {
+  const words = identifier.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words.charAt(0).toUpperCase() + words.slice(1).replaceAll('_', ' ');
+}
 
 function Facts({ facts }: { facts: NamedTensorSpec }) {
   const { kind, shape, elements, byteLength, offset, file, quantization } = facts;
@@ -35,7 +45,7 @@ function Facts({ facts }: { facts: NamedTensorSpec }) {
       </div>
       <div>
         <dt>Shape</dt>
-        <dd>{shape.length === 0 ? 'scalar' : shape.join(' × ')}</dd>
+        <dd>{formatShape(shape)}</dd>
       </div>
       <div>
         <dt>Elements</dt>
@@ -57,7 +67,7 @@ function Facts({ facts }: { facts: NamedTensorSpec }) {
       </div>
       {Object.entries(quantization?.storedAs ?? {}).map(([part, name]) => (
         <div key={part}>
-          <dt>{part}</dt>
+          <dt>{inWords(part)}</dt>
           <dd>
             <small>{name}</small>
           </dd>
@@ -113,25 +123,36 @@ function Values({
             Bits
           </button>
         )}
-        <button type="button" onClick={() => void table('text', copy, 'Copied as text')}>
-          Copy
-        </button>
-        <button type="button" onClick={() => void table('csv', copy, 'Copied as CSV')}>
-          Copy CSV
-        </button>
-        <button
-          type="button"
-          aria-label="Save values as CSV"
-          onClick={() =>
-            void table(
-              'csv',
-              (text) => saveBlob(`${name}.csv`, new Blob([text], { type: 'text/csv' })),
-              'Saved',
-            )
-          }
-        >
-          CSV
-        </button>
+        <Export name="values">
+          <button
+            type="button"
+            class="quiet"
+            onClick={() => void table('text', copy, 'Copied as text')}
+          >
+            Copy
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            onClick={() => void table('csv', copy, 'Copied as CSV')}
+          >
+            Copy CSV
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            aria-label="Save values as CSV"
+            onClick={() =>
+              void table(
+                'csv',
+                (text) => saveBlob(`${name}.csv`, new Blob([text], { type: 'text/csv' })),
+                'Saved',
+              )
+            }
+          >
+            CSV
+          </button>
+        </Export>
       </div>
       {note !== null && <Failure error={note} />}
       <Grid
@@ -151,10 +172,14 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
   const { name, shape } = facts;
   const { axes, problem } = useMemo(() => shownPart(slice, shape), [slice, name]);
   const plane = useMemo(() => planeTable(axes), [axes]);
+  const { open: second } = useSignal(slots.second);
+  const at = second?.at.get(name);
+  const hasPair = at !== undefined && second?.list.shapes[at] === formatShape(shape);
   return (
     <>
       <Facts facts={facts} />
       <Statistics id={source.id} facts={facts} />
+      {hasPair && second !== null && <TensorPair source={source} second={second} name={name} />}
       <SelectionField
         text={slice}
         axes={axes}
@@ -168,6 +193,7 @@ function Shown({ source, facts }: { source: OpenSource; facts: NamedTensorSpec }
         <HeatMap
           key={formatSelection(axes, shape)}
           id={source.id}
+          other={hasPair ? (second?.id ?? null) : null}
           tensor={name}
           axes={axes}
           plane={plane}

@@ -4,11 +4,11 @@ import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
 import { call } from '../client.js';
 import { lineEnds, matchesIn, type NamePart, nameLines } from '../names.js';
 import { kindColour } from '../parts/colours.js';
+import { Export } from '../parts/export.js';
 import { formatBytes, formatInteger, plural } from '../parts/format.js';
 import { Name, nameColumns } from '../parts/name.js';
 import { countedNoun, type OpenSource } from '../parts/open-sources.js';
 import { ROW, type RowFacts, Rows } from '../parts/rows.js';
-import { SaveTable } from '../parts/save.js';
 import { addressWith, go, useAddress, viewAddress } from '../parts/use-address.js';
 import { useCall } from '../parts/use-call.js';
 import type { Found, Order } from '../worker/find.js';
@@ -292,10 +292,12 @@ export function Tensors({ source }: { source: OpenSource }) {
               ? plural(count, countedNoun(source.overview))
               : `${formatInteger(count)} found`}
           </span>
-          <SaveTable
+          <Export
             name="tensors"
-            columns={COLUMNS}
-            rows={() => tableRows(source, (found ?? NONE).positions)}
+            table={{
+              columns: COLUMNS,
+              rows: () => tableRows(source, (found ?? NONE).positions),
+            }}
           />
         </div>
       </div>

@@ -108,12 +108,12 @@ export async function valueDifferences(
   const partial = { relative: column(), differing: column(), maxError: column() };
   const total = compared.reduce((sum, at) => sum + (list.byteLength[at] as number), 0);
   let done = 0;
-  const report = seldom(() => onProgress({ done, total, partial }));
-  await forEachAt(compared.length, isRequested, async (index) => {
+  const report = seldom(list.names.length, () => onProgress({ done, total, partial }));
+  await forEachAt(compared.length, { isRequested, isWhole }, async (index) => {
     const at = compared[index] as number;
     const name = list.names[at] as string;
     const { shape, elements, byteLength } = tensorFacts(first, name);
-    const axes = sampleAxes(shape, sampleSize(isRequested, true));
+    const axes = sampleAxes(shape, sampleSize(isRequested, list.names.length));
     const isSample = !isWhole && selectedElements(axes) < elements;
     const tensorOf = (source: Source) =>
       isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);

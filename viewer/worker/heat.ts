@@ -1,5 +1,6 @@
 /** The picture of a selection: a value for every cell of it, sampled when there are more elements than cells. */
 
+import type { Tensor } from 'safetensors-mmap';
 import { valueNumbers } from 'safetensors-mmap/inspect';
 import { type Axis, remainingAxes, within } from '../selection.js';
 import type { Source } from './sources.js';
@@ -13,8 +14,9 @@ export interface Heat {
   /** Every how many rows and columns of the selection there is a value; 1 is exact. */
   readonly rowStep: number;
   readonly columnStep: number;
-  /** The size of values from which on the colour is the strongest: few values are larger. */
+  /** The absolute value that 99.8 % of the values don't exceed, and the greatest of all. */
   readonly limit: number;
+  readonly most: number;
 }
 
 /** The part of a selection to show: positions of its two axes, and the cells to show it in. */
@@ -38,17 +40,32 @@ function strideOf(source: Source, name: string, axis: number): number {
   return elements === 0 ? 0 : (byteLength / elements) * below;
 }
 
-function limitOf(values: Float32Array): number {
-  const sizes = values.filter(Number.isFinite).map(Math.abs).sort();
-  return sizes[Math.floor((sizes.length - 1) * 0.995)] || sizes.at(-1) || 1;
+/** The values of a tensor; of complex numbers their sizes. */
+function sizesOf(tensor: Tensor): Float32Array {
+  const numbers = valueNumbers(tensor);
+  if (tensor.dtype !== 'C64') return Float32Array.from(numbers);
+  return Float32Array.from({ length: numbers.length / 2 }, (_, at) =>
+    Math.hypot(numbers[2 * at] as number, numbers[2 * at + 1] as number),
+  );
 }
 
-/** Reads one value for every cell: the one in the middle of what the cell stands for. */
+function limitsOf(values: Float32Array): { limit: number; most: number } {
+  const sizes = values.filter(Number.isFinite).map(Math.abs).sort();
+  const most = sizes.at(-1) || 1;
+  return { limit: sizes[Math.floor((sizes.length - 1) * 0.998)] || most, most };
+}
+
+/**
+ * Reads one value for every cell: the one in the middle of what the cell stands for.
+ *
+ * @param minus a source whose values are subtracted
+ */
 export async function heat(
   source: Source,
   name: string,
   axes: readonly Axis[],
   { rows, columns, maxRows, maxColumns }: HeatWindow,
+  minus: Source | null,
   signal: AbortSignal,
 ): Promise<Heat> {
   const [down, across] = remainingAxes(axes) as [number, number];
@@ -65,15 +82,12 @@ export async function heat(
   const selected = axes
     .with(down, sampled(axes[down] as Axis, rows, rowStep))
     .with(across, sampled(axes[across] as Axis, columns, columnStep));
-  const tensor = await part(source, name, selected, signal);
-  const numbers = valueNumbers(tensor);
-  // A complex number is shown by its size.
-  const values =
-    tensor.dtype === 'C64'
-      ? Float32Array.from({ length: numbers.length / 2 }, (_, at) =>
-          Math.hypot(numbers[2 * at] as number, numbers[2 * at + 1] as number),
-        )
-      : Float32Array.from(numbers);
+  const valuesOf = async (one: Source) => sizesOf(await part(one, name, selected, signal));
+  const [before, after] = await Promise.all([
+    valuesOf(source),
+    minus === null ? null : valuesOf(minus),
+  ]);
+  const values = before.map((value, at) => value - (after?.[at] ?? 0));
   const [shownRows, shownColumns] = [selected[down], selected[across]] as [Axis, Axis];
   return {
     values,
@@ -81,6 +95,6 @@ export async function heat(
     columns: shownColumns.count,
     rowStep,
     columnStep,
-    limit: limitOf(values),
+    ...limitsOf(values),
   };
 }

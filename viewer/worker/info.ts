@@ -7,6 +7,8 @@ import {
   type ModelspecProblem,
   thumbnailOf,
 } from 'safetensors-mmap/inspect';
+import { partNumber, partOf } from '../poster.js';
+import type { Architecture } from './architecture.js';
 
 /** Tensors in columns: 100 000 objects would take the page half a second to receive. */
 export interface TensorList {
@@ -21,6 +23,8 @@ export interface TensorList {
   readonly offset: Float64Array;
   readonly files: readonly string[];
   readonly file: Uint32Array;
+  /** What each is for: its position in `PARTS`. */
+  readonly part: Uint8Array;
 }
 
 /** Sums over the tensors of one dtype or scheme. */
@@ -51,6 +55,8 @@ export interface Overview {
   readonly parameters: number;
   /** The schemes of quantized weights; null without such weights. */
   readonly quantization: string | null;
+  /** From config.json; empty without one. */
+  readonly architecture: Architecture;
   readonly kinds: readonly KindCounts[];
   readonly metadata: readonly (readonly [key: string, value: string])[];
   /** What the specification says of `modelspec.` keys; empty without such keys. */
@@ -109,6 +115,7 @@ function columns(rows: readonly Row[]): TensorList {
     elements: floats(({ shape }) => elementsOf(shape)),
     byteLength: floats(({ byteLength }) => byteLength),
     offset: floats(({ offset }) => offset),
+    part: Uint8Array.from(rows, ({ name, shape }) => partNumber(partOf(name, shape))),
   };
 }
 
@@ -174,12 +181,13 @@ export interface Known {
   readonly parameters: number;
   /** What is wrong with its index and shards. */
   readonly problems: readonly string[];
+  readonly architecture: Architecture;
 }
 
 /** Tells what an opened source is. */
 export function overviewOf(
   checkpoint: RemoteCheckpoint,
-  { model, shown, headers, list, parameters, problems }: Known,
+  { model, shown, headers, list, parameters, problems, architecture }: Known,
 ): Overview {
   const warnings = [
     ...model.problems.map(({ message }) => message),
@@ -199,7 +207,7 @@ export function overviewOf(
   const isSpecified = [...metadata.keys()].some((key) => key.startsWith('modelspec.'));
   return {
     path: checkpoint.path,
-    ...{ files, warnings },
+    ...{ files, warnings, architecture },
     quantization: [...schemes].join(', ') || null,
     parameters:
       schemes.size === 0

@@ -1,7 +1,10 @@
 /** Statistics of all tensors of a model, one after the other, in the background. */
 
 import { statistics, tensorValues } from 'safetensors-mmap/inspect';
-import { sampleAxes, sampleSize, selectedElements } from './sample.js';
+import { partNumber } from '../poster.js';
+import { wholeAxis } from '../selection.js';
+import { countZeroRows, firstBroken } from './health.js';
+import { sampleAxes, sampleByteLength, sampleSize, selectedElements } from './sample.js';
 import type { Source } from './sources.js';
 import { type Progress, partOf } from './statistics.js';
 import { readable, tensorFacts } from './values.js';
@@ -17,6 +20,12 @@ export interface LayerStatistics {
   readonly zeros: Float64Array;
   /** Number of NaN and infinities. */
   readonly broken: Float64Array;
+  /** The index of the first of them, by position in the list. */
+  readonly brokenAt: ReadonlyMap<number, readonly number[]>;
+  /** The value of tensors that have one value only. */
+  readonly constant: Float64Array;
+  /** Number of rows that are nothing but zeros. */
+  readonly zeroRows: Float64Array;
 }
 
 /** What is known so far. */
@@ -24,30 +33,35 @@ export interface LayersProgress extends Progress {
   readonly partial: LayerStatistics;
 }
 
-/** Tensors at a time: with requests, waiting is most of the work. */
+/** Whole tensors at a time: with requests, waiting is most of the work. */
 const CONCURRENCY = { files: 1, requests: 6 };
 
-const REPORT_MS = 300;
+/** Samples at a time. They are short: those near each other are one request. */
+const SAMPLES = 24;
+
+/** Of many tensors a report is long: it has a number of each. */
+const REPORT = { ms: 300, tensorsPerMs: 50 };
 
 /** Runs work for every position, some at a time; a failure ends all. */
 export async function forEachAt(
   count: number,
-  isRequested: boolean,
+  { isRequested, isWhole }: { readonly isRequested: boolean; readonly isWhole: boolean },
   work: (at: number) => Promise<void>,
 ): Promise<void> {
   let next = 0;
   const worker = async () => {
     while (next < count) await work(next++);
   };
-  const workers = isRequested ? CONCURRENCY.requests : CONCURRENCY.files;
+  const workers = isWhole ? CONCURRENCY[isRequested ? 'requests' : 'files'] : SAMPLES;
   await Promise.all(Array.from({ length: workers }, worker));
 }
 
-/** Calls at most every 300 ms. */
-export function seldom(report: () => void): () => void {
+/** Calls at most every 300 ms; for reports of many tensors less often. */
+export function seldom(tensors: number, report: () => void): () => void {
+  const pause = Math.max(REPORT.ms, tensors / REPORT.tensorsPerMs);
   let last = performance.now();
   return () => {
-    if (performance.now() - last < REPORT_MS) return;
+    if (performance.now() - last < pause) return;
     last = performance.now();
     report();
   };
@@ -60,44 +74,55 @@ export async function layerStatistics(
   signal: AbortSignal,
   onProgress: (progress: LayersProgress) => void,
 ): Promise<LayerStatistics> {
-  const { names } = source.list;
+  const { names, byteLength } = source.list;
   const column = () => new Float64Array(names.length).fill(Number.NaN);
+  const brokenAt = new Map<number, readonly number[]>();
   const columns = {
     norm: column(),
     spread: column(),
     outliers: column(),
     zeros: column(),
     broken: column(),
+    brokenAt,
+    constant: column(),
+    zeroRows: column(),
   };
-  const total = source.list.byteLength.reduce((sum, byteLength) => sum + byteLength, 0);
+  const size = sampleSize(source.isRequested, names.length);
+  const total = isWhole
+    ? byteLength.reduce((sum, one) => sum + one, 0)
+    : sampleByteLength(source.list, source.isRequested);
   let done = 0;
-  const report = seldom(() => onProgress({ done, total, partial: columns }));
-  await forEachAt(names.length, source.isRequested, async (at) => {
+  const report = seldom(names.length, () => onProgress({ done, total, partial: columns }));
+  await forEachAt(names.length, { isRequested: source.isRequested, isWhole }, async (at) => {
     const name = names[at] as string;
-    const { shape, elements, byteLength } = tensorFacts(source, name);
-    const axes = sampleAxes(shape, sampleSize(source.isRequested, true));
-    const isSample = !isWhole && selectedElements(axes) < elements;
+    const { shape, elements } = tensorFacts(source, name);
+    const sample = sampleAxes(shape, size);
+    const isSample = !isWhole && selectedElements(sample) < elements;
+    const axes = isSample ? sample : shape.map(wholeAxis);
     const tensor = isSample ? partOf(source, name, axes, signal) : readable(source, name, signal);
-    const {
-      mean,
-      std,
-      min,
-      max,
-      zero,
-      nan,
-      infinite,
-      elements: read,
-    } = await statistics(tensorValues(tensor, { signal }), tensor.dtype);
-    if (mean !== null && std !== null) {
+    const values = () => tensorValues(tensor, { signal });
+    const found = await statistics(values(), tensor.dtype);
+    const { mean, std, min, max, zero } = found;
+    const read = Math.max(1, found.elements);
+    if (mean !== null && std !== null && min !== null && max !== null) {
       const norm = Math.hypot(mean, std);
       columns.norm[at] = norm;
       columns.spread[at] = std;
-      columns.outliers[at] =
-        norm === 0 ? 0 : Math.max(Math.abs(min as number), Math.abs(max as number)) / norm;
+      columns.outliers[at] = norm === 0 ? 0 : Math.max(Math.abs(min), Math.abs(max)) / norm;
+      if (min === max && read > 1) columns.constant[at] = min;
     }
-    columns.zeros[at] = zero / Math.max(1, read);
-    columns.broken[at] = nan + infinite;
-    done += byteLength;
+    columns.zeros[at] = zero / read;
+    columns.broken[at] = found.nan + found.infinite;
+    if (found.nan + found.infinite > 0) {
+      const index = await firstBroken(values(), axes);
+      if (index !== null) brokenAt.set(at, index);
+    }
+    const width = axes.at(-1)?.count ?? 1;
+    // Values are read again only where there may be such a row.
+    const isBuffer = source.list.part[at] === partNumber('buffers');
+    const mayBeZero = !isBuffer && shape.length > 1 && zero >= width && min !== max;
+    columns.zeroRows[at] = mayBeZero ? await countZeroRows(values(), width) : 0;
+    done += (byteLength[at] as number) * (selectedElements(axes) / Math.max(1, elements));
     report();
   });
   return columns;

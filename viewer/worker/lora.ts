@@ -135,7 +135,7 @@ async function numbers(
 
 async function baseNorm(source: Source, name: string, signal: AbortSignal): Promise<number | null> {
   const { shape, elements } = tensorFacts(source, name);
-  const axes = sampleAxes(shape, sampleSize(source.isRequested, true));
+  const axes = sampleAxes(shape, sampleSize(source.isRequested, source.list.names.length));
   const { mean, std } = await statistics(
     tensorValues(partOf(source, name, axes, signal), { signal }),
     'F32',

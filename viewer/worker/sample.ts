@@ -1,6 +1,7 @@
 /** A part of a tensor that stands for all of it, so that a large one shows something at once. */
 
 import type { Axis } from '../selection.js';
+import { dimensions, type TensorList } from './info.js';
 
 /** How much a sample reads. */
 interface SampleSize {
@@ -9,21 +10,38 @@ interface SampleSize {
   readonly runs: number;
 }
 
-/** Files are read fast; of a server a sample is a few requests. */
-const SIZES = {
-  files: { one: { elements: 2 ** 20, runs: 256 }, many: { elements: 2 ** 18, runs: 16 } },
-  requests: { one: { elements: 2 ** 18, runs: 24 }, many: { elements: 2 ** 14, runs: 4 } },
+/** Of one tensor. Files are read fast; of a server a sample is a few requests. */
+const ONE = {
+  files: { elements: 2 ** 20, runs: 256 },
+  requests: { elements: 2 ** 18, runs: 24 },
 };
 
-/** Sizes of samples of one tensor, and of one among all of a model. */
-export function sampleSize(isRequested: boolean, isOneOfMany: boolean): SampleSize {
-  return SIZES[isRequested ? 'requests' : 'files'][isOneOfMany ? 'many' : 'one'];
+/** Of each of many tensors, which share so many elements; none gets fewer than the least. */
+const MANY = {
+  files: { all: 2 ** 24, least: 2 ** 12, most: 2 ** 16, runs: 1 },
+  requests: { all: 2 ** 22, least: 2 ** 12, most: 2 ** 14, runs: 1 },
+};
+
+const STACKED = 4;
+
+/** Sizes of samples of one tensor, and of each of all tensors of a model. */
+export function sampleSize(isRequested: boolean, tensors = 1): SampleSize {
+  const kind = isRequested ? 'requests' : 'files';
+  if (tensors === 1) return ONE[kind];
+  const { all, least, most, runs } = MANY[kind];
+  return { runs, elements: Math.min(most, Math.max(least, Math.floor(all / tensors))) };
 }
 
 /** Takes `count` of an axis at even distances. */
 function spread(size: number, count: number): Axis {
   const step = Math.max(1, Math.floor(size / count));
   return { start: Math.floor((size - 1 - step * (count - 1)) / 2), step, count, kept: true };
+}
+
+/** Takes `count` from the middle of an axis. */
+function block(size: number, count: number): Axis {
+  const taken = Math.min(size, Math.max(1, count));
+  return { start: Math.floor((size - taken) / 2), step: 1, count: taken, kept: true };
 }
 
 /**
@@ -36,8 +54,10 @@ export function sampleAxes(shape: readonly number[], { elements, runs }: SampleS
   if (total <= elements) return whole;
   const columns = shape.at(-1) as number;
   const length = Math.min(columns, elements);
-  const middle = { start: Math.floor((columns - length) / 2), step: 1, count: length, kept: true };
-  let left = Math.max(1, Math.min(runs, Math.floor(elements / length)));
+  const middle = block(columns, length);
+  // Of a stack of matrices, such as experts, several are seen.
+  const most = shape.length > 2 ? Math.max(runs, STACKED) : runs;
+  let left = Math.max(1, Math.min(most, Math.floor(elements / length)));
   // Every dimension gets its share: of 128 experts there are some, and of each some rows.
   const outer = shape.slice(0, -1);
   return [
@@ -45,7 +65,9 @@ export function sampleAxes(shape: readonly number[], { elements, runs }: SampleS
       const share = Math.ceil(left ** (1 / (outer.length - axis)));
       const count = Math.min(size, share);
       left = Math.max(1, Math.floor(left / count));
-      return spread(size, count);
+      // Rows next to each other are one run.
+      const isOneRun = count === 1 && axis === outer.length - 1;
+      return isOneRun ? block(size, Math.floor(elements / length)) : spread(size, count);
     }),
     middle,
   ];
@@ -54,4 +76,14 @@ export function sampleAxes(shape: readonly number[], { elements, runs }: SampleS
 /** Number of elements of a selection. */
 export function selectedElements(axes: readonly Axis[]): number {
   return axes.reduce((product, { count }) => product * count, 1);
+}
+
+/** Bytes of the samples of all tensors of a list. */
+export function sampleByteLength(list: TensorList, isRequested: boolean): number {
+  const { names, shapes, elements, byteLength } = list;
+  const size = sampleSize(isRequested, names.length);
+  return byteLength.reduce((sum, bytes, at) => {
+    const count = selectedElements(sampleAxes(dimensions(shapes[at] as string), size));
+    return sum + Math.round((bytes * count) / Math.max(1, elements[at] as number));
+  }, 0);
 }

@@ -7,6 +7,7 @@ import {
   type RemoteCheckpoint,
   type TensorEntry,
 } from 'safetensors-mmap';
+import { readArchitecture } from './architecture.js';
 import { listOf, type Overview, overviewOf, type TensorList } from './info.js';
 
 /** An open source, as the page names it. */
@@ -68,18 +69,20 @@ export async function openSource(
   const checkpoint = await openPlace(place, token === null ? { signal } : { signal, token });
   try {
     // Headers and configuration are fetched once, whoever asks first.
-    const [model, headers, stored, summary, problems] = await Promise.all([
+    const [model, headers, stored, summary, problems, architecture] = await Promise.all([
       dequantize(checkpoint, { signal }),
       checkpoint.headers({ signal }),
       checkpoint.tensors({ signal }),
       checkpoint.summary({ signal }),
       problemsOf(checkpoint, signal),
+      readArchitecture(checkpoint, signal),
     ]);
     const shown = await model.tensors({ signal });
     const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
     const list = listOf(stored, shown, starts);
     const { parameters } = summary;
-    const overview = overviewOf(checkpoint, { model, shown, headers, list, parameters, problems });
+    const known = { model, shown, headers, list, parameters, problems, architecture };
+    const overview = overviewOf(checkpoint, known);
     const id = ++lastId;
     const entries = new Map([...stored, ...shown].map((entry) => [entry.name, entry]));
     sources.set(id, {

@@ -15,6 +15,7 @@ import { find } from './find.js';
 import { heat } from './heat.js';
 import { layerStatistics } from './layers.js';
 import { loraPairs } from './lora.js';
+import { tensorPair } from './pair.js';
 import { closeSource, openSource, sourceOf } from './sources.js';
 import { tensorStatistics } from './statistics.js';
 import { branchesTo, treeRows } from './tree.js';
@@ -40,11 +41,18 @@ const HANDLERS: Handlers = {
   find: ({ id, text, order }) => find(sourceOf(id).list, text, order),
   tree: ({ id, node }) => treeRows(sourceOf(id).list, node),
   branches: ({ id, tensor }) => branchesTo(sourceOf(id).list, tensor),
-  tensor: ({ id, tensor }) => tensorFacts(sourceOf(id), tensor),
+  tensor: async ({ id, tensor }, { signal }) => {
+    const source = sourceOf(id);
+    // Rejects for a name that is not there, with names that are like it.
+    if (!source.entries.has(tensor)) await source.checkpoint.info(tensor, { signal });
+    return tensorFacts(source, tensor);
+  },
   cells: ({ id, tensor, axes, form }, { signal }) =>
     cells(sourceOf(id), tensor, axes, form, signal),
-  heat: ({ id, tensor, axes, window }, { signal }) =>
-    heat(sourceOf(id), tensor, axes, window, signal),
+  heat: ({ id, tensor, axes, window, minus }, { signal }) =>
+    heat(sourceOf(id), tensor, axes, window, minus === null ? null : sourceOf(minus), signal),
+  pair: ({ id, other, tensor }, { signal }) =>
+    tensorPair(sourceOf(id), sourceOf(other), tensor, signal),
   layers: ({ id, whole }, { signal, onProgress }) =>
     layerStatistics(sourceOf(id), whole, signal, onProgress),
   map: ({ id, map }) => byteMap(sourceOf(id).list, map),
@@ -53,8 +61,8 @@ const HANDLERS: Handlers = {
     valueDifferences(sourceOf(id), sourceOf(other), whole, signal, onProgress),
   lora: ({ id, base }, { signal }) =>
     loraPairs(sourceOf(id), base === null ? null : sourceOf(base), signal),
-  statistics: ({ id, tensor, whole }, { signal, onProgress }) =>
-    tensorStatistics(sourceOf(id), tensor, whole, signal, onProgress),
+  statistics: ({ id, tensor, extent }, { signal, onProgress }) =>
+    tensorStatistics(sourceOf(id), tensor, extent, signal, onProgress),
   table: ({ id, tensor, axes, form }, { signal }) =>
     formatTable(sourceOf(id), tensor, axes, form, signal),
 };
@@ -68,7 +76,7 @@ const running = new Map<number, AbortController>();
 
 /** The calls for values that people see as numbers, and those that read much and wait for these. */
 const FIRST: readonly CallName[] = ['tensor', 'cells'];
-const SECOND: readonly CallName[] = ['statistics', 'heat', 'layers', 'differ'];
+const SECOND: readonly CallName[] = ['statistics', 'heat', 'pair', 'layers', 'differ'];
 const first = new Set<Promise<void>>();
 
 function failureOf(error: unknown): Failure {

@@ -69,24 +69,17 @@ beforeAll(async () => {
   );
 });
 
-/** Presses a button once it can be pressed, and waits for the end of what it starts. */
-async function run(page: Page, name: string): Promise<void> {
-  await page.getByRole('button', { name }).click();
-  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
-}
-
 const FIRST = 'open=writer.safetensors';
 
 /** Views: the address, which is a step from the one before, and what is awaited. */
 const VIEWS: readonly (readonly [string, (page: Page) => Promise<unknown>])[] = [
-  [`${FIRST}&view=overview`, (page) => page.getByRole('heading', { name: 'Dtypes' }).waitFor()],
+  [`${FIRST}&view=overview`, (page) => page.getByRole('heading', { name: 'Health' }).waitFor()],
   [`${FIRST}&view=tensors`, (page) => page.getByRole('treeitem').first().waitFor()],
   [
     `${FIRST}&view=tensors&find=proj 3&sort=size`,
     (page) => page.getByText('1 found').waitFor({ state: 'attached' }),
   ],
   [`${FIRST}&view=map`, (page) => page.getByRole('heading', { name: 'Map of bytes' }).waitFor()],
-  [`${FIRST}&view=layers`, (page) => run(page, 'Compute from samples')],
   [`${FIRST}&tensor=${QUERY}`, (page) => page.getByRole('gridcell').first().waitFor()],
   [
     `${FIRST}&tensor=model.layers.1.mlp.experts&slice=1, 2:4`,
@@ -130,7 +123,6 @@ describe.each(LOOKS)('at $width pixels, $colorScheme', ({ width, colorScheme }) 
       viewOf(server, `${FIRST}&with=tuned.safetensors&view=compare`),
       options,
     );
-    await run(both.page, 'Compare samples');
     await both.page.getByRole('heading', { name: '2 tensors with other values' }).waitFor();
     await expectAccessible(both.page);
     const adapter = await show(

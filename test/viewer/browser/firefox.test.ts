@@ -45,12 +45,10 @@ describe('in Firefox the page', () => {
   it('shows what serve gives, and every view of it', async () => {
     const server = await serve(file);
     const page = await firefox.show(server.address);
-    await page.until(`${textsOf('.choices button')}.length === 1`);
-    await page.evaluate(clickOn('.choices button', 'small'));
     expect(await valuesOf(page)).toEqual(TEXTS);
     await page.until(`document.body.innerText.includes('Exact: every value is shown.')`);
     await page.until(`document.body.innerText.includes('Standard deviation')`);
-    for (const view of ['Map', 'Layers', 'Compare', 'Overview']) {
+    for (const view of ['Map', 'Compare', 'Overview']) {
       await page.evaluate(clickOn('nav a', view));
       await page.until(`document.querySelector('nav [aria-current]')?.textContent === '${view}'`);
       await page.until(`document.querySelector('main h1') !== null`);
@@ -73,9 +71,9 @@ describe('in Firefox the page', () => {
       'model-00002-of-00002.safetensors': [{ name: 'last', dtype: 'U8', shape: [3] }],
     } as const;
     const model = writeCheckpoint({ shards }, join(folder, 'model'));
-    const server = await serve(file);
+    const server = await serve(file, model);
     const page = await firefox.show(server.address);
-    await page.until(`${textsOf('.choices button')}.length === 1`);
+    await page.until(`${textsOf('.choices button')}.length === 2`);
     const asked = page.requests.length;
     expect(asked).toBeGreaterThan(0);
     const names = ['model.safetensors.index.json', ...Object.keys(shards)];

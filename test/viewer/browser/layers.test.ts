@@ -63,6 +63,7 @@ const TUNED = join(folder, 'tuned.safetensors');
 const ADAPTER = join(folder, 'adapter.safetensors');
 const PEFT = join(folder, 'peft');
 const OPEN = 'open=first.safetensors';
+const POSTER = 'by role and layer of first.safetensors';
 
 /** A pair of matrices of rank `rank` for a weight, by the names of PEFT or of kohya. */
 interface Pair {
@@ -127,9 +128,9 @@ async function libraryColumns(name: string): Promise<Record<string, number>> {
   const norm = Math.hypot(mean as number, std as number);
   const greatest = Math.max(Math.abs(min as number), Math.abs(max as number));
   return {
-    Norm: norm,
-    Spread: std as number,
-    Outliers: norm === 0 ? 0 : greatest / norm,
+    RMS: norm,
+    Std: std as number,
+    'Peak ÷ RMS': norm === 0 ? 0 : greatest / norm,
     Zeros: zero / elements,
   };
 }
@@ -183,39 +184,37 @@ async function saidByMap(page: Page): Promise<Map<string, string>> {
 
 describe('statistics by layer', () => {
   it('are the numbers of the library, in tables, under the keys and on the map', async () => {
-    const { page, faults } = await show(viewOf(server, `${OPEN}&view=layers`));
-    await run(page, /^Compute from all/);
+    const { page, faults } = await show(viewOf(server, OPEN));
+    // A sample of a small model has all of its values.
     await page.getByText('Of all values.').waitFor();
     await page.getByText('1 tensor with NaN or infinities').waitFor();
     await page.getByRole('link', { name: nameOf(EXPLODING, ROLES[0]) }).waitFor();
-    for (const label of ['Norm', 'Spread', 'Outliers', 'Zeros']) {
+    await page.getByText('2 tensors with one value only').waitFor();
+    for (const label of ['RMS', 'Std', 'Peak ÷ RMS', 'Zeros']) {
       await page.getByRole('button', { name: label, exact: true }).click();
-      await page.getByRole('heading', { name: `${label} by role and layer` }).waitFor();
-      const cells = await savedCells(page, `Save ${label} by layer as JSON`);
+      const cells = await savedCells(page, `Save ${label} ${POSTER} as JSON`);
       expect(cells.length).toBe(LAYERS * ROLES.length);
-      const lines = JSON.parse(await savedText(page, `Save ${label} over the layers as JSON`));
       for (const [layer, role] of allTensors()) {
         const expected = (await libraryColumns(nameOf(layer, role)))[label] as number;
         const cell = cells.find((one) => one.role === roleOf(role) && one.layer === layer);
         expect(cell?.value).toBeCloseTo(expected, 12);
-        expect(lines[layer][roleOf(role)]).toBe(cell?.value);
       }
     }
     // The dead layer, then the one that explodes.
-    await page.getByRole('button', { name: 'Norm', exact: true }).click();
-    const table = page.getByRole('application', { name: 'Norm by layer: 2 roles in 4 layers' });
+    await page.getByRole('button', { name: 'RMS', exact: true }).click();
+    const table = page.getByRole('application', { name: `RMS ${POSTER}: 2 roles in 4 layers` });
     const status = page.locator('figure', { has: table }).getByRole('status');
     await table.focus();
-    await page.keyboard.press('ArrowRight');
+    for (let step = 0; step <= DEAD; step++) await page.keyboard.press('ArrowRight');
     await expect.poll(() => status.textContent()).toBe(`${nameOf(DEAD, ROLES[0])}: 0`);
     for (let step = DEAD; step < EXPLODING; step++) await page.keyboard.press('ArrowRight');
     await expect.poll(() => status.textContent()).toContain(nameOf(EXPLODING, ROLES[0]));
-    const { Norm } = await libraryColumns(nameOf(EXPLODING, ROLES[0]));
-    expectShown(numberIn(await status.textContent()), Norm as number);
+    const { RMS } = await libraryColumns(nameOf(EXPLODING, ROLES[0]));
+    expectShown(numberIn(await status.textContent()), RMS as number);
 
     for (const [by, label] of [
-      ['norm', 'Norm'],
-      ['outliers', 'Outliers'],
+      ['norm', 'RMS'],
+      ['outliers', 'Peak ÷ RMS'],
     ] as const) {
       await go(page, `${OPEN}&view=map&by=${by}`);
       const pressed = page.getByRole('button', { name: label, pressed: true });
@@ -226,7 +225,7 @@ describe('statistics by layer', () => {
         expect(text).toContain(
           role === ROLES[0] ? 'F32 24 × 32, 3.07 kB' : 'BF16 24 × 32, 1.54 kB',
         );
-        expect(text).toContain(`, ${by} `);
+        expect(text).toContain(`, ${label} `);
         const expected = (await libraryColumns(nameOf(layer, role)))[label] as number;
         expectShown(numberIn(text), expected);
       }
@@ -235,8 +234,8 @@ describe('statistics by layer', () => {
   });
 
   it('come one after the other, and end when people stop them', async () => {
-    const { page } = await show(viewOf(server, `${OPEN}&view=layers`));
-    await page.getByRole('button', { name: /^Compute from all/ }).waitFor();
+    const { page } = await show(viewOf(server, `${OPEN}&view=compare`));
+    await page.getByRole('treeitem').first().waitFor();
     let count = 0;
     let release: () => void = () => {};
     const released = new Promise<void>((resolve) => {
@@ -250,15 +249,15 @@ describe('statistics by layer', () => {
     });
     const ended: string[] = [];
     page.context().on('requestfailed', (request) => ended.push(request.url()));
-    await page.getByRole('button', { name: /^Compute from all/ }).click();
-    const bar = page.getByRole('progressbar', { name: 'Computing' });
+    await page.getByRole('link', { name: 'Overview' }).click();
+    const bar = page.getByRole('progressbar', { name: 'Reading values' });
     await bar.waitFor();
     const whole = (4 + 2) * COUNT * LAYERS;
     expect(await bar.getAttribute('max')).toBe(String(whole));
     const done = Number(await bar.getAttribute('value'));
     expect([4 * COUNT, 2 * COUNT]).toContain(done);
     const known = async () => {
-      const cells = await savedCells(page, 'Save Norm by layer as JSON');
+      const cells = await savedCells(page, `Save RMS ${POSTER} as JSON`);
       return cells.filter(({ value }) => value !== 'NaN');
     };
     expect((await known()).length).toBe(1);
@@ -271,11 +270,11 @@ describe('statistics by layer', () => {
     await page.getByText('Not finished: of some tensors only.').waitFor();
     expect(await page.getByText('Of all values.').count()).toBe(0);
     await page.getByRole('link', { name: 'Map', exact: true }).click();
-    await page.getByRole('button', { name: 'Norm', exact: true }).click();
+    await page.getByRole('button', { name: 'RMS', exact: true }).click();
     const said = [...(await saidByMap(page)).values()];
-    expect(said.filter((text) => text.endsWith(', norm not known')).length).toBe(7);
-    await go(page, `${OPEN}&view=layers`);
-    await run(page, /^Compute from all/);
+    expect(said.filter((text) => text.endsWith(', RMS not known')).length).toBe(7);
+    await go(page, OPEN);
+    await run(page, /^Read all/);
     await page.getByText('Of all values.').waitFor();
     expect((await known()).length).toBe(LAYERS * ROLES.length);
   });
@@ -292,8 +291,10 @@ describe('two models', () => {
   it('differ on the page and on its map as the library says', async () => {
     const both = `${OPEN}&with=tuned.safetensors`;
     const { page, faults } = await show(viewOf(server, `${both}&view=compare`));
-    await run(page, /^Compare all/);
     await page.getByRole('heading', { name: '2 tensors with other values' }).waitFor();
+    await page
+      .getByRole('heading', { level: 1, name: '2 of 8 tensors differ, most in layer 2.' })
+      .waitFor();
     const saved: { name: string; relative: number; differing: number; max_error: number }[] =
       JSON.parse(await savedText(page, 'Save differences of values as JSON'));
     using before = safeOpen(FIRST);
@@ -339,8 +340,10 @@ describe('two models', () => {
       else expect(saved[at].relative).toBeCloseTo(share, 10);
       const texts = await rows.nth(at).getByRole('cell').allTextContents();
       expect(texts.slice(0, 2)).toEqual([target, String(rank)]);
-      expectShown(Number(texts[2]), norm);
-      expect(texts[3]).toBe(scale === null ? '–' : `${Number((100 * share).toPrecision(3))} %`);
+      // Numbers of a column have the same decimals.
+      expect(texts[2]).toMatch(/^\d\.\d{3}$/);
+      expect(Number(texts[2])).toBeCloseTo(norm, 3);
+      expect(texts[3]).toBe(scale === null ? '–' : `${(100 * share).toFixed(2)} %`);
     }
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });
@@ -349,6 +352,13 @@ describe('two models', () => {
     const { page } = await show(viewOf(server, `${OPEN}&with=peft&view=compare`));
     await page.getByRole('heading', { name: 'LoRA: 1 pair' }).waitFor();
     const [saved] = JSON.parse(await savedText(page, 'Save pairs as JSON'));
+    const share = `${Number((100 * saved.relative).toPrecision(3))} %`;
+    const headline = `peft changes 1 of 8 weights, by ${share} at most.`;
+    await page.getByRole('heading', { level: 1, name: headline }).waitFor();
+    const changes = await savedCells(page, 'Save changes of first.safetensors by peft as JSON');
+    expect(changes.filter(({ value }) => value !== 0)).toEqual([
+      { role: roleOf(ROLES[0]), layer: 0, value: saved.relative },
+    ]);
     const [{ target, rank, down, up }] = PAIRS as [Pair];
     expect(saved).toMatchObject({ target, rank, alpha: 8, scale: 2 });
     expect(saved.norm).toBeCloseTo(2 * productNorm(up, down, rank), 10);

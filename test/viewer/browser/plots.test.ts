@@ -1,10 +1,24 @@
 /** Histograms and line plots: constants, samples, and axes. */
-import { closeSync, ftruncateSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
 import { type Entry, fileBytes } from '../../support/make-file.js';
-import { folderUntilEnd, savedText, serve, show, viewOf } from '../../support/viewer-page.js';
+import {
+  folderUntilEnd,
+  pressInMenu,
+  savedText,
+  serve,
+  show,
+  viewOf,
+} from '../../support/viewer-page.js';
 
 function written(name: string, entries: readonly Entry[]): string {
   const path = join(folderUntilEnd(), name);
@@ -118,30 +132,40 @@ describe('statistics of a served tensor', () => {
   });
 });
 
-describe('lines over the layers', () => {
-  it('leave out what is the same in every layer, and need powers where values are far apart', async () => {
+describe('a poster', () => {
+  it('has no row for causal masks, and hatches constants', async () => {
     const mask = Array.from({ length: 64 }, (_, i) => (i % 8 <= i >> 3 ? 1 : 0));
     const wave = (layer: number, height: number) =>
       Array.from({ length: 64 }, (_, i) => height * (1 + layer / 100) * Math.sin(i));
     const entries = [0, 1, 2].flatMap((layer) => [
-      floats(`h.${layer}.attn.bias`, mask),
+      { ...floats(`h.${layer}.attn.bias`, mask), shape: [1, 1, 8, 8] },
       floats(`h.${layer}.attn.weight`, wave(layer, 1)),
-      floats(`h.${layer}.mlp.weight`, wave(layer, 0.001)),
+      floats(`h.${layer}.ln_1.weight`, Array(64).fill(1)),
     ]);
     const server = await serve(written('masks.safetensors', entries));
-    const { page, faults } = await show(viewOf(server, 'open=masks.safetensors&view=layers'));
-    await page.getByRole('button', { name: /^Compute from all/ }).click();
+    const { page, faults } = await show(viewOf(server, 'open=masks.safetensors'));
     await page.getByText('Of all values.').waitFor();
-    const lines = async () => {
-      const rows = JSON.parse(await savedText(page, 'Save Norm over the layers as JSON'));
-      return Object.keys(rows[0]);
-    };
-    expect(await lines()).toEqual(['layer', 'h.*.attn.weight', 'h.*.mlp.weight']);
-    await page.getByRole('button', { name: 'Log', pressed: true }).waitFor();
-    await page.getByRole('checkbox', { name: 'h.*.mlp.weight' }).uncheck();
-    await page.getByRole('button', { name: 'Log', pressed: false }).waitFor();
-    await page.getByRole('checkbox', { name: 'h.*.attn.bias' }).check();
-    expect(await lines()).toEqual(['layer', 'h.*.attn.weight', 'h.*.attn.bias']);
+    const name = 'RMS by role and layer of masks.safetensors';
+    const cells = JSON.parse(await savedText(page, `Save ${name} as JSON`));
+    expect(cells.map(({ role, layer }: { role: string; layer: number }) => [role, layer])).toEqual(
+      ['h.*.attn.weight', 'h.*.ln_1.weight'].flatMap((role) => [0, 1, 2].map((at) => [role, at])),
+    );
+    await page.getByText('3 tensors with one value only').waitFor();
+    await page.getByText('192 values of buffers').waitFor();
     expect(faults).toEqual([]);
+  });
+
+  it('is saved as a picture with the name of the model', async () => {
+    const wave = Array.from({ length: 64 }, (_, i) => Math.sin(i));
+    const server = await serve(written('waves.safetensors', [floats('h.0.mlp.weight', wave)]));
+    const { page } = await show(viewOf(server, 'open=waves.safetensors'));
+    await page.getByText('Of all values.').waitFor();
+    const saved = page.waitForEvent('download');
+    await pressInMenu(page, 'Save RMS by role and layer of waves.safetensors as PNG');
+    const file = await saved;
+    expect(file.suggestedFilename()).toBe('RMS_by_role_and_layer_of_waves.safetensors.png');
+    const png = readFileSync(await file.path());
+    expect(png.readUInt32BE(16)).toBe(2400);
+    expect(png.length).toBeGreaterThan(5000);
   });
 });

@@ -129,6 +129,15 @@ describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
     expect(await alert.textContent()).toBe('None of these files ends in .safetensors.');
   });
 
+  it('names a file of another format, with the command that converts it', async () => {
+    const other = join(folderUntilEnd(), 'model.gguf');
+    writeFileSync(other, 'GGUF');
+    const { page } = await show(pages[from]);
+    await drop(page, [other], '.drop');
+    const command = 'npx safetensors-mmap convert "model.gguf" model.safetensors';
+    await page.getByRole('alert').filter({ hasText: command }).waitFor();
+  });
+
   it('reads an address by ranges, and sends no other request', async () => {
     const server = await otherServer();
     const { page, faults, requests } = await show(pages[from]);

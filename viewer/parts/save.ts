@@ -1,7 +1,7 @@
 /** Saving what a view shows: tables as CSV and JSON, pictures as PNG. */
 
 /** A cell of a table. */
-type Cell = string | number | null;
+export type Cell = string | number | null;
 
 /** Texts that a spreadsheet would take for a formula. */
 const FORMULA = /^[=+@\t\r]|^-(?![\d.]|Infinity$)/;
@@ -14,12 +14,12 @@ function csvCell(cell: Cell): string {
 }
 
 /** A table as CSV (RFC 4180), with the names of the columns first. */
-function csvText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
+export function csvText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
   return `${[columns, ...rows].map((row) => row.map(csvCell).join(',')).join('\r\n')}\r\n`;
 }
 
 /** A table as JSON: a list of objects. */
-function jsonText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
+export function jsonText(columns: readonly string[], rows: Iterable<readonly Cell[]>): string {
   const numbers = (cell: Cell | undefined) =>
     typeof cell === 'number' && !Number.isFinite(cell) ? String(cell) : (cell ?? null);
   const objects = Array.from(rows, (row) =>
@@ -37,55 +37,4 @@ export function saveBlob(name: string, blob: Blob): void {
   link.download = name.replaceAll(/[^\w.-]+/g, '_');
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
-}
-
-/** Buttons that save a table. */
-export function SaveTable({
-  name,
-  columns,
-  rows,
-}: {
-  name: string;
-  columns: readonly string[];
-  rows: () => Iterable<readonly Cell[]>;
-}) {
-  const save = (extension: string, type: string, text: string) =>
-    saveBlob(`${name}.${extension}`, new Blob([text], { type }));
-  return (
-    <span class="row">
-      <button
-        type="button"
-        aria-label={`Save ${name} as CSV`}
-        onClick={() => save('csv', 'text/csv', csvText(columns, rows()))}
-      >
-        CSV
-      </button>
-      <button
-        type="button"
-        aria-label={`Save ${name} as JSON`}
-        onClick={() => save('json', 'application/json', jsonText(columns, rows()))}
-      >
-        JSON
-      </button>
-    </span>
-  );
-}
-
-/** A button that saves a canvas as it is. */
-export function SavePicture({
-  name,
-  canvas,
-}: {
-  name: string;
-  canvas: () => HTMLCanvasElement | null;
-}) {
-  return (
-    <button
-      type="button"
-      aria-label={`Save ${name} as PNG`}
-      onClick={() => canvas()?.toBlob((blob) => blob !== null && saveBlob(`${name}.png`, blob))}
-    >
-      PNG
-    </button>
-  );
 }

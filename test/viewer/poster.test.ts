@@ -1,0 +1,176 @@
+/** The poster of a model: roles, layers, parts, colours, and words. */
+import { describe, expect, it } from 'vitest';
+import {
+  cellValues,
+  colourLimit,
+  factorRange,
+  formatLayers,
+  PARTS,
+  type Part,
+  partNumber,
+  partOf,
+  posterOf,
+  relativeTo,
+  strongestLayers,
+} from '../../viewer/poster.js';
+
+/** The poster of tensors by name and shape. */
+function poster(tensors: Readonly<Record<string, string>>) {
+  const names = Object.keys(tensors);
+  const shapes = Object.values(tensors);
+  const dimensions = (text: string) => text.split(' × ').map(Number);
+  const part = Uint8Array.from(names, (name, at) =>
+    partNumber(partOf(name, dimensions(shapes[at] as string))),
+  );
+  return posterOf({ names, shapes, part });
+}
+
+describe('a tensor', () => {
+  const names: Readonly<Record<Part, readonly string[]>> = {
+    attention: [
+      'h.0.attn.c_attn.weight',
+      'model.layers.1.self_attn.q_proj.weight',
+      'model.layers.1.self_attn.q_a_layernorm.weight',
+      'bert.encoder.layer.0.attention.output.LayerNorm.weight',
+      'down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight',
+      'blk.0.attn_q.weight',
+    ],
+    mlp: [
+      'h.0.mlp.c_fc.weight',
+      'model.layers.1.mlp.shared_experts.up_proj.weight',
+      'bert.encoder.layer.0.output.dense.weight',
+      'blk.0.ffn_up.weight',
+      'layers.0.feed_forward.w1.weight',
+    ],
+    router: ['model.layers.3.mlp.gate.weight', 'layers.0.block_sparse_moe.gate.weight'],
+    experts: ['model.layers.3.mlp.experts.255.up_proj.weight', 'model.layers.9.mlp.experts'],
+    norms: ['h.0.ln_1.weight', 'model.norm.weight', 'layers.0.post_attention_layernorm.weight'],
+    embeddings: ['wte.weight', 'model.embed_tokens.weight', 'lm_head.weight', 'output.weight'],
+    other: ['conv_in.weight', 'time.0.weight'],
+    buffers: ['model.layers.0.self_attn.rotary_emb.inv_freq', 'embeddings.position_ids'],
+  };
+  it.each(Object.entries(names))('of %s is recognized by its name', (part, all) => {
+    expect(all.map((name) => partOf(name, [4, 4]))).toEqual(all.map(() => part));
+  });
+
+  it('that is a causal mask is a buffer; the bias of an attention is none', () => {
+    expect(partOf('h.0.attn.bias', [1, 1, 1024, 1024])).toBe('buffers');
+    expect(partOf('h.0.attn.bias', [2304])).toBe('attention');
+  });
+});
+
+describe('a poster', () => {
+  const found = poster({
+    'wte.weight': '8 × 4',
+    'h.0.ln_1.weight': '4',
+    'h.10.ln_1.weight': '4',
+    'h.2.mlp.c_fc.weight': '4 × 4',
+    'h.0.mlp.c_fc.weight': '4 × 4',
+    'h.2.mlp.experts.0.up.weight': '4 × 4',
+    'h.2.mlp.experts.1.up.weight': '4 × 4',
+    'h.2.attn.bias': '1 × 1 × 4 × 4',
+  });
+
+  it('has a row for every role, by part, and a column for every layer', () => {
+    expect(found.layers).toEqual([0, 2, 10]);
+    expect(
+      found.rows.map(({ label, part, isMatrix, isFolded }) => ({
+        label,
+        part,
+        isMatrix,
+        isFolded,
+      })),
+    ).toEqual([
+      { label: 'mlp.c_fc', part: 'mlp', isMatrix: true, isFolded: false },
+      { label: 'mlp.experts.up', part: 'experts', isMatrix: true, isFolded: true },
+      { label: 'ln_1', part: 'norms', isMatrix: false, isFolded: false },
+    ]);
+    expect(found.rows.map(({ cells }) => cells)).toEqual([
+      [[4], [3], []],
+      [[], [5, 6], []],
+      [[1], [], [2]],
+    ]);
+  });
+
+  it('leaves buffers out, and lists what is in no layer', () => {
+    expect(found.outside).toEqual([0]);
+    expect(found.rows.flatMap(({ cells }) => cells.flat())).not.toContain(7);
+  });
+
+  it('has the median of the tensors of a cell, without those that are not known', () => {
+    const values = Float64Array.of(9, 1, 2, 3, 4, 5, Number.NaN, 7);
+    expect(cellValues(found, values).map((row) => [...row])).toEqual([
+      [4, 3, Number.NaN],
+      [Number.NaN, 5, Number.NaN],
+      [1, Number.NaN, 2],
+    ]);
+  });
+
+  it('tells roles of one end apart', () => {
+    const { rows } = poster({
+      'encoder.layers.0.mlp.fc.weight': '4 × 4',
+      'decoder.layers.0.mlp.fc.weight': '4 × 4',
+      'decoder.layers.0.mlp.fc.bias': '4',
+    });
+    expect(rows.map(({ label }) => label)).toEqual([
+      'encoder.layers.*.mlp.fc.weight',
+      'decoder.layers.*.mlp.fc.weight',
+      'mlp.fc.bias',
+    ]);
+  });
+
+  it('has all parts in one order', () => {
+    expect(PARTS.map(([part]) => partNumber(part))).toEqual([...PARTS.keys()]);
+  });
+});
+
+describe('colours', () => {
+  const two = poster({ 'h.0.w.weight': '2 × 2', 'h.1.w.weight': '2 × 2', 'h.2.w.weight': '2 × 2' });
+  const range = (...values: number[]) => factorRange(two, cellValues(two, values));
+
+  it('cover the least factor that is enough, so that noise stays neutral', () => {
+    expect(range(1, 1.0025, 0.9975)).toBe(1.2);
+    expect(range(1, 1.4, 0.9)).toBe(1.2);
+    expect(range(1, 2.9, 2.8)).toBe(1.2);
+    expect(range(100, 1, 1 / 100)).toBe(16);
+    expect(range(Number.NaN, Number.NaN, Number.NaN)).toBe(1.2);
+  });
+
+  it('are as far from neutral for a factor up and down', () => {
+    expect(relativeTo(3, 2, 6)).toBe(1);
+    expect(relativeTo(3, 2, 1.5)).toBe(-1);
+    expect(relativeTo(3, 2, 3)).toBe(0);
+    expect(relativeTo(3, 2, 0)).toBe(-1);
+    expect(relativeTo(0, 2, 1)).toBe(0);
+    expect(relativeTo(3, 2, Number.NaN)).toBeNaN();
+  });
+});
+
+describe('the strongest colour', () => {
+  const limit = (...values: number[]) => colourLimit([Float64Array.from(values)]);
+
+  it('is that of the greatest value, unless a few are far above all others', () => {
+    expect(limit(0, 1, 1.5, 2, Number.NaN)).toEqual({ limit: 2, isClipped: false });
+    const most = Array.from({ length: 40 }, (_, at) => 1 + at / 100);
+    expect(limit(...most, 80)).toEqual({ limit: 1.38, isClipped: true });
+    expect(limit(0, 0)).toEqual({ limit: 0, isClipped: false });
+  });
+});
+
+describe('layers in words', () => {
+  it('are single numbers and ranges', () => {
+    expect(formatLayers([])).toBe('');
+    expect(formatLayers([7])).toBe('7');
+    expect(formatLayers([7, 2, 3])).toBe('2, 3 and 7');
+    expect(formatLayers([29, 30, 31])).toBe('29–31');
+    expect(formatLayers([1, 4, 5, 6, 7])).toBe('1 and 4–7');
+  });
+
+  it('are those with at least three quarters of the greatest mean', () => {
+    const model = poster({ 'h.0.a.w': '2', 'h.1.a.w': '2', 'h.2.a.w': '2', 'h.2.b.w': '2' });
+    const strongest = (...values: number[]) => strongestLayers(model, cellValues(model, values));
+    expect(strongest(4, 3, 2.9, 2.9)).toEqual([0, 1]);
+    expect(strongest(0, 0, 8, 0)).toEqual([2]);
+    expect(strongest(0, 0, 0, 0)).toEqual([]);
+  });
+});

@@ -1,0 +1,142 @@
+/** The poster on the page: cells with a popover under the pointer and the keys, the scale of colours, and its export. */
+
+import type { ComponentChildren } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { useCanvas } from './canvas.js';
+import { Export } from './export.js';
+import {
+  cellAt,
+  cellBox,
+  drawPoster,
+  type PosterCell,
+  type PosterFrame,
+  type PosterPicture,
+  posterCanvas,
+  posterLayout,
+} from './poster-picture.js';
+
+const POPOVER = 268;
+
+/** Shows a poster. */
+export function Poster({
+  name,
+  picture,
+  frame,
+  ramp,
+  legend,
+  describe,
+  popover,
+  onChoose,
+}: {
+  /** Names what is saved, and the poster for screen readers. */
+  name: string;
+  picture: PosterPicture;
+  frame: PosterFrame;
+  /** The colours from one end to the other, for CSS. */
+  ramp: string;
+  legend?: ComponentChildren;
+  /** What a cell is, in a line. */
+  describe: (cell: PosterCell) => string;
+  /** What is known of a cell. */
+  popover: (cell: PosterCell) => ComponentChildren;
+  onChoose: (tensor: number) => void;
+}) {
+  const { rows, layers } = picture.poster;
+  const [active, setActive] = useState<PosterCell | null>(null);
+  const [width, setWidth] = useState(0);
+  const layout = useMemo(() => posterLayout(picture.poster, width), [picture.poster, width]);
+  const { ref } = useCanvas(
+    (context, now) => {
+      if (now === width) drawPoster(context, picture, layout, active);
+      else setWidth(now);
+    },
+    layout.height,
+    [picture, layout, active],
+  );
+  const move = (down: number, across: number) =>
+    setActive({
+      row: Math.min(rows.length - 1, Math.max(0, (active?.row ?? 0) + (active ? down : 0))),
+      column: Math.min(
+        layers.length - 1,
+        Math.max(0, (active?.column ?? 0) + (active ? across : 0)),
+      ),
+    });
+  const tensorsOf = ({ row, column }: PosterCell) => rows[row]?.cells[column] ?? [];
+  const choose = () => {
+    const [tensor] = active === null ? [] : tensorsOf(active);
+    if (tensor !== undefined) onChoose(tensor);
+  };
+  const keys: Readonly<Record<string, () => void>> = {
+    ArrowDown: () => move(1, 0),
+    ArrowUp: () => move(-1, 0),
+    ArrowRight: () => move(0, 1),
+    ArrowLeft: () => move(0, -1),
+    Home: () => move(0, -layers.length),
+    End: () => move(0, layers.length),
+    Enter: choose,
+    Escape: () => setActive(null),
+  };
+  const table = () =>
+    rows.flatMap(({ role }, row) =>
+      layers.map((layer, column) => [role, layer, picture.cells[row]?.[column] as number]),
+    );
+  const shown = active !== null && tensorsOf(active).length > 0 ? active : null;
+  const box = shown === null ? null : cellBox(layout, shown);
+  return (
+    <figure class="plot">
+      <div class="poster" onFocusOut={() => setActive(null)}>
+        {/* biome-ignore lint/a11y/noInteractiveElementToNoninteractiveRole: a canvas has no keys by itself */}
+        <canvas
+          ref={ref}
+          role="application"
+          tabIndex={0}
+          aria-label={`${name}: ${rows.length} roles in ${layers.length} layers. Arrow keys move, Enter opens the tensor.`}
+          onPointerMove={({ offsetX, offsetY }) =>
+            setActive(cellAt(layout, layers.length, offsetX, offsetY))
+          }
+          onPointerLeave={() => setActive(null)}
+          onClick={choose}
+          onKeyDown={(event) => {
+            const act = keys[event.key];
+            if (act === undefined || event.ctrlKey || event.metaKey) return;
+            event.preventDefault();
+            act();
+          }}
+        />
+        {shown !== null && box !== null && (
+          <div
+            class="popover"
+            aria-hidden="true"
+            style={{
+              width: `${POPOVER}px`,
+              left: `${Math.max(0, Math.min(width - POPOVER, box.x + box.w / 2 - POPOVER / 2))}px`,
+              // Below the cell; above it in the lower half, where the page ends.
+              ...(box.y > layout.height / 2
+                ? { bottom: `${layout.height - box.y + 8}px` }
+                : { top: `${box.y + box.h + 8}px` }),
+            }}
+          >
+            {popover(shown)}
+          </div>
+        )}
+      </div>
+      <figcaption class="row small legend">
+        <span class="hidden" role="status">
+          {active === null ? '' : shown === null ? 'no such tensor in this layer' : describe(shown)}
+        </span>
+        {legend}
+        <span class="grow" />
+        <span class="row">
+          {frame.scale.from}
+          <span class="ramp" style={{ background: ramp }} />
+          {frame.scale.to}
+        </span>
+        <Export
+          name={name}
+          table={{ columns: ['role', 'layer', 'value'], rows: table }}
+          picture={() => posterCanvas(picture, frame)}
+        />
+      </figcaption>
+    </figure>
+  );
+}

@@ -12,8 +12,7 @@ export interface ForeignFormat {
 const DCP: ForeignFormat = {
   format: 'torch-distributed',
   description:
-    'a distributed checkpoint (torch.distributed.checkpoint): merge its folder into a torch file with ' +
-    '`python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE`',
+    'a distributed checkpoint (torch.distributed.checkpoint): open() reads its folder, which needs `.metadata`',
 };
 
 const DEEPSPEED: ForeignFormat = {

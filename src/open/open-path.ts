@@ -3,6 +3,7 @@
 import { FormatError } from '../errors/errors.js';
 import type { Checkpoint, CheckpointFormat } from '../file/checkpoint/checkpoint.js';
 import { safeOpenAsync } from '../file/checkpoint/open.js';
+import { openDistributed } from '../foreign/distributed/open-distributed.js';
 import { openGguf } from '../foreign/gguf/open-gguf.js';
 import { openNumpy } from '../foreign/numpy/open-numpy.js';
 import { openTorchCheckpoint } from '../foreign/torch/open.js';
@@ -29,6 +30,9 @@ export async function openPath(
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
   }
   if (read === 'torch') return openTorchCheckpoint(path, usedOptions(options, 'torch'));
+  if (read === 'dcp') {
+    return await openDistributed(path, usedOptions(options, 'dcp'), options.signal);
+  }
   if (read === 'gguf') return openGguf(path, usedOptions(options, 'gguf'));
   if (read === 'numpy') return openNumpy(path, usedOptions(options, 'numpy'));
   const opening = usedOptions(options, 'safetensors');

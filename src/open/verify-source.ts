@@ -125,6 +125,10 @@ async function placeOf(
     const { openGguf } = await import('../foreign/gguf/open-gguf.js');
     return () => openGguf(path);
   }
+  if (format === 'dcp') {
+    const { openDistributed } = await import('../foreign/distributed/open-distributed.js');
+    return () => openDistributed(path);
+  }
   if (format === 'numpy') {
     const { openNumpy } = await import('../foreign/numpy/open-numpy.js');
     return () => openNumpy(path, { voidDtype });

@@ -114,8 +114,7 @@ describe('a part of a distributed checkpoint', () => {
     expect(() => safeOpen(part(0))).toThrow(
       `${part(0)}: the file is part of a distributed checkpoint (rank 0), not a model ` +
         `("shard-00001-model-00001-of-00001.safetensors" is the name of a rank's file); ` +
-        'consolidate all parts first, with consolidate_safetensors_files in ' +
-        'torch.distributed.checkpoint._consolidate_hf_safetensors',
+        'open() reads a local folder with the files of all ranks',
     );
     expect(() => safeOpen(part(1))).toThrow('(rank 1), not a model ("rows" begins at [4, 0]);');
   });

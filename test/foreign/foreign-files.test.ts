@@ -206,17 +206,7 @@ describe('content comes before names', () => {
 
 describe('a folder', () => {
   it.each([
-    [
-      'torch-distributed',
-      ['.metadata', '__0_0.distcp', '__1_0.distcp'],
-      /dcp_to_torch FOLDER FILE/,
-    ],
-    [
-      'torch-distributed',
-      ['.metadata', '__0_0.distcp', 'common.pt', 'metadata.json'],
-      /dcp_to_torch/,
-    ],
-    ['torch-distributed', ['__0.metadata', '__0_0.distcp'], /dcp_to_torch/],
+    ['torch-distributed', ['__0.metadata', '__0_0.distcp'], /reads its folder/],
     ['deepspeed', ['latest', 'global_step10', 'zero_to_fp32.py'], /zero_to_fp32\.py/],
     [
       'deepspeed',
@@ -257,6 +247,19 @@ describe('a folder', () => {
     ]);
     const { code, stderr } = await call(['inspect', folder]);
     expect([code, stderr]).toEqual([1, expect.stringMatching(description)]);
+  });
+
+  it.each([
+    [['.metadata', '__0_0.distcp', '__1_0.distcp']],
+    [['.metadata', '__0_0.distcp', 'common.pt', 'metadata.json']],
+  ])('of a distributed checkpoint is read by open alone: %j', async (names) => {
+    const folder = temporaryPath('folder');
+    mkdirSync(folder, { recursive: true });
+    for (const name of names) writeFileSync(join(folder, name), 'x');
+    const error = expect.objectContaining({ foundFormat: 'torch-distributed' });
+    expect(() => safeOpen(folder)).toThrow(error);
+    const inMetadata = { code: 'SAFETENSORS_INVALID_PICKLE', path: join(folder, '.metadata') };
+    await expect(open(folder, { remote: false })).rejects.toMatchObject(inMetadata);
   });
 
   it('with a model next to files of other formats opens the model', () => {

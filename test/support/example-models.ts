@@ -8,7 +8,7 @@
  * zeros. `model.ckpt` is a PyTorch checkpoint, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
- * `arrays.npz` has NumPy arrays, `model.gguf` blocks of Q4_0; `quantized` has `up_proj.weight`, FP8 of shape
+ * `arrays.npz` has NumPy arrays, `model.gguf` blocks of Q4_0, `distributed` the pieces of two ranks; `quantized` has `up_proj.weight`, FP8 of shape
  * [4, 8] in blocks of 2 × 4, whose rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-adapter` is
  * a LoRA of PEFT that adds 1 to the first row of `embed.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
  * diffusers: the same tensors in `text_encoder` and `unet`, also as the variant `fp16`; `pipeline.dduf` is its archive.
@@ -118,6 +118,9 @@ export function writeModels(folder: string): void {
   cpSync(join(torch, 'evil-os-system.pt'), join(folder, 'stranger.pt'));
   cpSync(join(torch, 'np-savez.npz'), join(folder, 'arrays.npz'));
   cpSync(join(torch, '../gguf/q4_0/model.gguf'), join(folder, 'model.gguf'));
+  cpSync(join(torch, '../dcp/dcp-hf-two-ranks/ckpt'), join(folder, 'distributed'), {
+    recursive: true,
+  });
   const [first, second] = [1, 2].map((shard) => `pytorch_model-0000${shard}-of-00002.bin`);
   cpSync(join(torch, 'zip-state-dict.pt'), join(folder, 'torch-model', `${first}`));
   cpSync(join(torch, 'zip-rezipped.pt'), join(folder, 'torch-model', `${second}`));

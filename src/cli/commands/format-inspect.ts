@@ -10,6 +10,7 @@ import { cutLines } from '../output/width.js';
 import { formatKind, type LogicalCounts } from '../sources/logical.js';
 import {
   type AdapterResult,
+  type DistributionResult,
   type InspectResult,
   type ModelResult,
   type TreeResult,
@@ -188,6 +189,23 @@ function shownTree(
   return tree ?? (isLong ? treeOf(tensors).map(treeResult) : undefined);
 }
 
+/** Files in safetensors have no number of ranks: the last one may be missing. */
+function distributionInfo({
+  ranks,
+  pieces,
+  isComplete,
+  objects,
+}: DistributionResult): (readonly [string, string])[] {
+  const found = `${plural(ranks, 'rank')}, ${plural(pieces, 'piece')}`;
+  const unknown = `; completeness unknown (ranks 1 to ${ranks} found)`;
+  return [
+    ['distributed', isComplete === null ? found + unknown : found],
+    ...(objects.length === 0
+      ? []
+      : [['objects', visible(objects.join(', '), SHOWN_VALUE_LENGTH)] as const]),
+  ];
+}
+
 function modelLines(
   title: string,
   model: ModelResult,
@@ -210,6 +228,7 @@ function modelLines(
   if (quantization !== null) facts.push(['quantization', visible(quantization)]);
   if (logical !== null) facts.push(...logicalInfo(logical));
   if (model.adapter !== null) facts.push(...adapterInfo(model.adapter));
+  if (model.distribution !== undefined) facts.push(...distributionInfo(model.distribution));
   if (tensorCount > 0) facts.push(['dtypes', dtypesText(dtypes)]);
   const rows =
     tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);

@@ -7,7 +7,12 @@ import type { Command } from './command.js';
 import { REPOSITORY, repositoryChoice } from './repository-options.js';
 
 /** Formats without a header. */
-const OTHERS = { torch: 'a torch file', numpy: 'a NumPy file', gguf: 'a GGUF file' };
+const OTHERS = {
+  torch: 'a torch file',
+  numpy: 'a NumPy file',
+  gguf: 'a GGUF file',
+  dcp: 'a distributed checkpoint',
+};
 
 /** The raw header of a single file; of several files an object with the raw header of each by its name. */
 function joinedHeaders(headers: ReadonlyMap<string, string>): string {

@@ -4,6 +4,7 @@ import { isOfFile } from '../../file/shards/file-problems.js';
 import { incompleteKind, partKind } from '../../file/shards/incomplete-models.js';
 import {
   type AnyCheckpoint,
+  type PlainValue,
   QuantizationError,
   SafetensorsError,
   type SourceChoice,
@@ -50,6 +51,16 @@ export interface AdapterResult
   readonly withoutScale: number;
 }
 
+/** How a distributed checkpoint is stored, for `--json`. */
+export interface DistributionResult {
+  readonly ranks: number;
+  readonly pieces: number;
+  /** Null where the files do not show whether the last rank is there. */
+  readonly isComplete: boolean | null;
+  /** Names of Python objects next to the tensors, which are not read. */
+  readonly objects: readonly string[];
+}
+
 /** One model, for `--json`. */
 export interface ModelResult {
   readonly path: string;
@@ -58,6 +69,8 @@ export interface ModelResult {
   readonly kind: string;
   /** Null of other kinds, and of adapters that cannot be merged. */
   readonly adapter: AdapterResult | null;
+  /** Of distributed checkpoints only. */
+  readonly distribution?: DistributionResult;
   readonly byteLength: number;
   readonly tensorCount: number;
   readonly parameters: number;
@@ -220,6 +233,17 @@ export function treeResult({ label, leaf, children, ...counts }: TreeNode): Tree
   };
 }
 
+function distributionOf(extra: PlainValue): DistributionResult {
+  const facts = extra as ReadonlyMap<string, PlainValue>;
+  const pieces = facts.get('pieces') as ReadonlyMap<string, readonly string[]>;
+  return {
+    ranks: facts.get('ranks') as number,
+    pieces: [...pieces.values()].reduce((sum, { length }) => sum + length, 0),
+    isComplete: facts.get('isComplete') as boolean | null,
+    objects: facts.get('objects') as readonly string[],
+  };
+}
+
 async function modelResult(
   checkpoint: AnyCheckpoint,
   view: View,
@@ -233,11 +257,13 @@ async function modelResult(
   const described = await adapterOf(checkpoint, signal);
   const { adapter } = described;
   const tensors = chosen(listed, view);
+  const distribution = format === 'dcp' ? distributionOf(await checkpoint.extra()) : undefined;
   return {
     path: checkpoint.path as string,
     format,
     kind: adapter === null ? kind : 'adapter',
     adapter,
+    ...(distribution === undefined ? {} : { distribution }),
     byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
     tensorCount: listed.length,
     ...{ parameters, totalParameters, quantization, logical: logical.counts },

@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { AnyCheckpoint, CheckpointSummary, TensorEntry } from '../../index.js';
+import type { AnyCheckpoint, CheckpointSummary, PlainValue, TensorEntry } from '../../index.js';
 
 /** A tensor, without its bytes. */
 export interface ListedTensor extends Pick<TensorEntry, 'name' | 'dtype' | 'shape' | 'byteLength'> {
@@ -38,16 +38,31 @@ export async function listModel(checkpoint: AnyCheckpoint, signal: AbortSignal):
     : await checkpoint.tensors({ signal });
   const summary = await checkpoint.summary({ signal });
   const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
-  const files = Array.from(summary.shards, ([name, { tensors, parameters, byteLength }]) => {
-    const start = starts.get(name);
-    const whole = start === undefined ? lengthOf(checkpoint, name) : start + byteLength;
-    return { name, byteLength: whole, tensors, parameters };
-  });
+  const files =
+    checkpoint.format === 'dcp'
+      ? filesOfRanks(checkpoint, await checkpoint.extra())
+      : Array.from(summary.shards, ([name, { tensors, parameters, byteLength }]) => {
+          const start = starts.get(name);
+          const whole = start === undefined ? lengthOf(checkpoint, name) : start + byteLength;
+          return { name, byteLength: whole, tensors, parameters };
+        });
   const listed = tensors.map(({ name, dtype, shape, byteLength, dataOffsets, file }) => {
     const offset = (starts.get(file) ?? 0) + dataOffsets[0];
     return { name, dtype, shape, byteLength, offset, file };
   });
   return { ...summary, files, listed };
+}
+
+/** The files of a distributed checkpoint, with their pieces. */
+function filesOfRanks(checkpoint: AnyCheckpoint, extra: PlainValue): ListedFile[] {
+  const facts = extra as ReadonlyMap<string, PlainValue>;
+  const files = facts.get('files') as ReadonlyMap<string, ReadonlyMap<string, number>>;
+  return Array.from(files, ([name, counts]) => ({
+    name,
+    byteLength: lengthOf(checkpoint, name),
+    tensors: counts.get('pieces') ?? 0,
+    parameters: counts.get('parameters') ?? 0,
+  }));
 }
 
 /** The length of a file of another format, whose tensors are not all of it. */

@@ -70,7 +70,7 @@ export interface CheckpointJson {
 }
 
 /** Formats of checkpoints. */
-export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy' | 'gguf';
+export type CheckpointFormat = 'safetensors' | 'torch' | 'numpy' | 'gguf' | 'dcp';
 
 /** What a checkpoint is, besides its tensors. */
 export interface CheckpointInfo {

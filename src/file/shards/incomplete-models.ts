@@ -35,7 +35,7 @@ interface FileOrigin {
 }
 
 /** The metadata key with the offsets of all tensors of a file: the position of each part in its whole tensor. */
-const SHARDING_INFO = 'DCP_SHARDING_INFO';
+export const SHARDING_INFO = 'DCP_SHARDING_INFO';
 
 /** The name of a part: its rank, counted from 1, and the number of the file among those of the rank. */
 const PART_NAME = /^shard-(\d{5,})-model-\d{5,}-of-\d{5,}\.safetensors$/;
@@ -43,9 +43,7 @@ const PART_NAME = /^shard-(\d{5,})-model-\d{5,}-of-\d{5,}\.safetensors$/;
 /** The name of a part, in a file with the key above. */
 const PART_PREFIX = /^shard-(\d*)/;
 
-const CONSOLIDATE =
-  'consolidate all parts first, with consolidate_safetensors_files in ' +
-  'torch.distributed.checkpoint._consolidate_hf_safetensors';
+const OPEN_FOLDER = 'open() reads a local folder with the files of all ranks';
 
 /**
  * Names of the files of one rank in formats without metadata: vLLM's and SGLang's sharded state, DeepSeek's tensor
@@ -128,7 +126,7 @@ function part(number: string | undefined, sign: string): IncompleteModel {
     code: 'SAFETENSORS_DISTRIBUTED_PART',
     kind: `part of a distributed checkpoint${rank >= 0 ? ` (rank ${rank})` : ''}`,
     sign,
-    advice: CONSOLIDATE,
+    advice: OPEN_FOLDER,
   };
 }
 
@@ -227,7 +225,7 @@ export function isZstd(bytes: Uint8Array): boolean {
 }
 
 /** The offsets of the tensors of a part in the whole tensors; null for values that are not understood. */
-function savedOffsets(json: string): Map<string, readonly number[]> | null {
+export function savedOffsets(json: string): Map<string, readonly number[]> | null {
   try {
     const offsets = new Map<string, readonly number[]>();
     const parsed: unknown = JSON.parse(json);
@@ -363,6 +361,12 @@ export function partKind(name: string): string {
   return part(rank === undefined ? number : String(rank + 1), '').kind;
 }
 
+/** Returns the rank, from 0 on, of a part of a distributed checkpoint in safetensors; undefined for other names. */
+export function rankOfPart(name: string): number | undefined {
+  const [, number] = PART_NAME.exec(name) ?? [];
+  return number === undefined ? undefined : Number(number) - 1;
+}
+
 /** The names of parts of a distributed checkpoint. */
 export function partNames(names: readonly string[]): string[] {
   return names.filter((name) => PART_NAME.test(name) || partOfRank(name, names) !== null);
@@ -378,7 +382,7 @@ export function partsError(names: readonly string[], path?: string): FormatError
     code: 'SAFETENSORS_DISTRIBUTED_PART',
     kind: 'parts of a distributed checkpoint',
     sign: quoteNames(parts),
-    advice: parts.some((name) => PART_NAME.test(name)) ? CONSOLIDATE : SAVE_COMPLETE,
+    advice: parts.some((name) => PART_NAME.test(name)) ? OPEN_FOLDER : SAVE_COMPLETE,
   };
   return incompleteModelError(found, 'folder', path);
 }

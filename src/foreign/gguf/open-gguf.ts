@@ -1,12 +1,9 @@
 /** Opens GGUF files. */
 
-import { basename, extname } from 'node:path';
+import { basename } from 'node:path';
 import { type OptionNames, requireInteger, requireOptions } from '../../errors/arguments.js';
 import { type ErrorContext, FormatError, type SafetensorsError } from '../../errors/errors.js';
-import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
-import { singleFile } from '../../file/checkpoint/find-files.js';
-import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
-import { impliedIndex } from '../../file/shards/implied-index.js';
+import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import type { Quantization } from '../../file/source/tensor-info.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
@@ -15,6 +12,7 @@ import type { StorageBytes } from '../../tensor/storage/computed.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import { immediate, runSync } from '../../work/work.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
+import { foreignCheckpoint } from '../foreign-checkpoint.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { openForeign } from '../open-file.js';
 import { tensorData } from '../tensor-data.js';
@@ -106,32 +104,18 @@ function checkpointOf(files: readonly GgufFile[], paths: readonly string[]): Che
   const [path] = paths as [string];
   const [first] = files as [GgufFile];
   const { values } = first.header;
-  const info = {
-    format: 'gguf',
-    extra: () => values.decode(),
-    problems: files.flatMap(({ problems }) => problems),
-  } as const;
-  if (files.length === 1) {
-    return Checkpoint.of(LazyShards.ofOpen(singleFile(path), [[0, first.shard]]), info);
-  }
-  const named = files.map(({ shard }, i) => {
-    const at = paths[i] as string;
-    return { shard, name: basename(at), path: at, header: shard.contents };
-  });
-  const metadata = first.shard.contents.metadata ?? new Map();
-  const shardExtension = extname(path);
-  const index = runSync(impliedIndex(named, path, { metadata, shardExtension }));
-  const count = index.size + info.problems.length;
+  const problems = files.flatMap((file) => file.problems);
+  const info = { format: 'gguf', extra: () => values.decode(), problems } as const;
+  const count = files.reduce((sum, { shard }) => sum + shard.contents.size, problems.length);
   const declared = values.number('split.tensors.count') ?? count;
-  if (declared !== count) {
+  if (files.length > 1 && declared !== count) {
     const message = `the metadata declares ${declared} tensors in all files, but they have ${count}`;
     throw new FormatError('SAFETENSORS_INVALID_GGUF', message, { path });
   }
-  const listed = named.filter(({ name }) => index.shards.includes(name));
-  for (const { shard, name } of named) if (!index.shards.includes(name)) shard.close();
-  const shards = listed.map(({ name, path: at }) => ({ name, path: at }));
-  const opened = listed.map(({ shard }, i): [number, ForeignShard] => [i, shard]);
-  return Checkpoint.of(LazyShards.ofOpen({ path, index, shards, ignoredFiles: [] }, opened), info);
+  return foreignCheckpoint(
+    files.map(({ shard }, i) => ({ shard, path: paths[i] as string })),
+    info,
+  );
 }
 
 /** Returns the error for a tensor whose bytes cannot be read; undefined for all others. */

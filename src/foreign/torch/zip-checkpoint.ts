@@ -20,6 +20,8 @@ export interface ReadOptions {
   readonly pickle: AllPickleLimits;
   readonly archive: ArchiveLimits;
   readonly unknownGlobals: UnknownGlobals;
+  /** Where the archive begins in the file, in bytes; 0 by default. */
+  readonly begin?: number;
 }
 
 /** Known versions of the archive's layout; torch 2.13 writes 3 and reads the same ones. */
@@ -50,7 +52,11 @@ export function readZipCheckpoint(
     throw invalidTorch(`expected ${pickle.name} to end at byte ${end}, found more bytes`, context);
   }
   const entries = new Map<TorchStorage, ArchiveEntry>();
-  for (const storage of ids.storages.values()) entries.set(storage, records.entryOf(storage));
+  const { begin = 0 } = options;
+  for (const storage of ids.storages.values()) {
+    const entry = records.entryOf(storage);
+    entries.set(storage, { ...entry, begin: begin + entry.begin, end: begin + entry.end });
+  }
   return {
     value,
     isBigEndian,

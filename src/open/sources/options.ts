@@ -7,7 +7,7 @@ import type { VoidDtype } from '../../foreign/numpy/item-types.js';
 import type { OpenTorchOptions, TorchLimits } from '../../foreign/torch/open.js';
 import type { RemoteOptions } from '../../remote/open.js';
 
-const FORMATS: readonly CheckpointFormat[] = ['safetensors', 'torch', 'numpy', 'gguf'];
+const FORMATS: readonly CheckpointFormat[] = ['safetensors', 'torch', 'numpy', 'gguf', 'dcp'];
 
 /** Options of `open`. One that the source cannot use is an error. */
 export interface OpenSourceOptions
@@ -50,6 +50,7 @@ const USED: Readonly<Record<SourceKind, readonly OptionName[]>> = {
   torch: [...OF_STORAGE, 'root', 'unknownGlobals', 'limits'],
   numpy: [...OF_STORAGE, 'voidDtype', 'limits'],
   gguf: [...OF_STORAGE, 'maxHeaderByteLength'],
+  dcp: [...OF_STORAGE, 'maxHeaderByteLength', 'limits'],
   remote: [...OF_REQUESTS, ...OF_FILES, ...OF_FOLDERS],
 };
 
@@ -62,6 +63,7 @@ const LABELS: Readonly<Record<SourceKind, string>> = {
   torch: 'a torch file',
   numpy: 'a NumPy file',
   gguf: 'a GGUF file',
+  dcp: 'a distributed checkpoint',
   remote: 'a source that is read by requests',
 };
 

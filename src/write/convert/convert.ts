@@ -39,9 +39,9 @@ import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/sidecar-files
 import type { OverwriteOptions } from '../replacement/replaced-files.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import type { SelectionReport } from '../selection/selection-report.js';
-import { type ConversionOpening, openConversionSource } from './open-source.js';
+import { openConversionSource } from './open-source.js';
 import { type FoundPipeline, findPipeline, listPipeline } from './pipeline-source.js';
-import type { ConversionSource, SourceTensorInfo } from './source.js';
+import type { ConversionOpening, ConversionSource, SourceTensorInfo } from './source.js';
 import { requireUsed } from './used-options.js';
 
 /** Options of `convert`. */

@@ -12,6 +12,7 @@ import { isConvertibleName, isIndexPath, isTorchIndexName } from '../../file/sha
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { hasModel } from '../../file/shards/model-choice.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { isDistributed } from '../../foreign/distributed/rank-files.js';
 import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
 import { splitNameOf } from '../../foreign/gguf/split-files.js';
 import { lookInto } from '../../foreign/open-file.js';
@@ -70,6 +71,7 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (!isFolder) return formatOfFile(path);
   const names = namesIn(path);
+  if (isDistributed(names)) return { path, format: 'dcp', foundFormat: null };
   const other = otherIn(path, names);
   return other === undefined || isSafetensors(path, names)
     ? safetensors(path)

@@ -3,6 +3,7 @@
 import type { NamesOfOptions } from '../../errors/arguments.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { isDdufName } from '../../file/shards/file-names.js';
+import { openDistributed } from '../../foreign/distributed/open-distributed.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import { openGguf } from '../../foreign/gguf/open-gguf.js';
 import { FOREIGN_LIMITS } from '../../foreign/limits.js';
@@ -17,26 +18,17 @@ import {
   type OpenTorchOptions,
   openTorchCheckpoint,
 } from '../../foreign/torch/open.js';
-import type { Dtype } from '../../header/dtype.js';
 import { requirePath } from '../../platform/io/paths.js';
 import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
 import { ggufSource } from './gguf-source.js';
 import { openFilesOf } from './open-files.js';
-import { type ConversionSource, conversionSource } from './source.js';
+import { openedSource } from './opened-source.js';
+import { type ConversionOpening, type ConversionSource, conversionSource } from './source.js';
 import { requireUsed } from './used-options.js';
 
 /** Options of all formats together, because the source's format is not known beforehand. */
 type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
-
-/** The conversion's own options for its source. */
-export interface ConversionOpening {
-  /** Whether to compare bytes with the digests and checksums that the source declares. */
-  readonly verify: boolean;
-  /** The dtype of dequantized weights. */
-  readonly dequantize: Dtype | undefined;
-  readonly signal: AbortSignal | undefined;
-}
 
 /** Read, not mapped, because mapped pages of copied files would count as memory of the process. */
 const COPIED = { storage: 'read' } as const;
@@ -71,6 +63,10 @@ export async function openConversionSource(
   }
   if (format === 'gguf') {
     return await ggufSource(openGguf(path, COPIED), { verify, dequantize, signal });
+  }
+  if (format === 'dcp') {
+    const opened = await openDistributed(path, COPIED, signal);
+    return await openedSource(opened, { verify, dequantize, signal });
   }
   if (format === null) {
     throw lookInto(path, (start) => otherKind(start, 'a checkpoint or arrays', { path }));

@@ -19,8 +19,7 @@ import {
 } from '../input/tensor-input.js';
 import { payloadFill } from '../save/verifying-fill.js';
 import { selectionSource, throwTogether } from '../selection/select.js';
-import type { ConversionOpening } from './open-source.js';
-import type { ConversionSource, SourceTensorInfo } from './source.js';
+import type { ConversionOpening, ConversionSource, SourceTensorInfo } from './source.js';
 
 /** Members of the library's handles, local and remote. */
 export interface OpenCheckpoint extends QuantizedSource {

@@ -129,6 +129,15 @@ export interface SourceTensorInfo {
   readonly quantization?: Quantization | undefined;
 }
 
+/** The conversion's own options for its source. */
+export interface ConversionOpening {
+  /** Whether to compare bytes with the digests and checksums that the source declares. */
+  readonly verify: boolean;
+  /** The dtype of dequantized weights. */
+  readonly dequantize: Dtype | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
 /** Anything that can be converted. */
 export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
   /** The keys that lead to the state dict of a torch checkpoint; absent for other formats. */

@@ -20,6 +20,7 @@ const KIND_TEXTS: Readonly<Record<SourceFormat, string>> = {
   torch: 'a torch file',
   numpy: 'a NumPy file',
   gguf: 'a GGUF file',
+  dcp: 'a distributed checkpoint',
 };
 
 /** Throws a RangeError `ERR_OUT_OF_RANGE` for an option that the format has no use for. */

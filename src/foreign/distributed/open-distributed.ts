@@ -1,0 +1,211 @@
+/**
+ * Opens distributed checkpoints of PyTorch (torch.distributed.checkpoint): `.metadata` with `.distcp` files, or the
+ * safetensors files of all ranks.
+ */
+
+import { basename, dirname, join } from 'node:path';
+import {
+  argumentRangeError,
+  type OptionNames,
+  requireInteger,
+  requireOptions,
+} from '../../errors/arguments.js';
+import { FormatError, SafetensorsError } from '../../errors/errors.js';
+import type { Checkpoint, CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
+import { insideOf, lastingNames, rejectLink } from '../../file/checkpoint/find-files.js';
+import { rankOfPart } from '../../file/shards/incomplete-models.js';
+import type { PlainValue } from '../../file/source/plain-value.js';
+import { elementCountOf } from '../../header/tensor-spec.js';
+import { requirePath } from '../../platform/io/paths.js';
+import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
+import { runAsync, type Work } from '../../work/work.js';
+import { type ForeignFile, foreignCheckpoint } from '../foreign-checkpoint.js';
+import type { ForeignShard } from '../foreign-shard.js';
+import { requireLimits } from '../limits.js';
+import { lookInto } from '../open-file.js';
+import { allPickleLimits } from '../pickle/limits.js';
+import { TORCH_LIMITS, type TorchLimits } from '../torch/open.js';
+import { assembled, type PiecesOfTensor } from './assemble.js';
+import { openDistcp } from './distcp-parts.js';
+import { readMetadata } from './metadata-file.js';
+import { METADATA_FILE, ranksOf } from './rank-files.js';
+import { openPart, tensorsOfParts } from './safetensors-parts.js';
+
+/** Options of distributed checkpoints. */
+export interface OpenDistributedOptions extends StorageOptions {
+  /** Limits on the cost of pickles and archives. */
+  readonly limits?: TorchLimits | undefined;
+  /** Largest header of a safetensors file in bytes; 100,000,000 by default. */
+  readonly maxHeaderByteLength?: number | undefined;
+}
+
+const OPTIONS: OptionNames<OpenDistributedOptions> = {
+  ...STORAGE_OPTIONS,
+  limits: TORCH_LIMITS,
+  maxHeaderByteLength: true,
+};
+
+/**
+ * Opens the checkpoint in a folder, or next to its `.metadata`: reads the description of every piece, maps the files,
+ * and checks that the pieces of each tensor are complete. A tensor with one piece is a view of the mapped file; others
+ * are put together on use. Closing the checkpoint closes all files.
+ *
+ * `extra()` has the number of ranks, the pieces of each tensor, and the names of Python objects, which are not read. Files
+ * in safetensors do not show how many ranks there were: `isComplete` is null then.
+ *
+ * @throws FormatError `SAFETENSORS_INVALID_DISTRIBUTED`, `SAFETENSORS_INCOMPLETE_FILE`,
+ *   `SAFETENSORS_UNSAFE_SHARD_NAME`; as `safeOpen`, `openTorchCheckpoint`
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` for a rank whose file is missing
+ * @throws Error Node's own `ENOENT`, `EACCES` and the like; `signal.reason`
+ */
+export async function openDistributed(
+  path: string | URL,
+  options: OpenDistributedOptions = {},
+  signal?: AbortSignal | undefined,
+): Promise<Checkpoint> {
+  requireOptions(options, OPTIONS);
+  const { maxHeaderByteLength } = options;
+  if (maxHeaderByteLength !== undefined) {
+    requireInteger('maxHeaderByteLength', maxHeaderByteLength, 1, Number.MAX_SAFE_INTEGER);
+  }
+  const given = requirePath('path', path);
+  const folder = basename(given) === METADATA_FILE ? dirname(given) : given;
+  return await runAsync(openFolder(folder, options), signal);
+}
+
+function* openFolder(folder: string, options: OpenDistributedOptions): Work<Checkpoint> {
+  const names = yield* lastingNames(folder);
+  if (names.includes(METADATA_FILE)) return yield* openListed(folder, options);
+  return yield* openParts(
+    folder,
+    names.filter((name) => rankOfPart(name) !== undefined),
+    options,
+  );
+}
+
+/** Opens `.metadata` and `.distcp` files. */
+function* openListed(folder: string, options: OpenDistributedOptions): Work<Checkpoint> {
+  const { limits: given, maxHeaderByteLength, ...storage } = options;
+  if (maxHeaderByteLength !== undefined) {
+    const expected = 'left out for .distcp files, which have no headers';
+    throw argumentRangeError('maxHeaderByteLength', expected, maxHeaderByteLength);
+  }
+  const limits = requireLimits(given, TORCH_LIMITS);
+  const pickle = allPickleLimits(limits);
+  const path = join(folder, METADATA_FILE);
+  yield* requireInside(folder, [METADATA_FILE]);
+  const metadata = lookInto(path, (_, file) => {
+    if (file.byteLength > pickle.maxPickleByteLength) {
+      const message = `expected a pickle of at most ${pickle.maxPickleByteLength} bytes (limits.maxPickleByteLength), found ${file.byteLength}`;
+      throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
+    }
+    return readMetadata(file.read(0, file.byteLength), pickle, { path });
+  });
+  const files = new Set(
+    metadata.tensors.flatMap(({ name, chunks }) =>
+      chunks.map(({ offsets }) => metadata.itemOf(name, offsets).file),
+    ),
+  );
+  yield* requireInside(folder, [...files]);
+  const reading = { pickle, archive: limits, unknownGlobals: 'refuse' } as const;
+  const opened: ForeignShard[] = [];
+  return yield* closingAfterError(opened, function* () {
+    const {
+      files: parts,
+      tensors,
+      problems,
+    } = openDistcp(folder, metadata, { storage, reading, layout: limits }, (shard) =>
+      opened.push(shard),
+    );
+    const facts = { ranks: countRanks(files), isComplete: true, objects: metadata.objects };
+    const described = describe(parts, tensors, facts);
+    const info: CheckpointInfo = { format: 'dcp', extra: () => described, problems };
+    return yield* assembled(foreignCheckpoint(parts, info, path), tensors, path);
+  });
+}
+
+/** Opens the safetensors files of all ranks. */
+function* openParts(
+  folder: string,
+  names: readonly string[],
+  { limits, ...options }: OpenDistributedOptions,
+): Work<Checkpoint> {
+  if (limits !== undefined) {
+    throw argumentRangeError('limits', 'left out for files in safetensors', limits);
+  }
+  const { count, missing } = ranksOf(names);
+  if (missing.length > 0) {
+    const shown = missing
+      .slice(0, 3)
+      .map((rank) => `rank ${rank}`)
+      .join(', ');
+    const message = `files of ${missing.length} of ${count} ranks are missing: ${shown}`;
+    throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: folder });
+  }
+  yield* requireInside(folder, names);
+  const opened: ForeignShard[] = [];
+  return yield* closingAfterError(opened, function* () {
+    const parts = [];
+    for (const name of names.toSorted()) {
+      const part = openPart(join(folder, name), name, options);
+      opened.push(part.shard);
+      parts.push(part);
+      yield;
+    }
+    const tensors = tensorsOfParts(parts);
+    const facts = { ranks: count, isComplete: null, objects: [] };
+    const described = describe(parts, tensors, facts);
+    const info = { format: 'dcp', extra: () => described } as const;
+    const base = foreignCheckpoint(parts, info, join(folder, names[0] as string));
+    return yield* assembled(base, tensors, folder);
+  });
+}
+
+/** The ranks in the names of files. */
+function countRanks(files: Iterable<string>): number {
+  return new Set(Array.from(files, (name) => /^__(\d+)_/.exec(name)?.[1])).size;
+}
+
+/** Closes the opened files if the work fails. */
+function* closingAfterError(
+  opened: readonly ForeignShard[],
+  work: () => Work<Checkpoint>,
+): Work<Checkpoint> {
+  try {
+    return yield* work();
+  } catch (error) {
+    for (const shard of opened) shard.close();
+    throw error;
+  }
+}
+
+function* requireInside(folder: string, names: readonly string[]): Work<void> {
+  const isInside = yield* insideOf(folder);
+  for (const name of names) {
+    if (!(yield* isInside(join(folder, name)))) rejectLink(folder, name);
+  }
+}
+
+/** What `extra()` returns: the facts, all files, and the pieces of each tensor. */
+function describe(
+  files: readonly ForeignFile[],
+  tensors: readonly PiecesOfTensor[],
+  facts: Readonly<Record<string, PlainValue>>,
+): PlainValue {
+  const inFiles = files.map(({ path, shard: { contents } }): [string, PlainValue] => {
+    const parameters = contents.tensors.reduce((sum, { shape }) => sum + elementCountOf(shape), 0);
+    const counts: [string, number][] = [
+      ['pieces', contents.size],
+      ['parameters', parameters],
+    ];
+    return [basename(path), new Map<string, PlainValue>(counts)];
+  });
+  const pieces = tensors.map(({ name, pieces: own }): [string, PlainValue] => {
+    return [name, [...own.keys()]];
+  });
+  return new Map<string, PlainValue>([
+    ...Object.entries(facts),
+    ['files', new Map<string, PlainValue>(inFiles)],
+    ['pieces', new Map<string, PlainValue>(pieces)],
+  ]);
+}

@@ -1,0 +1,110 @@
+/**
+ * The files that the ranks of a job save with torch's `HuggingFaceStorageWriter`: safetensors whose tensors are pieces,
+ * with their offsets in the metadata (torch 2.13, `torch/distributed/checkpoint/_hf_utils.py`). Nothing has the whole
+ * shapes, or the number of ranks.
+ */
+
+import type { ErrorContext } from '../../errors/errors.js';
+import { SHARDING_INFO, savedOffsets } from '../../file/shards/incomplete-models.js';
+import { type Header, parseHeader, readHeaderLength } from '../../header/header.js';
+import type { StorageOptions } from '../../platform/storage/open.js';
+import type { Storage } from '../../tensor/storage/storage.js';
+import { ForeignShard } from '../foreign-shard.js';
+import { openForeign } from '../open-file.js';
+import type { ForeignTensor } from '../tensors/foreign-tensor.js';
+import { invalid, type PiecesOfTensor } from './assemble.js';
+import { formatBox } from './tiling.js';
+
+/** Metadata that describes pieces, not the whole tensors. */
+const OF_PIECES: readonly string[] = [SHARDING_INFO, 'DCP_VERSION'];
+
+/** Bytes before the JSON of a header. */
+const PREFIX_BYTE_LENGTH = 8;
+
+/** Options of files in safetensors. */
+export interface PartOptions extends StorageOptions {
+  readonly maxHeaderByteLength?: number | undefined;
+}
+
+/** An open file, and its pieces. */
+export interface OpenedPart {
+  readonly path: string;
+  readonly shard: ForeignShard;
+  readonly pieces: readonly PartPiece[];
+}
+
+/** A piece of a file. */
+interface PartPiece {
+  /** The name of the whole tensor. */
+  readonly tensor: string;
+  /** Its name among all pieces. */
+  readonly name: string;
+  readonly offsets: readonly number[];
+}
+
+/** Opens one file. Throws FormatError as `safeOpen`; `SAFETENSORS_INVALID_DISTRIBUTED` for bad offsets. */
+export function openPart(path: string, file: string, options: PartOptions): OpenedPart {
+  const { maxHeaderByteLength, ...storageOptions } = options;
+  return openForeign(path, storageOptions, (start, { byteLength, read }, context) => {
+    const limits = { maxHeaderByteLength, path };
+    const length = readHeaderLength(start, byteLength, limits);
+    const json = read(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
+    const header = parseHeader(json, byteLength, limits);
+    const pieces = piecesOf(header, file, context);
+    const metadata = new Map(header.metadata);
+    for (const key of OF_PIECES) metadata.delete(key);
+    return (storage) => {
+      const tensors = pieces.map(({ name }, entry) => pieceTensor(header, entry, name, storage));
+      return { path, pieces, shard: new ForeignShard(storage, tensors, undefined, metadata) };
+    };
+  });
+}
+
+/** The pieces of a file, in the order of its header. */
+function piecesOf(header: Header, file: string, context: ErrorContext): PartPiece[] {
+  const json = header.metadata?.get(SHARDING_INFO);
+  const saved = json === undefined ? null : savedOffsets(json);
+  if (saved === null) {
+    throw invalid(
+      `expected the offsets of all tensors in the metadata ${SHARDING_INFO}, found ${json === undefined ? 'none' : 'others'}`,
+      context,
+    );
+  }
+  return Array.from({ length: header.size }, (_, entry) => {
+    const tensor = header.name(entry);
+    const offsets = saved.get(tensor);
+    if (offsets === undefined) {
+      throw invalid(`expected offsets in ${SHARDING_INFO}, found none`, { ...context, tensor });
+    }
+    const shape = header.shape(entry);
+    const ranges = offsets.length === shape.length ? formatBox({ offsets, shape }) : `${offsets}`;
+    return { tensor, offsets, name: `${tensor}[${ranges}] in ${file}` };
+  });
+}
+
+function pieceTensor(header: Header, entry: number, name: string, storage: Storage): ForeignTensor {
+  const [begin, end] = [header.begin(entry), header.end(entry)];
+  const data = { storage, begin: header.dataStart + begin, byteLength: end - begin };
+  const [dtype, shape] = [header.dtype(entry), header.shape(entry)];
+  return {
+    name,
+    dtype,
+    shape,
+    storage: data,
+    storageByteLength: data.byteLength,
+    byteOffset: 0,
+    data,
+  };
+}
+
+/** The pieces of all files by the tensor that they are of. */
+export function tensorsOfParts(parts: readonly OpenedPart[]): PiecesOfTensor[] {
+  const tensors = new Map<string, Map<string, readonly number[]>>();
+  for (const { pieces } of parts) {
+    for (const { tensor, name, offsets } of pieces) {
+      const known = tensors.get(tensor) ?? new Map<string, readonly number[]>();
+      tensors.set(tensor, known.set(name, offsets));
+    }
+  }
+  return Array.from(tensors, ([name, pieces]) => ({ name, shape: undefined, pieces }));
+}

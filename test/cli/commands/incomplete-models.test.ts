@@ -1,5 +1,13 @@
 /** Files that are not a model: `inspect` names them, all other commands reject them. */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openForInspection } from '../../../src/cli/sources/open-source.js';
@@ -19,7 +27,6 @@ const PATCH = join(FIXTURES, 'deltas/trl-gap-delta/deltas/step_000001.safetensor
 const SOURCES: readonly (readonly [name: string, path: string, code: string])[] = [
   ['first rank', PART_0, 'SAFETENSORS_DISTRIBUTED_PART'],
   ['second rank', PART_1, 'SAFETENSORS_DISTRIBUTED_PART'],
-  ['folder of ranks', PARTS, 'SAFETENSORS_DISTRIBUTED_PART'],
   ['delta with its index', VERSION, 'SAFETENSORS_DELTA'],
   ['file of a delta', join(VERSION, 'model-00000-of-00002.safetensors'), 'SAFETENSORS_DELTA'],
   ['sparse patch', PATCH, 'SAFETENSORS_DELTA'],
@@ -60,6 +67,56 @@ describe.each(SOURCES)('%s', (_, source, code) => {
     expect(stdout + stderr).toContain(args[1] === PART_0 ? 'SAFETENSORS_DISTRIBUTED_PART' : code);
     expect(existsSync(temporaryPath('target'))).toBe(false);
     expect(existsSync(temporaryPath('target.safetensors'))).toBe(false);
+  });
+});
+
+/** The same parts under names of another format, whose pieces do not show their places. */
+function partsByName(): { readonly folder: string; readonly names: readonly string[] } {
+  const folder = temporaryPath('ranks');
+  mkdirSync(folder);
+  const names = [PART_0, PART_1].map((path, rank) => {
+    const name = `model-rank-${rank}-part-0.safetensors`;
+    cpSync(path, join(folder, name));
+    return name;
+  });
+  return { folder, names };
+}
+
+describe('a folder with the parts of all ranks is a model', () => {
+  it.each([
+    ['diff', PARTS, join(PARTS, '../expected.safetensors'), '--values'],
+    ['convert', PARTS, 'TARGET', '--dtype', 'F32'],
+    ['split', PARTS, 'TARGET'],
+    ['join', PARTS, '-o', 'TARGET.safetensors'],
+    ['show', PARTS, 'rows'],
+    ['stats', PARTS],
+    ['verify', PARTS, '--values'],
+    ['metadata', 'get', PARTS],
+  ])('%s', async (...args) => {
+    const target = temporaryPath('target');
+    const { code, stderr } = await call(args.map((arg) => arg.replace('TARGET', target)));
+    expect([code, stderr]).toEqual([0, '']);
+  });
+
+  it('hash hashes each file', async () => {
+    const result = JSON.parse(await printed(['hash', PARTS, '--json']));
+    const names = result.files.map(({ name }: { name: string }) => name);
+    expect(names).toEqual([PART_0, PART_1].map((path) => basename(path)));
+  });
+
+  it('inspect shows ranks and pieces', async () => {
+    const text = await printed(['inspect', PARTS]);
+    expect(text).toContain('format       dcp, 2 files, 1.70 kB');
+    const found = 'distributed  2 ranks, 11 pieces; completeness unknown (ranks 1 to 2 found)';
+    expect(text).toContain(found);
+    const result = JSON.parse(await printed(['inspect', PARTS, '--json']));
+    expect(result.distribution).toEqual({ ranks: 2, pieces: 11, isComplete: null, objects: [] });
+  });
+
+  it('the parts of other formats are rejected', async () => {
+    const { folder } = partsByName();
+    const { code, stdout } = await call(['verify', folder]);
+    expect([code, stdout]).toEqual([1, expect.stringContaining('SAFETENSORS_DISTRIBUTED_PART')]);
   });
 });
 
@@ -126,41 +183,38 @@ describe('inspect', () => {
   });
 
   it('lists all parts of a folder', async () => {
-    const result = JSON.parse(await printed(['inspect', PARTS, '--json']));
+    const { folder, names } = partsByName();
+    const result = JSON.parse(await printed(['inspect', folder, '--json']));
     expect(result.kind).toBe('parts of a distributed checkpoint');
-    expect(Object.entries(result.components)).toEqual([
-      [
-        basename(PART_0),
-        expect.objectContaining({ kind: 'part of a distributed checkpoint (rank 0)' }),
-      ],
-      [
-        basename(PART_1),
-        expect.objectContaining({ kind: 'part of a distributed checkpoint (rank 1)' }),
-      ],
-    ]);
-    const text = await printed(['inspect', PARTS]);
+    expect(Object.entries(result.components)).toEqual(
+      names.map((name, rank) => {
+        const kind = `part of a distributed checkpoint (rank ${rank})`;
+        return [name, expect.objectContaining({ kind })];
+      }),
+    );
+    const text = await printed(['inspect', folder]);
     expect(text).toContain('kind        parts of a distributed checkpoint');
     expect(text).toContain('format      safetensors, 2 files, 1.70 kB');
     expect(text).toContain('kind        part of a distributed checkpoint (rank 1)');
   });
 
   it('lists the other parts of a folder with damaged ones', async () => {
-    const folder = temporaryPath('damaged');
-    cpSync(PARTS, folder, { recursive: true });
-    const damaged = basename(PART_0);
+    const { folder, names } = partsByName();
+    const [damaged = '', other] = names;
     rmSync(join(folder, damaged));
     writeFileSync(join(folder, damaged), 'x');
     const { code, stdout } = await call(['inspect', folder, '--json']);
     expect(code).toBe(1);
     const { components, failed } = JSON.parse(stdout);
-    expect(Object.keys(components)).toEqual([basename(PART_1)]);
+    expect(Object.keys(components)).toEqual([other]);
     expect(Object.keys(failed)).toEqual([damaged]);
     expect(failed[damaged].code).toMatch(/^SAFETENSORS_/);
   });
 
   it('opens the parts of a folder one after another', async () => {
+    const { folder, names } = partsByName();
     const { signal } = new AbortController();
-    const opened = await openForInspection(PARTS, { signal, storage: 'read' });
+    const opened = await openForInspection(folder, { signal, storage: 'read' });
     if (!('parts' in opened)) throw new Error('found no parts');
     const seen = new Map<string, Checkpoint>();
     for (const [name, part] of opened.parts) {
@@ -169,7 +223,7 @@ describe('inspect', () => {
       expect(isClosed(part)).toBe(false);
       seen.set(name, part);
     }
-    expect([...seen.keys()]).toEqual([PART_0, PART_1].map((path) => basename(path)));
+    expect([...seen.keys()]).toEqual(names);
     expect([...seen.values()].every(isClosed)).toBe(true);
   });
 

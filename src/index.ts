@@ -24,6 +24,7 @@ export {
   serialize,
   serializeStream,
   verify,
+  watch,
 } from '#runtime';
 export {
   FileChangedError,

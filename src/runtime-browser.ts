@@ -96,3 +96,4 @@ export const scanPickle: typeof node.scanPickle = async () => unavailable('scanP
 export const serialize: typeof node.serialize = serializeInMemory;
 export const serializeStream: typeof node.serializeStream = streamFromMemory;
 export const verify: typeof node.verify = verifyHere;
+export const watch: typeof node.watch = () => unavailable('watch');

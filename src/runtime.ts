@@ -1,6 +1,7 @@
 /** The functions that differ between Node and browsers, in Node. `#runtime` imports this file there. */
 
 export { loadFile, parse, safeOpen, safeOpenAsync } from './file/checkpoint/open.js';
+export { watch } from './file/watching/watch.js';
 export { scanPickle } from './foreign/scan/scan-pickle.js';
 export { convert } from './open/convert.js';
 export { mergeAdapters } from './open/merge-adapters.js';

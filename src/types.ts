@@ -45,6 +45,8 @@ export type {
 } from './file/source/tensor-info.js';
 export type { TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
+export type { WatchOptions } from './file/watching/watch.js';
+export type { Watcher } from './file/watching/watcher.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
 export type { ScanOptions } from './foreign/scan/scan-file.js';
 export type { ScanFinding, ScannedGlobal, ScanReport } from './foreign/scan/scan-report.js';

@@ -1,8 +1,8 @@
 /** The server: `POST /embed` and `POST /rows` with `{ "ids": [1, 2] }`, `GET /health`. */
-import { unwatchFile, watchFile } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import fastify from 'fastify';
+import { watch } from 'safetensors-mmap';
 import { megabytes, memory } from './memory.js';
 import { JobError, Pool } from './pool.js';
 
@@ -18,7 +18,22 @@ const [path = 'table.safetensors'] = positionals;
 const MAX_PENDING = 1000;
 const SHUTDOWN_MS = 10_000;
 
-const pool = await Pool.start(path, Number(values.threads)).catch((error) => {
+// Before the threads open the table, so that no version is missed.
+const watcher = watch(path, async (error, next) => {
+  const pool = await starting;
+  try {
+    if (error) throw error;
+    next.close(); // every thread opens it itself
+    await pool.reload();
+    console.log(`serves version ${pool.table.version}`);
+  } catch (error) {
+    // A bad file is no reason to stop: the old one stays.
+    console.error(`still serves version ${pool.table.version}: ${error.message}`);
+  }
+});
+
+const starting = Pool.start(path, Number(values.threads));
+const pool = await starting.catch((error) => {
   console.error(error.message);
   process.exit(1);
 });
@@ -61,18 +76,6 @@ app.post('/rows', { schema }, async ({ body }, reply) => {
 
 app.get('/health', async () => ({ ...pool.table, ...memory(), answered, pid: process.pid }));
 
-// A new version is renamed over the path. Asking for the file's time works on every file system.
-watchFile(path, { interval: 500 }, async (now, before) => {
-  if (now.ino === 0 || (now.ino === before.ino && now.mtimeMs === before.mtimeMs)) return;
-  try {
-    await pool.reload();
-    console.log(`serves version ${pool.table.version}`);
-  } catch (error) {
-    // A bad file is no reason to stop: the old one stays.
-    console.error(`still serves version ${pool.table.version}: ${error.message}`);
-  }
-});
-
 function report() {
   const { privateBytes, fileBytes } = memory();
   const mapped = `${megabytes(fileBytes)} of files in memory`;
@@ -87,7 +90,7 @@ async function end(signal) {
   isEnding = true;
   // Whatever hangs, hangs no longer than this.
   setTimeout(() => process.exit(1), SHUTDOWN_MS).unref();
-  unwatchFile(path);
+  watcher.close();
   clearInterval(reports);
   await app.close(); // answers what it has, and takes no more
   await pool.close();

@@ -1,7 +1,7 @@
 /** Finds downloaded repositories in the Hub cache on this machine. Never uses the network. */
 
 import { homedir } from 'node:os';
-import { join, sep } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { reportsAbsence } from '../../errors/absence.js';
 import { SafetensorsError } from '../../errors/errors.js';
 import { exists, realPath, statAnything, statPath } from '../../platform/io/file-calls.js';
@@ -62,6 +62,12 @@ export function hubCacheFolder(environment: Environment = process.env): string {
 
 function repositoryOf({ cacheName }: HubId): string {
   return join(hubCacheFolder(), cacheName);
+}
+
+/** The folders in which a new version of a cached repository appears: of refs, snapshots and bytes. */
+export function foldersOfVersions(id: HubId, revision?: string): string[] {
+  const ref = join('refs', revisionOf(id, revision) ?? 'main');
+  return [dirname(ref), 'snapshots', 'blobs'].map((name) => join(repositoryOf(id), name));
 }
 
 /** Whether a repository is in the cache, with this revision or another. */

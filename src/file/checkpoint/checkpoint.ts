@@ -86,6 +86,8 @@ export interface CheckpointInfo {
   readonly base?: Checkpoint;
   /** Of a view what it is made of. */
   readonly parts?: ViewParts;
+  /** With `checkPath`: whether the paths of the files still lead to them. */
+  readonly isCurrent?: () => boolean;
 }
 
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
@@ -129,16 +131,18 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /** Of a view the checkpoint that it reads through. */
   readonly #base: Checkpoint | undefined;
   readonly #parts: ViewParts | undefined;
+  readonly #isCurrent: () => boolean;
   /** The only file, of safetensors, whose tensors are found without the catalog; undefined once closed. */
   #only: SafetensorsFile | undefined;
 
   /** Only functions that open checkpoints create them. */
   private constructor(shards: LazyShards<Shard>, info: CheckpointInfo) {
     const { problems = [], format = 'safetensors', root, extra = () => null } = info;
-    const { base, parts } = info;
+    const { base, parts, isCurrent = () => true } = info;
     this.#shards = shards;
     this.#base = base;
     this.#parts = parts;
+    this.#isCurrent = isCurrent;
     this.#problems = Object.freeze([...problems]);
     this.#checks = base?.checks ?? Object.freeze(checksOf(shards));
     this.#format = format;
@@ -270,9 +274,12 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return this.#checks;
   }
 
-  /** False once a tensor was refused because its shard changed, and after `close()`. */
+  /**
+   * False once a tensor was rejected because its shard changed, and after `close()`; with `checkPath` also once a path
+   * leads to another file.
+   */
   get ok(): boolean {
-    return this.#shards.ok;
+    return this.#shards.ok && this.#isCurrent();
   }
 
   /** Number of tensors, without those of `problems`; by the index, if there is one. */

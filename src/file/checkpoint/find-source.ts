@@ -61,7 +61,7 @@ export function* findSource(path: string | URL, options: FindOptions): Work<Foun
 }
 
 /** Whether the path exists: a path comes before an id. */
-function* isPath(text: string): Work<boolean> {
+export function* isPath(text: string): Work<boolean> {
   return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
 }
 

@@ -3,10 +3,12 @@
 import {
   argumentRangeError,
   type OptionNames,
+  requireBoolean,
   requireOptions,
   requireSignal,
 } from '../../errors/arguments.js';
 import { isUint8Array, isUrl } from '../../errors/brand-checks.js';
+import { identityOf, statExactly } from '../../platform/io/file-calls.js';
 import { type PathOrDescriptor, requirePath } from '../../platform/io/paths.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
@@ -41,16 +43,32 @@ export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
   revision: true,
 };
 
+/** Options of {@link safeOpen}. */
+export interface SafeOpenOptions extends OpenOptions {
+  /**
+   * True makes `ok` also false once a path of the checkpoint's files, or of its index, leads to another file, as after
+   * a rename over it or the switch of a symbolic link. Every use of `ok` then asks the system about each file. Tensors
+   * still have the bytes of the file that was opened. Only for paths.
+   */
+  readonly checkPath?: boolean | undefined;
+}
+
+const SAFE_OPEN_OPTIONS: OptionNames<SafeOpenOptions> = { ...OPEN_OPTIONS, checkPath: true };
+
 /** The limit for an index, where a caller has one. */
 export type IndexLimit = Pick<ParseIndexOptions, 'maxIndexByteLength'>;
 
 /** Options of {@link safeOpenAsync}. */
-export interface OpenAsyncOptions extends OpenOptions {
+export interface OpenAsyncOptions extends SafeOpenOptions {
   /** Aborts the opening: the promise rejects with `signal.reason`, and nothing stays open. */
   readonly signal?: AbortSignal | undefined;
 }
 
-const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, signal: true };
+/** Names of the options. */
+export const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = {
+  ...SAFE_OPEN_OPTIONS,
+  signal: true,
+};
 
 /**
  * Opens a local safetensors checkpoint: a file, a folder, an index, or a repository (`org/name`, `name`,
@@ -90,9 +108,50 @@ const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, sig
  * model.close();
  * ```
  */
-export function safeOpen(path: PathOrDescriptor, options: OpenOptions = {}): Checkpoint {
-  requireOptions(options, OPEN_OPTIONS);
+export function safeOpen(path: PathOrDescriptor, options: SafeOpenOptions = {}): Checkpoint {
+  requireOptions(options, SAFE_OPEN_OPTIONS);
+  if (checksPath(path, options)) return runSync(openCurrent(path, options, openFound));
   return Checkpoint.of(runSync(openLazily(path, options)));
+}
+
+/** Whether `ok` looks at the paths. Throws for an unusable option. */
+export function checksPath(
+  path: PathOrDescriptor,
+  { checkPath = false }: SafeOpenOptions,
+): path is string | URL {
+  requireBoolean('checkPath', checkPath);
+  if (checkPath && typeof path !== 'string' && !isUrl(path)) {
+    throw argumentRangeError('checkPath', 'left out for a descriptor', checkPath);
+  }
+  return checkPath;
+}
+
+/** Opens a checkpoint that notices when its paths lead to other files. */
+function* openCurrent(
+  path: string | URL,
+  options: OpenOptions,
+  open: typeof openFound,
+): Work<Checkpoint> {
+  let files = modelFiles(yield* findSource(path, options));
+  let identities = yield* identitiesOf(files);
+  // The index was read before its identity: it must not have been replaced in between.
+  for (let before = ''; before !== identities; ) {
+    before = identities;
+    files = modelFiles(yield* findSource(path, options));
+    identities = yield* identitiesOf(files);
+  }
+  const isCurrent = (): boolean => runSync(identitiesOf(files)) === identities;
+  return Checkpoint.of(yield* open(files, options), { isCurrent });
+}
+
+/** Identifies the files to which the paths of a checkpoint lead. */
+function* identitiesOf({ path, shards }: CheckpointFiles): Work<string> {
+  let identities = '';
+  for (const at of [path, ...shards.map((shard) => shard.path)]) {
+    const stats = yield* statExactly(at);
+    identities += `${stats === undefined ? '' : identityOf(stats)},`;
+  }
+  return identities;
 }
 
 /** Options of the work below. */
@@ -171,8 +230,12 @@ export async function safeOpenAsync(
   options: OpenAsyncOptions = {},
 ): Promise<Checkpoint> {
   requireOptions(options, OPEN_ASYNC_OPTIONS);
-  requireSignal(options.signal);
-  return Checkpoint.of(await runAsync(openWhole(path, options), options.signal));
+  const { signal } = options;
+  requireSignal(signal);
+  if (checksPath(path, options)) {
+    return await runAsync(openCurrent(path, options, openAllFound), signal);
+  }
+  return Checkpoint.of(await runAsync(openWhole(path, options), signal));
 }
 
 function* openWhole(path: PathOrDescriptor, options: OpenOptions): Work<LazyShards> {

@@ -8,13 +8,17 @@ import type { CheckpointProblem } from './verification-report.js';
 /** Codes of the system's errors that are not the file's, but the process's or the machine's. */
 const OF_THE_PROCESS: readonly unknown[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
 
+/** Whether an error is that of a process or a machine without descriptors or memory. */
+export function isOfProcess(error: unknown): boolean {
+  return OF_THE_PROCESS.includes(Object(error).code);
+}
+
 /** Whether an error is about the file, not about the process that reads it. */
 export function isOfFile(error: unknown): error is Error {
-  const { syscall, code } = Object(error) as NodeJS.ErrnoException;
   if (error instanceof SafetensorsError) {
     return !(error instanceof FileClosedError) && absenceIn(error) !== 'cache';
   }
-  return syscall !== undefined && !OF_THE_PROCESS.includes(code);
+  return Object(error).syscall !== undefined && !isOfProcess(error);
 }
 
 /**

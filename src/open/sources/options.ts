@@ -43,7 +43,7 @@ const OF_REQUESTS: readonly OptionName[] = ['token', 'headers', 'fetch', 'concur
 
 /** The options that each kind of source uses. */
 const USED: Readonly<Record<SourceKind, readonly OptionName[]>> = {
-  safetensors: [...OF_STORAGE, ...OF_FILES, ...OF_FOLDERS],
+  safetensors: [...OF_STORAGE, ...OF_FILES, ...OF_FOLDERS, 'checkPath'],
   descriptor: [...OF_STORAGE, ...OF_FILES],
   bytes: ['maxHeaderByteLength'],
   archive: [...OF_STORAGE, 'maxHeaderByteLength', 'variant'],
@@ -83,6 +83,7 @@ export const OPEN_SOURCE_OPTIONS: OptionNames<OpenSourceOptions> = {
   variant: true,
   revision: true,
   verify: true,
+  checkPath: true,
   root: true,
   unknownGlobals: true,
   limits: true,

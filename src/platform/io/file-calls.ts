@@ -144,6 +144,26 @@ export function* statAnything(path: string | Buffer): Work<Stats | undefined> {
   }
 }
 
+/** Returns the exact facts of a path, with links followed; undefined when the system gives no answer. */
+export function statExactly(path: string): Work<BigIntStats | undefined> {
+  const options = { bigint: true } as const;
+  return call({
+    sync: () => {
+      try {
+        return statSync(path, options);
+      } catch {
+        return undefined;
+      }
+    },
+    async: () => promisify(stat)(path, options).catch(() => undefined),
+  });
+}
+
+/** The identity of a file on a machine. */
+export function identityOf({ dev, ino }: BigIntStats): string {
+  return `${dev}:${ino}`;
+}
+
 /** Returns the facts of a path, or of the link at it; undefined for a missing path. */
 export function* statLink(path: string): Work<Stats | undefined> {
   try {

@@ -5,10 +5,11 @@ import { basename, dirname, join, sep } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { canonicalFileNames, isIndexPath } from '../../file/shards/file-choice.js';
 import type { RewrittenMetadata } from '../../file/shards/metadata.js';
+import { identityOf } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
 import { SerializedStream, serializedPieces } from '../input/serialized.js';
 import { requireMakeableFolder } from '../replacement/create-directories.js';
-import { identityOf, type OldFileCheck } from '../replacement/exchange.js';
+import type { OldFileCheck } from '../replacement/exchange.js';
 import { requireNotInUse } from '../replacement/in-use.js';
 import {
   type OverwriteOptions,

@@ -9,13 +9,12 @@ import { insideOf, rejectLink } from '../../file/checkpoint/find-files.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { alwaysOpen } from '../../platform/io/acquirable-file.js';
 import { retryHere } from '../../platform/io/dropped-files.js';
-import { closeQuietly } from '../../platform/io/file-calls.js';
+import { closeQuietly, identityOf } from '../../platform/io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../platform/io/opened-file.js';
 import { type Write, writePieces } from '../../platform/io/write-pieces.js';
 import { type LeasableStorage, verifyOpen } from '../../tensor/storage/storage.js';
 import type { Transfer } from '../../work/transfer.js';
 import { runSync } from '../../work/work.js';
-import { identityOf } from '../replacement/exchange.js';
 import type { ConfigMismatch } from './cast-config.js';
 import type { FolderReplacement } from './folder-replacement.js';
 

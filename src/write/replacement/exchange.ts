@@ -1,10 +1,16 @@
 /** Replaces one certain file, and never another that has taken its place. */
 
-import { type BigIntStats, openSync, renameSync, statSync } from 'node:fs';
+import { openSync, renameSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../../platform/addon/addon.js';
 import { retryHere } from '../../platform/io/dropped-files.js';
-import { closeQuietly, removeFile, removeQuietly, statsOf } from '../../platform/io/file-calls.js';
+import {
+  closeQuietly,
+  identityOf,
+  removeFile,
+  removeQuietly,
+  statsOf,
+} from '../../platform/io/file-calls.js';
 import { tryToLock } from './locks.js';
 
 /** Throws unless the file at a path is the one to be replaced, unchanged. */
@@ -109,11 +115,6 @@ function exchangeBack(temporary: Buffer, target: Buffer, newFile: string): void 
 
 function identityAt(path: Buffer): string {
   return identityOf(statSync(path, { bigint: true }));
-}
-
-/** The identity of a file. */
-export function identityOf({ dev, ino }: BigIntStats): string {
-  return `${dev}:${ino}`;
 }
 
 /** Whether the path leads to the file or folder of the descriptor. */

@@ -8,8 +8,8 @@ import type { Advice } from '../../errors/advice.js';
 import { quoteName, SafetensorsError } from '../../errors/errors.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
 import { formatBytes } from '../../inspect/format.js';
+import { identityOf } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { identityOf } from './exchange.js';
 
 /** How many files an error lists. */
 const LISTED_FILES = 20;

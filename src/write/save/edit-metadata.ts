@@ -20,7 +20,7 @@ import {
 } from '../../header/metadata-changes.js';
 import { DIGESTS_KEY } from '../../header/tensor-digests.js';
 import { alwaysOpen } from '../../platform/io/acquirable-file.js';
-import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
+import { closeQuietly, identityOf, statsOf } from '../../platform/io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { aboutFile } from '../../platform/io/system-errors.js';
@@ -32,7 +32,6 @@ import {
   type TransferOptions,
 } from '../../work/transfer.js';
 import { runAsync, runSync } from '../../work/work.js';
-import { identityOf } from '../replacement/exchange.js';
 import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
 import {
   inTurn,

@@ -4,7 +4,8 @@ import { dirname } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Addon } from '../../../src/platform/addon/binding.js';
-import { identityOf, replaceCheckedFile } from '../../../src/write/replacement/exchange.js';
+import { identityOf } from '../../../src/platform/io/file-calls.js';
+import { replaceCheckedFile } from '../../../src/write/replacement/exchange.js';
 import { temporaryPath } from '../../support/make-file.js';
 
 /** What happens right before each exchange, in turn. */

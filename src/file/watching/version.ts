@@ -21,6 +21,8 @@ export interface Version {
   readonly id: string;
   /** The shards by path, each with a text that identifies its file and its contents. */
   readonly shards: ReadonlyMap<string, string>;
+  /** Whether it is a single file only because an index next to it lacks shards, which may be on their way. */
+  readonly isSubstitute: boolean;
   /** Why there is no model. */
   readonly error: Error | undefined;
   /** Folders whose changes may mean a new version, each with its identity. */
@@ -60,7 +62,8 @@ export function* versionAt(path: string, choice: VersionChoice): Work<Version> {
   for (const file of stamps.keys()) places.add(resolve(file));
   const folders = yield* foldersOf(places);
   for (const [folder, stamp] of yield* stampsOf(folders.keys())) stamps.set(folder, stamp);
-  return { id, shards, error, folders, stamps };
+  const isSubstitute = files?.index === null && files.ignoredFiles.length > 0;
+  return { id, shards, isSubstitute, error, folders, stamps };
 }
 
 /**

@@ -37,8 +37,8 @@ export interface WatcherParts {
 }
 
 /**
- * How many times `settle` must pass without a change before an error is reported, and before some shards count as
- * replaced for good while others are those of the last version: a copy that is under way looks like that, too.
+ * How many times `settle` must pass without a change before an error is reported, and before a version counts that looks
+ * like a copy under way: some shards are new, others those of the last version, or an index lacks shards.
  */
 const PATIENCE = { error: 10, partial: 100 };
 
@@ -203,11 +203,12 @@ export class CheckpointWatcher implements Watcher {
   }
 
   /** How much longer a version must stay the same before it is opened. */
-  #waitFor({ error, shards }: Version): number {
+  #waitFor({ error, shards, isSubstitute }: Version): number {
     if (error !== undefined) return this.#remaining(this.#idleSince, PATIENCE.error);
-    const same = [...shards].filter(([path, stamp]) => this.#known.shards.get(path) === stamp);
-    const common = [...shards.keys()].filter((path) => this.#known.shards.has(path));
-    const isPartial = same.length > 0 && same.length < common.length;
+    const { shards: known } = this.#known;
+    const common = [...shards].filter(([path]) => known.has(path));
+    const same = common.filter(([path, stamp]) => known.get(path) === stamp);
+    const isPartial = isSubstitute || (same.length > 0 && same.length < common.length);
     return isPartial
       ? this.#remaining(this.#idleSince, PATIENCE.partial)
       : this.#remaining(this.#seenSince, 1);

@@ -225,7 +225,7 @@ describe('a half-written folder is not reported', () => {
     const reports = new Reports(folder, { settle: 50 });
     const files = filesOf({ shards: { 'x.safetensors': [entryOf(2)], 'y.safetensors': [] } });
     for (const [name, bytes] of [...files].toReversed()) {
-      await reports.nothing(150);
+      await reports.nothing(250);
       replace(join(folder, name), bytes);
     }
     expect(valuesOf(await reports.version())).toEqual([2]);

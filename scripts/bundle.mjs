@@ -115,6 +115,9 @@ const LINE_LIMIT = 120;
 const WEBPACK_IGNORE = '/* webpackIgnore: true */';
 const WEBPACK_IGNORE_ARGUMENT = 'WEBPACK_IGNORE_COMMENT__,';
 
+/** The path of an addon that a break of the line cuts: bundlers and other tools look for it as a whole. */
+const CUT_ADDON_PATH = /"([^"\\\n]*)\\\n([^"\\\n]*\.node)"/g;
+
 /** Removes the whitespace of a written file, 9 % of the text, and breaks its lines between statements. */
 function removeWhitespace(path) {
   const text = readFileSync(path, 'utf8').replaceAll(WEBPACK_IGNORE, WEBPACK_IGNORE_ARGUMENT);
@@ -126,7 +129,9 @@ function removeWhitespace(path) {
     ...{ format: 'esm', minifyWhitespace: true, lineLimit: LINE_LIMIT },
     ...{ sourcemap: hasMap ? 'external' : false, sourcesContent: false },
   });
-  writeFileSync(path, written.code.replaceAll(WEBPACK_IGNORE_ARGUMENT, WEBPACK_IGNORE));
+  // The break comes before the path: the map has the same lines.
+  const code = written.code.replace(CUT_ADDON_PATH, '\n"$1$2"');
+  writeFileSync(path, code.replaceAll(WEBPACK_IGNORE_ARGUMENT, WEBPACK_IGNORE));
   if (hasMap) writeFileSync(`${path}.map`, written.map);
 }
 

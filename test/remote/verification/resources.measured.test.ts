@@ -2,7 +2,7 @@
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { fileBytes, temporaryPath } from '../../support/make-file.js';
+import { temporaryPath } from '../../support/make-file.js';
 import { measureInChild } from '../../support/run-child.js';
 import { useHub } from '../download/downloads.js';
 
@@ -32,21 +32,20 @@ const hub = useHub({
     files: {
       'model.safetensors.index.json': index,
       'config.json': '{}',
-      'other.safetensors': fileBytes([]),
       ...Object.fromEntries(shards),
     },
   },
 });
 
 interface Measured {
-  readonly found: readonly number[];
+  readonly found: number;
   readonly grown: number;
 }
 
 it.each([
-  ['verify against the Hub', 'verify', [SHARDS, SHARDS]],
-  ['download with repair, as a dry run', 'repair', [SHARDS, 0]],
-])('%s needs less than 100 MB for 100 GB in 200 files', async (_, call, expected) => {
+  ['verify against the Hub', 'verify'],
+  ['download with repair, as a dry run', 'repair'],
+])('%s needs less than 100 MB for 100 GB in 200 files', async (_, call) => {
   const folder = temporaryPath('large');
   mkdirSync(folder);
   writeFileSync(join(folder, 'model.safetensors.index.json'), index);
@@ -61,6 +60,6 @@ it.each([
     [call, 'hf://org/large', folder],
     { env: { HF_ENDPOINT: hub().url } },
   );
-  expect(found).toEqual(expected);
+  expect(found).toBe(SHARDS);
   expect(grown).toBeLessThan(100_000_000);
 });

@@ -8,9 +8,9 @@ const before = processStatus('VmRSS');
 let found;
 if (call === 'verify') {
   const { hub } = await verify(folder, { against: source });
-  found = [hub.changed.length, hub.changed.length + hub.missing.length - 1];
+  found = hub.changed.length;
 } else {
-  const { repaired, files } = await download(source, folder, { repair: true, dryRun: true });
-  found = [repaired.length, files.length - repaired.length];
+  const { repaired } = await download(source, folder, { repair: true, dryRun: true });
+  found = repaired.length;
 }
 console.log(JSON.stringify({ found, grown: processStatus('VmHWM') - before }));

@@ -7,6 +7,7 @@ import {
   DIRECT_READ_BYTE_LENGTH,
   type PassedFile,
   passOver,
+  reuseSharedMemory,
   sharedDirectMemory,
 } from '../../platform/io/direct-io.js';
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
@@ -191,7 +192,9 @@ export async function hashOpened(
   try {
     await passOver(file, memory, use);
     const hashes = hasher.digests();
-    return thread === undefined ? hashes : { ...hashes, dataSha256: await thread.digest() };
+    const dataSha256 = await thread?.digest();
+    reuseSharedMemory(memory);
+    return dataSha256 === undefined ? hashes : { ...hashes, dataSha256 };
   } finally {
     await thread?.end();
   }

@@ -56,11 +56,22 @@ export function directMemory(
   return fromHugePage(whole, byteLength) as Uint8Array<ArrayBuffer>;
 }
 
+/** Memory that a pass no longer uses. The passes over many files would otherwise leave that of each to be collected. */
+let spare: WeakRef<Uint8Array<SharedArrayBuffer>> | undefined;
+
 /** The same for several threads: for some pieces of a file, or all of a short one. */
 export function sharedDirectMemory(file: PassedFile): Uint8Array<SharedArrayBuffer> {
   const byteLength = Math.min(PIECES * DIRECT_READ_BYTE_LENGTH, blocksLength(file.byteLength));
+  const used = spare?.deref();
+  spare = undefined;
+  if (used?.length === byteLength) return used;
   const whole = new Uint8Array(new SharedArrayBuffer(byteLength + HUGE_PAGE_BYTE_LENGTH));
   return fromHugePage(whole, byteLength) as Uint8Array<SharedArrayBuffer>;
+}
+
+/** Takes back memory of `sharedDirectMemory` that nothing touches any more, for the next file. */
+export function reuseSharedMemory(memory: Uint8Array<SharedArrayBuffer>): void {
+  spare = new WeakRef(memory);
 }
 
 function fromHugePage(memory: Uint8Array, byteLength: number): Uint8Array {

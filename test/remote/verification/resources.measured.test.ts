@@ -9,7 +9,7 @@ import { useHub } from '../download/downloads.js';
 const SHARDS = 200;
 const BYTE_LENGTH = 500_000_000;
 /** Those of the right length are hashed. */
-const HASHED = 4;
+const HASHED = 2;
 
 const names = Array.from({ length: SHARDS }, (_, i) => {
   const number = String(i + 1).padStart(5, '0');

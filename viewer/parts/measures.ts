@@ -16,22 +16,22 @@ export const MEASURES: readonly [Measure, ...Measure[]] = [
   {
     key: 'norm',
     label: 'RMS',
-    note: 'Root mean square by the median of the row',
+    note: 'Relative to the row’s median',
     isRelative: true,
   },
   {
     key: 'spread',
     label: 'Std',
-    note: 'Standard deviation by the median of the row',
+    note: 'Relative to the row’s median',
     isRelative: true,
   },
   {
     key: 'outliers',
     label: 'Peak ÷ RMS',
-    note: 'Greatest absolute value by the root mean square',
+    note: 'Greatest absolute value ÷ RMS',
     isRelative: false,
   },
-  { key: 'zeros', label: 'Zeros', note: 'Share of values that are zero', isRelative: false },
+  { key: 'zeros', label: 'Zeros', note: 'Share of zeros', isRelative: false },
 ];
 
 /** The measure that an address names; the first by default. */

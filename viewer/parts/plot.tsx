@@ -123,11 +123,18 @@ export function Plot({
     }
     context.textBaseline = 'top';
     const scale = xScale ?? linearScale(0, slots, Math.min(slots, 6));
+    let end = 0;
     for (const { value, label } of scale.ticks) {
       if (xScale === undefined && !Number.isInteger(value)) continue;
       const place = scale.at(value);
       if (place < -1e-9 || place > 1 + 1e-9) continue;
-      context.textAlign = place > 0.95 ? 'right' : place < 0.05 ? 'left' : 'center';
+      const align = place > 0.95 ? 'right' : place < 0.05 ? 'left' : 'center';
+      const wide = context.measureText(label).width;
+      const begin = LEFT + w * place - { left: 0, center: wide / 2, right: wide }[align];
+      // On a narrow screen not every mark has room for its number.
+      if (begin < end) continue;
+      end = begin + wide + 8;
+      context.textAlign = align;
       context.fillText(label, LEFT + w * place, TOP + h + 5);
     }
     context.textAlign = 'right';

@@ -118,6 +118,8 @@ interface SharesOf {
   readonly source: OpenSource;
   /** By position in its list; NaN where nothing is compared. */
   readonly shares: Float64Array;
+  /** Shares of values that differ, if values are compared. */
+  readonly differing?: Float64Array;
   readonly title: string;
   readonly note: string;
   /** Names the file that is saved. */
@@ -128,7 +130,7 @@ interface SharesOf {
 }
 
 /** The poster of relative differences, or of changes by an adapter. */
-function SharePoster({ source, shares, title, note, name, sampleNote, none }: SharesOf) {
+function SharePoster({ source, shares, differing, title, note, name, sampleNote, none }: SharesOf) {
   const { list } = source;
   const dark = isDark();
   const drawn = useMemo(() => {
@@ -143,7 +145,8 @@ function SharePoster({ source, shares, title, note, name, sampleNote, none }: Sh
       text: (value) => cellText(100 * value),
       ends: tops.map((top) => (top === 0 ? '–' : percentText(top))),
       endTitle: 'row max',
-      markOf: () => null,
+      // Values of which only one is NaN have no relative difference.
+      markOf: (at) => (shares[at] === 0 && (differing?.[at] as number) > 0 ? 'broken' : null),
     };
     const to = `${isClipped ? '≥ ' : ''}${percentText(limit)}`;
     return { picture, map, limit, to, means: layerMeans(cells, poster.layers.length) };
@@ -197,9 +200,9 @@ function SharePoster({ source, shares, title, note, name, sampleNote, none }: Sh
 }
 
 /** Positions of tensors with other values, the greatest relative difference first. */
-function differingOf({ relative }: ValueDifferences): number[] {
+function differingOf({ relative, differing }: ValueDifferences): number[] {
   return [...relative.keys()]
-    .filter((at) => (relative[at] as number) > 0)
+    .filter((at) => (differing[at] as number) > 0)
     .sort((a, b) => (relative[b] as number) - (relative[a] as number));
 }
 
@@ -252,6 +255,7 @@ function Values({
       <SharePoster
         source={source}
         shares={relative}
+        differing={differing}
         title="Relative difference by role and layer"
         note="‖a − b‖ ÷ ‖a‖"
         name={`relative difference of ${source.label} and ${second.label}`}
@@ -377,15 +381,15 @@ function Both({ source, second }: { source: OpenSource; second: OpenSource }) {
         </>
       )}
       {adapter === null && <Base source={source} second={second} />}
-      {names !== null && <Names names={names} />}
+      {names !== null && adapter === null && <Names names={names} />}
     </div>
   );
 }
 
 /** Layers in which a tensor differs from the base. */
-function touchedLayers(base: OpenSource, { relative }: ValueDifferences): number[] {
+function touchedLayers(base: OpenSource, { differing }: ValueDifferences): number[] {
   const poster = posterOf(base.list);
-  const cells = cellValues(poster, relative);
+  const cells = cellValues(poster, differing);
   return poster.layers.filter((_, column) => cells.some((row) => (row[column] as number) > 0));
 }
 
@@ -456,6 +460,7 @@ function WithBase({
             <SharePoster
               source={base}
               shares={work.result.relative}
+              differing={work.result.differing}
               title={`${letter}: ${other.label}`}
               note="‖base − model‖ ÷ ‖base‖"
               name={`relative difference of ${base.label} and ${other.label}`}

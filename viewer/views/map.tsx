@@ -273,7 +273,10 @@ export function ByteMapView({ source }: { source: OpenSource }) {
         ...map.groups
           .toSorted((a, b) => a.level - b.level)
           .map((of) => ({ of, texts: [`${of.label} · ${formatBytes(of.byteLength)}`, of.label] })),
-        ...map.blocks.map((of) => ({ of, texts: ends(nameOf(of).replace(/[./]$/, '')) })),
+        ...map.blocks.map((of) => ({
+          of,
+          texts: ends(nameOf(of).replace(/(?:\.weight|[./])$/, '')),
+        })),
       ],
       (text) => context.measureText(text).width,
     );

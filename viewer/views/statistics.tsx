@@ -77,9 +77,9 @@ function constantNote({ statistics, histogram, isSample }: TensorStatistics): st
   return `All ${counted} ${finite}values${extent} are ${shortNumber(histogram.min)}`;
 }
 
-/** What is beyond a side of a clipped histogram: `12 values, to 4.36`. */
+/** What is beyond a side of a clipped histogram: `12 more, to 4.36`. */
 function beyond(count: number, extreme: number | null): string | undefined {
-  return count === 0 ? undefined : `${formatInteger(count)} to ${shortNumber(extreme)}`;
+  return count === 0 ? undefined : `${formatInteger(count)} more, to ${shortNumber(extreme)}`;
 }
 
 function Histogram({ name, result }: { name: string; result: TensorStatistics }) {

@@ -22,19 +22,17 @@ const ROWS = [
 
 function Histograms({
   name,
-  labels,
   histograms: { min, max, counts },
 }: {
   name: string;
-  labels: readonly [string, string];
   histograms: NonNullable<Pair['histograms']>;
 }) {
   const [a = [], b = []] = counts;
   const width = (max - min) / a.length;
   const series = useMemo(
     () => [
-      { name: `a: ${labels[0]}`, values: a, colour: '#3b82c4' },
-      { name: `b: ${labels[1]}`, values: b, colour: '#ce6400', isLine: true },
+      { name: 'a', values: a, colour: '#3b82c4' },
+      { name: 'b', values: b, colour: '#ce6400', isLine: true },
     ],
     [counts],
   );
@@ -72,19 +70,22 @@ export function TensorPair({
         <h2>Next to {second.label}</h2>
         {isSample && <span class="sampled">Of a sample</span>}
       </div>
+      <p class="muted small">
+        a, the bars, is {labels[0]}; b, the line, is {labels[1]}.
+      </p>
       <p>
         {differing === 0
           ? `No difference${isSample ? ' seen in the sample' : ''}.`
           : `${formatPercent(differing, 1)} of the values differ, by ${shortNumber(maxError)} at most; ‖a − b‖ ÷ ‖a‖ is ${relative === null ? 'unknown, a is 0' : formatPercent(relative, 1)}.`}
       </p>
-      {histograms !== null && <Histograms name={name} labels={labels} histograms={histograms} />}
+      {histograms !== null && <Histograms name={name} histograms={histograms} />}
       <ScrollBox label="Numbers of both">
         <table>
           <thead>
             <tr>
               <th>Statistic</th>
-              <th class="number">a: {labels[0]}</th>
-              <th class="number">b: {labels[1]}</th>
+              <th class="number">a</th>
+              <th class="number">b</th>
             </tr>
           </thead>
           <tbody>

@@ -48,8 +48,15 @@ export async function tensorPair(
   const ends = [a.min, a.max, b.min, b.max].filter((end) => end !== null);
   const range = { min: Math.min(...ends), max: Math.max(...ends) };
   const hasBins = ends.length > 0 && range.min < range.max;
-  const fine = hasBins ? clippedRange(await histogram(values(0), range, FINE_BINS)) : null;
-  const shown = fine ?? range;
+  const clipped = [0, 1].map(async (at) =>
+    hasBins ? clippedRange(await histogram(values(at), range, FINE_BINS)) : null,
+  );
+  // Nearly all values of both.
+  const both = (await Promise.all(clipped)).map((one) => one ?? range);
+  const shown = {
+    min: Math.min(...both.map(({ min }) => min)),
+    max: Math.max(...both.map(({ max }) => max)),
+  };
   const counts = hasBins
     ? [await histogram(values(0), shown, BINS), await histogram(values(1), shown, BINS)]
     : [];

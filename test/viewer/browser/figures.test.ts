@@ -126,16 +126,19 @@ describe.skipIf(process.platform !== 'linux')('a checkpoint of 100 GB', () => {
     let openMs = 0;
     for (let tries = 0; tries < TRIES; tries++) {
       const { page } = await show(address);
+      const heading = page.getByRole('heading', { level: 1, name: 'large.safetensors' });
+      // The only model is opened at once; closing it leads to the list.
+      await heading.waitFor();
+      await page.getByRole('button', { name: 'Close', exact: true }).click();
       const choice = page.getByRole('button', { name: /large/ });
       await choice.waitFor();
       const before = await workMs();
       await choice.click();
-      await page.getByRole('heading', { level: 1, name: 'large.safetensors' }).waitFor();
+      await heading.waitFor();
       openMs += ((await workMs()) - before) / TRIES;
       await page.close();
     }
     const { page, faults } = await show(address);
-    await page.getByRole('button', { name: /large/ }).click();
     await page.getByRole('treeitem').first().waitFor();
     // Other programs of the machine only add to the time on the clock: the least is that of the page.
     const tensorTimes: number[] = [];
@@ -165,7 +168,6 @@ describe.skipIf(process.platform !== 'linux')('a checkpoint of 100 GB', () => {
 
   it('is not read on once people leave a tensor', async () => {
     const { page } = await show(address);
-    await page.getByRole('button', { name: /large/ }).click();
     await page.getByRole('treeitem').first().waitFor();
     await showTensor(page, 0);
     let asked = 0;

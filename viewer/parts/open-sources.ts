@@ -5,7 +5,7 @@ import { type CallError, call } from '../client.js';
 import type { Overview, TensorList } from '../worker/info.js';
 import type { Place, SourceId } from '../worker/sources.js';
 import { signal } from './signal.js';
-import { addressWith, go } from './use-address.js';
+import { addressWith, currentAddress, go } from './use-address.js';
 
 /** The place of a source: the first, the one to compare it with, or the base of both. */
 export type Slot = 'first' | 'second' | 'base';
@@ -64,7 +64,10 @@ export async function openIn(
   const controller = new AbortController();
   controllers[slot] = controller;
   state.value = { open: null, opening: { ...what, failure: null } };
-  go(addressWith({ [ADDRESS_NAMES[slot]]: what.address ?? undefined }), { replace: true });
+  // Back leads to what was open before; an address that opened by itself is no step.
+  const name = ADDRESS_NAMES[slot];
+  const replace = currentAddress()[name] === (what.address ?? undefined);
+  go(addressWith({ [name]: what.address ?? undefined }), { replace });
   try {
     const { signal: own } = controller;
     const args = { place: what.place, token };
@@ -85,7 +88,8 @@ export function close(slot: Slot): void {
   go(addressWith(changes), { replace: true });
 }
 
-function end(slot: Slot): void {
+/** Closes what is in a place, whose address is gone already. */
+export function end(slot: Slot): void {
   controllers[slot]?.abort();
   const { open } = slots[slot].value;
   if (open !== null) void call('close', { id: open.id });

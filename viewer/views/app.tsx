@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import {
   close,
+  end,
   type OpenSource,
   openIn,
   type Slot,
@@ -140,11 +141,18 @@ export function App() {
   const width = useSignal(sideWidth);
   useDrop();
   useEffect(() => {
-    const { open, with: second, base } = currentAddress();
-    if (open !== undefined) void openNamed('first', open);
+    const { with: second, base } = currentAddress();
     if (second !== undefined) void openNamed('second', second);
     if (base !== undefined) void openNamed('base', base);
   }, []);
+  // Back and Forward change the address alone.
+  useEffect(() => {
+    const { open, opening } = slots.first.value;
+    const shown = (open ?? opening)?.address ?? undefined;
+    if (address.open === shown) return;
+    if (address.open === undefined) end('first');
+    else void openNamed('first', address.open);
+  }, [address.open]);
   const view = address.view ?? (address.tensor === undefined ? 'overview' : 'tensor');
   useEffect(() => {
     document.title =

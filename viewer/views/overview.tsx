@@ -236,6 +236,11 @@ function Storage({ overview, parameters }: { overview: OverviewFacts; parameters
       />
       <h3>Memory as</h3>
       <Lines lines={WIDTHS.map(([label, bits]) => [label, formatBytes((parameters * bits) / 8)])} />
+      {overview.notes.map((note) => (
+        <p key={note} class="muted small">
+          {note}
+        </p>
+      ))}
     </section>
   );
 }

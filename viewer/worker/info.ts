@@ -63,6 +63,8 @@ export interface Overview {
   readonly modelspecProblems: readonly ModelspecProblem[];
   readonly thumbnail: { readonly type: string; readonly bytes: Uint8Array } | null;
   readonly warnings: readonly string[];
+  /** Which programs cannot read it. */
+  readonly notes: readonly string[];
 }
 
 /** `4096 × 4096`. */
@@ -189,11 +191,8 @@ export function overviewOf(
   checkpoint: RemoteCheckpoint,
   { model, shown, headers, list, parameters, problems, architecture }: Known,
 ): Overview {
-  const warnings = [
-    ...model.problems.map(({ message }) => message),
-    ...lackingDtypes(new Set(headers.flatMap(({ tensors }) => tensors.map(({ dtype }) => dtype)))),
-    ...problems,
-  ];
+  const warnings = [...model.problems.map(({ message }) => message), ...problems];
+  const dtypes = new Set(headers.flatMap(({ tensors }) => tensors.map(({ dtype }) => dtype)));
   const files = headers.map(({ file, dataStart, tensors }) => ({
     name: file,
     byteLength: tensors.reduce(
@@ -208,6 +207,7 @@ export function overviewOf(
   return {
     path: checkpoint.path,
     ...{ files, warnings, architecture },
+    notes: lackingDtypes(dtypes),
     quantization: [...schemes].join(', ') || null,
     parameters:
       schemes.size === 0

@@ -1,7 +1,7 @@
 /** Statistics of all tensors of a model, one after the other, in the background. */
 
 import { statistics, tensorValues } from 'safetensors-mmap/inspect';
-import { partNumber } from '../poster.js';
+import { layerPlace, partNumber } from '../poster.js';
 import { wholeAxis } from '../selection.js';
 import { countZeroRows, firstBroken } from './health.js';
 import { sampleAxes, sampleByteLength, sampleSize, selectedElements } from './sample.js';
@@ -67,6 +67,20 @@ export function seldom(tensors: number, report: () => void): () => void {
   };
 }
 
+/** Positions of tensors: first one of each role in each layer, so that all of the poster is seen soon; then the others. */
+function firstOfCells(names: readonly string[]): number[] {
+  const cells = new Set<string>();
+  const others: number[] = [];
+  const firsts = [...names.keys()].filter((at) => {
+    const { role, layer } = layerPlace(names[at] as string);
+    const cell = `${layer} ${role}`;
+    if (!cells.has(cell)) return cells.add(cell);
+    others.push(at);
+    return false;
+  });
+  return [...firsts, ...others];
+}
+
 /** Computes statistics of all tensors: of samples, or of all values. */
 export async function layerStatistics(
   source: Source,
@@ -93,7 +107,9 @@ export async function layerStatistics(
     : sampleByteLength(source.list, source.isRequested);
   let done = 0;
   const report = seldom(names.length, () => onProgress({ done, total, partial: columns }));
-  await forEachAt(names.length, { isRequested: source.isRequested, isWhole }, async (at) => {
+  const order = firstOfCells(names);
+  await forEachAt(names.length, { isRequested: source.isRequested, isWhole }, async (index) => {
+    const at = order[index] as number;
     const name = names[at] as string;
     const { shape, elements } = tensorFacts(source, name);
     const sample = sampleAxes(shape, size);

@@ -217,6 +217,23 @@ describe('a page from serve', () => {
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });
 
+  it('leads back to its list, and forward again', async () => {
+    const server = await serve(file, model);
+    const { page, faults } = await show(server.address);
+    const choices = page.getByRole('listitem').getByRole('button');
+    await choices.filter({ hasText: 'model' }).click();
+    expect(await shownTensors(page)).toEqual(['first', 'last']);
+    await page.getByRole('treeitem', { name: 'last' }).click();
+    await page.getByRole('heading', { level: 1, name: 'last' }).waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'model' }).waitFor();
+    await page.goBack();
+    await choices.first().waitFor();
+    await page.goForward();
+    await page.getByRole('heading', { level: 1, name: 'model' }).waitFor();
+    expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
   it('opens an address of another server without giving it the token', async () => {
     const server = await serve(file);
     const other = await otherServer();

@@ -2,6 +2,7 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { fromFloat32, saveFile } from '../../src/index.js';
 import { Example, freePort } from './example.js';
 
 const TABLE = ['table.safetensors', '--rows', '60000', '--width', '1024'];
@@ -65,6 +66,44 @@ it('goes on with the old table when the new one is bad', async () => {
   const { code, stderr } = await server.end('SIGINT');
   expect(code).toBe(0);
   expect(stderr).toMatch(/^still serves version 1: table.safetensors: .*\n$/);
+});
+
+it('serves new versions, 1,000 in all: no request fails, no answer mixes two', async () => {
+  const example = new Example('embedding-server');
+  const publish = async (version: number): Promise<void> => {
+    const data = fromFloat32(new Float32Array(64 * 8).fill(version), 'F16');
+    const metadata = { version: `${version}` };
+    const table = { dtype: 'F16', shape: [64, 8], data } as const;
+    const options = { metadata, durable: false };
+    await saveFile(example.path('table.safetensors'), { embeddings: table }, options);
+  };
+  await publish(0);
+  const port = await freePort();
+  const server = example.start(['server.js', '--port', `${port}`, '--threads', '2']);
+  await server.line(/listens on/);
+  const ids = Array.from({ length: 32 }, (_, i) => 2 * i);
+  const seen = new Set<number>();
+  let isDone = false;
+  const requests = Array.from({ length: 4 }, async () => {
+    while (!isDone) {
+      const answer = await ask(port, '/rows', ids);
+      const version = Number(answer.headers.get('x-version'));
+      const found = new Uint16Array(await answer.arrayBuffer());
+      expect(answer.status).toBe(200);
+      expect(found).toEqual(fromFloat32(new Float32Array(32 * 8).fill(version), 'F16'));
+      seen.add(version);
+    }
+  });
+  for (let version = 1; version <= 1000; version++) {
+    await publish(version);
+    // The last of a burst is served; the others may be replaced before.
+    if (version % 20 === 0) await server.line(new RegExp(`^serves version ${version}$`));
+  }
+  isDone = true;
+  await Promise.all(requests);
+  expect(seen.size).toBeGreaterThan(40);
+  const { code, stderr } = await server.end('SIGTERM');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 });
 
 it('says why it cannot start', () => {

@@ -30,6 +30,7 @@ const QUICK = [
   'convert of a pipeline in an archive',
   'download of a folder',
   'download of a folder, repaired',
+  'download into the Hub cache, repaired',
 ];
 
 /** Errors that one process may get because of the other. */

@@ -8,9 +8,10 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { diskOf, parseRecord, stateAfter, statesAfterLoss } from './disk.mjs';
-import { buildHub } from './hub.mjs';
+import { buildHub, startHub } from './hub.mjs';
 import { buildLibrary } from './interposer.mjs';
 import { inLanes, temporaryFolder } from './lanes.mjs';
+import { REPOSITORIES } from './material.mjs';
 import { makeRandom } from './random.mjs';
 import { readerOf } from './readers.mjs';
 import { differences, putBack, stateOf } from './states.mjs';
@@ -104,8 +105,11 @@ function keyOf(state) {
 export async function losePower(operations) {
   const library = buildLibrary('recorder');
   await buildHub();
+  // Prepares folders; the operations have their own.
+  const hub = await startHub(REPOSITORIES);
   const durable = operations.filter(({ isDurable }) => isDurable);
   const rows = await inLanes(durable, (operation) => loseIn(operation, library));
+  await hub.close();
   console.log('| operation | changes | states tried | different ones |\n|---|---:|---:|---:|');
   for (const { operation, changes, tries, states } of rows) {
     console.log(`| ${operation.name} | ${changes} | ${tries} | ${states} |`);

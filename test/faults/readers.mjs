@@ -51,6 +51,6 @@ export function readerOf({ name, isCheckpoint }) {
   if (name.includes('pipeline')) return (root) => contentOf(join(root, 'model/unet'));
   if (isCheckpoint)
     return (root) => contentOf(join(root, name.endsWith(', new') ? 'deep/model' : 'model'));
-  if (name.includes("Hub's cache")) return cacheIn;
+  if (name.includes('Hub cache')) return cacheIn;
   return name.endsWith('in place') ? fileWithBackup : fileIn;
 }

@@ -1,6 +1,6 @@
 // Operations that write, by their public entries, on files that are as small as they can be: a name, the preparation
 // of the folder, the call, and its needs.
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import {
@@ -294,4 +294,27 @@ export const downloading = [
     },
     'hub',
   ],
+  [
+    'download into the Hub cache, repaired',
+    damagedCache,
+    (root) => {
+      process.env.HF_HUB_CACHE = join(root, 'cache');
+      return download(`hf://${REPOSITORY}`, 'cache', { fetch: fetchOnce, repair: true });
+    },
+    'hub',
+  ],
 ];
+
+/** A downloaded repository in the Hub cache whose weights have other bytes of the same length. */
+async function damagedCache(root) {
+  const cache = join(root, 'cache');
+  mkdirSync(cache);
+  process.env.HF_HUB_CACHE = cache;
+  await download(`hf://${REPOSITORY}`, 'cache', { fetch: fetchOnce, durable: false });
+  const snapshots = join(cache, 'models--org--model/snapshots');
+  const [commit] = readdirSync(snapshots);
+  const weights = join(snapshots, commit, 'part/model-00002-of-00002.safetensors');
+  const bytes = readFileSync(weights);
+  bytes[bytes.length - 1] ^= 1;
+  writeFileSync(weights, bytes);
+}

@@ -292,6 +292,84 @@ describe('a long file with digests', () => {
   }, 60_000);
 });
 
+type Lie = (bytes: Uint8Array<ArrayBuffer>, head: { status: number; headers: Headers }) => Response;
+
+/** Answers to every request for bytes of the weights. */
+const LIES: readonly [string, Lie][] = [
+  [
+    'other bytes',
+    (bytes, head) =>
+      new Response(
+        bytes.map((byte) => byte ^ 1),
+        head,
+      ),
+  ],
+  ['fewer bytes', (bytes, head) => new Response(bytes.subarray(1), without(head))],
+  ['more bytes', (bytes, head) => new Response(new Blob([bytes, 'x']), without(head))],
+  ['another range', (bytes, head) => ranged(bytes, head, (first) => first + 1)],
+  ['a longer file', (bytes, head) => ranged(bytes, head, (first) => first, 1)],
+  ['a file, not a range', () => new Response(digested[WEIGHTS] as Uint8Array<ArrayBuffer>)],
+  ['a page', () => new Response('<html>', { headers: { 'Content-Type': 'text/html' } })],
+  ['another version', (bytes, head) => tagged(bytes, head)],
+  ['no bytes', (_, head) => new Response('', without(head))],
+  ['no such range', () => new Response('', { status: 416 })],
+  ['no such file', () => new Response('', { status: 404 })],
+  ['no permission', () => new Response('', { status: 403 })],
+];
+
+function without({ status, headers }: Parameters<Lie>[1]): ResponseInit {
+  headers.delete('Content-Length');
+  return { status, headers };
+}
+
+function ranged(
+  bytes: Uint8Array<ArrayBuffer>,
+  { status, headers }: Parameters<Lie>[1],
+  move: (first: number) => number,
+  more = 0,
+): Response {
+  const range = headers.get('Content-Range') ?? '';
+  const [first = 0, last = 0, length = 0] = (range.match(/\d+/g) ?? []).map(Number);
+  const told = `bytes ${move(first)}-${move(last)}/${length + more}`;
+  headers.set('Content-Range', told);
+  return new Response(bytes, { status, headers });
+}
+
+function tagged(bytes: Uint8Array<ArrayBuffer>, { status, headers }: Parameters<Lie>[1]): Response {
+  headers.set('ETag', '"another"');
+  return new Response(bytes, { status, headers });
+}
+
+describe('a server that lies during a repair', () => {
+  it.each(LIES)(
+    'with %s: the file is right, or as it was, and is repaired next time',
+    async (_, lie) => {
+      const folder = await copyOf('hf://org/digested');
+      const path = join(folder, WEIGHTS);
+      for (const name of ['b', 'd']) flip(path, placeOf(name));
+      const damaged = readFileSync(path);
+      const lying: typeof fetch = async (input, init) => {
+        const response = await fetch(input, init);
+        if (!String(input).includes('/blobs/')) return response;
+        const { status, headers } = response;
+        const bytes = new Uint8Array(await response.arrayBuffer());
+        return lie(bytes, { status, headers: new Headers(headers) });
+      };
+      try {
+        await download('hf://org/digested', folder, { ...repair, fetch: lying });
+        expect(readFileSync(path).equals(digested[WEIGHTS] as Buffer)).toBe(true);
+      } catch (error) {
+        expect(error).toMatchObject({ code: expect.stringMatching(/^SAFETENSORS_/) });
+        expect(readFileSync(path).equals(damaged)).toBe(true);
+      }
+      await download('hf://org/digested', folder, repair);
+      await expectRight(folder);
+      expect(readdirSync(folder).filter((name) => name.endsWith('.incomplete'))).toEqual([]);
+    },
+    60_000,
+  );
+});
+
 describe('repair in the Hub cache', () => {
   it('replaces wrong bytes of the right length, and restores links, at the commit of the snapshot', async () => {
     const folder = await copyOf('hf://org/digested@older', 'cache');

@@ -5,7 +5,6 @@ import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { VIEW_OF, type ViewTensor } from '../../file/source/view.js';
 import { DTYPES } from '../../header/dtype.js';
-import { compareCodePoints } from '../../header/json/code-point-order.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
@@ -39,7 +38,6 @@ export function* assembled(
     yield;
     shown.push(yield* assemble(base, tensor, entries, { path, tensor: tensor.name }));
   }
-  shown.sort((a, b) => compareCodePoints(a.entry.name, b.entry.name));
   return base[VIEW_OF]({
     tensors: shown,
     metadata: base.metadata,

@@ -51,7 +51,7 @@ export function openDistcp(
   folder: string,
   metadata: DistributedMetadata,
   options: DistcpOptions,
-  open: (shard: ForeignShard) => void,
+  open: (storage: Storage) => void,
 ): DistcpParts {
   const byFile = new Map<string, StoredPiece[]>();
   const pieces = new Map<string, Map<string, readonly number[]>>();
@@ -76,11 +76,11 @@ export function openDistcp(
       for (const { tensor, problem } of read) if (problem) problems.set(tensor, problem);
       const entries = read.flatMap(({ archive }) => archive?.entries ?? []);
       return (storage) => {
+        open(storage);
         const found = read.flatMap(({ tensorsIn }) => tensorsIn(storage));
         return new ForeignShard(storage, found, { entries, limits: options.reading.archive });
       };
     });
-    open(shard);
     return { path, shard };
   });
   const tensors = metadata.tensors

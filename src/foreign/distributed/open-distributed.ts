@@ -18,9 +18,9 @@ import type { PlainValue } from '../../file/source/plain-value.js';
 import { elementCountOf } from '../../header/tensor-spec.js';
 import { requirePath } from '../../platform/io/paths.js';
 import { STORAGE_OPTIONS, type StorageOptions } from '../../platform/storage/open.js';
+import type { Storage } from '../../tensor/storage/storage.js';
 import { runAsync, type Work } from '../../work/work.js';
 import { type ForeignFile, foreignCheckpoint } from '../foreign-checkpoint.js';
-import type { ForeignShard } from '../foreign-shard.js';
 import { requireLimits } from '../limits.js';
 import { lookInto } from '../open-file.js';
 import { allPickleLimits } from '../pickle/limits.js';
@@ -28,8 +28,8 @@ import { TORCH_LIMITS, type TorchLimits } from '../torch/open.js';
 import { assembled, type PiecesOfTensor } from './assemble.js';
 import { openDistcp } from './distcp-parts.js';
 import { readMetadata } from './metadata-file.js';
-import { METADATA_FILE, ranksOf } from './rank-files.js';
-import { openPart, tensorsOfParts } from './safetensors-parts.js';
+import { IMPLIED_INDEX, METADATA_FILE, ranksOf } from './rank-files.js';
+import { type OpenedPart, openPart, partFiles } from './safetensors-parts.js';
 
 /** Options of distributed checkpoints. */
 export interface OpenDistributedOptions extends StorageOptions {
@@ -108,14 +108,14 @@ function* openListed(folder: string, options: OpenDistributedOptions): Work<Chec
   );
   yield* requireInside(folder, [...files]);
   const reading = { pickle, archive: limits, unknownGlobals: 'refuse' } as const;
-  const opened: ForeignShard[] = [];
+  const opened: Storage[] = [];
   return yield* closingAfterError(opened, function* () {
     const {
       files: parts,
       tensors,
       problems,
-    } = openDistcp(folder, metadata, { storage, reading, layout: limits }, (shard) =>
-      opened.push(shard),
+    } = openDistcp(folder, metadata, { storage, reading, layout: limits }, (storage) =>
+      opened.push(storage),
     );
     const facts = { ranks: countRanks(files), isComplete: true, objects: metadata.objects };
     const described = describe(parts, tensors, facts);
@@ -143,20 +143,20 @@ function* openParts(
     throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: folder });
   }
   yield* requireInside(folder, names);
-  const opened: ForeignShard[] = [];
+  const opened: Storage[] = [];
   return yield* closingAfterError(opened, function* () {
-    const parts = [];
+    const parts: OpenedPart[] = [];
     for (const name of names.toSorted()) {
       const part = openPart(join(folder, name), name, options);
-      opened.push(part.shard);
+      opened.push(part.storage);
       parts.push(part);
       yield;
     }
-    const tensors = tensorsOfParts(parts);
+    const { files, tensors } = partFiles(parts);
     const facts = { ranks: count, isComplete: null, objects: [] };
-    const described = describe(parts, tensors, facts);
+    const described = describe(files, tensors, facts);
     const info = { format: 'dcp', extra: () => described } as const;
-    const base = foreignCheckpoint(parts, info, join(folder, names[0] as string));
+    const base = foreignCheckpoint(files, info, join(folder, IMPLIED_INDEX));
     return yield* assembled(base, tensors, folder);
   });
 }
@@ -168,13 +168,13 @@ function countRanks(files: Iterable<string>): number {
 
 /** Closes the opened files if the work fails. */
 function* closingAfterError(
-  opened: readonly ForeignShard[],
+  opened: readonly Storage[],
   work: () => Work<Checkpoint>,
 ): Work<Checkpoint> {
   try {
     return yield* work();
   } catch (error) {
-    for (const shard of opened) shard.close();
+    for (const storage of opened) storage.close(false);
     throw error;
   }
 }

@@ -5,6 +5,9 @@ import { rankOfPart } from '../../file/shards/incomplete-models.js';
 /** The list of a checkpoint of `.distcp` files. */
 export const METADATA_FILE = '.metadata';
 
+/** Names the checkpoint of files in safetensors, as it names shards without an index. */
+export const IMPLIED_INDEX = 'model.safetensors.index.json';
+
 /** Whether names in a folder are those of a distributed checkpoint, and of nothing else with weights. */
 export function isDistributed(names: readonly string[]): boolean {
   if (names.includes(METADATA_FILE)) return names.some((name) => name.endsWith('.distcp'));

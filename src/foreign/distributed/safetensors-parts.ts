@@ -9,6 +9,7 @@ import { SHARDING_INFO, savedOffsets } from '../../file/shards/incomplete-models
 import { type Header, parseHeader, readHeaderLength } from '../../header/header.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
 import type { Storage } from '../../tensor/storage/storage.js';
+import type { ForeignFile } from '../foreign-checkpoint.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { openForeign } from '../open-file.js';
 import type { ForeignTensor } from '../tensors/foreign-tensor.js';
@@ -29,7 +30,8 @@ export interface PartOptions extends StorageOptions {
 /** An open file, and its pieces. */
 export interface OpenedPart {
   readonly path: string;
-  readonly shard: ForeignShard;
+  readonly storage: Storage;
+  readonly header: Header;
   readonly pieces: readonly PartPiece[];
 }
 
@@ -37,9 +39,10 @@ export interface OpenedPart {
 interface PartPiece {
   /** The name of the whole tensor. */
   readonly tensor: string;
-  /** Its name among all pieces. */
-  readonly name: string;
+  /** The piece among those of the tensor in all files. */
+  readonly label: string;
   readonly offsets: readonly number[];
+  readonly isEmpty: boolean;
 }
 
 /** Opens one file. Throws FormatError as `safeOpen`; `SAFETENSORS_INVALID_DISTRIBUTED` for bad offsets. */
@@ -51,13 +54,39 @@ export function openPart(path: string, file: string, options: PartOptions): Open
     const json = read(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
     const header = parseHeader(json, byteLength, limits);
     const pieces = piecesOf(header, file, context);
+    return (storage) => ({ path, storage, header, pieces });
+  });
+}
+
+/** The files of a checkpoint, and the pieces of each tensor in all of them. */
+export interface PartFiles {
+  readonly files: readonly ForeignFile[];
+  readonly tensors: readonly PiecesOfTensor[];
+}
+
+/** Takes ownership of the files. The only piece of a tensor has its name, which errors then have. */
+export function partFiles(parts: readonly OpenedPart[]): PartFiles {
+  const counts = new Map<string, number>();
+  for (const { tensor, isEmpty } of parts.flatMap(({ pieces }) => pieces)) {
+    if (!isEmpty) counts.set(tensor, (counts.get(tensor) ?? 0) + 1);
+  }
+  const tensors = new Map<string, Map<string, readonly number[]>>();
+  const files = parts.map(({ path, storage, header, pieces }): ForeignFile => {
+    const named = pieces.map(({ tensor, label, offsets, isEmpty }, entry): ForeignTensor => {
+      const isOnly = !isEmpty && counts.get(tensor) === 1;
+      const name = isOnly ? tensor : `${tensor}${label}`;
+      const known = tensors.get(tensor) ?? new Map<string, readonly number[]>();
+      tensors.set(tensor, known.set(name, offsets));
+      return pieceTensor(header, entry, name, storage);
+    });
     const metadata = new Map(header.metadata);
     for (const key of OF_PIECES) metadata.delete(key);
-    return (storage) => {
-      const tensors = pieces.map(({ name }, entry) => pieceTensor(header, entry, name, storage));
-      return { path, pieces, shard: new ForeignShard(storage, tensors, undefined, metadata) };
-    };
+    return { path, shard: new ForeignShard(storage, named, undefined, metadata) };
   });
+  return {
+    files,
+    tensors: Array.from(tensors, ([name, pieces]) => ({ name, shape: undefined, pieces })),
+  };
 }
 
 /** The pieces of a file, in the order of its header. */
@@ -78,7 +107,8 @@ function piecesOf(header: Header, file: string, context: ErrorContext): PartPiec
     }
     const shape = header.shape(entry);
     const ranges = offsets.length === shape.length ? formatBox({ offsets, shape }) : `${offsets}`;
-    return { tensor, offsets, name: `${tensor}[${ranges}] in ${file}` };
+    const label = `[${ranges}] in ${file}`;
+    return { tensor, label, offsets, isEmpty: shape.includes(0) };
   });
 }
 
@@ -95,16 +125,4 @@ function pieceTensor(header: Header, entry: number, name: string, storage: Stora
     byteOffset: 0,
     data,
   };
-}
-
-/** The pieces of all files by the tensor that they are of. */
-export function tensorsOfParts(parts: readonly OpenedPart[]): PiecesOfTensor[] {
-  const tensors = new Map<string, Map<string, readonly number[]>>();
-  for (const { pieces } of parts) {
-    for (const { tensor, name, offsets } of pieces) {
-      const known = tensors.get(tensor) ?? new Map<string, readonly number[]>();
-      tensors.set(tensor, known.set(name, offsets));
-    }
-  }
-  return Array.from(tensors, ([name, pieces]) => ({ name, shape: undefined, pieces }));
 }

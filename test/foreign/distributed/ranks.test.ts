@@ -110,7 +110,7 @@ function rangesOf({ offsets, shape }: SavedPiece['box']): string {
   return offsets.map((at, axis) => `${at}:${at + (shape[axis] as number)}`).join(', ');
 }
 
-it('a tensor with one piece is a view of the file', async () => {
+it('a tensor with one piece is a view of the file, under its own name', async () => {
   const bytes = Uint8Array.from({ length: 8192 }, (_, i) => i);
   const box = { offsets: [0], shape: [8192] };
   const folder = writeRanks(1, [{ rank: 0, name: 'a', dtype: 'U8', box, bytes }]);
@@ -119,6 +119,7 @@ it('a tensor with one piece is a view of the file', async () => {
   expect(tensor.bytes).toEqual(bytes);
   expect(checkpoint.getTensor('a').data.buffer).toBe(tensor.data.buffer);
   expect(checkpoint.storage).toBe('mmap');
+  expect(() => checkpoint.getSlice('a', 0, 0)).toThrow('tensor "a": 2 indices');
 });
 
 describe('an error names the tensor and the range', () => {

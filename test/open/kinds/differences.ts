@@ -27,9 +27,9 @@ export const DIFFERENCES: readonly Difference[] = [
     of: isForeign,
   },
   {
-    reason: 'only torch files have a root and other values',
+    reason: 'only torch files have a root, and they and files of ranks other values',
     results: ['root', 'extra'],
-    of: ({ format }) => format === 'torch',
+    of: ({ format }) => format === 'torch' || format === 'dcp',
   },
   {
     reason: 'bytes have no path',
@@ -70,6 +70,11 @@ export const DIFFERENCES: readonly Difference[] = [
     reason: 'archives have checksums, and the Hub cache hashes',
     results: ['checks', 'verify.checks', 'verify.comparedTensors', 'verify.reason'],
     of: (kind) => isForeign(kind) || kind.name === 'a cached repository',
+  },
+  {
+    reason: 'files of ranks need no index, and count pieces',
+    results: ['verify.ok', 'verify.problems', 'verify.tensors'],
+    of: ({ format }) => format === 'dcp',
   },
   {
     reason: 'bytes without a path are not read again, and remote ones not fetched to be compared',

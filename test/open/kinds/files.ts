@@ -73,6 +73,32 @@ export function indexFiles(hasMetadata = true): Files {
   return new Map([...shardFiles(), [INDEX, index]]);
 }
 
+/** Names of tensors that both ranks have a piece of. */
+export const CUT_NAMES: readonly string[] = (halves(TENSORS)[0] ?? []).map(({ name }) => name);
+
+/** The files of two ranks: tensors of the first half are cut after their first row, the others are those of rank 1. */
+export function rankFiles(): Files {
+  const [cut = [], whole = []] = halves(TENSORS);
+  const rowsOf = (tensor: Stored, begin: number, end: number): Stored => {
+    const [rows = 1, ...rest] = tensor.shape;
+    const rowBytes = tensor.bytes.length / rows;
+    const bytes = tensor.bytes.subarray(begin * rowBytes, end * rowBytes);
+    return { ...tensor, shape: [end - begin, ...rest], bytes };
+  };
+  const fileOf = (rank: number, tensors: readonly Stored[]): readonly [string, Uint8Array] => {
+    const info = tensors.map(({ name, shape }) => {
+      const begins = shape.map((_, axis) => (axis === 0 && CUT_NAMES.includes(name) ? rank : 0));
+      return [name, { saved_offsets: begins }];
+    });
+    const metadata = { DCP_SHARDING_INFO: JSON.stringify(Object.fromEntries(info)) };
+    const name = `shard-0000${rank + 1}-model-00001-of-00001.safetensors`;
+    return [name, fileBytes(tensors, { metadata })];
+  };
+  const firstRows = cut.map((tensor) => rowsOf(tensor, 0, 1));
+  const otherRows = cut.map((tensor) => rowsOf(tensor, 1, tensor.shape[0] as number));
+  return new Map([fileOf(0, firstRows), fileOf(1, [...otherRows, ...whole]), CONFIG]);
+}
+
 const TORCH_DTYPES: Readonly<Record<string, string>> = {
   F32: 'float32',
   F8_E4M3: 'float8_e4m3fn',

@@ -10,9 +10,11 @@ import {
 } from '../../support/api.js';
 import {
   ARRAYS,
+  CUT_NAMES,
   type Files,
   indexFiles,
   numpyArchive,
+  rankFiles,
   type Stored,
   shardFiles,
   singleFile,
@@ -52,6 +54,8 @@ export interface Kind {
   readonly place: Place;
   /** Of a view the kind of the checkpoint that it is of. */
   readonly base?: string;
+  /** Names of tensors that are put together from pieces in several files. */
+  readonly assembled?: readonly string[];
   /** The tensors that it can hold. */
   readonly tensors: readonly Stored[];
 }
@@ -133,6 +137,15 @@ export const KINDS: readonly Kind[] = [
     return select(base, { names: (name) => name !== '', rename: (name) => name });
   }),
   ...viewsOf('a dequantized', (base) => dequantize(base, { config: null })),
+  {
+    name: 'files of ranks',
+    layout: 'shards',
+    format: 'dcp',
+    files: rankFiles,
+    place: inFolder,
+    assembled: CUT_NAMES,
+    tensors: TENSORS,
+  },
   { name: 'a torch file', layout: 'file', files: torchFile, ...TORCH },
   { name: 'a torch index', layout: 'index', files: torchIndex, ...TORCH },
   { name: 'an archive of arrays', files: () => numpyArchive(false), ...ARRAYS_OF_NUMPY },

@@ -1,6 +1,6 @@
 /** Events of folders: calls back when the system reports that something changed in one of them. */
 
-import { type FSWatcher, watch } from 'node:fs';
+import { type FSWatcher, type WatchListener, watch } from 'node:fs';
 
 /** A watched folder, which another one with its path may have replaced. */
 interface Watched {
@@ -14,11 +14,12 @@ interface Watched {
  * from time to time. Keeps no process alive.
  */
 export class FolderEvents {
-  readonly #onEvent: () => void;
+  readonly #onEvent: WatchListener<string>;
   readonly #watched = new Map<string, Watched>();
   #isClosed = false;
 
-  constructor(onEvent: () => void) {
+  /** `onEvent` gets `rename` or `change`, and the name of the file, or null where the system reports none. */
+  constructor(onEvent: WatchListener<string>) {
     this.#onEvent = onEvent;
   }
 

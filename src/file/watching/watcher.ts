@@ -1,5 +1,6 @@
 /** Watches the checkpoint at a path, and hands over each new version that opens and verifies. */
 
+import { basename, extname } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import { runAsync, type Work } from '../../work/work.js';
 import type { Checkpoint } from '../checkpoint/checkpoint.js';
@@ -53,7 +54,7 @@ function aroundOf({ stamps }: Version): string {
 /** Looks, waits until nothing changes, opens, verifies, looks again, and calls back: one step at a time. */
 export class CheckpointWatcher implements Watcher {
   readonly #parts: WatcherParts;
-  readonly #events = new FolderEvents(() => this.#wake());
+  readonly #events = new FolderEvents((event, name) => this.#notice(event, name));
   readonly #ending = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #isRef = true;
@@ -108,6 +109,16 @@ export class CheckpointWatcher implements Watcher {
     this.#dueAt = performance.now() + delay;
     this.#timer = setTimeout(() => void this.#run(), delay);
     if (!this.#isRef) this.#timer.unref();
+  }
+
+  /** Passes over what is written to other files of a folder, such as a log. Each new file is a rename. */
+  #notice(event: string, name: string | null): void {
+    const isOther =
+      event === 'change' &&
+      name !== null &&
+      extname(name) !== '' &&
+      ![...this.#seen.stamps.keys()].some((path) => basename(path) === name);
+    if (!isOther) this.#wake();
   }
 
   /** Brings the next step forward, without moving it back at the next event of a burst. */

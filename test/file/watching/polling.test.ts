@@ -9,13 +9,21 @@ import { entryOf, publish, Reports, SETTLE, valuesOf } from './reports.js';
 
 const { events } = vi.hoisted(() => ({
   /** How the system watches folders. */
-  events: { mode: 'silent' as 'silent' | 'unsupported' | 'failing', opened: 0, closed: 0 },
+  events: {
+    mode: 'silent' as 'silent' | 'unsupported' | 'failing',
+    opened: 0,
+    closed: 0,
+    listeners: [] as ((event: string, name: string | null) => void)[],
+  },
 }));
+
+type Listener = (typeof events.listeners)[number];
 
 vi.mock(import('node:fs'), async (importOriginal) => {
   const fs = await importOriginal();
   const { EventEmitter } = await import('node:events');
-  const watch = (): unknown => {
+  const watch = (_path: string, _options: object, listener: Listener): unknown => {
+    events.listeners.push(listener);
     if (events.mode === 'unsupported') {
       throw Object.assign(new Error('ENOSYS: watch'), { code: 'ENOSYS' });
     }
@@ -66,4 +74,29 @@ describe.each(['silent', 'unsupported', 'failing'] as const)('without events (%s
     renameSync(join(root, 'next'), join(root, 'current'));
     expect(valuesOf(await reports.version())).toEqual([2]);
   });
+});
+
+it('events about other files, such as a log, are passed over', async () => {
+  Object.assign(events, { mode: 'silent', listeners: [] });
+  const path = writeTemporary([entryOf(1)]);
+  const reports = new Reports(path, { interval: 60_000 });
+  const emit = (event: string, name: string | null): void => {
+    for (const listener of events.listeners) listener(event, name);
+  };
+  await reports.nothing(10 * SETTLE);
+  publish(path, 2);
+  emit('change', 'server.log');
+  await reports.nothing(10 * SETTLE);
+  emit('change', 'model.safetensors');
+  expect(valuesOf(await reports.version())).toEqual([2]);
+  for (const [event, name] of [
+    ['rename', 'server.log'],
+    ['change', null],
+    ['change', 'main'],
+  ] as const) {
+    await reports.nothing(10 * SETTLE);
+    publish(path, 3);
+    emit(event, name);
+    await reports.version();
+  }
 });

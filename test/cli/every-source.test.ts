@@ -200,7 +200,7 @@ join                    | ok    | ok     | ok     | ok    | ok        | ok      
 join several            | ok    | ok     | ok     | usage | usage     | usage    | usage       | ok     | ok      | usage     | ok      | ok      | several  | several | ok        | ok      | none
 download                | usage | usage  | usage  | ok    | ok        | ok       | ok          | usage  | usage   | ok        | usage   | usage   | usage    | usage   | usage     | usage   | usage
 scan                    | ok    | ok     | ok     | usage | usage     | usage    | usage       | absent | ok      | usage     | ok      | ok      | ok       | no      | ok        | ok      | ok
-serve                   | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | foreign | ok        | foreign | foreign | ok       | foreign | ok        | foreign | ok
+serve                   | ok    | ok     | ok     | ok    | ok        | ok       | ok          | ok     | ok      | ok        | ok      | ok      | ok       | foreign | ok        | ok      | ok
 merge                   | ok    | ok     | ok     | ok    | ok        | ok       | several     | ok     | ok      | header    | unmatched| ok      | several  | foreign | codes     | ok      | none
 page                    | usage | usage  | usage  | usage | usage     | usage    | usage       | absent | usage   | usage     | usage   | usage   | usage    | usage   | usage     | usage   | usage
 doctor                  | usage | usage  | usage  | usage | usage     | usage    | usage       | usage  | usage   | usage     | usage   | usage   | usage    | usage   | usage     | usage   | usage

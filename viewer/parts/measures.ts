@@ -1,5 +1,6 @@
 /** What is measured of tensors, and how it is shown. */
 
+import { median, type Poster } from '../poster.js';
 import type { LayerStatistics } from '../worker/layers.js';
 import { formatPercent, shortNumber } from './format.js';
 
@@ -51,10 +52,8 @@ export function cellText(value: number): string {
   if (size < 1e-3 || size >= 1e4) {
     return value.toExponential(1).replace('e+', 'e').replaceAll('-', '−');
   }
-  return value
-    .toPrecision(3)
-    .replace(/^(-?)0\./, '$1.')
-    .replace('-', '−');
+  const digits = size >= 1000 ? String(Math.round(value)) : value.toPrecision(3);
+  return digits.replace(/^(-?)0\./, '$1.').replace('-', '−');
 }
 
 /** Peaks above so many root mean squares are outliers. */
@@ -66,10 +65,27 @@ export interface Health {
   readonly constant: readonly number[];
   readonly outliers: readonly number[];
   readonly zeroRows: readonly number[];
+  /** Experts whose root mean square is far from the median of those of their layer. */
+  readonly unusual: readonly number[];
+}
+
+/** Factor from the median of a layer from which on an expert is unusual. */
+const UNUSUAL = 1.5;
+
+function unusualExperts({ rows }: Poster, norms: Float64Array): number[] {
+  const cells = rows.filter(({ part, isFolded }) => part === 'experts' && isFolded);
+  return cells.flatMap(({ cells: all }) =>
+    all.flatMap((tensors) => {
+      const middle = median(tensors.map((at) => norms[at] as number));
+      return tensors.filter(
+        (at) => Math.abs(Math.log((norms[at] as number) / middle)) > Math.log(UNUSUAL),
+      );
+    }),
+  );
 }
 
 /** Sorts tensors by what is wrong with them. */
-export function healthOf(statistics: LayerStatistics): Health {
+export function healthOf(statistics: LayerStatistics, poster: Poster): Health {
   const { broken, constant, outliers, zeroRows } = statistics;
   const positions = [...broken.keys()];
   return {
@@ -77,5 +93,6 @@ export function healthOf(statistics: LayerStatistics): Health {
     constant: positions.filter((at) => !Number.isNaN(constant[at])),
     outliers: positions.filter((at) => (outliers[at] as number) > OUTLIER),
     zeroRows: positions.filter((at) => (zeroRows[at] as number) > 0),
+    unusual: unusualExperts(poster, statistics.norm),
   };
 }

@@ -45,13 +45,14 @@ function picture(
   const values = statistics?.[measure.key] ?? new Float64Array();
   const cells = cellValues(poster, values);
   const medians = cells.map(median);
-  const health = statistics === null ? null : healthOf(statistics);
+  const health = statistics === null ? null : healthOf(statistics, poster);
   const marks = new Map<number, Mark>([
     ...(health?.outliers ?? []).map((at) => [at, 'outlier'] as const),
     ...(health?.constant ?? []).map((at) => [at, 'constant'] as const),
     ...(health?.broken ?? []).map((at) => [at, 'broken'] as const),
   ]);
-  const { isRelative, key, note } = measure;
+  const { isRelative, key, label, note } = measure;
+  const title = `${label}: ${note.charAt(0).toLowerCase()}${note.slice(1)}`;
   const { limit, isClipped } =
     key === 'zeros' ? { limit: 1, isClipped: false } : colourLimit(cells);
   const factor = factorRange(poster, cells);
@@ -71,12 +72,15 @@ function picture(
       markOf: (at) => marks.get(at) ?? null,
     },
     scale: isRelative
-      ? { title: note, from: `÷ ${factor}`, to: `× ${factor}` }
-      : { title: note, from: '0', to: `${isClipped ? '≥ ' : ''}${formatMeasure(measure, limit)}` },
+      ? { title, from: `÷ ${factor}`, to: `× ${factor}` }
+      : { title, from: '0', to: `${isClipped ? '≥ ' : ''}${formatMeasure(measure, limit)}` },
     ramp: cssRamp(map, from, to),
     rampColour: (place) => cssColour(map(from + (to - from) * place)),
   };
 }
+
+/** What saved pictures say of marks, whose legend is on the page alone. */
+const MARKS = 'outlined: NaN or Inf · hatched: constant · corner: peak over 20 × RMS';
 
 /** What is known of the tensors of a cell. */
 function CellInfo({
@@ -199,7 +203,13 @@ export function ModelPoster({
         <Poster
           name={`${measure.label} by role and layer of ${source.label}`}
           picture={drawn.picture}
-          frame={{ title, info, note, scale: drawn.scale, rampColour: drawn.rampColour }}
+          frame={{
+            title,
+            info,
+            note: `${note} · ${MARKS}`,
+            scale: drawn.scale,
+            rampColour: drawn.rampColour,
+          }}
           ramp={drawn.ramp}
           describe={describe}
           popover={(cell) => (

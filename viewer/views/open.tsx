@@ -43,12 +43,12 @@ const found = {
   base: signal<Found>({ groups: [], problem: null }),
 };
 
-/** Why none of the files is a model. Those of other formats are named, with the command that converts them. */
+/** Why none of the files is a model. Those of other formats are named, with the command that shows them. */
 function noModel(files: readonly ChosenFile[]): string {
   const other = files.find(({ path }) => FOREIGN_FILE.test(path));
   if (other === undefined) return 'None of these files ends in .safetensors.';
   const name = other.file.name;
-  return `${name} is not a safetensors file. Convert it: npx safetensors-mmap convert "${name}" model.safetensors`;
+  return `${name} is not a safetensors file. Show it by: npx safetensors-mmap serve "${name}"`;
 }
 
 /** Opens the checkpoint among files, or lets people choose when there are several. */

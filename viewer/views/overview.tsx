@@ -20,7 +20,7 @@ import { ScrollBox } from '../parts/scroll-box.js';
 import { useSignal } from '../parts/signal.js';
 import { viewAddress } from '../parts/use-address.js';
 import { WorkRow } from '../parts/work-row.js';
-import { PARTS, type Part } from '../poster.js';
+import { PARTS, type Part, posterOf } from '../poster.js';
 import { sliceFrom } from '../selection.js';
 import type { KindCounts, Overview as OverviewFacts } from '../worker/info.js';
 import { sampleByteLength } from '../worker/sample.js';
@@ -68,7 +68,11 @@ function TensorLinks({
 
 function Health({ source }: { source: OpenSource }) {
   const { result, isWhole, isComplete } = useSignal(workOf('layers', source));
-  const health = useMemo(() => (result === null ? null : healthOf(result)), [result]);
+  const poster = useMemo(() => posterOf(source.list), [source]);
+  const health = useMemo(
+    () => (result === null ? null : healthOf(result, poster)),
+    [result, poster],
+  );
   if (health === null || result === null) return null;
   const isExact = isComplete && isWhole;
   const lines: readonly (readonly [
@@ -81,6 +85,16 @@ function Health({ source }: { source: OpenSource }) {
     ['warning', 'with outliers', health.outliers, 'peak over 20 × RMS'],
     ['warning', 'with one value only', health.constant],
     ['warning', 'with rows of zeros', health.zeroRows],
+    ...(poster.rows.some(({ part, isFolded }) => part === 'experts' && isFolded)
+      ? [
+          [
+            'warning',
+            'of unusual experts',
+            health.unusual,
+            'RMS 1.5 × off the median of the layer',
+          ] as const,
+        ]
+      : []),
   ];
   return (
     <section class="card">

@@ -15,6 +15,7 @@ import { hasCode } from '../../platform/io/system-errors.js';
 import { OTHER_CONFIGS } from '../../quantized/plan/configuration.js';
 import { call, runAsync, type Work } from '../../work/work.js';
 import { foreignFormatError } from '../sources/open-source.js';
+import type { VirtualFile } from '../sources/virtual-file.js';
 
 /** The caller's choice in a folder, or a repository of the cache. */
 export type SourceChoice = Pick<OpenOptions, 'variant' | 'revision'>;
@@ -31,6 +32,8 @@ export interface ServedFile {
   readonly name: string;
   /** Its path with all links followed. */
   readonly path: string;
+  /** Instead of its bytes those of a safetensors file, for a file of another format. */
+  readonly virtual?: VirtualFile;
 }
 
 /** A model: a file, or the files of a checkpoint. */

@@ -27,6 +27,8 @@ export interface OpenedVersion {
   readonly tag: string;
   /** Throws a FileChangedError once the file is another version. */
   readonly requireSame: () => void;
+  /** What is sent instead of the bytes of the file. */
+  readonly virtual: ServedFile['virtual'];
 }
 
 /**
@@ -38,10 +40,10 @@ export interface OpenedVersion {
  *
  * @throws Other errors of the system, such as `EMFILE` and `EIO`
  */
-export async function openVersion({ path }: ServedFile): Promise<OpenedVersion | null> {
+export async function openVersion(named: ServedFile): Promise<OpenedVersion | null> {
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const file = await openOnce(path);
+      const file = await openOnce(named);
       if (file !== null) return file;
     }
     return null;
@@ -52,7 +54,7 @@ export async function openVersion({ path }: ServedFile): Promise<OpenedVersion |
 }
 
 /** Null when the path leads to another file than that which was opened. */
-async function openOnce(path: string): Promise<OpenedVersion | null> {
+async function openOnce({ path, virtual }: ServedFile): Promise<OpenedVersion | null> {
   const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
   const { fd } = await runAsync(openRegularFile(path, path, flags), undefined);
   let isNamed = false;
@@ -63,7 +65,8 @@ async function openOnce(path: string): Promise<OpenedVersion | null> {
     const now = await lstat(path, { bigint: true });
     isNamed = isReal && now.dev === dev && now.ino === ino;
     const tag = `"${[size, mtimeNs, ino].map((fact) => fact.toString(36)).join('-')}"`;
-    return isNamed ? { fd, path, byteLength: Number(size), tag, requireSame } : null;
+    const byteLength = virtual?.byteLength ?? Number(size);
+    return isNamed ? { fd, path, byteLength, tag, requireSame, virtual } : null;
   } finally {
     if (!isNamed) await runAsync(closeFile(fd), undefined);
   }

@@ -74,7 +74,11 @@ export async function sendBytes(
   memory: PieceMemory,
 ): Promise<void> {
   const outlet = new Outlet(response);
-  let at = begin;
+  for (const bytes of file.virtual?.read(begin, end) ?? []) {
+    file.requireSame();
+    if (!(await outlet.write(bytes))) return;
+  }
+  let at = file.virtual === undefined ? begin : end;
   while (at < end) {
     const piece = memory.take();
     try {

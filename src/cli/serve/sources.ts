@@ -4,12 +4,13 @@ import { basename, join, resolve } from 'node:path';
 import { argumentRangeError } from '../../errors/arguments.js';
 import { isHubUri } from '../../file/hub/ids.js';
 import { indexesAmong, isSafetensorsName, SHARD_NUMBER } from '../../file/shards/file-choice.js';
-import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { isDdufName, PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { isOfFile } from '../../file/shards/file-problems.js';
 import { hasWeightsName } from '../../file/shards/shard-paths.js';
-import { statAnything } from '../../platform/io/file-calls.js';
+import { realPath, statAnything } from '../../platform/io/file-calls.js';
 import { runAsync } from '../../work/work.js';
 import { isRemote, localPath } from '../sources/open-source.js';
+import { openVirtualFile } from '../sources/virtual-file.js';
 import {
   type SkippedPath,
   type WalkedFile,
@@ -128,10 +129,10 @@ function reasonToSkip(name: string): string | null {
 /**
  * Finds the files of a source, which is a path or the id of a repository in the Hub cache; one source for each
  * model of a pipeline, and for each model in a folder that holds several, or whose subfolders hold models. Reads
- * indexes, and opens files of weights without reading them.
+ * indexes, and opens files of weights without reading them. A file of another format is served as a safetensors file.
  *
- * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; FormatError
- *   for files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
+ * @throws As `safeOpen`, but not for missing shards; SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; as `open` for
+ *   files of other formats; RangeError `ERR_OUT_OF_RANGE` for the URL of a server
  */
 export async function servedSources(
   source: string,
@@ -148,6 +149,15 @@ export async function servedSources(
   const name = isHubUri(path) ? path.slice('hf://'.length) : stats ? basename(resolve(path)) : path;
   const models = await modelsAt(name, path, choice, signal);
   if (!('error' in models)) return { sources: models, skipped: [] };
+  if (stats?.isFile() === true && !isDdufName(path)) {
+    const virtual = await openVirtualFile(path, signal);
+    const file = {
+      name: `${name}.safetensors`,
+      path: await runAsync(realPath(path), signal),
+      virtual,
+    };
+    return { sources: [{ name, files: [file], missing: [] }], skipped: [] };
+  }
   if (stats?.isDirectory() !== true) throw models.error;
   const found = await modelsBelow(name, path, choice, signal);
   if (found.sources.length === 0) throw models.error;

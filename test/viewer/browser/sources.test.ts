@@ -4,14 +4,17 @@ import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { open } from '../../support/api.js';
 import { FileServer } from '../../support/file-server.js';
 import { writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
 import {
   atEnd,
   drop,
   folderUntilEnd,
   PAGE_FILE,
+  savedText,
   serve,
   show,
   shownTensors,
@@ -129,12 +132,12 @@ describe.each(['file://', 'https://'] as const)('a page from %s', (from) => {
     expect(await alert.textContent()).toBe('None of these files ends in .safetensors.');
   });
 
-  it('names a file of another format, with the command that converts it', async () => {
+  it('names a file of another format, with the command that shows it', async () => {
     const other = join(folderUntilEnd(), 'model.gguf');
     writeFileSync(other, 'GGUF');
     const { page } = await show(pages[from]);
     await drop(page, [other], '.drop');
-    const command = 'npx safetensors-mmap convert "model.gguf" model.safetensors';
+    const command = 'npx safetensors-mmap serve "model.gguf"';
     await page.getByRole('alert').filter({ hasText: command }).waitFor();
   });
 
@@ -214,6 +217,21 @@ describe('a page from serve', () => {
         'model.safetensors.index.json',
       ].map((name) => `${origin}/source/1/${name}`),
     );
+    expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  });
+
+  it('shows a PyTorch file as safetensors', async () => {
+    const torch = join(root, 'test/fixtures/torch/zip-state-dict.pt');
+    const server = await serve(torch);
+    const { page, faults } = await show(server.address);
+    await page.getByRole('heading', { level: 1, name: 'zip-state-dict.pt' }).waitFor();
+    const opened = await open(torch);
+    const names = [...opened.keys()];
+    await page.getByText('Of all values.').waitFor();
+    expect(await page.getByRole('treeitem').count()).toBeGreaterThan(0);
+    const list = JSON.parse(await savedText(page, 'Save tensors as JSON'));
+    expect(list.map(({ name }: { name: string }) => name).sort()).toEqual(names.sort());
+    opened.close();
     expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   });
 

@@ -138,7 +138,10 @@ export function floatRowsOf(
 export function fillFloats(elements: FloatRows, output: Float32Array): void {
   const { dtype, source, byteOffset, byteLength, isWhole } = elements;
   if (source.isComputed) {
-    for (const { begin, end } of windowsOf(elements)) computeWindow(elements, begin, end, output);
+    const length = windowLength(elements);
+    for (let begin = 0; begin < output.length; begin += length) {
+      computeWindow(elements, begin, Math.min(begin + length, output.length), output);
+    }
   } else if (byteLength > 0) {
     const end = byteOffset + byteLength;
     const bytes = isWhole ? source.memory(byteOffset, end) : source.sharedOrWindow(byteOffset, end);
@@ -157,7 +160,7 @@ export async function fillFloatsYielding(
   requireSignal(signal);
   const transfer = new Transfer(elements.valueCount * Float32Array.BYTES_PER_ELEMENT, options);
   signal?.throwIfAborted();
-  for (const { begin, end } of windowsOf(elements)) {
+  for (const { begin, end } of cut(0, elements.valueCount, windowLength(elements))) {
     await yieldIfDue();
     signal?.throwIfAborted();
     computeWindow(elements, begin, end, output);
@@ -167,10 +170,10 @@ export async function fillFloatsYielding(
   transfer.finish();
 }
 
-/** Windows of whole rows. */
-function windowsOf({ valueCount, rowLength }: FloatRows): Iterable<{ begin: number; end: number }> {
+/** Values of a window: whole rows. */
+function windowLength({ rowLength }: FloatRows): number {
   const rows = Math.max(1, Math.floor(WINDOW_LENGTH / Math.max(rowLength, 1)));
-  return cut(0, valueCount, Math.max(1, rows * rowLength));
+  return Math.max(1, rows * rowLength);
 }
 
 function computeWindow(

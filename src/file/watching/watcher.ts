@@ -1,7 +1,7 @@
 /** Watches the checkpoint at a path, and hands over each new version that opens and verifies. */
 
 import { basename, extname } from 'node:path';
-import { SafetensorsError } from '../../errors/errors.js';
+import { type ErrorCode, SafetensorsError } from '../../errors/errors.js';
 import { runAsync, type Work } from '../../work/work.js';
 import type { Checkpoint } from '../checkpoint/checkpoint.js';
 import { isOfProcess } from '../shards/file-problems.js';
@@ -236,12 +236,10 @@ export class CheckpointWatcher implements Watcher {
       const { problems } = await next.verify({ signal });
       const [first] = problems;
       if (first === undefined) return next;
-      const { file, tensor, message } = first;
-      const more = problems.length > 1 ? `; and ${problems.length - 1} more problems` : '';
-      throw new SafetensorsError('SAFETENSORS_VERIFICATION_FAILED', `${file}: ${message}${more}`, {
-        path: next.path,
-        tensor: tensor ?? undefined,
-      });
+      const { file, tensor, code, message } = first;
+      const more = problems.length > 1 ? ` (1 of ${problems.length} problems)` : '';
+      const context = { path: next.path, tensor: tensor ?? undefined };
+      throw new SafetensorsError(code as ErrorCode, `${file}: ${message}${more}`, context);
     } catch (error) {
       next.close();
       throw error;

@@ -309,7 +309,7 @@ describe('reports errors', () => {
     truncateSync(`${path}.new`, safeOpen(spoiled).byteLength() - 1);
     appendFileSync(`${path}.new`, Uint8Array.of(6));
     renameSync(`${path}.new`, path);
-    expect(await reports.code()).toBe('SAFETENSORS_VERIFICATION_FAILED');
+    expect(await reports.code()).toBe('SAFETENSORS_CHECKSUM_MISMATCH');
     expect(reports.all[0]).toMatchObject({ path, message: expect.stringMatching(/declare/) });
     renameSync(spoiled, path);
     expect(valuesOf(await reports.version())).toEqual([5]);
@@ -324,7 +324,7 @@ describe('reports errors', () => {
       join(folder, 'model.safetensors.index.json'),
       files.get('model.safetensors.index.json') as Uint8Array,
     );
-    expect(await reports.code()).toBe('SAFETENSORS_VERIFICATION_FAILED');
+    expect(await reports.code()).toBe('SAFETENSORS_INDEX_MISMATCH');
   });
 
   it('for a shard that an index does not list, until it is gone', async () => {
@@ -333,7 +333,7 @@ describe('reports errors', () => {
     for (const [name, bytes] of filesOf({ shards: { 'x.safetensors': [entryOf(2)] } })) {
       replace(join(folder, name), bytes);
     }
-    expect(await reports.code()).toBe('SAFETENSORS_VERIFICATION_FAILED');
+    expect(await reports.code()).toBe('SAFETENSORS_INDEX_MISMATCH');
     writeBelow(folder, 'notes.txt', 'text');
     await reports.nothing(30 * SETTLE);
     for (const path of paths) rmSync(path);

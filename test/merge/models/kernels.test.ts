@@ -173,6 +173,20 @@ describe('tensors of several pieces', () => {
     await saveCheckpoint(folder, await merge());
     expect(Buffer.compare(safeOpen(folder).getTensor('x').bytes, expected)).toBe(0);
   });
+
+  it('are surveyed on two threads, even those of one model', async () => {
+    let [running, most] = [0, 0];
+    const surveyAsync = async (elements: SurveyedElements): Promise<void> => {
+      most = Math.max(most, ++running);
+      await addon.surveyAsync(elements);
+      running--;
+    };
+    provideKernels(() => ({ ...addon, surveyAsync }));
+    const recipe = { method: 'ties', base, models: [first] } as const;
+    const merged = await mergeModels(recipe, { nonFinite: 'keep' });
+    await saveCheckpoint(temporaryPath('merged'), merged, { durable: false });
+    expect([running, most]).toEqual([0, 2]);
+  });
 });
 
 const RULES = {

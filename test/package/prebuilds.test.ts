@@ -39,8 +39,10 @@ const V8 = `dl_iterate_phdr dlsym gnu_get_libc_version
   _ZN2v811ArrayBuffer3NewEPNS_7IsolateESt10shared_ptrINS_12BackingStoreEE
   _ZN2v812BackingStore12EmptyDeleterEPvmS1_ _ZN2v812BackingStoreD1Ev _ZN2v87Isolate10GetCurrentEv`;
 
-// The compiler calls `bzero` for memory that is set to zero.
-const DARWIN = `${C_LIBRARY} __bzero __error bzero dyld_stub_binder fstat fstat$INODE64 posix_madvise`;
+// The compiler calls `bzero` for memory that is set to zero, and `memset_pattern16` for loops that set one value: both
+// have been in macOS since 10.5.
+const DARWIN = `${C_LIBRARY} __bzero __error bzero dyld_stub_binder fstat fstat$INODE64 memset
+  memset_pattern16 posix_madvise`;
 
 const WINDOWS = `AcquireSRWLockExclusive AcquireSRWLockShared AddVectoredExceptionHandler CloseHandle
   CreateFileMappingW DeleteCriticalSection DuplicateHandle EnterCriticalSection GetCurrentProcess

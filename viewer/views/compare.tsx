@@ -283,8 +283,8 @@ function Values({
               <tr>
                 <th>Name</th>
                 <th class="number">‖a − b‖ ÷ ‖a‖</th>
-                <th class="number">Other values</th>
-                <th class="number">Greatest error</th>
+                <th class="number wide">Other values</th>
+                <th class="number wide">Greatest error</th>
               </tr>
             </thead>
             <tbody>
@@ -296,8 +296,8 @@ function Values({
                     </a>
                   </td>
                   <td class="number">{fixedPercent(relative[at] as number)}</td>
-                  <td class="number">{fixedPercent(differing[at] as number)}</td>
-                  <td class="number">{errorText(maxError[at] as number)}</td>
+                  <td class="number wide">{fixedPercent(differing[at] as number)}</td>
+                  <td class="number wide">{errorText(maxError[at] as number)}</td>
                 </tr>
               ))}
             </tbody>

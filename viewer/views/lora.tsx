@@ -114,10 +114,10 @@ export function Lora({
               <thead>
                 <tr>
                   <th>Target</th>
-                  <th class="number">Rank</th>
+                  <th class="number wide">Rank</th>
                   <th class="number">Norm</th>
                   <th class="number">Of the base</th>
-                  <th>
+                  <th class="wide">
                     <span class="hidden">Size</span>
                   </th>
                 </tr>
@@ -132,10 +132,10 @@ export function Lora({
                         target
                       )}
                     </td>
-                    <td class="number">{formatInteger(rank)}</td>
+                    <td class="number wide">{formatInteger(rank)}</td>
                     <td class="number">{normText(norm)}</td>
                     <td class="number">{relative === null ? '–' : fixedPercent(relative)}</td>
-                    <td class="share">
+                    <td class="share wide">
                       <span style={{ width: `${(100 * (relative ?? norm)) / (most || 1)}%` }} />
                     </td>
                   </tr>

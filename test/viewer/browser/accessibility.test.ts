@@ -125,6 +125,13 @@ describe.each(LOOKS)('at $width pixels, $colorScheme', ({ width, colorScheme }) 
     );
     await both.page.getByRole('heading', { name: '2 tensors with other values' }).waitFor();
     await expectAccessible(both.page);
+    // No column is cut.
+    const table = both.page.getByRole('region', { name: 'Other values' });
+    const excess = await table.evaluate((box) => {
+      const { scrollWidth, clientWidth } = box as unknown as Record<string, number>;
+      return Number(scrollWidth) - Number(clientWidth);
+    });
+    expect(excess).toBe(0);
     const adapter = await show(
       viewOf(server, `${FIRST}&with=adapter.safetensors&view=compare`),
       options,

@@ -74,8 +74,8 @@ const scope = globalThis as unknown as {
 
 const running = new Map<number, AbortController>();
 
-/** The calls for values that people see as numbers, and those that read much and wait for these. */
-const FIRST: readonly CallName[] = ['tensor', 'cells'];
+/** The calls for names and for values that people see as numbers, and those that read much and wait for these. */
+const FIRST: readonly CallName[] = ['tree', 'branches', 'find', 'tensor', 'cells'];
 const SECOND: readonly CallName[] = ['statistics', 'heat', 'pair', 'layers', 'differ'];
 const first = new Set<Promise<void>>();
 

@@ -15,8 +15,8 @@ export interface ForeignFile {
 }
 
 /**
- * Returns the checkpoint of all files, in order. Takes ownership of them, and closes those without tensors. Of several
- * files, those of `path` name the checkpoint.
+ * Returns the checkpoint of all files, in order; `path` is its own, that of the first file by default. Takes ownership
+ * of them, and closes those without tensors.
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a tensor in two files; then all of them stay open
  */
@@ -27,7 +27,8 @@ export function foreignCheckpoint(
 ): Checkpoint {
   const [first] = files as [ForeignFile];
   if (files.length === 1) {
-    return Checkpoint.of(LazyShards.ofOpen(singleFile(first.path), [[0, first.shard]]), info);
+    const only = { ...singleFile(first.path), path };
+    return Checkpoint.of(LazyShards.ofOpen(only, [[0, first.shard]]), info);
   }
   const named = files.map(({ shard, path: at }) => {
     return { shard, name: basename(at), path: at, header: shard.contents };

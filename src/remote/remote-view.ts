@@ -162,6 +162,6 @@ export class RemoteView implements RemoteTensors {
   }
 
   close(): void {
-    this.#parts.close?.();
+    this.#parts.close?.({});
   }
 }

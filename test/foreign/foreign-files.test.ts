@@ -252,7 +252,7 @@ describe('a folder', () => {
   it.each([
     [['.metadata', '__0_0.distcp', '__1_0.distcp']],
     [['.metadata', '__0_0.distcp', 'common.pt', 'metadata.json']],
-  ])('of a distributed checkpoint is read by open alone: %j', async (names) => {
+  ])('of a distributed checkpoint: only open reads it: %j', async (names) => {
     const folder = temporaryPath('folder');
     mkdirSync(folder, { recursive: true });
     for (const name of names) writeFileSync(join(folder, name), 'x');

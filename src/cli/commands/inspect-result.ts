@@ -234,13 +234,13 @@ export function treeResult({ label, leaf, children, ...counts }: TreeNode): Tree
 }
 
 function distributionOf(extra: PlainValue): DistributionResult {
-  const facts = extra as ReadonlyMap<string, PlainValue>;
-  const pieces = facts.get('pieces') as ReadonlyMap<string, readonly string[]>;
+  const info = extra as ReadonlyMap<string, PlainValue>;
+  const pieces = info.get('pieces') as ReadonlyMap<string, readonly string[]>;
   return {
-    ranks: facts.get('ranks') as number,
+    ranks: info.get('ranks') as number,
     pieces: [...pieces.values()].reduce((sum, { length }) => sum + length, 0),
-    isComplete: facts.get('isComplete') as boolean | null,
-    objects: facts.get('objects') as readonly string[],
+    isComplete: info.get('isComplete') as boolean | null,
+    objects: info.get('objects') as readonly string[],
   };
 }
 

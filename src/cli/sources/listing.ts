@@ -55,8 +55,8 @@ export async function listModel(checkpoint: AnyCheckpoint, signal: AbortSignal):
 
 /** The files of a distributed checkpoint, with their pieces. */
 function filesOfRanks(checkpoint: AnyCheckpoint, extra: PlainValue): ListedFile[] {
-  const facts = extra as ReadonlyMap<string, PlainValue>;
-  const files = facts.get('files') as ReadonlyMap<string, ReadonlyMap<string, number>>;
+  const info = extra as ReadonlyMap<string, PlainValue>;
+  const files = info.get('files') as ReadonlyMap<string, ReadonlyMap<string, number>>;
   return Array.from(files, ([name, counts]) => ({
     name,
     byteLength: lengthOf(checkpoint, name),

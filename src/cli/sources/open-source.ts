@@ -133,6 +133,7 @@ const OTHER_FORMATS: ReadonlyMap<string | null, string> = new Map([
   ['torch', 'a torch file'],
   ['numpy', 'a NumPy file'],
   ['gguf', 'a GGUF file'],
+  ['dcp', 'a distributed checkpoint'],
   ['dduf', 'a DDUF archive'],
 ]);
 

@@ -4,6 +4,7 @@ import { FileClosedError, TensorNotFoundError } from '../../errors/errors.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { progressOfPart, Transfer, type TransferOptions } from '../../work/transfer.js';
+import type { CloseOptions } from '../file.js';
 import { renamed, ViewContents, type ViewParts, type ViewTensor } from '../source/view.js';
 import type { OtherShard } from './shard.js';
 
@@ -25,7 +26,7 @@ export class ViewShard implements OtherShard {
   readonly #base: ViewBase;
   readonly #requireOpenBase: () => void;
   readonly #contents: ViewContents;
-  readonly #closeParts: (() => void) | undefined;
+  readonly #closeParts: ViewParts['close'];
   /** Stored tensors under other names: the same object on every call. */
   readonly #renamed = new Map<string, Tensor>();
   #isClosed = false;
@@ -142,10 +143,10 @@ export class ViewShard implements OtherShard {
     return result;
   }
 
-  close(): void {
+  close(options: CloseOptions = {}): void {
     this.#isClosed = true;
     this.#renamed.clear();
-    this.#closeParts?.();
+    this.#closeParts?.(options);
   }
 
   #find(name: string): ViewTensor {

@@ -38,7 +38,7 @@ interface FileOrigin {
 export const SHARDING_INFO = 'DCP_SHARDING_INFO';
 
 /** The name of a part: its rank, counted from 1, and the number of the file among those of the rank. */
-const PART_NAME = /^shard-(\d{5,})-model-\d{5,}-of-\d{5,}\.safetensors$/;
+const PART_NAME = /^shard-(\d{5,})-model-(\d{5,})-of-(\d{5,})\.safetensors$/;
 
 /** The name of a part, in a file with the key above. */
 const PART_PREFIX = /^shard-(\d*)/;
@@ -361,10 +361,19 @@ export function partKind(name: string): string {
   return part(rank === undefined ? number : String(rank + 1), '').kind;
 }
 
-/** Returns the rank, from 0 on, of a part of a distributed checkpoint in safetensors; undefined for other names. */
-export function rankOfPart(name: string): number | undefined {
-  const [, number] = PART_NAME.exec(name) ?? [];
-  return number === undefined ? undefined : Number(number) - 1;
+/** What the name of a part of a distributed checkpoint in safetensors declares. */
+export interface PartFile {
+  /** The rank, from 0 on. */
+  readonly rank: number;
+  /** The number of the file among those of a rank, from 1 on, and how many a rank has at most. */
+  readonly number: number;
+  readonly count: number;
+}
+
+/** Returns what the name of a part declares; undefined for other names. */
+export function partFileOf(name: string): PartFile | undefined {
+  const [rank = 0, number = 0, count = 0] = (PART_NAME.exec(name) ?? []).slice(1).map(Number);
+  return rank > 0 && number > 0 && number <= count ? { rank: rank - 1, number, count } : undefined;
 }
 
 /** The names of parts of a distributed checkpoint. */

@@ -48,7 +48,7 @@ export interface ViewParts {
     signal: AbortSignal | undefined,
   ) => Promise<SiblingFile | undefined>;
   /** Closes what the view has opened, besides the base. */
-  readonly close?: () => void;
+  readonly close?: (options: { readonly detach?: boolean | undefined }) => void;
 }
 
 /** Key of the method that makes a view: no name that callers could call. */

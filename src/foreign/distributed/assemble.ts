@@ -1,4 +1,4 @@
-/** Puts the tensors of a distributed checkpoint together: which pieces belong to which tensor, and whether all are there. */
+/** Assembles the tensors of a distributed checkpoint from pieces, and checks that these cover each tensor exactly. */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import type { Checkpoint } from '../../file/checkpoint/checkpoint.js';
@@ -12,6 +12,9 @@ import { assembledTensor, type Piece } from './assembled-tensor.js';
 import { BoxRuns } from './box-runs.js';
 import { formatBox, tilingFault } from './tiling.js';
 
+/** Most dimensions, as torch has them. */
+const MAX_RANK = 64;
+
 /** The pieces of a tensor by the names that they have in the base. */
 export interface PiecesOfTensor {
   readonly name: string;
@@ -22,8 +25,8 @@ export interface PiecesOfTensor {
 }
 
 /**
- * Returns a checkpoint of whole tensors over one of pieces, which it owns and closes. Compares the bytes of pieces that
- * are there twice; reads no others.
+ * Returns a checkpoint of whole tensors over one of pieces, which it owns and closes. Reads only duplicate pieces, to
+ * compare them.
  *
  * @throws FormatError `SAFETENSORS_INVALID_DISTRIBUTED` for gaps, overlaps, and pieces that differ; errors of reading
  */
@@ -38,12 +41,16 @@ export function* assembled(
     yield;
     shown.push(yield* assemble(base, tensor, entries, { path, tensor: tensor.name }));
   }
+  const files = new Map(base.shards.map((name, at) => [name, at]));
+  const orderOf = ({ entry: { file } }: ViewTensor): number => files.get(file) ?? 0;
+  const beginOf = ({ entry: { dataOffsets } }: ViewTensor): number => dataOffsets[0];
+  shown.sort((a, b) => orderOf(a) - orderOf(b) || beginOf(a) - beginOf(b));
   return base[VIEW_OF]({
     tensors: shown,
     metadata: base.metadata,
     problems: base.problems,
     quantMethod: null,
-    close: () => base.close(),
+    close: (options) => base.close(options),
   });
 }
 
@@ -58,12 +65,16 @@ function* assemble(
     return { entry, offsets: begins, shape: entry.shape };
   });
   const [first] = all;
-  if (first === undefined) throw invalid('expected pieces of the tensor, found none', context);
+  if (first === undefined) throw invalid('the tensor has no pieces', context);
   const { dtype } = first.entry;
   for (const { entry, offsets: begins, shape } of all) {
     if (begins.length !== shape.length || shape.length !== first.shape.length) {
-      const found = `offsets [${begins.join(', ')}] for the shape [${shape.join(', ')}]`;
+      const found = `[${first.shape.join(', ')}], and [${shape.join(', ')}] at [${begins.join(', ')}]`;
       throw invalid(`expected pieces of the same number of dimensions, found ${found}`, context);
+    }
+    if (shape.length > MAX_RANK) {
+      const message = `expected at most ${MAX_RANK} dimensions, found ${shape.length}`;
+      throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
     }
     if (entry.dtype !== dtype) {
       throw invalid(`expected pieces of one dtype, found ${dtype} and ${entry.dtype}`, context);
@@ -73,18 +84,12 @@ function* assemble(
   for (const piece of all) requireInside(piece, shape, context);
   const pieces = yield* distinct(base, all, context);
   requireTiling(shape, pieces, context);
-  // A tensor without elements is any of its pieces that has its shape.
-  const isEmpty = pieces.length === 0;
-  const whole = isEmpty ? all.find((one) => String(one.shape) === String(shape)) : undefined;
-  if (isEmpty && whole === undefined) {
-    throw invalid(`expected a piece of shape [${shape.join(', ')}], found none`, context);
-  }
-  const used = whole === undefined ? pieces : [whole];
+  const used = pieces.length === 0 ? [first] : pieces;
   requireWholeBytes(used, shape, context);
   return assembledTensor(base, { name, dtype, shape: Object.freeze([...shape]), pieces: used });
 }
 
-/** The least shape that holds all pieces. */
+/** The smallest shape that holds all pieces. */
 function extentOf(pieces: readonly Piece[]): number[] {
   const [first] = pieces as [Piece];
   return first.shape.map((_, axis) =>
@@ -104,7 +109,7 @@ function requireInside(piece: Piece, whole: readonly number[], context: ErrorCon
   throw invalid(`expected pieces within [${whole.join(', ')}], found ${found}`, context);
 }
 
-/** The pieces with elements, each place once. Throws when two of the same place have different bytes. */
+/** The pieces with elements, without duplicates. Throws when two at the same place have different bytes. */
 function* distinct(
   base: Checkpoint,
   pieces: readonly Piece[],
@@ -134,7 +139,7 @@ function* haveSameBytes(base: Checkpoint, one: Piece, other: Piece): Work<boolea
       range.verify();
       return bytes;
     }) as [Uint8Array, Uint8Array];
-    if (a.some((byte, i) => byte !== b[i])) return false;
+    if (Buffer.compare(a, b) !== 0) return false;
     yield;
   }
   return true;
@@ -149,13 +154,13 @@ function requireTiling(
   const fault = tilingFault(shape, pieces);
   if (fault === undefined) return;
   if (fault.kind === 'limit') {
-    const message = `${pieces.length} pieces are arranged too irregularly to check that they are complete`;
+    const message = `${pieces.length} pieces are too many, and too irregular, to check that they cover the tensor`;
     throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
   const place = `[${formatBox(fault.box)}] of [${shape.join(', ')}]`;
-  if (fault.kind === 'gap') throw invalid(`no file has the elements ${place}`, context);
+  if (fault.kind === 'gap') throw invalid(`the elements ${place} are missing`, context);
   const files = fault.boxes.map((at) => quoteName(pieces[at]?.entry.file ?? ''));
-  throw invalid(`different pieces have the elements ${place}: in ${files.join(' and ')}`, context);
+  throw invalid(`the pieces in ${files.join(' and ')} overlap at ${place}`, context);
 }
 
 /** Throws for pieces of packed values whose rows end within a byte. */

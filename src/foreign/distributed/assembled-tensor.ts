@@ -1,4 +1,4 @@
-/** A tensor that is put together from pieces: which part of the bytes of each, computed on use. */
+/** A tensor that is assembled from pieces: its bytes are copied from theirs on use. */
 
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { Computation, ViewTensor } from '../../file/source/view.js';
@@ -7,7 +7,6 @@ import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { SliceIndices } from '../../tensor/slice.js';
 import type { StorageRange } from '../../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import type { TransferOptions } from '../../work/transfer.js';
 import { BoxRuns } from './box-runs.js';
 import type { Box } from './tiling.js';
 
@@ -25,10 +24,13 @@ export interface AssembledTensor {
   readonly pieces: readonly Piece[];
 }
 
-/** Where pieces are read. */
+/** Where pieces are found. */
 interface PieceBase {
-  getTensor(name: string, options?: TransferOptions): Tensor | Promise<Tensor>;
+  getTensor(name: string): Tensor;
 }
+
+/** Bytes of a piece that are read at once where its runs are short. */
+const BATCH_BYTE_LENGTH = 2 ** 20;
 
 /** The bytes of a piece, and their places in the whole tensor. */
 interface PlacedPiece {
@@ -37,16 +39,17 @@ interface PlacedPiece {
   readonly runs: BoxRuns;
 }
 
-/** Returns the tensor of the view. A single piece is the tensor itself: mapped, if the base is. */
+/** Returns the tensor of the view. A piece that is the whole tensor is shown itself: mapped, if the base is. */
 export function assembledTensor(base: PieceBase, tensor: AssembledTensor): ViewTensor {
   const { name, dtype, shape, pieces } = tensor;
   const [first] = pieces as [Piece];
   const { file, dataOffsets } = first.entry;
   const byteLength = tensorByteLength({ dtype, shape });
+  const isWhole = pieces.length === 1 && first.shape.every((size, axis) => size === shape[axis]);
   return {
     entry: Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength }),
     sources: pieces.map(({ entry }) => entry.name),
-    computation: pieces.length === 1 ? null : assembly(base, tensor),
+    computation: isWhole ? null : assembly(base, tensor),
   };
 }
 
@@ -61,40 +64,56 @@ function assembly(base: PieceBase, tensor: AssembledTensor): Computation {
     });
     const [{ range }] = placed as [PlacedPiece];
     const byteLength = tensorByteLength(tensor);
-    const made = range.computed(tensor.name, byteLength, (target, position) => {
+    const computed = range.computed(tensor.name, byteLength, (target, position) => {
       for (const piece of placed) fillFrom(piece, target, position);
     });
-    return TensorOf.of(tensor.name, tensor.dtype, tensor.shape, made);
+    return TensorOf.of(tensor.name, tensor.dtype, tensor.shape, computed);
   };
   return {
     compute,
-    fetch: async (index: SliceIndices, options) => {
-      const sources = new Map<string, Tensor>();
-      for (const { entry } of tensor.pieces) {
-        sources.set(entry.name, await base.getTensor(entry.name, options));
-      }
-      const whole = compute(sources);
+    // The base is local: there is nothing to wait for.
+    fetch: async (index: SliceIndices, { signal }) => {
+      const names = tensor.pieces.map(({ entry }) => entry.name);
+      const whole = compute(new Map(names.map((name) => [name, base.getTensor(name)])));
       const part = index.length === 0 ? whole : whole.slice(...index);
-      return await TensorOf.copyYielding(part, options.signal);
+      return await TensorOf.copyYielding(part, signal);
     },
   };
 }
 
-/** Fills the bytes of `target`, which begins at a position of the whole tensor, that the piece has. */
+/**
+ * Copies the piece's bytes that fall into `target`, which begins at a position of the tensor. Runs follow one another in
+ * the piece, so that short ones are read together.
+ */
 function fillFrom(
   { range, offset, runs }: PlacedPiece,
   target: Uint8Array,
   position: number,
 ): void {
   const end = position + target.length;
-  let isRead = false;
-  for (let run = runs.firstAfter(position); run < runs.count; run++) {
-    const at = runs.positionOf(run);
-    if (at >= end) break;
-    const [from, to] = [Math.max(at, position), Math.min(at + runs.byteLength, end)];
-    const bytes = target.subarray(from - position, to - position);
-    range.copyTo(bytes, offset + run * runs.byteLength + from - at);
-    isRead = true;
+  const atOnce = Math.max(1, Math.floor(BATCH_BYTE_LENGTH / runs.byteLength));
+  let run = runs.firstAfter(position);
+  const last = runs.firstAfter(end - 1);
+  const isLastIn = last < runs.count && runs.positionOf(last) < end;
+  const limit = isLastIn ? last + 1 : last;
+  if (run >= limit) return;
+  for (; run < limit; run += atOnce) {
+    const count = Math.min(atOnce, limit - run);
+    const from = offset + run * runs.byteLength;
+    if (count === 1) {
+      const at = runs.positionOf(run);
+      const [begin, until] = [Math.max(at, position), Math.min(at + runs.byteLength, end)];
+      range.copyTo(target.subarray(begin - position, until - position), from + begin - at);
+      continue;
+    }
+    const batch = new Uint8Array(count * runs.byteLength);
+    range.copyTo(batch, from);
+    for (let i = 0; i < count; i++) {
+      const at = runs.positionOf(run + i);
+      const [begin, until] = [Math.max(at, position), Math.min(at + runs.byteLength, end)];
+      const first = i * runs.byteLength - at;
+      target.set(batch.subarray(first + begin, first + until), begin - position);
+    }
   }
-  if (isRead) range.verify();
+  range.verify();
 }

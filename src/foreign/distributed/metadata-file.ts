@@ -3,10 +3,12 @@
  * of them is (torch 2.13, `torch/distributed/checkpoint/metadata.py` and `filesystem.py`). Read as data.
  */
 
-import { type ErrorContext, quoteName } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
+import { pathError } from '../../file/shards/shard-paths.js';
 import type { PickleHost } from '../pickle/host.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
+import { MemoryBudget } from '../pickle/memory-budget.js';
 import {
   PickleGlobal,
   PickleList,
@@ -28,10 +30,10 @@ const PATH_CLASSES: ReadonlySet<string> = new Set([
   ...['PosixPath', 'PurePosixPath', 'WindowsPath', 'PureWindowsPath'],
 ]);
 
-/** Names of classes by their module: no others are read, besides those of data in torch's own list. */
+/** Names of classes by their module: no others are read, except the data classes that torch allows. */
 const CLASSES: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ['torch.distributed.checkpoint.metadata', METADATA_CLASSES],
-  ['torch.distributed.checkpoint.filesystem', new Set(['_StorageInfo', '_StoragePrefix'])],
+  ['torch.distributed.checkpoint.filesystem', new Set(['_StorageInfo'])],
   ['pathlib', PATH_CLASSES],
   ['pathlib._local', PATH_CLASSES],
 ]);
@@ -121,7 +123,7 @@ export function readMetadata(
   context: ErrorContext,
 ): DistributedMetadata {
   const { value } = readPickle(bytes, 0, new MetadataHost(context), limits, context);
-  const reader = new StateReader(context);
+  const reader = new StateReader(new MemoryBudget(limits, context), context);
   const metadata = reader.stateOf(value, 'Metadata');
   const tensors: ListedTensor[] = [];
   const objects: string[] = [];
@@ -151,42 +153,57 @@ export function readMetadata(
 }
 
 function placeKey(name: string, offsets: readonly number[]): string {
-  return `${offsets.join(' ')} ${name}`;
+  return JSON.stringify([name, ...offsets]);
 }
+
+/** Most dimensions, as torch has them. */
+const MAX_RANK = 64;
+
+/** Memory of a value that is read, and more for each dimension: a pickle can refer to one of them again and again. */
+const VALUE_BYTE_LENGTH = 128;
+const DIMENSION_BYTE_LENGTH = 16;
 
 /** Reads the states of instances. */
 class StateReader {
+  readonly #memory: MemoryBudget;
   readonly #context: ErrorContext;
 
-  constructor(context: ErrorContext) {
+  constructor(memory: MemoryBudget, context: ErrorContext) {
+    this.#memory = memory;
     this.#context = context;
   }
 
   stateOf(value: PickleValue | undefined, className: string): PickleMap {
     const isInstance = value instanceof Instance && value.className === className;
+    this.#memory.spend(VALUE_BYTE_LENGTH);
     if (isInstance && value.state instanceof PickleMap) return value.state;
-    this.#fail(`an instance of ${className}`);
+    this.#fail(className, 'an instance of this class');
   }
 
   mapAt(state: PickleMap, key: string): PickleMap {
     const value = state.get(key);
-    return value instanceof PickleMap ? value : this.#fail(`a dict as ${key}`);
+    return value instanceof PickleMap ? value : this.#fail(key, 'a dict');
   }
 
   text(value: PickleValue | undefined, what: string): string {
-    return typeof value === 'string' ? value : this.#fail(`${what} that is a text`);
+    return typeof value === 'string' ? value : this.#fail(what, 'a string');
   }
 
   /** The numbers of a `torch.Size`. */
   sizes(value: PickleValue | undefined, what: string): number[] {
-    const isSizes = Array.isArray(value) && value.every(isLength);
-    return isSizes ? Array.from(value as number[]) : this.#fail(`${what} of integers`);
+    if (!Array.isArray(value)) this.#fail(what, 'a torch.Size');
+    if (value.length > MAX_RANK) {
+      const message = `expected at most ${MAX_RANK} dimensions, found ${value.length}`;
+      throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, this.#context);
+    }
+    this.#memory.spend(DIMENSION_BYTE_LENGTH * value.length);
+    return value.every(isLength) ? Array.from(value) : this.#fail(what, 'a torch.Size');
   }
 
   tensor(name: string, value: PickleValue): ListedTensor {
     const state = this.stateOf(value, 'TensorStorageMetadata');
     const chunks = state.get('chunks');
-    if (!(chunks instanceof PickleList)) this.#fail('a list of chunks');
+    if (!(chunks instanceof PickleList)) this.#fail('chunks', 'a list');
     return {
       name,
       dtype: this.#dtype(state.get('properties')),
@@ -207,30 +224,30 @@ class StateReader {
     const [first] = Array.isArray(state) ? state : [];
     const dtype = state instanceof PickleMap ? state.get('dtype') : first;
     const isDtype = dtype instanceof TorchGlobal && dtype.kind === 'dtype';
-    return isDtype ? dtype.name : this.#fail('a dtype in the properties of a tensor');
+    return isDtype ? dtype.name : this.#fail('the dtype of a tensor', 'a dtype of torch');
   }
 
   item(value: PickleValue, tensor: string): StoredItem {
     const state = this.stateOf(value, '_StorageInfo');
     const file = this.text(state.get('relative_path'), 'a relative path');
-    if (/[/\\]/.test(file) || file === '.' || file === '..' || file === '') {
-      const message = `expected the name of a file in the same folder, found ${quoteName(file)}`;
+    const error = pathError(file) ?? (file.includes('/') || file === '.' ? 'a folder' : null);
+    if (error !== null) {
+      const message = `expected the name of a file in the same folder, found ${quoteName(file)}, ${error}`;
       throw invalid(message, { ...this.#context, tensor });
     }
     const transforms = state.get('transform_descriptors') ?? null;
     if (Array.isArray(transforms) ? transforms.length > 0 : transforms !== null) {
-      throw invalid('expected bytes as they are, found transformed ones', {
-        ...this.#context,
-        tensor,
-      });
+      throw invalid('transformed pieces are not supported', { ...this.#context, tensor });
     }
     const [begin, byteLength] = [state.get('offset'), state.get('length')];
-    if (!isLength(begin) || !isLength(byteLength)) this.#fail('an offset and a length in bytes');
+    if (!isLength(begin) || !isLength(byteLength)) {
+      this.#fail('the place of a piece', 'an offset and a length in bytes');
+    }
     return { file, begin, byteLength };
   }
 
-  #fail(expected: string): never {
-    throw invalid(`expected ${expected}, found another value`, this.#context);
+  #fail(what: string, expected: string): never {
+    throw invalid(`${what} is not ${expected}`, this.#context);
   }
 }
 

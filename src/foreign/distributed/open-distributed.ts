@@ -10,10 +10,9 @@ import {
   requireInteger,
   requireOptions,
 } from '../../errors/arguments.js';
-import { FormatError, SafetensorsError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import type { Checkpoint, CheckpointInfo } from '../../file/checkpoint/checkpoint.js';
 import { insideOf, lastingNames, rejectLink } from '../../file/checkpoint/find-files.js';
-import { rankOfPart } from '../../file/shards/incomplete-models.js';
 import type { PlainValue } from '../../file/source/plain-value.js';
 import { elementCountOf } from '../../header/tensor-spec.js';
 import { requirePath } from '../../platform/io/paths.js';
@@ -25,10 +24,10 @@ import { requireLimits } from '../limits.js';
 import { lookInto } from '../open-file.js';
 import { allPickleLimits } from '../pickle/limits.js';
 import { TORCH_LIMITS, type TorchLimits } from '../torch/open.js';
-import { assembled, type PiecesOfTensor } from './assemble.js';
+import { assembled, invalid, type PiecesOfTensor } from './assemble.js';
 import { openDistcp } from './distcp-parts.js';
 import { readMetadata } from './metadata-file.js';
-import { IMPLIED_INDEX, METADATA_FILE, ranksOf } from './rank-files.js';
+import { IMPLIED_INDEX, METADATA_FILE, rankFileNames, requireAllRanks } from './rank-files.js';
 import { type OpenedPart, openPart, partFiles } from './safetensors-parts.js';
 
 /** Options of distributed checkpoints. */
@@ -50,7 +49,7 @@ const OPTIONS: OptionNames<OpenDistributedOptions> = {
  * and checks that the pieces of each tensor are complete. A tensor with one piece is a view of the mapped file; others
  * are put together on use. Closing the checkpoint closes all files.
  *
- * `extra()` has the number of ranks, the pieces of each tensor, and the names of Python objects, which are not read. Files
+ * `extra()` has the number of ranks with tensors, the pieces of each tensor, and the names of Python objects, which are not read. Files
  * in safetensors do not show how many ranks there were: `isComplete` is null then.
  *
  * @throws FormatError `SAFETENSORS_INVALID_DISTRIBUTED`, `SAFETENSORS_INCOMPLETE_FILE`,
@@ -76,11 +75,7 @@ export async function openDistributed(
 function* openFolder(folder: string, options: OpenDistributedOptions): Work<Checkpoint> {
   const names = yield* lastingNames(folder);
   if (names.includes(METADATA_FILE)) return yield* openListed(folder, options);
-  return yield* openParts(
-    folder,
-    names.filter((name) => rankOfPart(name) !== undefined),
-    options,
-  );
+  return yield* openParts(folder, rankFileNames(names), options);
 }
 
 /** Opens `.metadata` and `.distcp` files. */
@@ -110,17 +105,18 @@ function* openListed(folder: string, options: OpenDistributedOptions): Work<Chec
   const reading = { pickle, archive: limits, unknownGlobals: 'refuse' } as const;
   const opened: Storage[] = [];
   return yield* closingAfterError(opened, function* () {
-    const {
-      files: parts,
-      tensors,
-      problems,
-    } = openDistcp(folder, metadata, { storage, reading, layout: limits }, (storage) =>
-      opened.push(storage),
+    const parts = yield* openDistcp(
+      folder,
+      metadata,
+      { storage, reading, layout: limits },
+      (file) => opened.push(file),
     );
-    const facts = { ranks: countRanks(files), isComplete: true, objects: metadata.objects };
-    const described = describe(parts, tensors, facts);
-    const info: CheckpointInfo = { format: 'dcp', extra: () => described, problems };
-    return yield* assembled(foreignCheckpoint(parts, info, path), tensors, path);
+    const { tensors, problems } = parts;
+    if (parts.files.length === 0) throw invalid('the checkpoint has no tensors', { path });
+    const info = { ranks: countRanks(files), isComplete: true, objects: metadata.objects };
+    const described = describe(parts.files, tensors, info);
+    const about: CheckpointInfo = { format: 'dcp', extra: () => described, problems };
+    return yield* assembled(foreignCheckpoint(parts.files, about, path), tensors, path);
   });
 }
 
@@ -133,30 +129,22 @@ function* openParts(
   if (limits !== undefined) {
     throw argumentRangeError('limits', 'left out for files in safetensors', limits);
   }
-  const { count, missing } = ranksOf(names);
-  if (missing.length > 0) {
-    const shown = missing
-      .slice(0, 3)
-      .map((rank) => `rank ${rank}`)
-      .join(', ');
-    const message = `files of ${missing.length} of ${count} ranks are missing: ${shown}`;
-    throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: folder });
-  }
+  const count = requireAllRanks(names, folder);
   yield* requireInside(folder, names);
   const opened: Storage[] = [];
   return yield* closingAfterError(opened, function* () {
     const parts: OpenedPart[] = [];
-    for (const name of names.toSorted()) {
+    for (const name of names) {
       const part = openPart(join(folder, name), name, options);
       opened.push(part.storage);
       parts.push(part);
       yield;
     }
     const { files, tensors } = partFiles(parts);
-    const facts = { ranks: count, isComplete: null, objects: [] };
-    const described = describe(files, tensors, facts);
-    const info = { format: 'dcp', extra: () => described } as const;
-    const base = foreignCheckpoint(files, info, join(folder, IMPLIED_INDEX));
+    const info = { ranks: count, isComplete: null, objects: [] };
+    const described = describe(files, tensors, info);
+    const about = { format: 'dcp', extra: () => described } as const;
+    const base = foreignCheckpoint(files, about, join(folder, IMPLIED_INDEX));
     return yield* assembled(base, tensors, folder);
   });
 }
@@ -186,11 +174,11 @@ function* requireInside(folder: string, names: readonly string[]): Work<void> {
   }
 }
 
-/** What `extra()` returns: the facts, all files, and the pieces of each tensor. */
+/** What `extra()` returns: also all files, and the pieces of each tensor. */
 function describe(
   files: readonly ForeignFile[],
   tensors: readonly PiecesOfTensor[],
-  facts: Readonly<Record<string, PlainValue>>,
+  info: Readonly<Record<string, PlainValue>>,
 ): PlainValue {
   const inFiles = files.map(({ path, shard: { contents } }): [string, PlainValue] => {
     const parameters = contents.tensors.reduce((sum, { shape }) => sum + elementCountOf(shape), 0);
@@ -204,7 +192,7 @@ function describe(
     return [name, [...own.keys()]];
   });
   return new Map<string, PlainValue>([
-    ...Object.entries(facts),
+    ...Object.entries(info),
     ['files', new Map<string, PlainValue>(inFiles)],
     ['pieces', new Map<string, PlainValue>(pieces)],
   ]);

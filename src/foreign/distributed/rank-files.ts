@@ -1,6 +1,7 @@
 /** Names of files of distributed checkpoints, and the ranks in them. */
 
-import { rankOfPart } from '../../file/shards/incomplete-models.js';
+import { SafetensorsError } from '../../errors/errors.js';
+import { type PartFile, partFileOf } from '../../file/shards/incomplete-models.js';
 
 /** The list of a checkpoint of `.distcp` files. */
 export const METADATA_FILE = '.metadata';
@@ -8,24 +9,69 @@ export const METADATA_FILE = '.metadata';
 /** Names the checkpoint of files in safetensors, as it names shards without an index. */
 export const IMPLIED_INDEX = 'model.safetensors.index.json';
 
-/** Whether names in a folder are those of a distributed checkpoint, and of nothing else with weights. */
+/** Most names in an error. */
+const MAX_NAMED = 3;
+
+/** Whether names in a folder are those of a distributed checkpoint, which comes before other weights. */
 export function isDistributed(names: readonly string[]): boolean {
   if (names.includes(METADATA_FILE)) return names.some((name) => name.endsWith('.distcp'));
   const weights = names.filter((name) => name.endsWith('.safetensors'));
-  return weights.length > 0 && weights.every((name) => rankOfPart(name) !== undefined);
+  return weights.length > 0 && weights.every((name) => partFileOf(name) !== undefined);
 }
 
-/** The ranks of files with these names, from 0 on; those between that have no file. */
-export function ranksOf(names: readonly string[]): {
-  readonly count: number;
-  readonly missing: number[];
-} {
-  const found = new Set(names.map(rankOfPart));
-  const count = Math.max(...names.map((name) => (rankOfPart(name) ?? 0) + 1));
-  // More files than ranks in the name of one: a hostile number must not be counted to.
-  const missing: number[] = [];
-  for (let rank = 0; rank < count && missing.length <= names.length; rank++) {
-    if (!found.has(rank)) missing.push(rank);
+/** The names of safetensors files of ranks among names in a folder. */
+export function rankFileNames(names: readonly string[]): string[] {
+  return names.filter((name) => partFileOf(name) !== undefined).sort();
+}
+
+/**
+ * Returns how many ranks have files with these names.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND` without names; `SAFETENSORS_MISSING_SHARDS` when a rank
+ *   before the last one has no file, no rank has a file of a number, or the names declare different counts of files
+ */
+export function requireAllRanks(names: readonly string[], path: string): number {
+  const parts = names.map((name) => partFileOf(name) as PartFile);
+  if (parts.length === 0) {
+    const message =
+      'expected `.metadata` with `.distcp` files, or safetensors files of ranks; found neither';
+    throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
   }
-  return { count, missing };
+  const fail = (message: string): never => {
+    throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path });
+  };
+  const counts = new Set(parts.map(({ count }) => count));
+  if (counts.size > 1) {
+    const declared = [...counts].slice(0, MAX_NAMED).join(' and ');
+    fail(`the names of files declare ${declared} files: they are from different saves`);
+  }
+  const ranks = new Set(parts.map(({ rank }) => rank));
+  const numbers = new Set(parts.map(({ number }) => number));
+  const [count = 0] = counts;
+  const last = parts.reduce((most, { rank }) => Math.max(most, rank), 0);
+  requireSeries(ranks, last + 1, 0, (rank) => `shard-${padded(rank + 1)}`, 'ranks', fail);
+  requireSeries(numbers, count, 1, (number) => `model-${padded(number)}`, 'files', fail);
+  return last + 1;
+}
+
+/** Throws for numbers missing from a series of `count` from `first` on, and names the first ones. */
+function requireSeries(
+  found: ReadonlySet<number>,
+  count: number,
+  first: number,
+  nameOf: (number: number) => string,
+  what: string,
+  fail: (message: string) => never,
+): void {
+  if (found.size === count) return;
+  const missing: string[] = [];
+  // A hostile name may declare a huge number: the first gaps are enough.
+  for (let number = first; missing.length < MAX_NAMED && number < first + count; number++) {
+    if (!found.has(number)) missing.push(nameOf(number));
+  }
+  fail(`${count - found.size} of ${count} ${what} are missing: ${missing.join(', ')}`);
+}
+
+function padded(number: number): string {
+  return String(number).padStart(5, '0');
 }

@@ -14,6 +14,7 @@ import { ForeignShard } from '../foreign-shard.js';
 import { openForeign } from '../open-file.js';
 import type { ForeignTensor } from '../tensors/foreign-tensor.js';
 import { invalid, type PiecesOfTensor } from './assemble.js';
+import { PieceNames } from './piece-names.js';
 import { formatBox } from './tiling.js';
 
 /** Metadata that describes pieces, not the whole tensors. */
@@ -70,11 +71,12 @@ export function partFiles(parts: readonly OpenedPart[]): PartFiles {
   for (const { tensor, isEmpty } of parts.flatMap(({ pieces }) => pieces)) {
     if (!isEmpty) counts.set(tensor, (counts.get(tensor) ?? 0) + 1);
   }
+  const names = new PieceNames(parts.flatMap(({ pieces }) => pieces.map(({ tensor }) => tensor)));
   const tensors = new Map<string, Map<string, readonly number[]>>();
   const files = parts.map(({ path, storage, header, pieces }): ForeignFile => {
     const named = pieces.map(({ tensor, label, offsets, isEmpty }, entry): ForeignTensor => {
       const isOnly = !isEmpty && counts.get(tensor) === 1;
-      const name = isOnly ? tensor : `${tensor}${label}`;
+      const name = isOnly ? tensor : names.of(tensor, label);
       const known = tensors.get(tensor) ?? new Map<string, readonly number[]>();
       tensors.set(tensor, known.set(name, offsets));
       return pieceTensor(header, entry, name, storage);
@@ -94,16 +96,14 @@ function piecesOf(header: Header, file: string, context: ErrorContext): PartPiec
   const json = header.metadata?.get(SHARDING_INFO);
   const saved = json === undefined ? null : savedOffsets(json);
   if (saved === null) {
-    throw invalid(
-      `expected the offsets of all tensors in the metadata ${SHARDING_INFO}, found ${json === undefined ? 'none' : 'others'}`,
-      context,
-    );
+    const fault = json === undefined ? 'is missing' : 'is malformed';
+    throw invalid(`${SHARDING_INFO} ${fault} in the metadata`, context);
   }
   return Array.from({ length: header.size }, (_, entry) => {
     const tensor = header.name(entry);
     const offsets = saved.get(tensor);
     if (offsets === undefined) {
-      throw invalid(`expected offsets in ${SHARDING_INFO}, found none`, { ...context, tensor });
+      throw invalid(`${SHARDING_INFO} has no offsets of the tensor`, { ...context, tensor });
     }
     const shape = header.shape(entry);
     const ranges = offsets.length === shape.length ? formatBox({ offsets, shape }) : `${offsets}`;

@@ -1,7 +1,7 @@
 /** Detects the format of a local checkpoint, by the first bytes of a file and, where these are ambiguous, by names. */
 
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
 import type { FoundFormat } from '../../errors/found-format.js';
 import type { CheckpointFormat } from '../../file/checkpoint/checkpoint.js';
@@ -12,7 +12,7 @@ import { isConvertibleName, isIndexPath, isTorchIndexName } from '../../file/sha
 import { PIPELINE_FILE } from '../../file/shards/file-names.js';
 import { hasModel } from '../../file/shards/model-choice.js';
 import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
-import { isDistributed } from '../../foreign/distributed/rank-files.js';
+import { isDistributed, METADATA_FILE } from '../../foreign/distributed/rank-files.js';
 import { fileKindOf, isSafetensorsStart, isUnreadKind } from '../../foreign/file-kind.js';
 import { splitNameOf } from '../../foreign/gguf/split-files.js';
 import { lookInto } from '../../foreign/open-file.js';
@@ -69,13 +69,19 @@ const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]
 export async function detectFormat(source: string | URL): Promise<DetectedFormat> {
   const path = requirePath('source', source);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
-  if (!isFolder) return formatOfFile(path);
+  if (!isFolder)
+    return isListOfPieces(path) ? { path, format: 'dcp', foundFormat: null } : formatOfFile(path);
   const names = namesIn(path);
   if (isDistributed(names)) return { path, format: 'dcp', foundFormat: null };
   const other = otherIn(path, names);
   return other === undefined || isSafetensors(path, names)
     ? safetensors(path)
     : formatOfFile(other);
+}
+
+/** Whether a path is that of the list of a distributed checkpoint, which is next to its files. */
+function isListOfPieces(path: string): boolean {
+  return basename(path) === METADATA_FILE && isDistributed(namesIn(dirname(path)));
 }
 
 /** Whether `safeOpen` finds something to open, valid or not. Compares only names: `safeOpen` reads the index. */

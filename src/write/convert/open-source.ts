@@ -65,7 +65,7 @@ export async function openConversionSource(
     return await ggufSource(openGguf(path, COPIED), { verify, dequantize, signal });
   }
   if (format === 'dcp') {
-    const opened = await openDistributed(path, COPIED, signal);
+    const opened = await openDistributed(path, { ...COPIED, limits: options.limits }, signal);
     return await openedSource(opened, { verify, dequantize, signal });
   }
   if (format === null) {

@@ -1,5 +1,5 @@
 /** Safetensors files of ranks: whole tensors, or an error that names what is missing, twice there, or different. */
-import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { tilingFault } from '../../../src/foreign/distributed/tiling.js';
@@ -79,7 +79,7 @@ it('random boxes are put together again, whole, in slices and converted', async 
   }
 });
 
-it('whatever takes a checkpoint takes it', async () => {
+it('works with writers and views', async () => {
   const { whole, pieces } = grid();
   const folder = writeRanks(4, pieces);
   const [converted, saved] = [temporaryPath('converted.safetensors'), temporaryPath('saved')];
@@ -124,10 +124,10 @@ it('a tensor with one piece is a view of the file, under its own name', async ()
 
 describe('an error names the tensor and the range', () => {
   it.each([
-    [0, 'no file has the elements [0:2, 0:4] of [4, 6]'],
-    [1, 'no file has the elements [0:2, 4:6] of [4, 6]'],
-    [2, 'no file has the elements [2:4, 0:4] of [4, 6]'],
-    [3, 'no file has the elements [2:4, 4:6] of [4, 6]'],
+    [0, 'the elements [0:2, 0:4] of [4, 6] are missing'],
+    [1, 'the elements [0:2, 4:6] of [4, 6] are missing'],
+    [2, 'the elements [2:4, 0:4] of [4, 6] are missing'],
+    [3, 'the elements [2:4, 4:6] of [4, 6] are missing'],
   ] as const)('without the piece of rank %i', async (rank, message) => {
     const pieces = grid().pieces.filter((piece) => piece.rank !== rank);
     const opening = open(writeRanks(4, pieces));
@@ -141,8 +141,8 @@ describe('an error names the tensor and the range', () => {
     const extra = { rank: 4, name: 'w', dtype: 'U8' as const, box, bytes: new Uint8Array(1) };
     const opening = open(writeRanks(5, [...pieces, extra]));
     await expect(opening).rejects.toMatchObject({ code: INVALID, tensor: 'w' });
-    const files = `in "${rankFile(0)}" and "${rankFile(4)}"`;
-    const message = `different pieces have the elements [1:2, 3:4] of [4, 6]: ${files}`;
+    const files = `"${rankFile(0)}" and "${rankFile(4)}"`;
+    const message = `the pieces in ${files} overlap at [1:2, 3:4] of [4, 6]`;
     await expect(opening).rejects.toThrow(message);
   });
 
@@ -176,7 +176,65 @@ it('a rank without a file is named', async () => {
   const folder = writeRanks(4, grid().pieces);
   rmSync(join(folder, rankFile(1)));
   await expect(open(folder)).rejects.toMatchObject({ code: 'SAFETENSORS_MISSING_SHARDS' });
-  await expect(open(folder)).rejects.toThrow('files of 1 of 4 ranks are missing: rank 1');
+  await expect(open(folder)).rejects.toThrow('1 of 4 ranks are missing: shard-00002');
+});
+
+it('a file that no rank has is named, and files of two saves are not mixed', async () => {
+  const bytes = fileBytes([], { metadata: { DCP_SHARDING_INFO: '{}' } });
+  const folder = temporaryPath('several');
+  mkdirSync(folder);
+  const place = (name: string): void => writeFileSync(join(folder, name), bytes);
+  place('shard-00001-model-00001-of-00002.safetensors');
+  place('shard-00002-model-00001-of-00002.safetensors');
+  await expect(open(folder)).rejects.toThrow('1 of 2 files are missing: model-00002');
+  place('shard-00003-model-00001-of-00001.safetensors');
+  await expect(open(folder)).rejects.toThrow('they are from different saves');
+});
+
+it('names of tensors may be those of pieces', async () => {
+  const { whole, pieces } = grid();
+  const box = { offsets: [0], shape: [1] };
+  const name = `w[0:2, 0:4] in ${rankFile(0)}`;
+  const other = { rank: 0, name, dtype: 'U8', box, bytes: Uint8Array.of(99) } as const;
+  const checkpoint = await open(writeRanks(4, [...pieces, other]));
+  expect(checkpoint.getTensor('w').bytes).toEqual(whole.bytes);
+  expect([...checkpoint.getTensor(name).bytes]).toEqual([99]);
+});
+
+it('a thousand dimensions are too many', async () => {
+  const ones = Array.from({ length: 1000 }, () => 1);
+  const box = { offsets: ones.map(() => 0), shape: ones };
+  const piece = { rank: 0, name: 'a', dtype: 'U8', box, bytes: Uint8Array.of(1) } as const;
+  const opening = open(writeRanks(1, [piece]));
+  await expect(opening).rejects.toMatchObject({ code: 'SAFETENSORS_FOREIGN_LIMIT' });
+});
+
+it('an empty tensor may be split', async () => {
+  const split = [0, 2].map((row, rank) => {
+    const box = { offsets: [row, 0], shape: [rank === 0 ? 2 : 1, 0] };
+    return { rank, name: 'e', dtype: 'U8', box, bytes: new Uint8Array() } as const;
+  });
+  const tensor = (await open(writeRanks(2, split))).getTensor('e');
+  expect([tensor.shape, tensor.bytes.length]).toEqual([[3, 0], 0]);
+});
+
+it('close({ detach: true }) empties views of the files', async () => {
+  const bytes = Uint8Array.from({ length: 8192 }, (_, i) => i);
+  const box = { offsets: [0], shape: [8192] };
+  const checkpoint = await open(writeRanks(1, [{ rank: 0, name: 'a', dtype: 'U8', box, bytes }]));
+  const { data } = checkpoint.getTensor('a');
+  checkpoint.close({ detach: true });
+  expect(data.length).toBe(0);
+});
+
+it('other weights in the folder are the model', async () => {
+  const folder = writeRanks(4, grid().pieces);
+  writeFileSync(
+    join(folder, 'model.safetensors'),
+    fileBytes([{ name: 'm', dtype: 'U8', shape: [1] }]),
+  );
+  const checkpoint = await open(folder);
+  expect([checkpoint.format, checkpoint.keys()]).toEqual(['safetensors', ['m']]);
 });
 
 it('a name with a huge rank takes no time', async () => {

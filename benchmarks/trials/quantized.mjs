@@ -133,7 +133,7 @@ export const quantized = {
     > MXFP4, 1 GB of float32 | at most ${isNode20 ? 500 : 278} ms | dequantize.mxfp4 | torch = dequantizeTorch.mxfp4
     > GPTQ of 4 bits, 1 GB of float32 | at most ${isNode20 ? 417 : 313} ms | dequantize.gptq | torch = dequantizeTorch.gptq
     > ComfyUI's INT8, 1 GB of float32 | at most 400 ms | dequantize.int8 | torch = dequantizeTorch.int8
-    > ComfyUI's rotated INT8, 1 GB of float32 | at most 1,000 ms | dequantize.convrot | torch = dequantizeTorch.convrot
+    > ComfyUI's rotated INT8, 1 GB of float32 | at most 1000 ms | dequantize.convrot | torch = dequantizeTorch.convrot
     > ComfyUI's NVFP4, 1 GB of float32 | at most 400 ms | dequantize.nvfp4 | torch = dequantizeTorch.nvfp4
     > ComfyUI's MXFP8, 1 GB of float32 | at most 400 ms | dequantize.mxfp8 | torch = dequantizeTorch.mxfp8`,
 };

@@ -148,7 +148,7 @@ export const scanCommand: Command = {
   summary: 'Find code that pickles would run',
   usage: 'scan FILE|FOLDER',
   description:
-    'List the classes and functions named by the pickles of PyTorch checkpoints and NumPy arrays, and unknown ' +
+    'List the classes and functions named by the pickles in PyTorch checkpoints and NumPy arrays, and unknown ' +
     'contents of the file; for a folder, scan all files in it and its subfolders. Nothing is run. Exit code 1 unless ' +
     'each verdict is safe or no-pickle, and nothing was skipped.',
   example: 'scan downloads',

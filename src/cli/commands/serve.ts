@@ -82,9 +82,9 @@ export const serveCommand: Command = {
   usage: 'serve SOURCE…',
   description:
     'Serve the viewer, and the bytes of these files, folders and cached repositories, to local browsers, until ' +
-    'Ctrl-C. A folder with several models, such as models or the Hub cache, is served as a list. An address is ' +
-    'opened by the page, which fetches it itself. Open the printed ' +
-    'address: only browsers with its token have access. Nothing is uploaded or written.',
+    'Ctrl-C. A folder with several models, such as models or the Hub cache, is served as a list. The page itself ' +
+    'fetches hf:// and https:// addresses. Open the printed address: only browsers with its token have access. ' +
+    'Nothing is uploaded or written.',
   example: 'serve models',
   options: {
     open: { type: 'boolean', help: 'open the viewer in the browser' },

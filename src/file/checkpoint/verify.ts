@@ -78,6 +78,8 @@ export async function verifyShards(
   const compared = isOfOthers
     ? await verifyOthers(shards, others, options)
     : await verifyOwn(shards as LazyShards, options);
+  // Other threads may have hashed all bytes before this one could see the abort.
+  options.signal?.throwIfAborted();
   const problems = [...structure, ...compared.problems];
   return reportOf(headerChecks(shards.files), problems, compared.files);
 }

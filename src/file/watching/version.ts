@@ -32,7 +32,7 @@ export interface Version {
 }
 
 /** Where `hf download` keeps what it has received so far, in a folder that it downloads into. */
-const HUB_DOWNLOADS = join('.cache', 'huggingface', 'download');
+const HUB_DOWNLOADS = '.cache/huggingface/download';
 
 /**
  * Finds the version of a path, or of the id of a cached repository. Reads no shard.

@@ -113,7 +113,7 @@ function shortLabel(role: string): string {
 /** Tensors as their list has them. */
 interface PosterTensors {
   readonly names: readonly string[];
-  /** Texts of dimensions: `3 × 4`. */
+  /** Formatted dimensions: `3 × 4`. */
   readonly shapes: readonly string[];
   /** Positions in `PARTS`. */
   readonly part: Uint8Array;

@@ -105,18 +105,18 @@ export function mergedTensor(
   return TensorOf.of(name, dtype, shape, range);
 }
 
-/** The merged weight that was made last: making one for every row would take as long as the row. */
+/** The merged weight created last: creating one for every row would take as long as the row. */
 export class LastMergedTensor {
   // Weak: a tensor keeps files of its sources.
   #last: WeakRef<{ readonly sources: readonly Tensor[]; readonly tensor: Tensor }> | undefined;
 
-  /** Returns the merged weight over these sources, as `make` makes it, without memory that an earlier one has. */
-  over(sources: readonly Tensor[], make: () => Tensor): Tensor {
+  /** Returns the merged weight over these sources, as `create` does, without the memory of an earlier one. */
+  over(sources: readonly Tensor[], create: () => Tensor): Tensor {
     const last = this.#last?.deref();
     if (last !== undefined && sources.every((source, i) => source === last.sources[i])) {
       return TensorOf.again(last.tensor);
     }
-    const tensor = make();
+    const tensor = create();
     this.#last = new WeakRef({ sources, tensor });
     return TensorOf.again(tensor);
   }

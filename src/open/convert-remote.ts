@@ -71,7 +71,7 @@ export async function convert(
     },
     settings,
   );
-  const { index, totalSize, byteLength, commit, repaired, ...facts } = done;
+  const { index, totalSize, byteLength, commit, repaired, ...info } = done;
   // The only file has the name of the target.
   const files = isFile
     ? [...done.files].map((file) => ({ ...file, name: basename(path) }))
@@ -84,11 +84,11 @@ export async function convert(
     ...{ copied: others.map(({ name }) => name) },
     ...{ dropped: new Map(), unrecorded: [], overlaps: [] },
   };
-  if (!('downloadedBytes' in facts)) {
+  if (!('downloadedBytes' in info)) {
     const planned = (files as DownloadPlan['files']).map(({ path: _, ...file }) => file);
-    return { ...facts, ...written, files: planned };
+    return { ...info, ...written, files: planned };
   }
-  const { downloadedBytes, reusedBytes, ...result } = facts;
+  const { downloadedBytes, reusedBytes, ...result } = info;
   return { ...result, ...written, files: weights.map(({ name }) => name) };
 }
 

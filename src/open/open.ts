@@ -24,8 +24,9 @@ const SAFETENSORS_NAME = /\.safetensors(?:\.index[^/\\]*\.json)?$/;
  * Opens a checkpoint of any format, anywhere.
  *
  * - A path, a `file:` URL, or the id of a repository in the Hub cache: a safetensors file, folder or index, a PyTorch
- *   checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, or its index), or NumPy arrays (`.npy`, `.npz`). Contents decide, not
- *   names. Pickles are read as data: nothing in them is imported or called. These formats are read by their path only.
+ *   checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`, its index, or the folder of a distributed one), NumPy arrays (`.npy`,
+ *   `.npz`), or a GGUF file. Contents decide, not names. Pickles are read as data: nothing in them is imported or
+ *   called. These formats are read by their path only.
  * - A descriptor or a `FileHandle`, which stays yours, or a `Uint8Array` with a safetensors file.
  * - An address: a safetensors file or an index on a server that answers ranges, or a repository on the Hub
  *   (`hf://org/name@revision/path`, or the URL of one of its pages). Opening requests headers only. With

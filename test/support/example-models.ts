@@ -8,9 +8,9 @@
  * zeros. `model.ckpt` is a PyTorch checkpoint, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
  * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
  * with a config;
- * `arrays.npz` has NumPy arrays, `model.gguf` blocks of Q4_0, `distributed` the pieces of two ranks; `quantized` has `up_proj.weight`, FP8 of shape
- * [4, 8] in blocks of 2 × 4, whose rows count 0, 0.25 … and begin 0.5 higher each, and `norm.weight`. `my-adapter` is
- * a LoRA of PEFT that adds 1 to the first row of `embed.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
+ * `arrays.npz` has NumPy arrays, `model.gguf` blocks of Q4_0, `distributed` the pieces of two ranks; `quantized` has
+ * `up_proj.weight`, FP8 of shape [4, 8] in blocks of 2 × 4, whose rows count 0, 0.25 … and begin 0.5 higher each, and
+ * `norm.weight`. `my-adapter` is a LoRA of PEFT that adds 1 to the first row of `embed.weight`. `my-pipeline`, at the Hub `org/pipeline`, is one of
  * diffusers: the same tensors in `text_encoder` and `unet`, also as the variant `fp16`; `pipeline.dduf` is its archive.
  */
 import { createHash } from 'node:crypto';

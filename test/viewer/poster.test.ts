@@ -106,7 +106,7 @@ describe('a poster', () => {
     ]);
   });
 
-  it('tells roles of one end apart', () => {
+  it('distinguishes roles with the same ending', () => {
     const { rows } = poster({
       'encoder.layers.0.mlp.fc.weight': '4 × 4',
       'decoder.layers.0.mlp.fc.weight': '4 × 4',

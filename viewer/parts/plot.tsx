@@ -131,7 +131,7 @@ export function Plot({
       const align = place > 0.95 ? 'right' : place < 0.05 ? 'left' : 'center';
       const wide = context.measureText(label).width;
       const begin = LEFT + w * place - { left: 0, center: wide / 2, right: wide }[align];
-      // On a narrow screen not every mark has room for its number.
+      // On a narrow screen not every mark has space for its number.
       if (begin < end) continue;
       end = begin + wide + 8;
       context.textAlign = align;

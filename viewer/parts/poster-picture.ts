@@ -39,7 +39,7 @@ export interface PosterLayout {
   readonly tops: readonly number[];
   readonly heights: readonly number[];
   readonly height: number;
-  /** Pixels for the ends of rows; 0 where there is no room. */
+  /** Pixels for the ends of rows; 0 where there is no space. */
   readonly end: number;
 }
 

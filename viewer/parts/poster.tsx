@@ -1,4 +1,4 @@
-/** The poster on the page: cells with a popover under the pointer and the keys, the scale of colours, and its export. */
+/** The poster on the page: cells with a popover for pointer and keys, the colour scale, and its export. */
 
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';

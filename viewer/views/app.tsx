@@ -145,7 +145,7 @@ export function App() {
     if (second !== undefined) void openNamed('second', second);
     if (base !== undefined) void openNamed('base', base);
   }, []);
-  // Back and Forward change the address alone.
+  // Back and Forward change only the address.
   useEffect(() => {
     const { open, opening } = slots.first.value;
     const shown = (open ?? opening)?.address ?? undefined;

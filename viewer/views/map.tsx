@@ -250,7 +250,7 @@ export function ByteMapView({ source }: { source: OpenSource }) {
     { x, y, w, h }: Omit<MapBlock, 'tensors' | 'group'>,
     thickest: number,
   ) => {
-    // An outline lies over its area, and takes at most an eighth of it on each side.
+    // An outline covers its area, and takes at most an eighth of it on each side.
     context.lineWidth = Math.min(thickest, Math.min(w, h) / 8);
     context.strokeRect(x, y, w, h);
   };

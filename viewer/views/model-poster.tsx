@@ -79,7 +79,7 @@ function picture(
   };
 }
 
-/** What saved pictures say of marks, whose legend is on the page alone. */
+/** The legend of marks in saved pictures; on the page it is separate. */
 const MARKS = 'outlined: NaN or Inf · hatched: constant · corner: peak over 20 × RMS';
 
 /** What is known of the tensors of a cell. */

@@ -67,7 +67,7 @@ export function seldom(tensors: number, report: () => void): () => void {
   };
 }
 
-/** Positions of tensors: first one of each role in each layer, so that all of the poster is seen soon; then the others. */
+/** Positions of tensors: first one of each role in each layer, so that the poster fills soon; then the others. */
 function firstOfCells(names: readonly string[]): number[] {
   const cells = new Set<string>();
   const others: number[] = [];

@@ -57,7 +57,7 @@ interface Growing {
   tensor: number | null;
 }
 
-/** Blocks with shorter sides are not told apart: their part is one block when they are more than half of it. */
+/** Blocks with shorter sides are not distinguished: their part is one block when they are more than half of it. */
 const LEAST = 4;
 
 /** Share of a part from which on another in it is as good as the same. */

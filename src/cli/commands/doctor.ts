@@ -102,8 +102,8 @@ export const doctorCommand: Command = {
   summary: 'Report version, mapping and Hub settings of this environment',
   usage: 'doctor',
   description:
-    "Report whether files are mapped here, and if not, why; the Hub's address and cache, and whether there is a token, " +
-    'without showing it.',
+    "Report whether files are mapped here, and if not, why; the Hub's address and cache, and whether there is a " +
+    'token, without showing it.',
   example: 'doctor --json',
   options: {},
   positionals: [0, 0],

@@ -218,9 +218,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /**
    * Everything in a torch checkpoint but its tensors, whatever the root: the epoch, hyperparameters, an optimizer's
    * state without its tensors. For several files a Map by shard name. In a GGUF file, the metadata as typed values by
-   * key, arrays included. Of a distributed checkpoint the number of ranks, the pieces of each tensor, the names of objects,
-   * and `isComplete`: null where the files do not show it. The same object on every call, also after `close()`. Null for
-   * other formats.
+   * key, arrays included. In a distributed checkpoint, the number of ranks, the pieces of each tensor, the names of
+   * objects, and `isComplete`, which is null where the files do not show it. The same object on every call, also after
+   * `close()`. Null for other formats.
    *
    * @example
    * ```ts

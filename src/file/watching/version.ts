@@ -17,7 +17,7 @@ export interface VersionChoice {
 
 /** The state of a path at a time. */
 export interface Version {
-  /** Equal texts mean the same files, unchanged; or the same error. */
+  /** Equal ids mean the same unchanged files, or the same error. */
   readonly id: string;
   /** The shards by path, each with a text that identifies its file and its contents. */
   readonly shards: ReadonlyMap<string, string>;

@@ -48,8 +48,8 @@ const MAX_MILLISECONDS = 2 ** 31 - 1;
  * `onChange(null, next)` after the checkpoint was replaced or re-pointed: a rename over the file, the switch of a
  * symbolic link, a new index, a new commit of a cached repository.
  *
- * `next` is the open new version, after `next.verify()`, which also compares declared digests. Close it when you replace
- * it in turn. Bursts of changes are one change: files are opened once they have been the same for `settle`
+ * `next` is the open new version, after `next.verify()`, which also compares declared digests. Close it when the next
+ * version replaces it. Bursts of changes are one change: files are opened once they have been the same for `settle`
  * milliseconds, and `next` has the files that were at the path before and after it was opened. If only some shards of
  * an index were replaced, as by a copy under way, they must be the same, and no download active, for 100 × `settle`.
  *

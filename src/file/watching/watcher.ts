@@ -38,8 +38,8 @@ export interface WatcherParts {
 }
 
 /**
- * How many times `settle` must pass without a change before an error is reported, and before a version counts that looks
- * like a copy under way: some shards are new, others those of the last version, or an index lacks shards.
+ * How many times `settle` must pass without a change before an error is reported, and before a version is accepted that
+ * looks like a copy under way: some shards are new, others those of the last version, or an index lacks shards.
  */
 const PATIENCE = { error: 10, partial: 100 };
 

@@ -8,12 +8,10 @@ import { DTYPES } from '../../header/dtype.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
+import { MAX_RANK } from '../tensors/tensor-layout.js';
 import { assembledTensor, type Piece } from './assembled-tensor.js';
 import { BoxRuns } from './box-runs.js';
 import { formatBox, tilingFault } from './tiling.js';
-
-/** Most dimensions, as torch has them. */
-const MAX_RANK = 64;
 
 /** The pieces of a tensor by the names that they have in the base. */
 export interface PiecesOfTensor {

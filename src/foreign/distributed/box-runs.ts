@@ -10,7 +10,7 @@ export class BoxRuns {
   readonly count: number;
   /** Length of each in bytes. */
   readonly byteLength: number;
-  /** Sizes of the dimensions outside of a run, outermost first, and the distance of neighbours in bytes of the tensor. */
+  /** Sizes of the dimensions outside of a run, outermost first, and the strides of the tensor there in bytes. */
   readonly #sizes: readonly number[];
   readonly #strides: readonly number[];
   readonly #first: number;

@@ -117,7 +117,7 @@ function distinctChunks({ chunks }: ListedTensor): Box[] {
   return [...new Map(chunks.map((box) => [formatBox(box), box])).values()];
 }
 
-/** Elements of torch as elements of safetensors, which packed ones have twice as many of in the last dimension. */
+/** Converts sizes in torch elements to safetensors elements: a packed one is two values of the last dimension. */
 function unpacked(dtype: string, sizes: readonly number[]): readonly number[] {
   if (dtype !== PACKED_DTYPE || sizes.length === 0) return sizes;
   return [...sizes.slice(0, -1), 2 * (sizes.at(-1) as number)];
@@ -153,7 +153,8 @@ function readPiece(
 ): ReadPiece {
   const inTensor = { ...context, tensor };
   if (begin + byteLength > file.byteLength) {
-    const message = `expected the piece [${formatBox(box)}] at bytes ${begin} to ${begin + byteLength}, found the end of the file at ${file.byteLength}`;
+    const place = `bytes ${begin} to ${begin + byteLength}`;
+    const message = `the piece [${formatBox(box)}] at ${place} is beyond the end of the file, ${file.byteLength}`;
     throw new FormatError('SAFETENSORS_INCOMPLETE_FILE', message, inTensor);
   }
   const window = {

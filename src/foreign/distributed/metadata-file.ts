@@ -1,6 +1,6 @@
 /**
- * `.metadata` of a distributed checkpoint: a pickle of known classes that lists every tensor, its pieces, and where each
- * of them is (torch 2.13, `torch/distributed/checkpoint/metadata.py` and `filesystem.py`). Read as data.
+ * Reads `.metadata` of a distributed checkpoint: a pickle of known classes that lists every tensor, its pieces and their
+ * places (torch 2.13, `torch/distributed/checkpoint/metadata.py` and `filesystem.py`). Read as data.
  */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
@@ -17,6 +17,7 @@ import {
   type PickleTuple,
   type PickleValue,
 } from '../pickle/values.js';
+import { MAX_RANK } from '../tensors/tensor-layout.js';
 import { noPersistentIds, TorchHost } from '../torch/state-dict/builders.js';
 import { TorchGlobal } from '../torch/state-dict/globals.js';
 import { invalid } from './assemble.js';
@@ -82,7 +83,7 @@ class Instance extends PickleObject {
   }
 }
 
-/** Makes instances of the listed classes, and values of torch's own list. */
+/** Creates instances of the listed classes, and values that torch allows. */
 class MetadataHost implements PickleHost {
   readonly #torch: TorchHost;
   #count = 0;
@@ -156,9 +157,6 @@ function placeKey(name: string, offsets: readonly number[]): string {
   return JSON.stringify([name, ...offsets]);
 }
 
-/** Most dimensions, as torch has them. */
-const MAX_RANK = 64;
-
 /** Memory of a value that is read, and more for each dimension: a pickle can refer to one of them again and again. */
 const VALUE_BYTE_LENGTH = 128;
 const DIMENSION_BYTE_LENGTH = 16;
@@ -224,7 +222,7 @@ class StateReader {
     const [first] = Array.isArray(state) ? state : [];
     const dtype = state instanceof PickleMap ? state.get('dtype') : first;
     const isDtype = dtype instanceof TorchGlobal && dtype.kind === 'dtype';
-    return isDtype ? dtype.name : this.#fail('the dtype of a tensor', 'a dtype of torch');
+    return isDtype ? dtype.name : this.#fail('the dtype of a tensor', 'a PyTorch dtype');
   }
 
   item(value: PickleValue, tensor: string): StoredItem {

@@ -47,10 +47,10 @@ const OPTIONS: OptionNames<OpenDistributedOptions> = {
 /**
  * Opens the checkpoint in a folder, or next to its `.metadata`: reads the description of every piece, maps the files,
  * and checks that the pieces of each tensor are complete. A tensor with one piece is a view of the mapped file; others
- * are put together on use. Closing the checkpoint closes all files.
+ * are assembled on use. Closing the checkpoint closes all files.
  *
- * `extra()` has the number of ranks with tensors, the pieces of each tensor, and the names of Python objects, which are not read. Files
- * in safetensors do not show how many ranks there were: `isComplete` is null then.
+ * `extra()` has the number of ranks with tensors, the pieces of each tensor, and the names of Python objects, which are
+ * not read. Safetensors files do not record how many ranks there were: `isComplete` is null then.
  *
  * @throws FormatError `SAFETENSORS_INVALID_DISTRIBUTED`, `SAFETENSORS_INCOMPLETE_FILE`,
  *   `SAFETENSORS_UNSAFE_SHARD_NAME`; as `safeOpen`, `openTorchCheckpoint`

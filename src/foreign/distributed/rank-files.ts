@@ -12,7 +12,7 @@ export const IMPLIED_INDEX = 'model.safetensors.index.json';
 /** Most names in an error. */
 const MAX_NAMED = 3;
 
-/** Whether names in a folder are those of a distributed checkpoint, which comes before other weights. */
+/** Whether a folder with these names has a distributed checkpoint; a safetensors model in it comes first. */
 export function isDistributed(names: readonly string[]): boolean {
   if (names.includes(METADATA_FILE)) return names.some((name) => name.endsWith('.distcp'));
   const weights = names.filter((name) => name.endsWith('.safetensors'));

@@ -6,7 +6,12 @@
 
 import type { ErrorContext } from '../../errors/errors.js';
 import { SHARDING_INFO, savedOffsets } from '../../file/shards/incomplete-models.js';
-import { type Header, parseHeader, readHeaderLength } from '../../header/header.js';
+import {
+  type Header,
+  PREFIX_BYTE_LENGTH,
+  parseHeader,
+  readHeaderLength,
+} from '../../header/header.js';
 import type { StorageOptions } from '../../platform/storage/open.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import type { ForeignFile } from '../foreign-checkpoint.js';
@@ -19,9 +24,6 @@ import { formatBox } from './tiling.js';
 
 /** Metadata that describes pieces, not the whole tensors. */
 const OF_PIECES: readonly string[] = [SHARDING_INFO, 'DCP_VERSION'];
-
-/** Bytes before the JSON of a header. */
-const PREFIX_BYTE_LENGTH = 8;
 
 /** Options of files in safetensors. */
 export interface PartOptions extends StorageOptions {

@@ -34,7 +34,7 @@ export interface LayoutLimits {
 }
 
 /** More dimensions than any real tensor has, and than NumPy and torch allow. */
-const MAX_RANK = 64;
+export const MAX_RANK = 64;
 
 const MAX_TENSOR_BYTE_LENGTH = 64 * 2 ** 30;
 

@@ -144,7 +144,7 @@ export function* statAnything(path: string | Buffer): Work<Stats | undefined> {
   }
 }
 
-/** Returns the exact facts of a path, with links followed; undefined when the system gives no answer. */
+/** Returns the exact stats of a path, with links followed; undefined when the system returns an error. */
 export function statExactly(path: string): Work<BigIntStats | undefined> {
   const options = { bigint: true } as const;
   return call({

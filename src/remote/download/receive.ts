@@ -19,7 +19,7 @@ import { piecesFrom } from './pieces.js';
 import { receiveWhole } from './receive-whole.js';
 
 /**
- * Fills the temporary file. Given a hash, receives a wrong file once more from its start, as `again` says.
+ * Fills the temporary file. Given a hash, receives a wrong file once more from its start, as `again` specifies.
  *
  * @throws RemoteError, FileChangedError; `SAFETENSORS_BAD_RESPONSE` for a file whose hash differs from the Hub's;
  *   errors of the system; the signal's reason

@@ -116,7 +116,7 @@ export function repairing(source: SourceFiles, repaired: RepairedFile[]): Source
   };
 }
 
-/** The same file, received as {@link repairing} says. */
+/** The same file, received as {@link repairing} describes. */
 function repairable(file: SourceFile, repaired: RepairedFile[]): SourceFile {
   const receive: DownloadItem['receive'] = async (target, place, scope) => {
     const { name } = file;
@@ -141,7 +141,7 @@ function repairable(file: SourceFile, repaired: RepairedFile[]): SourceFile {
   return { ...file, receive };
 }
 
-/** The bytes of a damaged file and of the Hub's, which together are right. */
+/** The bytes of a damaged file and of the Hub's, which together are correct. */
 interface DamagedFile {
   readonly local: LocalFile;
   readonly segments: readonly ReadRange[];

@@ -54,7 +54,8 @@ const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]
  *
  * - Of a file the first 64 KiB decide. Its name counts where these do not tell: for an archive whose first entry may be
  *   of torch or of NumPy, and for an index (`.json`) whose first shard is not named so early.
- * - In a folder the names decide: a safetensors checkpoint comes before a torch checkpoint of a usual name
+ * - In a folder the names decide: a safetensors checkpoint comes before a distributed one (`.metadata` with `.distcp`
+ *   files, or safetensors files of ranks), and that before a torch checkpoint of a usual name
  *   (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
  *   NumPy, and that before the only GGUF model.
  * - A repository in the Hub cache is always `safetensors`: none of its files is read.
@@ -72,7 +73,9 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
   if (!isFolder)
     return isListOfPieces(path) ? { path, format: 'dcp', foundFormat: null } : formatOfFile(path);
   const names = namesIn(path);
-  if (isDistributed(names)) return { path, format: 'dcp', foundFormat: null };
+  if (isDistributed(names) && !isSafetensors(path, names)) {
+    return { path, format: 'dcp', foundFormat: null };
+  }
   const other = otherIn(path, names);
   return other === undefined || isSafetensors(path, names)
     ? safetensors(path)

@@ -153,7 +153,7 @@ it('packed floats are twice as many elements', async () => {
 });
 
 it.each([
-  ['of objects alone', []],
+  ['of only objects', []],
   ['of tensors without pieces', [{ name: 'w', shape: [2], pieces: [] }]],
 ])('a list %s is an error', async (_, tensors) => {
   const opening = open(writeDistcp(tensors, ['step']));
@@ -169,6 +169,12 @@ it('pieces that share bytes are rejected', async () => {
   const moved = text.slice(0, at) + integer(1) + text.slice(at + integer(0).length);
   writeFileSync(path, moved, 'latin1');
   await expect(open(written)).rejects.toMatchObject({ code: INVALID, tensor: 'w' });
+});
+
+it('a safetensors model in the same folder comes first', async () => {
+  cpSync(join(FIXTURE, 'expected.safetensors'), join(folder, 'model.safetensors'));
+  expect((await open(folder)).format).toBe('safetensors');
+  expect((await open(join(folder, '.metadata'))).format).toBe('dcp');
 });
 
 it('limits apply to conversions, too', async () => {

@@ -52,7 +52,7 @@ function grid(): { whole: Whole; pieces: SavedPiece[] } {
   return { whole, pieces };
 }
 
-it('random boxes are put together again, whole, in slices and converted', async () => {
+it('random boxes are assembled, whole and in slices', async () => {
   for (let number = 0; number < 150; number++) {
     const random = new Random(59, number);
     const wholes = Array.from({ length: random.from(1, 4) }, (_, i) =>
@@ -96,7 +96,7 @@ it('works with writers and views', async () => {
   expect(() => checkpoint.getTensor('w')).toThrow('closed');
 });
 
-it('extra() has the ranks and the pieces, and does not claim that they are all', async () => {
+it('extra() has the ranks and the pieces, with unknown completeness', async () => {
   const { pieces } = grid();
   const checkpoint = await open(writeRanks(4, pieces));
   const extra = (await checkpoint.extra()) as ReadonlyMap<string, unknown>;

@@ -54,7 +54,7 @@ export interface Kind {
   readonly place: Place;
   /** Of a view the kind of the checkpoint that it is of. */
   readonly base?: string;
-  /** Names of tensors that are put together from pieces in several files. */
+  /** Names of tensors that are assembled from pieces in several files. */
   readonly assembled?: readonly string[];
   /** The tensors that it can hold. */
   readonly tensors: readonly Stored[];

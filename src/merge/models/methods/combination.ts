@@ -88,7 +88,9 @@ export class Products implements ModelSurvey {
     return sums.subarray(pair * LANES, (pair + 1) * LANES);
   }
 
-  begin(): void {}
+  begin(): void {
+    this.#pieces.clear();
+  }
 
   count(inputs: InputRows, first: number): void {
     if (this.#areDifferences) subtractFirst(inputs);

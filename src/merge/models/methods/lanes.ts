@@ -43,6 +43,11 @@ export class PieceSums {
     }
   }
 
+  /** Forgets all sums. */
+  clear(): void {
+    this.#pieces = [];
+  }
+
   /** Adds up the pieces in order, lane by lane, and forgets them. */
   end(): Float64Array {
     const totals = new Float64Array(this.#length);
@@ -51,7 +56,7 @@ export class PieceSums {
         totals[i] = (totals[i] as number) + (sums[i] as number);
       }
     }
-    this.#pieces = [];
+    this.clear();
     return totals;
   }
 }

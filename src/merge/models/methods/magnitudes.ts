@@ -73,6 +73,7 @@ export class LargestElements implements Sparsifier, VectorSurvey {
 
   begin(): void {
     if (this.#kind === 'upper') this.#left = this.#kept;
+    this.#counts.clear();
     this.#equal = Float64Array.of(this.#left, Number.POSITIVE_INFINITY);
   }
 

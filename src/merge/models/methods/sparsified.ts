@@ -48,6 +48,7 @@ export class SparsifiedVector {
 
   begin(): void {
     this.#search?.begin();
+    this.#sums.clear();
   }
 
   /** Counts the elements from `first` on. */

@@ -295,11 +295,13 @@ await write(
         // With everything that it imports.
         // Each with everything that it imports, unless one before it has that.
         { name: 'core', test: inCore, priority: 4 },
+        // Short, and needed by commands that need nothing else.
+        { name: 'summary', test: begins('file/source/summary'), priority: 4 },
         { name: 'dequantizing', test: begins('quantized/'), priority: 3 },
         { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
         {
           name: 'merging',
-          test: begins('merge/(?!adapters/describe-adapter|models/yaml)'),
+          test: begins('merge/(?!adapters/(?:describe-adapter|detect)|models/yaml)'),
           priority: 2,
         },
         { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
@@ -308,7 +310,7 @@ await write(
         { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
         {
           name: 'inspection',
-          test: begins('inspect/|merge/adapters/describe-adapter'),
+          test: begins('inspect/|merge/adapters/(?:describe-adapter|detect)'),
           priority: 3,
         },
         { name: 'download', test: begins('remote/download/checked-download'), priority: 0 },

@@ -88,6 +88,26 @@ it.each([[{ 'a.weight': A, 'a.alpha': valuesOf([], [1]) }], [{ 'a.diff': A }], [
   },
 );
 
+it.each([
+  ['lora', ['m.lora_A.weight', 'm.lora_B.weight']],
+  ['lora', ['m.processor.to_q_lora.down.weight', 'm.processor.to_q_lora.up.weight']],
+  ['lora', ['m.lora.down.weight', 'm.lora.up.weight']],
+  ['lora', ['m.lora_linear_layer.down.weight', 'm.lora_linear_layer.up.weight']],
+  ['lora', ['m.lora_embedding_A', 'm.lora_embedding_B']],
+  ['dora', ['m.lora_down.weight', 'm.lora_up.weight', 'm.dora_scale']],
+  ['loha', ['m.hada_w1_a', 'm.hada_w1_b', 'm.hada_w2_a', 'm.hada_w2_b']],
+  ['lokr', ['m.lokr_w1', 'm.lokr_w2']],
+  ['lokr', ['m.lokr_w1_a', 'm.lokr_w1_b', 'm.lokr_w2']],
+  ['ia3', ['m.ia3_l']],
+  ['ia3', ['m.on_input', 'm.weight']],
+  ['tokens', ['m.trainable_tokens_delta']],
+  ['diff', ['lycoris_m.diff']],
+  ['diff', ['lora_unet_m.diff_b']],
+])('%s is found by the names %j', async (kind, names) => {
+  const own = checkpoint(Object.fromEntries(names.map((name) => [name, A])));
+  expect((await describeAdapter(own))?.modules).toMatchObject([{ kind }]);
+});
+
 it('of kinds that cannot be merged are an error', async () => {
   const tensors = { 'base_model.model.x.oft_R.weight': A };
   await expect(describeAdapter(checkpoint(tensors))).rejects.toMatchObject({

@@ -13,6 +13,7 @@ const SHARED = [
   'core.js',
   'verification.js',
   'writing.js',
+  'summary.js',
   'yaml.js',
   'foreign.js',
   'conversion.js',
@@ -110,16 +111,25 @@ test('a program that reads loads no file that writes; what writes comes with the
     'package/children/loaded-files.mjs',
   );
   expect(read).toEqual(['core.js', 'index.js']);
-  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'writing.js']);
+  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'summary.js', 'writing.js']);
   const files = [
     'conversion.js',
     'core.js',
     'dequantizing.js',
     'foreign.js',
     'index.js',
+    'summary.js',
     'writing.js',
   ];
   expect(converted).toEqual(files);
+});
+
+test('`inspect` of a safetensors file loads no reader of another format, and nothing that merges', async () => {
+  const files = await measureInChild<readonly string[]>('package/children/loaded-by-command.mjs', [
+    'inspect',
+    join(root, 'test/fixtures/gguf/iq4_xs/expected.safetensors'),
+  ]);
+  expect(files).toEqual(['cli.js', 'core.js', 'inspection.js', 'summary.js']);
 });
 
 test.each(['hub', 'inspect', 'browser/hub', 'browser/inspect'])(

@@ -19,6 +19,7 @@ import {
   type TreeNode,
   treeOf,
 } from '../../inspect.js';
+import { mayBeAdapter } from '../../merge/adapters/detect.js';
 import { type ListedFile, type ListedTensor, listModel } from '../sources/listing.js';
 import { type LogicalCounts, logicalCounts, logicalModel } from '../sources/logical.js';
 import {
@@ -147,7 +148,14 @@ interface Described {
   readonly refusal?: string;
 }
 
-async function adapterOf(checkpoint: AnyCheckpoint, signal: AbortSignal): Promise<Described> {
+async function adapterOf(
+  checkpoint: AnyCheckpoint,
+  tensors: readonly ListedTensor[],
+  signal: AbortSignal,
+): Promise<Described> {
+  const names = tensors.map(({ name }) => name);
+  // The code that reads adapters is five times as long as that of `inspect`.
+  if (!mayBeAdapter(checkpoint.path, names)) return { adapter: null };
   try {
     // A request for each alpha of a remote file would take longer than all headers.
     const found = await describeAdapter(checkpoint, { readAlpha: checkpoint.local, signal });
@@ -254,7 +262,7 @@ async function modelResult(
   const { files, listed, dtypes, ...summary } = await listModel(checkpoint, signal);
   const { parameters, totalParameters, quantization } = summary;
   const logical = await logicalOf(checkpoint, listed, signal);
-  const described = await adapterOf(checkpoint, signal);
+  const described = await adapterOf(checkpoint, listed, signal);
   const { adapter } = described;
   const tensors = chosen(listed, view);
   const distribution = format === 'dcp' ? distributionOf(await checkpoint.extra()) : undefined;

@@ -3,12 +3,10 @@
 import { quoteName } from '../../errors/errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { type OpenMergeSource, type OwnMergeSource, sourceName } from '../base.js';
+import { isPeft } from './detect.js';
 import { invalidAdapter } from './errors.js';
 import { type CheckedInput, isHandle } from './options.js';
 import { PeftConfig } from './peft-config.js';
-
-/** What all keys of a PEFT adapter begin with. */
-export const PEFT_PREFIX = 'base_model.model.';
 
 const CONFIG_NAME = 'adapter_config.json';
 
@@ -56,13 +54,6 @@ export async function readAdapter(
   } finally {
     if (handle !== source) adapter.close();
   }
-}
-
-/** Whether an adapter is PEFT's, by its path and keys. */
-export function isPeft(path: string | undefined, keys: Iterable<string>): boolean {
-  if (/(?:^|[\\/])adapter_model\.[^\\/]*$/.test(path ?? '')) return true;
-  for (const key of keys) if (key.startsWith(PEFT_PREFIX)) return true;
-  return false;
 }
 
 async function readConfig(

@@ -3,8 +3,9 @@
 import { quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import { requireMergeDtype } from '../values.js';
-import { type Adapter, labelOf, PEFT_PREFIX } from './adapter.js';
+import { type Adapter, labelOf } from './adapter.js';
 import { inRows, type Slot, type WeightChange } from './change.js';
+import { PEFT_PREFIX } from './detect.js';
 import { invalidAdapter, unsupportedMerge } from './errors.js';
 import { matrixShape, valuesOf } from './factors.js';
 import {

@@ -10,8 +10,9 @@ import {
 import { quoteName } from '../../errors/errors.js';
 import type { TensorEntry } from '../../file/source/tensor-info.js';
 import type { OwnMergeSource } from '../base.js';
-import { findConfig, isPeft, PEFT_PREFIX } from './adapter.js';
+import { findConfig } from './adapter.js';
 import type { AdapterKind } from './change.js';
+import { isPeft, mayBeAdapter, PEFT_PREFIX } from './detect.js';
 import { unsupportedMerge } from './errors.js';
 import { valuesOf } from './factors.js';
 import { type AdapterModule, groupKeys, type Part, unsupportedKind } from './keys.js';
@@ -67,6 +68,7 @@ export async function describe(
   requireSignal(signal);
   signal?.throwIfAborted();
   const entries = new Map((await source.tensors({ signal })).map((entry) => [entry.name, entry]));
+  if (!mayBeAdapter(source.path, [...entries.keys()])) return null;
   const unsupported = Array.from(entries.keys(), (key) => [key, unsupportedKind(key)] as const);
   const ofPeft = isPeft(source.path, entries.keys());
   const { modules } = groupKeys(entries, ofPeft ? PEFT_PREFIX : '');

@@ -1,6 +1,6 @@
 /** Tensors of PEFT adapters that replace tensors of the base: trained biases, and modules that are saved whole. */
 
-import { PEFT_PREFIX } from './adapter.js';
+import { PEFT_PREFIX } from './detect.js';
 import type { PartTensor } from './keys.js';
 import type { Place } from './names.js';
 

@@ -2,8 +2,9 @@
 //
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
 // `src/NAME.ts`, and `./lib/browser/NAME.js`, too: `#runtime` is another file there, and no Node API is used. `bin`
-// lists the program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command
-// would cost as much time as it saves, and shares the files of the entries.
+// lists the program: `./lib/cli.js` is made of `src/cli/main.ts`. It prints the version; `./lib/program.js` has `inspect`
+// and what all commands share, `./lib/commands.js` the other commands: a file for each would cost as much time as it
+// saves. They share the files of the entries.
 //
 // The code of the main entry is in `lib/core.js`, which `package.json` does not export. `lib/index.js` exports the public
 // names of it, and no others. The other entries import shared code from there, so a class is the same whichever entry it
@@ -137,6 +138,8 @@ function removeWhitespace(path) {
 
 const COPY = '?cli';
 
+const VERSION_MODULE = join(root, 'src/platform/addon/version.ts');
+
 /**
  * Gives the command line a copy of the few functions that it imports from these directories: their chunks are many times
  * as long, and are loaded when a command needs them.
@@ -152,7 +155,9 @@ const copiesForCli = {
         : null;
     if (!id.startsWith('.')) return null;
     const path = join(dirname(importer), id.replace(/\.js$/, '.ts'));
-    return isCopied(path) ? `${path}${COPY}` : path;
+    // The program prints its version without loading the core.
+    const isVersion = importer === join(root, 'src/cli/main.ts') && path === VERSION_MODULE;
+    return isVersion || isCopied(path) ? `${path}${COPY}` : path;
   },
   load(id) {
     if (!id.endsWith(COPY)) return null;
@@ -294,26 +299,30 @@ await write(
       groups: [
         // With everything that it imports.
         // Each with everything that it imports, unless one before it has that.
-        { name: 'core', test: inCore, priority: 4 },
+        { name: 'core', test: inCore, priority: 6 },
         // Short, and needed by commands that need nothing else.
-        { name: 'summary', test: begins('file/source/summary'), priority: 4 },
-        { name: 'dequantizing', test: begins('quantized/'), priority: 3 },
-        { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 2 },
+        { name: 'summary', test: begins('file/source/summary'), priority: 6 },
+        { name: 'dequantizing', test: begins('quantized/'), priority: 5 },
+        { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 4 },
         {
           name: 'merging',
           test: begins('merge/(?!adapters/(?:describe-adapter|detect)|models/yaml)'),
-          priority: 2,
+          priority: 4,
         },
-        { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 2 },
-        { name: 'conversion', test: begins('write/convert/'), priority: 1 },
-        { name: 'verification', test: begins('open/'), priority: 1 },
-        { name: 'remote-core', test: begins('remote/(?!download)'), priority: 1 },
+        { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 4 },
+        { name: 'conversion', test: begins('write/convert/'), priority: 3 },
+        { name: 'verification', test: begins('open/'), priority: 3 },
+        { name: 'remote-core', test: begins('remote/(?!download)'), priority: 3 },
         {
           name: 'inspection',
           test: begins('inspect/|merge/adapters/(?:describe-adapter|detect)'),
-          priority: 3,
+          priority: 5,
         },
-        { name: 'download', test: begins('remote/download/checked-download'), priority: 0 },
+        { name: 'download', test: begins('remote/download/checked-download'), priority: 2 },
+        // The entry, which the program imports.
+        { name: 'inspect', test: begins('inspect\\.'), priority: 2 },
+        { name: 'program', test: begins('cli/run'), priority: 1 },
+        { name: 'commands', test: begins('cli/command-table'), priority: 0 },
       ],
     },
   },

@@ -1,7 +1,6 @@
 /** The texts of `--help`. */
 
 import { COMMON_OPTIONS } from './arguments.js';
-import { COMMANDS } from './command-table.js';
 import type { Command, CommandOptions } from './commands/command.js';
 import type { Style } from './output/style.js';
 import { GAP, infoLines } from './output/table.js';
@@ -58,8 +57,12 @@ function usageLines(usage: string, style: Style, width: number | null): string[]
 }
 
 /** The program and its commands. */
-export function programHelp(style: Style, width: number | null): string[] {
-  const commands = Object.entries(COMMANDS).map(
+export function programHelp(
+  table: Readonly<Record<string, Command>>,
+  style: Style,
+  width: number | null,
+): string[] {
+  const commands = Object.entries(table).map(
     ([name, { summary }]) => [`  ${name}`, summary] as const,
   );
   return [

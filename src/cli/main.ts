@@ -1,11 +1,16 @@
 #!/usr/bin/env node
-/** The program: builds a context from argv, streams and signals, and sets the exit code. */
+/**
+ * The program: builds a context from argv, streams and signals, and sets the exit code. Loads the commands when it is
+ * not only asked for its version, and has Node cache their compiled code.
+ */
 
-import { Buffer } from 'node:buffer';
-import { fstatSync, write, writeSync } from 'node:fs';
-import { promisify } from 'node:util';
+import { VERSION } from '../platform/addon/version.js';
 import type { Output } from './output/output.js';
-import { run } from './run.js';
+
+// The bundle takes builtins that modules import from its largest file, which only commands load.
+const { fstatSync, write, writeSync } = process.getBuiltinModule('node:fs');
+const { join } = process.getBuiltinModule('node:path');
+const { promisify } = process.getBuiltinModule('node:util');
 
 const CANONICAL_COLUMNS = 80;
 
@@ -92,23 +97,44 @@ async function writeBytes(bytes: Uint8Array): Promise<void> {
   }
 }
 
-const interruption = new AbortController();
-let signalCode: number | undefined;
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  // A second signal ends the process at once.
-  process.once(signal, () => {
-    signalCode = SIGNAL_EXIT_CODE + SIGNALS[signal];
-    interruption.abort();
-  });
+/**
+ * Caches compiled code, from Node 22.8 on. In the user's own folder: in the folder for temporary files, which is Node's
+ * default, another user could put code in its place.
+ */
+function cacheCompiledCode(): void {
+  const { XDG_CACHE_HOME: caches, HOME: home } = process.env;
+  const folder = caches || (home && join(home, '.cache'));
+  // Node 20 has no such function, and neither have its types.
+  const nodeModule = process.getBuiltinModule('node:module');
+  const { enableCompileCache } = nodeModule as { enableCompileCache?: (folder: string) => void };
+  if (folder) enableCompileCache?.(join(folder, 'safetensors-mmap', 'compiled'));
 }
 
-// Not a top-level await, which keeps the bundler from merging chunks.
-process.exitCode = UNSETTLED_EXIT_CODE;
-void run(process.argv.slice(2), {
-  stdout: outputOf(1),
-  stderr: outputOf(2),
-  writeBytes,
-  signal: interruption.signal,
-}).then((code) => {
+async function runCommand(args: readonly string[]): Promise<void> {
+  const interruption = new AbortController();
+  let signalCode: number | undefined;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    // A second signal ends the process at once.
+    process.once(signal, () => {
+      signalCode = SIGNAL_EXIT_CODE + SIGNALS[signal];
+      interruption.abort();
+    });
+  }
+  process.exitCode = UNSETTLED_EXIT_CODE;
+  cacheCompiledCode();
+  const { run } = await import('./run.js');
+  const code = await run(args, {
+    stdout: outputOf(1),
+    stderr: outputOf(2),
+    writeBytes,
+    signal: interruption.signal,
+  });
   process.exitCode = signalCode ?? code;
-});
+}
+
+const VERSION_OPTIONS: readonly (string | undefined)[] = ['--version', '-v', '-V'];
+
+const args = process.argv.slice(2);
+if (VERSION_OPTIONS.includes(args[0])) outputOf(1).write(`${VERSION}\n`);
+// Not a top-level await, which keeps the bundler from merging chunks.
+else void runCommand(args);

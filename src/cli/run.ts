@@ -1,17 +1,18 @@
 /** Runs a command: from arguments to an exit code. */
 
-import { VERSION } from '../platform/addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
-import { COMMANDS } from './command-table.js';
 import { messageFor } from './commands/advice.js';
 import {
+  type Command,
   type CommandContext,
   CommandError,
+  type CommandOptions,
   InterruptedError,
   nearHint,
   UsageError,
 } from './commands/command.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
+import { commandNamed, loadCommands } from './load-command.js';
 import type { Output } from './output/output.js';
 import { type Style, styleOf } from './output/style.js';
 import { visible, visibleJson } from './output/visible.js';
@@ -42,33 +43,34 @@ const ARGUMENT_CODES: readonly unknown[] = [
  */
 export async function run(args: readonly string[], given: CommandContext): Promise<number> {
   const context = args.includes('--no-color') ? withoutColors(given) : given;
+  const [name = ''] = args;
+  let command: Command | undefined;
   try {
-    return await dispatch(args, context);
+    command = await commandNamed(name);
+    return await dispatch(args, command, context);
   } catch (error) {
     if (context.signal.aborted && !(error instanceof InterruptedError)) return FAILED;
-    return report(error, args, context);
+    return report(error, args, command && { name, options: command.options }, context);
   }
 }
 
 async function dispatch(
   [name, ...args]: readonly string[],
+  command: Command | undefined,
   context: CommandContext,
 ): Promise<number> {
   const { stdout } = context;
   const topic = name === 'help' ? args.find((arg) => !arg.startsWith('-')) : undefined;
-  if (topic !== undefined) return await dispatch([topic, '--help'], context);
+  if (topic !== undefined) {
+    return await dispatch([topic, '--help'], await commandNamed(topic), context);
+  }
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
     const { hasColors, columns } = name === undefined ? context.stderr : stdout;
-    const lines = programHelp(styleOf(hasColors), columns);
+    const lines = programHelp(await loadCommands(), styleOf(hasColors), columns);
     (name === undefined ? context.stderr : stdout).write(`${lines.join('\n')}\n`);
     return name === undefined ? WRONG_USE : EXIT_DONE;
   }
-  if (name === '--version' || name === '-v' || name === '-V') {
-    stdout.write(`${VERSION}\n`);
-    return EXIT_DONE;
-  }
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (command === undefined) throw unknownCommand(name);
+  if (command === undefined) throw unknownCommand(name, Object.keys(await loadCommands()));
   const { positionals, options } = parseArguments(args, command);
   if (options['help'] === true) {
     const { hasColors, columns } = stdout;
@@ -78,9 +80,9 @@ async function dispatch(
   return (await command.run(context, positionals, options)) === 'done' ? EXIT_DONE : FAILED;
 }
 
-function unknownCommand(name: string): UsageError {
+function unknownCommand(name: string, names: readonly string[]): UsageError {
   const isOption = name.startsWith('-');
-  const known = isOption ? [...Object.keys(COMMON_OPTIONS), 'version'] : Object.keys(COMMANDS);
+  const known = isOption ? [...Object.keys(COMMON_OPTIONS), 'version'] : names;
   const what = isOption ? 'the command comes first' : 'unknown command';
   const bare = name.replace(/^-+/, '');
   const hint = known.includes(bare) ? '' : nearHint(bare, known, isOption ? '--' : '');
@@ -111,19 +113,30 @@ interface ErrorResult {
   readonly stack?: readonly string[];
 }
 
+/** The command that failed. */
+interface CalledCommand {
+  readonly name: string;
+  readonly options: CommandOptions;
+}
+
 /** Reports an error on stderr, in one line of text or of JSON. Returns the exit code. */
-function report(error: unknown, args: readonly string[], { stderr }: CommandContext): number {
+function report(
+  error: unknown,
+  args: readonly string[],
+  command: CalledCommand | undefined,
+  { stderr }: CommandContext,
+): number {
   const { code, path, tensor, stack } = Object(error) as Record<string, unknown>;
   const isUsage = error instanceof UsageError;
   const result: ErrorResult = {
     code: typeof code === 'string' ? code : null,
-    message: messageOf(error, args),
+    message: messageOf(error, command?.options),
     ...(typeof path === 'string' ? { path } : {}),
     ...(typeof tensor === 'string' ? { tensor } : {}),
     ...(args.includes('--verbose') && !isUsage ? { stack: linesOf(stack) } : {}),
   };
   if (args.includes('--json')) stderr.write(`${visibleJson(JSON.stringify(result))}\n`);
-  else stderr.write(errorText(result, error, args, styleOf(stderr.hasColors)));
+  else stderr.write(errorText(result, error, command, styleOf(stderr.hasColors)));
   return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
 }
 
@@ -133,23 +146,21 @@ function linesOf(stack: unknown): string[] {
 }
 
 /** The message in the words of the command. */
-function messageOf(error: unknown, args: readonly string[]): string {
-  const [name = ''] = args;
-  const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
-  const line = oneLine(messageFor(options ?? {}, error));
-  return error instanceof UsageError ? line : line + adviceOn(error, args);
+function messageOf(error: unknown, options: CommandOptions = {}): string {
+  const line = oneLine(messageFor(options, error));
+  return error instanceof UsageError ? line : line + adviceOn(error, options);
 }
 
 function errorText(
   { code, message, stack = [] }: ErrorResult,
   error: unknown,
-  args: readonly string[],
+  command: CalledCommand | undefined,
   style: Style,
 ): string {
   // Node's own messages begin with their code.
   const isNamed = code === null || error instanceof CommandError || message.startsWith(code);
   const text = isNamed ? message : `${code}: ${message}`;
-  const hint = error instanceof UsageError ? ` (${PROGRAM} ${usageOf(args)} for details)` : '';
+  const hint = error instanceof UsageError ? ` (${PROGRAM} ${usageOf(command)} for details)` : '';
   const lines = [visible(text + hint, SHOWN_ERROR_LENGTH), ...stack.map((line) => visible(line))];
   return `${style.error(`${PROGRAM}:`)} ${lines.join('\n')}\n`;
 }
@@ -162,8 +173,7 @@ const TENSOR_CODES: ReadonlySet<unknown> = new Set([
 ]);
 
 /** Advice after an error: an option of the command. */
-function adviceOn(error: unknown, [name = '']: readonly string[]): string {
-  const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
+function adviceOn(error: unknown, options: CommandOptions): string {
   const { code, syscall, errors } = Object(error) as Record<string, unknown>;
   // A file occupies the place of a folder or of one of its parents.
   if (code === 'ENOTDIR' || (code === 'EEXIST' && syscall === 'mkdir')) {
@@ -173,11 +183,11 @@ function adviceOn(error: unknown, [name = '']: readonly string[]): string {
     const { code, tensor } = Object(one) as Record<string, unknown>;
     return tensor !== undefined && TENSOR_CODES.has(code);
   });
-  return isLeavable && options?.['exclude'] !== undefined
+  return isLeavable && options['exclude'] !== undefined
     ? '; leave such tensors out: --exclude GLOB, several times for several patterns'
     : '';
 }
 
-function usageOf([name = '']: readonly string[]): string {
-  return Object.hasOwn(COMMANDS, name) ? `${name} --help` : '--help';
+function usageOf(command: CalledCommand | undefined): string {
+  return command === undefined ? '--help' : `${command.name} --help`;
 }

@@ -4,7 +4,7 @@ import { COMMANDS } from '../../src/cli/command-table.js';
 import { oneLine } from '../../src/cli/run.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
-import { root, textOf } from '../support/source-tree.js';
+import { root } from '../support/source-tree.js';
 import { call, printed } from './call.js';
 import { LAYERED } from './models.js';
 
@@ -39,11 +39,6 @@ describe('help', () => {
     const { code, stdout, stderr } = await call([]);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toBe(await printed(['--help']));
-  });
-
-  it('is beside the version', async () => {
-    const { version } = JSON.parse(textOf('package.json'));
-    expect(await printed(['--version'])).toBe(`${version}\n`);
   });
 });
 

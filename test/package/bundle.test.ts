@@ -1,11 +1,13 @@
 /** The bundle in `lib/`, which the package ships: the cost of importing it. */
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import * as nodeModule from 'node:module';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { publicNames } from '../support/examples.js';
-import { measureInChild } from '../support/run-child.js';
+import { temporaryPath } from '../support/make-file.js';
+import { measureInChild, runChild } from '../support/run-child.js';
 import { root, textOf } from '../support/source-tree.js';
 
 /** Code that entries share, or load late. */
@@ -15,6 +17,8 @@ const SHARED = [
   'writing.js',
   'summary.js',
   'yaml.js',
+  'program.js',
+  'commands.js',
   'foreign.js',
   'conversion.js',
   'remote-core.js',
@@ -93,7 +97,8 @@ function loadedBy(name: string, loaded = new Set<string>()): Set<string> {
 
 test('an entry loads what reads, and leaves the rest to its first call', () => {
   expect([...loadedBy('index.js')]).toEqual(['index.js', 'core.js']);
-  expect([...loadedBy('cli.js')]).toEqual(['cli.js', 'core.js', 'inspection.js']);
+  expect([...loadedBy('cli.js')]).toEqual(['cli.js']);
+  expect([...loadedBy('program.js')]).toEqual(['program.js', 'core.js', 'inspection.js']);
   expect([...loadedBy('inspect.js')]).toEqual(['inspect.js', 'core.js', 'inspection.js']);
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/core.js.map'), 'utf8')) as {
     sources: readonly string[];
@@ -129,8 +134,40 @@ test('`inspect` of a safetensors file loads no reader of another format, and not
     'inspect',
     join(root, 'test/fixtures/gguf/iq4_xs/expected.safetensors'),
   ]);
-  expect(files).toEqual(['cli.js', 'core.js', 'inspection.js', 'summary.js']);
+  expect(files).toEqual(['cli.js', 'core.js', 'inspection.js', 'program.js', 'summary.js']);
 });
+
+test.each(['--version', '-v', '-V'])('%s prints the version, and loads nothing', async (option) => {
+  const { version } = JSON.parse(textOf('package.json'));
+  const { stdout } = await runChild('package/children/loaded-by-command.mjs', [option]);
+  expect(stdout).toBe(`${version}\n["cli.js"]\n`);
+});
+
+const hasCompileCache = Reflect.has(nodeModule, 'enableCompileCache');
+
+test.skipIf(!hasCompileCache)(
+  'compiled code of commands is cached in the folder of the user',
+  async () => {
+    const folder = temporaryPath('caches');
+    const paths = async (variables: NodeJS.ProcessEnv): Promise<string[]> => {
+      const env = {
+        NODE_COMPILE_CACHE: undefined,
+        NODE_DISABLE_COMPILE_CACHE: undefined,
+        ...variables,
+      };
+      const { code } = await runChild('package/children/loaded-by-command.mjs', ['--help'], {
+        env,
+      });
+      expect(code).toBe(0);
+      return existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : [];
+    };
+    const home = { XDG_CACHE_HOME: '', HOME: folder };
+    expect(await paths({ ...home, NODE_DISABLE_COMPILE_CACHE: '1' })).toEqual([]);
+    expect(await paths({ XDG_CACHE_HOME: '', HOME: '' })).toEqual([]);
+    expect(await paths(home)).toContain(join('.cache', 'safetensors-mmap', 'compiled'));
+    expect(await paths({ XDG_CACHE_HOME: folder })).toContain(join('safetensors-mmap', 'compiled'));
+  },
+);
 
 test.each(['hub', 'inspect', 'browser/hub', 'browser/inspect'])(
   'entries share their classes: %s and the core',
@@ -164,9 +201,12 @@ test.each(['index', 'hub', 'inspect'])(
 );
 
 test('the command line has no copy of what opens remote checkpoints, or writes them', () => {
-  const { sources }: SourceMapPayload = JSON.parse(
-    readFileSync(join(root, 'lib/cli.js.map'), 'utf8'),
-  );
+  const sources = ['program', 'commands'].flatMap((name) => {
+    const map: SourceMapPayload = JSON.parse(
+      readFileSync(join(root, `lib/${name}.js.map`), 'utf8'),
+    );
+    return map.sources;
+  });
   expect(sources.length).toBeGreaterThan(80);
   const large = /remote\/(?:session|checkpoint)|write\/checkpoint\/plan|foreign\/torch\/open/;
   expect(sources.filter((source) => large.test(source))).toEqual([]);

@@ -270,7 +270,7 @@ const inCore = (id) =>
  * chunk.
  */
 const isCopied = begins(
-  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/|file/hub/module-patterns',
+  '(?:write(?!/convert/join\\.)|quantized|foreign|remote(?!/node/open-remote)|file/verification)/|platform/io/(?:hash|combined-crc32)|file/hub/module-patterns',
 );
 
 rmSync(lib, { recursive: true, force: true });

@@ -12,17 +12,17 @@ import {
 } from '../../platform/io/direct-io.js';
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
+import type { ByteRange } from '../../work/byte-ranges.js';
 import type { FilePlace } from '../file.js';
-import { type HashingOptions, hashRanges } from './hash-ranges.js';
-import { HashThread } from './hash-thread.js';
+import { type HashingOptions, hashLongFile } from './hash-long-file.js';
 
 /** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
 export const AUTO_V1_BEGIN = 0x100000;
 export const AUTO_V1_BYTE_LENGTH = 0x10000;
 const AUTO_V1_DIGITS = 8;
 
-/** Below this length, starting a thread for the second hash takes longer than the hash. */
-const WORKER_BYTE_LENGTH = 64 * 2 ** 20;
+/** Below this length, starting threads takes about as long as the hashes. */
+const THREADS_BYTE_LENGTH = 64 * 2 ** 20;
 
 /** The parts of a file to hash separately. */
 export interface HashedLayout {
@@ -59,9 +59,6 @@ export interface HashOptions extends HashingOptions {
   /** The long hashes to compute besides those of ranges; all by default. */
   readonly wanted?: ReadonlySet<LongHash> | undefined;
 }
-
-/** The hashes that a pass for range digests omits. */
-const NO_HASHES = { sha256: '', dataSha256: '', autoV1: '', legacy: null, crc32: '' };
 
 /** Hashes bytes in order, from the start of the file to its end. */
 class FileHasher {
@@ -161,8 +158,7 @@ export async function hashPart(
 }
 
 /**
- * Reads the file once, and hashes it. For a long file a second thread has a part of the work, because one hash takes
- * longer than reading: the hash of all tensors, or where that is not requested the hashes of the later ranges.
+ * Reads the file once, and hashes it: a long one on two separate threads, because one hash takes longer than reading.
  *
  * @throws FileChangedError when the file ends early; errors of the system; `signal.reason`
  */
@@ -171,31 +167,49 @@ export async function hashOpened(
   layout: HashedLayout,
   options: HashOptions,
 ): Promise<FileHashes> {
-  const isLong = file.byteLength >= WORKER_BYTE_LENGTH && mayStartThread();
   const { wanted = LONG_HASHES } = options;
-  if (isLong && wanted.size === 0 && layout.legacyBegin === null) {
-    const ranges = await hashRanges(file, layout.ranges, options);
-    return { ...NO_HASHES, byteLength: file.byteLength, ranges };
+  if (file.byteLength >= THREADS_BYTE_LENGTH && mayStartThread()) {
+    return await hashOnThreads(file, layout, wanted, options);
   }
   const memory = sharedDirectMemory(file);
-  const thread = isLong && wanted.has('dataSha256') ? new HashThread(memory) : undefined;
-  const own = new Set(wanted);
-  if (thread !== undefined) own.delete('dataSha256');
-  const hasher = new FileHasher(layout, own);
-  const use = async (begin: number, end: number, position: number) => {
+  const hasher = new FileHasher(layout, wanted);
+  await passOver(file, memory, async (begin, end) => {
     options.signal?.throwIfAborted();
-    const onThread = thread?.update(begin + Math.max(0, layout.dataStart - position), end);
     hasher.update(memory.subarray(begin, end));
     options.onBytes(end - begin);
-    await onThread;
+  });
+  reuseSharedMemory(memory);
+  return hasher.digests();
+}
+
+async function hashOnThreads(
+  file: PassedFile,
+  { dataStart, legacyBegin, ranges }: HashedLayout,
+  wanted: ReadonlySet<LongHash>,
+  options: HashingOptions,
+): Promise<FileHashes> {
+  const { byteLength } = file;
+  const long: ByteRange[] = [];
+  // Returns a function that finds the hash of a range among the others.
+  const add = (isWanted: boolean, begin: number, length: number) => {
+    const at = long.length;
+    const [from, to] = [Math.min(begin, byteLength), Math.min(begin + length, byteLength)];
+    if (isWanted) long.push({ begin: from, end: to });
+    return (found: readonly string[]): string => (isWanted ? (found[at] as string) : '');
   };
-  try {
-    await passOver(file, memory, use);
-    const hashes = hasher.digests();
-    const dataSha256 = await thread?.digest();
-    reuseSharedMemory(memory);
-    return dataSha256 === undefined ? hashes : { ...hashes, dataSha256 };
-  } finally {
-    await thread?.end();
-  }
+  const sha256 = add(wanted.has('sha256'), 0, byteLength);
+  const dataSha256 = add(wanted.has('dataSha256'), dataStart, byteLength);
+  const autoV1 = add(wanted.size > 0, AUTO_V1_BEGIN, AUTO_V1_BYTE_LENGTH);
+  const legacy = add(legacyBegin !== null, legacyBegin ?? 0, AUTO_V1_BYTE_LENGTH);
+  const parts = { long, ranges, crc32: wanted.has('crc32') };
+  const found = await hashLongFile(file, parts, options);
+  return {
+    byteLength,
+    sha256: sha256(found.long),
+    dataSha256: dataSha256(found.long),
+    autoV1: autoV1(found.long).slice(0, AUTO_V1_DIGITS),
+    legacy: legacyBegin === null ? null : legacy(found.long).slice(0, AUTO_V1_DIGITS),
+    crc32: found.crc32,
+    ranges: new Map(ranges.map(({ name }, i) => [name, found.ranges[i] as string])),
+  };
 }

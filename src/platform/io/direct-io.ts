@@ -128,48 +128,67 @@ export class DirectFile {
     return end - position;
   }
 
+  /** Whether `read` takes these bytes from the page cache, as far as the system reports it. */
+  isCached(position: number, byteLength: number): boolean {
+    const length = Math.min(byteLength, this.#file.byteLength - position);
+    return this.#pastCache?.isBetter(position, length) === false;
+  }
+
   /** Call it when no read is under way. */
   close(): void {
     this.#pastCache?.close();
   }
 }
 
+/** Options of a pass over a file. */
+interface PassOptions {
+  /** The bytes of the file to read, which are rounded to pieces; all by default. */
+  readonly range?: ByteRange | undefined;
+  /** Takes the bytes [begin, end) of the file where they are in the page cache: they are not read into the memory. */
+  readonly useCached?: ((begin: number, end: number) => Promise<void>) | undefined;
+}
+
 /**
  * Reads a file through the memory, a multiple of {@link DIRECT_READ_BYTE_LENGTH} long unless it holds the file.
  * `use` receives the pieces in order: bytes [begin, end) of the memory, which come from `position` of the file. They
  * are overwritten when its promise has resolved; the next piece does not wait for that.
- *
- * @param range the bytes of the file to read, which are rounded to pieces; all by default
  */
 export async function passOver(
   file: PassedFile,
   memory: Uint8Array,
   use: (begin: number, end: number, position: number) => Promise<void>,
-  range: ByteRange = { begin: 0, end: file.byteLength },
+  { range = { begin: 0, end: file.byteLength }, useCached }: PassOptions = {},
 ): Promise<void> {
   const before = Math.floor(range.begin / DIRECT_READ_BYTE_LENGTH);
   const count = Math.ceil(range.end / DIRECT_READ_BYTE_LENGTH) - before;
   const places = Array.from(cut(0, memory.length, DIRECT_READ_BYTE_LENGTH));
   const passing = await DirectFile.open(file);
-  const read = async (piece: number): Promise<number> => {
+  // Returns how many bytes were read; undefined for those that `useCached` takes.
+  const read = async (piece: number): Promise<number | undefined> => {
     if (piece >= count) return 0;
     const { begin, end } = places[piece % places.length] as ByteRange;
     const position = (before + piece) * DIRECT_READ_BYTE_LENGTH;
+    if (useCached !== undefined && passing.isCached(position, end - begin)) return undefined;
     return await passing.read(memory.subarray(begin, end), position);
   };
+  // Awaited in its turn; until then Node must not report a rejection as unhandled.
+  const awaitedLater = (reading: Promise<number | undefined>): Promise<number | undefined> => {
+    reading.catch(() => {});
+    return reading;
+  };
   // Of each place: the piece that is being read there, after the one before it was used.
-  const reads = places.map((_, piece) => read(piece));
+  const reads = places.map((_, piece) => awaitedLater(read(piece)));
   try {
     for (let piece = 0; piece < count; piece++) {
       const at = piece % places.length;
-      const byteLength = await (reads[at] as Promise<number>);
-      const { begin } = places[at] as ByteRange;
+      const byteLength = await (reads[at] as Promise<number | undefined>);
+      const { begin, end } = places[at] as ByteRange;
       const position = (before + piece) * DIRECT_READ_BYTE_LENGTH;
-      const used = use(begin, begin + byteLength, position);
-      const next = used.then(() => read(piece + places.length));
-      // Awaited in its turn; until then Node must not report a rejection as unhandled.
-      next.catch(() => {});
-      reads[at] = next;
+      const used =
+        byteLength === undefined
+          ? useCached?.(position, Math.min(position + end - begin, file.byteLength))
+          : use(begin, begin + byteLength, position);
+      reads[at] = awaitedLater(Promise.resolve(used).then(() => read(piece + places.length)));
     }
     await Promise.all(reads);
   } finally {

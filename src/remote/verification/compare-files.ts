@@ -8,7 +8,7 @@ import type {
   MissingFile,
 } from '../../file/shards/verification-report.js';
 import { hashFile } from '../../file/verification/hash-file.js';
-import type { HashingOptions } from '../../file/verification/hash-ranges.js';
+import type { HashingOptions } from '../../file/verification/hash-long-file.js';
 import { readSmallFile } from '../../platform/io/small-files.js';
 import { Transfer, type TransferOptions, totalByteLength } from '../../work/transfer.js';
 import { runAsync } from '../../work/work.js';

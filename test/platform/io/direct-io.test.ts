@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync, truncateSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readSync, truncateSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { loadAddon } from '../../../src/platform/addon/load.js';
 import {
@@ -79,6 +79,31 @@ describe.each([
       code: 'SAFETENSORS_FILE_CHANGED',
       message: expect.stringContaining(`found ${READ + 10}`),
     });
+  });
+
+  test('that is cut short is one error, though several reads fail', async () => {
+    const file = fileOf(randomBytes(4 * READ), isCold);
+    truncateSync(file.path, READ);
+    await expect(passed(file, directMemory(4 * READ, file.path))).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+    });
+  });
+
+  test('is read whole, in order, by way of memory or not', async () => {
+    const bytes = randomBytes(3 * READ + 5);
+    const file = fileOf(bytes, isCold);
+    const memory = directMemory(2 * READ, file.path);
+    const pieces: Uint8Array[] = [];
+    const use = async (begin: number, end: number): Promise<void> => {
+      pieces.push(memory.slice(begin, end));
+    };
+    const useCached = async (begin: number, end: number): Promise<void> => {
+      const piece = new Uint8Array(end - begin);
+      pieces.push(piece);
+      readSync(file.fd, piece, 0, piece.length, begin);
+    };
+    await passOver(file, memory, use, { useCached });
+    expect(Buffer.compare(Buffer.concat(pieces), bytes)).toBe(0);
   });
 
   test('gives back its descriptors, also after an error', async () => {

@@ -3,20 +3,44 @@
  * Values too large become the same as in the implementation that `docs/internals/dtypes.md` names for each dtype.
  */
 
-import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
-import { isFloat32Array, plainFloat32Array } from '../../errors/brand-checks.js';
-import type { Dtype, TensorData } from '../../header/dtype.js';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireOptions,
+} from '../../errors/arguments.js';
+import {
+  isFloat32Array,
+  isTypedArray,
+  memoryOf,
+  plainFloat32Array,
+  tagOf,
+} from '../../errors/brand-checks.js';
+import { DTYPES, type Dtype, type TensorData } from '../../header/dtype.js';
 import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import { isCastTarget } from './cast.js';
-import { encodeE8M0, encodeSmallFloat } from './encode.js';
+import { encodeE8M0, encodeSmallFloat, type Patterns } from './encode.js';
 import { cast } from './kernels.js';
 import { SMALL_FLOATS } from './small-floats.js';
+import { valueCountOf } from './to-float32.js';
 
 /** The dtypes that float32 values can be converted to. */
 export type FloatDtype = Extract<Dtype, `F${string}` | 'BF16' | 'C64'>;
 
 /** The typed array that {@link fromFloat32} returns for a dtype: the type of `Tensor.data`. */
 type FloatData<D extends FloatDtype> = TensorData<D>;
+
+/** Options of {@link fromFloat32}. */
+export interface FromFloat32Options<D extends FloatDtype = FloatDtype> {
+  /**
+   * The array to write to; new memory by default. Of the type that `fromFloat32` returns for the dtype, and exactly
+   * as long. It must not overlap the values.
+   */
+  readonly into?: FloatData<D> | undefined;
+}
+
+/** Names of the options. */
+const FROM_FLOAT32_OPTIONS: OptionNames<FromFloat32Options> = { into: true };
 
 /** Number of values that make whole elements and bytes, where it is more than one. */
 const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {
@@ -39,10 +63,11 @@ const FLOAT_DTYPES: readonly string[] = [
  * caller knows how to scale and clamp.
  *
  * @param values an even number for F4 and C64, a multiple of four for F6
- * @returns a new array; `new Uint8Array(result.buffer)` are the bytes of a tensor
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for another dtype, or values of another kind
- * @throws RangeError `ERR_OUT_OF_RANGE` unless the number of values makes whole elements and
- *   bytes
+ * @param options `into` reuses an array
+ * @returns an array whose bytes are those of a tensor: new, or over the memory of `into`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for another dtype, and for values or `into` of another type
+ * @throws RangeError `ERR_OUT_OF_RANGE` unless the number of values makes whole elements and bytes; for `into` of
+ *   another length, or overlapping the values
  *
  * @example
  * ```ts
@@ -51,8 +76,16 @@ const FLOAT_DTYPES: readonly string[] = [
  * await saveFile('new.safetensors', { weight: { dtype: 'BF16', shape: [2], data } });
  * ```
  */
-export function fromFloat32<D extends FloatDtype>(values: Float32Array, dtype: D): FloatData<D>;
-export function fromFloat32(given: Float32Array, dtype: FloatDtype): FloatData<FloatDtype> {
+export function fromFloat32<D extends FloatDtype>(
+  values: Float32Array,
+  dtype: D,
+  options?: FromFloat32Options<D>,
+): FloatData<D>;
+export function fromFloat32(
+  given: Float32Array,
+  dtype: FloatDtype,
+  options: FromFloat32Options = {},
+): FloatData<FloatDtype> {
   if (!isFloat32Array(given)) throw argumentTypeError('values', 'a Float32Array', given);
   const values = plainFloat32Array(given);
   if (!FLOAT_DTYPES.includes(dtype)) {
@@ -61,22 +94,64 @@ export function fromFloat32(given: Float32Array, dtype: FloatDtype): FloatData<F
     const expected = isFloat ? `'${meant}'` : `one of ${FLOAT_DTYPES.join(', ')}`;
     throw argumentTypeError('dtype', expected, dtype);
   }
+  requireOptions(options, FROM_FLOAT32_OPTIONS);
   const groupLength = GROUP_LENGTHS[dtype] ?? 1;
   if (values.length % groupLength !== 0) {
     const expected = `a multiple of ${groupLength} for ${dtype}`;
     throw argumentRangeError('the length of values', expected, values.length);
   }
-  if (dtype === 'F64') return new Float64Array(values);
-  if (dtype === 'F32' || dtype === 'C64') return new Float32Array(values);
-  const halves = dtype === 'F16' || dtype === 'BF16';
-  const output = new (halves ? Uint16Array : Uint8Array)(values.length);
-  const format = SMALL_FLOATS[dtype];
+  const output = outputFor(dtype, values, options.into);
+  if (output instanceof Float32Array || output instanceof Float64Array) output.set(values);
+  else encode(dtype, values, output);
+  return output;
+}
+
+/** The array for the result: new, or over the memory of `into`. */
+function outputFor(
+  dtype: FloatDtype,
+  values: Float32Array,
+  into: FloatData<FloatDtype> | undefined,
+): FloatData<FloatDtype> {
+  const { bits, data: Output } = DTYPES[dtype];
+  const byteLength = ((values.length / valueCountOf(dtype, 1)) * bits) / 8;
+  const length = byteLength / Output.BYTES_PER_ELEMENT;
+  const create = (buffer: ArrayBufferLike, byteOffset: number) =>
+    new Output(buffer, byteOffset, length) as FloatData<FloatDtype>;
+  if (into === undefined) return create(new ArrayBuffer(byteLength), 0);
+  if (!isTypedArray(into) || tagOf(into) !== Output.name) {
+    throw argumentTypeError('into', `a ${Output.name} for ${dtype}`, into);
+  }
+  const memory = memoryOf(into);
+  if (memory.byteLength !== byteLength) {
+    const found = memory.byteLength / Output.BYTES_PER_ELEMENT;
+    throw argumentRangeError('the length of into', `${length} for ${dtype}`, found);
+  }
+  // An array over a detached buffer cannot be created.
+  if (byteLength === 0) return create(new ArrayBuffer(0), 0);
+  const overlaps =
+    memory.buffer === values.buffer &&
+    memory.byteOffset < values.byteOffset + values.byteLength &&
+    values.byteOffset < memory.byteOffset + byteLength;
+  if (overlaps) {
+    throw argumentRangeError('into', 'memory that does not overlap the values', 'part of it');
+  }
+  return create(memory.buffer, memory.byteOffset);
+}
+
+/** Encodes to dtypes of up to 16 bits. */
+function encode(dtype: FloatDtype, values: Float32Array, output: Patterns): void {
+  if (isCastTarget(dtype)) {
+    cast('F32', dtype, bytesOfView(values), bytesOfView(output));
+    return;
+  }
+  const isPacked = GROUP_LENGTHS[dtype] !== undefined;
   const words = new Int32Array(values.buffer, values.byteOffset, values.length);
-  if (isCastTarget(dtype)) cast('F32', dtype, bytesOfView(words), bytesOfView(output));
-  else if (format !== undefined) encodeSmallFloat(words, output, format);
-  else encodeE8M0(words, output);
-  if (dtype === 'F4') return packNibbles(output);
-  return groupLength === 4 ? packSixBits(output) : output;
+  const patterns = isPacked ? new Uint8Array(values.length) : output;
+  const format = SMALL_FLOATS[dtype];
+  if (format === undefined) encodeE8M0(words, patterns);
+  else encodeSmallFloat(words, patterns, format);
+  if (dtype === 'F4') packNibbles(patterns, output);
+  else if (isPacked) packSixBits(patterns, output);
 }
 
 function bytesOfView({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
@@ -84,17 +159,14 @@ function bytesOfView({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8
 }
 
 /** Packs two patterns into a byte, the first in the low four bits. */
-function packNibbles(patterns: Uint8Array | Uint16Array): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(patterns.length / 2);
+function packNibbles(patterns: Patterns, bytes: Patterns): void {
   for (let i = 0; i < bytes.length; i++) {
     bytes[i] = (patterns[2 * i] as number) | ((patterns[2 * i + 1] as number) << 4);
   }
-  return bytes;
 }
 
 /** Packs four patterns into three bytes, from the lowest bit on. */
-function packSixBits(patterns: Uint8Array | Uint16Array): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array((patterns.length / 4) * 3);
+function packSixBits(patterns: Patterns, bytes: Patterns): void {
   for (let from = 0, to = 0; from < patterns.length; from += 4, to += 3) {
     const stream =
       (patterns[from] as number) |
@@ -105,5 +177,4 @@ function packSixBits(patterns: Uint8Array | Uint16Array): Uint8Array<ArrayBuffer
     bytes[to + 1] = stream >> 8;
     bytes[to + 2] = stream >> 16;
   }
-  return bytes;
 }

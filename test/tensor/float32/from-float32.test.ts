@@ -190,3 +190,51 @@ describe('fromFloat32', () => {
     }
   });
 });
+
+describe('into', () => {
+  const values = Float32Array.from({ length: 24 }, (_, i) => (i - 12) * 1.37);
+  const dtypes = Object.keys(DTYPES).filter((name): name is FloatDtype => /^(?:B?F|C)/.test(name));
+
+  it.each(dtypes)('%s: writes the bytes of a new array, and no others', (dtype) => {
+    const expected = fromFloat32(values, dtype);
+    const { byteLength } = expected;
+    const buffer = new Uint8Array(byteLength + 32).fill(0xa5).buffer;
+    const into = new DTYPES[dtype].data(buffer, 16, expected.length) as typeof expected;
+    const result = fromFloat32(values, dtype, { into });
+    expect(result).toEqual(expected);
+    expect(result.buffer).toBe(buffer);
+    expect(result.byteOffset).toBe(16);
+    const around = [new Uint8Array(buffer, 0, 16), new Uint8Array(buffer, 16 + byteLength)];
+    expect(around.map((bytes) => [...bytes])).toEqual([Array(16).fill(0xa5), Array(16).fill(0xa5)]);
+  });
+
+  it('takes an array of another realm, and none of another type or length', () => {
+    const into = foreign<Uint16Array<ArrayBuffer>>('new Uint16Array(24)');
+    expect(fromFloat32(values, 'BF16', { into }).buffer).toBe(into.buffer);
+    const convert = (array: unknown) => () => fromFloat32(values, 'BF16', { into: array as never });
+    for (const wrong of [new Int16Array(24), new Float32Array(24), new ArrayBuffer(48), [], null]) {
+      expect(convert(wrong)).toThrow(/into must be a Uint16Array for BF16/);
+    }
+    const detached = new Uint16Array(24);
+    structuredClone(detached, { transfer: [detached.buffer] });
+    for (const [wrong, found] of [
+      [new Uint16Array(23), 23],
+      [new Uint16Array(25), 25],
+      [detached, 0],
+    ] as const) {
+      expect(convert(wrong)).toThrow(`the length of into must be 24 for BF16, but is ${found}`);
+    }
+  });
+
+  it('rejects memory of the values, and takes memory next to them', () => {
+    const buffer = new ArrayBuffer(24);
+    const four = new Float32Array(buffer, 8, 2).fill(1.5);
+    const convert = (byteOffset: number) =>
+      fromFloat32(four, 'BF16', { into: new Uint16Array(buffer, byteOffset, 2) });
+    for (const byteOffset of [6, 8, 12, 14]) {
+      expect(() => convert(byteOffset)).toThrow('into must be memory that does not overlap');
+    }
+    expect([...convert(4), ...convert(16)]).toEqual(Array(4).fill(0x3fc0));
+    expect([...four]).toEqual([1.5, 1.5]);
+  });
+});

@@ -10,6 +10,7 @@
             "sources": [
               "native/cast_avx2.cc",
               "native/convert_avx2.cc",
+              "native/dequantize_avx2.cc",
               "native/merge_avx2.cc",
               "native/product_avx2.cc"
             ],
@@ -40,6 +41,8 @@
         "native/cast.cc",
         "native/convert.cc",
         "native/convert_binding.cc",
+        "native/dequantize.cc",
+        "native/dequantize_binding.cc",
         "native/file_copy_binding.cc",
         "native/gather_ranges.cc",
         "native/handle.cc",

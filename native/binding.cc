@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "convert_binding.h"
+#include "dequantize_binding.h"
 #include "environment.h"
 #include "exports.h"
 #include "file_copy_binding.h"
@@ -271,6 +272,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   ExportFileCopy(env, exports);
   ExportReplacement(env, exports);
   ExportConvert(env, exports);
+  ExportDequantize(env, exports);
   ExportMerge(env, exports);
   return exports;
 }

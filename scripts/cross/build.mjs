@@ -39,7 +39,7 @@ const COMPILER_FLAGS = [
  * Sources with loops over values. The others only call, and `-Os` leaves 36 kB out of the six files. Unrolled, the
  * loops are no faster: they handle whole vectors as they are, and 45 kB of each file for x64 are copies.
  */
-const LOOPS = /^(?:cast|convert|gather|merge|product)(?!_binding)/;
+const LOOPS = /^(?:cast|convert|dequantize|gather|merge|product)(?!_binding)/;
 const LOOP_FLAGS = ['-O2', '-fno-unroll-loops'];
 
 /** Passes flags through the compiler to the linker. */

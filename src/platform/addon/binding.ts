@@ -2,12 +2,15 @@
 
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';
-import type {
-  InputElements,
-  MergedElements,
-  ProductRows,
-  SurveyedElements,
-  SurveyKind,
+import {
+  type InputElements,
+  type MergedElements,
+  NATIVE_BLOCK_TYPES,
+  type NativeBlockType,
+  type ProductRows,
+  type ScaledRows,
+  type SurveyedElements,
+  type SurveyKind,
 } from '../../tensor/float32/kernels.js';
 import { type Failure, failure } from './failures.js';
 
@@ -163,6 +166,18 @@ export interface Addon {
     output: Uint8Array,
   ): Promise<number>;
   /**
+   * Converts rows as `convert` does, then multiplies each value by the scale of its block. Rows have whole bytes; the
+   * output has whole rows.
+   */
+  dequantizeRows(rows: ScaledRows, level?: ConversionLevel): void;
+  /** Decodes whole blocks of GGUF, at any alignment, to exactly their values. */
+  decodeBlocks(
+    type: NativeBlockType,
+    bytes: Uint8Array,
+    output: Float32Array,
+    level?: ConversionLevel,
+  ): void;
+  /**
    * Adds a product of factors to rows of F64, F32, F16 or BF16, accumulated in float64, and rounds once. Returns how
    * many results are NaN, infinite or too large for the dtype; 0 for F64. At any alignment; not over the same memory.
    */
@@ -263,6 +278,14 @@ type InputArguments = [dtypes: Uint8Array, first: number, arrays: readonly Uint8
 /** In the order of `Survey` in `native/merge.h`. */
 const SURVEYS: readonly SurveyKind[] = ['products', 'upper', 'lower', 'equal', 'sums'];
 
+/** Results of at least this length are written past the caches, which would keep little of them: 4 MiB. */
+const STREAMED_BYTE_LENGTH = 2 ** 22;
+
+/** 1 if an array is part of a long result, else 0. */
+function streams(output: Float32Array): number {
+  return output.buffer.byteLength >= STREAMED_BYTE_LENGTH ? 1 : 0;
+}
+
 /** The addon itself: its functions return a result or a {@link Failure}. */
 export interface AddonExports {
   version(): string;
@@ -313,6 +336,26 @@ export interface AddonExports {
     output: Uint8Array,
     level: number,
   ): Promise<number> | Failure;
+  dequantizeRows(
+    dtype: number,
+    bytes: Uint8Array,
+    output: Float32Array,
+    scales: Float32Array,
+    columns: number,
+    firstRow: number,
+    blockRows: number,
+    blockColumns: number,
+    gridColumns: number,
+    streams: number,
+    level: number,
+  ): NativeOutcome;
+  decodeBlocks(
+    type: number,
+    bytes: Uint8Array,
+    output: Float32Array,
+    streams: number,
+    level: number,
+  ): NativeOutcome;
   addProduct(...args: ProductArguments): NativeOutcome;
   addProductAsync(...args: ProductArguments): Promise<number> | Failure;
   survey(...args: SurveyArguments): NativeOutcome;
@@ -426,6 +469,29 @@ export function bind(exports: AddonExports): Addon {
       const best = LEVELS.indexOf('best');
       const result = await exports.castAsync(fromCode, toCode, bytes, output, best);
       return countOf(result, 'cast', { from, to, bytes, output });
+    },
+    dequantizeRows(rows, level = 'best') {
+      const { dtype, bytes, output, scales, columns, firstRow } = rows;
+      const { blockRows, blockColumns, gridColumns } = rows;
+      const code = DTYPE_NAMES.indexOf(dtype);
+      const grid = [columns, firstRow, blockRows, blockColumns, gridColumns] as const;
+      const result = exports.dequantizeRows(
+        ...([code, bytes, output, scales] as const),
+        ...grid,
+        ...([streams(output), LEVELS.indexOf(level)] as const),
+      );
+      countOf(result, 'dequantizeRows', { ...rows, level });
+    },
+    decodeBlocks(type, bytes, output, level = 'best') {
+      const code = NATIVE_BLOCK_TYPES.indexOf(type);
+      const result = exports.decodeBlocks(
+        code,
+        bytes,
+        output,
+        streams(output),
+        LEVELS.indexOf(level),
+      );
+      countOf(result, 'decodeBlocks', { type, bytes, output, level });
     },
     addProduct(rows, level = 'best') {
       const result = exports.addProduct(...productArguments(rows, level));

@@ -1,5 +1,6 @@
-/** The kernels of block types. Those with codebooks load on first use. */
+/** The kernels of block types: native ones, else in TypeScript. Those with codebooks load on first use. */
 
+import { NATIVE_BLOCK_TYPES, nativeKernels } from '../../tensor/float32/kernels.js';
 import type { BlockKernel } from './small-blocks.js';
 import * as small from './small-blocks.js';
 import * as large from './super-blocks.js';
@@ -31,10 +32,17 @@ const KERNELS: ReadonlyMap<string, BlockKernel> = new Map([
 export async function blockKernels(types: Iterable<string>): Promise<Map<string, BlockKernel>> {
   const kernels = new Map<string, BlockKernel>();
   for (const type of types) {
-    const kernel = KERNELS.get(type) ?? (await codebookKernel(type));
+    const kernel = nativeKernel(type) ?? KERNELS.get(type) ?? (await codebookKernel(type));
     kernels.set(type, kernel);
   }
   return kernels;
+}
+
+function nativeKernel(name: string): BlockKernel | undefined {
+  const type = NATIVE_BLOCK_TYPES.find((native) => native === name);
+  const kernels = nativeKernels();
+  if (type === undefined || kernels === undefined) return undefined;
+  return (blocks, into) => kernels.decodeBlocks(type, blocks, into);
 }
 
 async function codebookKernel(type: string): Promise<BlockKernel> {

@@ -3,6 +3,9 @@
  * doubles of JavaScript, so storing it rounds once.
  */
 
+import type { Dtype } from '../../header/dtype.js';
+import { nativeKernels, toFloat32 } from '../../tensor/float32/kernels.js';
+
 /** Maps a value to its quantization group. */
 export interface GroupPart {
   /** Columns of the values. */
@@ -41,6 +44,23 @@ export function multiply(values: Float32Array, part: GroupPart, scales: Float32A
       for (; i < end; i++) values[i] = (values[i] as number) * scale;
     }
   }
+}
+
+/** Decodes whole rows of codes, then multiplies them as {@link multiply} does. */
+export function decodeAndMultiply(
+  dtype: Dtype,
+  bytes: Uint8Array,
+  values: Float32Array,
+  part: GroupPart,
+  scales: Float32Array,
+): void {
+  const kernels = nativeKernels();
+  if (kernels !== undefined && part.columns > 0) {
+    kernels.dequantizeRows({ ...part, dtype, bytes, output: values, scales });
+    return;
+  }
+  toFloat32(dtype, bytes, values);
+  multiply(values, part, scales);
 }
 
 /** Subtracts a zero point of each block, then multiplies: `(code - zero) * scale`. The difference is exact. */

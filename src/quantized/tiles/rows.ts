@@ -8,6 +8,7 @@ import { cut } from '../../work/byte-ranges.js';
 import type { Work } from '../../work/work.js';
 import { codeAt, unpackBits } from '../kernels/bits.js';
 import {
+  decodeAndMultiply,
   type GroupPart,
   multiply,
   multiplyAll,
@@ -209,10 +210,17 @@ class RowDecoder implements Decoder {
       turner.fill(bytes, tile, part, scales, into);
       return;
     }
-    if (packing.kind === 'elements') toFloat32(packing.dtype, bytes, into);
-    else if (packing.kind === 'nibbles') lookUpNibbles(bytes, numbers as Float32Array, into);
-    else if (packing.kind === 'e2m1') {
-      toFloat32('F4', packing.first === 'low' ? bytes : this.#exchanged(bytes), into);
+    if (packing.kind === 'elements' || packing.kind === 'e2m1') {
+      const isReversed = packing.kind === 'e2m1' && packing.first === 'high';
+      const codes = isReversed ? this.#exchanged(bytes) : bytes;
+      const dtype = packing.kind === 'e2m1' ? 'F4' : packing.dtype;
+      if (this.#isProduct()) {
+        decodeAndMultiply(dtype, codes, into, part, scales);
+        return;
+      }
+      toFloat32(dtype, codes, into);
+    } else if (packing.kind === 'nibbles') {
+      lookUpNibbles(bytes, numbers as Float32Array, into);
     } else {
       const words = wordsOf(bytes);
       const wordsPerRow = rowByteLength / 4;
@@ -227,6 +235,13 @@ class RowDecoder implements Decoder {
       unpackBits(words, { ...packing, wordsPerRow, columns }, into);
     }
     this.#scale(into, part, scales, others);
+  }
+
+  /** Whether each value is a code times its scale, and no more. */
+  #isProduct(): boolean {
+    const { zero, factor } = this.#layout;
+    const { bias, groups } = this.#companions;
+    return zero === null && bias === null && groups === null && factor === null;
   }
 
   /** A copy of whole words with the nibbles of their bytes exchanged; valid until the next one. */

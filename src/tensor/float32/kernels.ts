@@ -66,6 +66,38 @@ export interface MergedElements extends InputElements {
   readonly output: Uint8Array;
 }
 
+/** Whole rows of a matrix: each value is a code times the scale of its block. */
+export interface ScaledRows {
+  /** Of the codes. */
+  readonly dtype: Dtype;
+  readonly bytes: Uint8Array;
+  readonly output: Float32Array;
+  readonly columns: number;
+  /** The first row, counted from the first row of its block: the first block may be entered in its middle. */
+  readonly firstRow: number;
+  readonly blockRows: number;
+  readonly blockColumns: number;
+  /** Scales of each row of blocks, from the one of the first row on. */
+  readonly scales: Float32Array;
+  readonly gridColumns: number;
+}
+
+/** The block types of GGUF that the addon decodes, in the order of `BlockType` in `native/dequantize.h`. */
+export const NATIVE_BLOCK_TYPES = [
+  'Q4_0',
+  'Q4_1',
+  'Q5_0',
+  'Q5_1',
+  'Q8_0',
+  'Q2_K',
+  'Q3_K',
+  'Q4_K',
+  'Q5_K',
+  'Q6_K',
+] as const;
+
+export type NativeBlockType = (typeof NATIVE_BLOCK_TYPES)[number];
+
 /** Kernels faster than TypeScript. The arrays are as for {@link toFloat32}. */
 export interface Float32Kernels {
   /** Converts on this thread. */
@@ -81,6 +113,10 @@ export interface Float32Kernels {
     bytes: Uint8Array,
     output: Uint8Array,
   ): Promise<number>;
+  /** Decodes rows and multiplies them on this thread. */
+  dequantizeRows(rows: ScaledRows): void;
+  /** Decodes whole blocks on this thread. */
+  decodeBlocks(type: NativeBlockType, blocks: Uint8Array, output: Float32Array): void;
   /** Adds products on this thread, in float64, and rounds once. */
   addProduct(rows: ProductRows): number;
   /** Adds products on a thread of a pool. */

@@ -1,0 +1,65 @@
+// Codes of quantized weights to float32: rows with a grid of scales, and the blocks of GGUF.
+#ifndef SAFETENSORS_MMAP_DEQUANTIZE_H_
+#define SAFETENSORS_MMAP_DEQUANTIZE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels.h"
+#include "processor.h"
+
+// Pure functions: any thread, any alignment of the source. They give the same bits as the kernels
+// in TypeScript: src/quantized/kernels/groups.ts, src/quantized/blocks.
+
+// Rows of a matrix whose values are each a code times the scale of its block. The first row may be
+// in the middle of its block.
+struct ScaledRows {
+  Kernel decode;
+  uint32_t bits;
+  const uint8_t* source;
+  float* output;
+  size_t rows;
+  // A row has whole bytes.
+  size_t columns;
+  uint64_t first_row;
+  uint64_t block_rows;
+  uint64_t block_columns;
+  // A row for each row of blocks.
+  const float* scales;
+  size_t grid_columns;
+  // Whether to write the output past the caches: for results that are longer than these.
+  bool streams;
+};
+
+void DequantizeRows(const ScaledRows& rows);
+
+// In the order of NATIVE_BLOCK_TYPES in src/tensor/float32/kernels.ts: JavaScript passes the
+// position.
+enum class BlockType : uint32_t {
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+};
+constexpr uint32_t kBlockTypeCount = 10;
+
+struct BlockKernel {
+  // Decodes `count` blocks. Null when the processor or the build has no such instructions.
+  void (*decode)(const uint8_t* blocks, float* output, size_t count, bool streams);
+  // Of one block.
+  size_t byte_length;
+  size_t value_count;
+};
+
+BlockKernel FindBlockKernel(BlockType type, Level level);
+
+// Compiled for AVX2 and F16C. Only built for x64.
+BlockKernel Avx2BlockKernel(BlockType type);
+
+#endif  // SAFETENSORS_MMAP_DEQUANTIZE_H_

@@ -21,6 +21,9 @@ const MAX_PAGE_BYTE_LENGTH = 2_000_000;
 /** Most pages of a list, which might never end. The Hub advises against more files than these can name. */
 const MAX_PAGES = 100;
 
+/** Most entries of a list: those of the Hub's pages. Pages of the same length could name far more. */
+const MAX_ENTRIES = 1000 * MAX_PAGES;
+
 /** A file or a folder in a repository. */
 export interface RepositoryEntry extends ListedEntry {
   /** Length of a file in bytes. */
@@ -128,20 +131,24 @@ export class HubRepository implements Repository {
     for (let pages = 0; url !== undefined; pages++) {
       const asked: URL = url;
       const path = shownUrl(asked);
-      if (pages === MAX_PAGES) {
-        const message = `expected a list of at most ${MAX_PAGES} pages, found more`;
-        throw this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
-      }
+      const bad = (message: string): Error =>
+        this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url: asked });
+      if (pages === MAX_PAGES)
+        throw bad(`expected a list of at most ${MAX_PAGES} pages, found more`);
       const { json, next } = await this.#session.request(path, signal, (tried) =>
         this.#ask(asked, MAX_PAGE_BYTE_LENGTH, tried),
       );
+      // A part of a folder may have the model; a part of all files is not all of them.
+      if (isDeep && !Array.isArray(json)) throw bad('expected a list of files, found other JSON');
       const page: unknown[] = Array.isArray(json) ? json : [];
+      if (entries.length + page.length > MAX_ENTRIES) {
+        throw bad(`expected a list of at most ${MAX_ENTRIES} entries, found more`);
+      }
       entries.push(...page.map(repositoryEntry).filter((entry) => entry !== undefined));
       if (next !== undefined && next.origin !== asked.origin) {
-        // It does not get the token. A part of a folder may have the model; a part of all files is not all of them.
+        // It does not get the token.
         if (!isDeep) break;
-        const message = `expected the next page of the list on the same server, found ${shownUrl(next)}`;
-        throw this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
+        throw bad(`expected the next page of the list on the same server, found ${shownUrl(next)}`);
       }
       url = next;
     }
@@ -199,11 +206,19 @@ export class HubRepository implements Repository {
   }
 }
 
+/** A link of the header `Link`, and its parameters. */
+const LINK = /<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s",;]*))?)*)/g;
+const IS_NEXT = /;\s*rel\s*=\s*(?:"(?:[^"]*\s)?next(?:\s[^"]*)?"|next(?=\s*(?:;|$)))/i;
+
 /** URL of the next page of a list, perhaps on another server. */
 function nextPage(headers: Headers, url: URL): URL | undefined {
-  const [, link] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(headers.get('link') ?? '') ?? [];
+  const links = [...(headers.get('link') ?? '').matchAll(LINK)];
+  const [, link] = links.find(([, , parameters = '']) => IS_NEXT.test(parameters)) ?? [];
   if (link === undefined || !URL.canParse(link, url.href)) return undefined;
-  return new URL(link, url);
+  const next = new URL(link, url);
+  // Requests take no such parts.
+  next.username = next.password = '';
+  return next;
 }
 
 /** The JSON of a body. */

@@ -84,7 +84,7 @@ function hubLines({ missing, extra, renamed, unhashed }: HubComparison, style: S
       .map(({ file, hint }) => line(file, `missing${hint === null ? '' : `; ${visible(hint)}`}`)),
     ...extra.map((file) => line(file, 'extra, not in the repository')),
     ...renamed.map(({ file }) => line(file, 'the local name has another Unicode normalization')),
-    ...unhashed.map((file) => line(file, 'only the length compared: the Hub lists no hash')),
+    ...unhashed.map((file) => line(file, 'bytes not compared: the Hub lists no hash')),
   ];
 }
 
@@ -96,7 +96,7 @@ function hubSummary({ source, newerCommit, ...lists }: HubComparison): string {
     ...(changed.length > 0 ? [`${changed.length} changed`] : []),
     ...(missing.length > 0 ? [`${missing.length} missing`] : []),
     ...(extra.length > 0 ? [`${extra.length} extra`] : []),
-    ...(newerCommit === null ? [] : [`main is newer: ${newerCommit}`]),
+    ...(newerCommit === null ? [] : [`main is at ${newerCommit}`]),
   ];
   return counts.join(', ');
 }

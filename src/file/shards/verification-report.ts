@@ -118,7 +118,7 @@ export interface HubComparison {
     /** Path of the local file. */
     readonly found: string;
   }[];
-  /** Paths of files for which the Hub lists no hash: only their length was compared. */
+  /** Paths of files for which the Hub lists no hash: at most their length was compared. */
   readonly unhashed: readonly string[];
 }
 

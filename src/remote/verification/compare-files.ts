@@ -58,12 +58,23 @@ export async function compareFiles(
   const { signal } = options;
   const pairs: Pair[] = [];
   const absent = new Map<string, AbsentFile>();
-  for (const listed of files) {
-    const copied = await find(listed.name);
-    if ('path' in copied) pairs.push({ listed, copied });
-    else absent.set(listed.name, copied);
-  }
   const problems = new Map<string, CheckpointProblem>();
+  /** Runs `work` on a file; an error about the file is its problem. */
+  const unlessProblem = async (name: string, work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      problems.set(name, problemOf(name, error));
+    }
+  };
+  for (const listed of files) {
+    await unlessProblem(listed.name, async () => {
+      const copied = await find(listed.name);
+      if ('path' in copied) pairs.push({ listed, copied });
+      else absent.set(listed.name, copied);
+    });
+  }
   const hashed = hashedAmong(pairs, files);
   const toRead = totalByteLength(Array.from(hashed, ({ copied }) => copied));
   const transfer = new Transfer(toRead, options);
@@ -71,15 +82,11 @@ export async function compareFiles(
   const found = new Map<Pair, string>();
   const changed: ChangedFile[] = [];
   for (const pair of pairs) {
-    const { name } = pair.listed;
-    try {
+    await unlessProblem(pair.listed.name, async () => {
       if (hashed.has(pair)) found.set(pair, await hashOf(pair, { signal, onBytes }));
       const change = await changeOf(pair, found.get(pair) ?? null, signal);
       if (change !== null) changed.push(change);
-    } catch (error) {
-      if (!isOfFile(error)) throw error;
-      problems.set(name, problemOf(name, error));
-    }
+    });
   }
   transfer.finish();
   const expected = new Map(files.map(({ name, hash }) => [name, hash]));
@@ -110,11 +117,15 @@ function hashedAmong(pairs: readonly Pair[], files: readonly ListedFile[]): Read
     `${byteLength} ${hash.length}`;
   const lengths = new Set(files.map((file) => keyOf(file.byteLength, file)));
   const hashed = pairs.filter(({ listed, copied }) => {
-    // A mirror may list no lengths.
-    const isCandidate = listed.byteLength === 0 || lengths.has(keyOf(copied.byteLength, listed));
+    const isCandidate = !hasLength(listed) || lengths.has(keyOf(copied.byteLength, listed));
     return listed.hash !== '' && isCandidate;
   });
   return new Set(hashed);
+}
+
+/** Whether the length of a file is known: a mirror may list none. */
+function hasLength({ byteLength }: ListedFile): boolean {
+  return byteLength > 0;
 }
 
 async function hashOf(
@@ -137,7 +148,8 @@ async function changeOf(
 ): Promise<ChangedFile | null> {
   const { name, hash: expected, byteLength: expectedByteLength } = listed;
   const { path, byteLength } = copied;
-  const isSame = expected === '' ? byteLength === expectedByteLength : found === expected;
+  const isSame =
+    expected === '' ? !hasLength(listed) || byteLength === expectedByteLength : found === expected;
   if (isSame) return null;
   const isShort = byteLength <= MAX_HINTED_BYTE_LENGTH;
   const hint = isShort ? hintFor(await runAsync(readSmallFile(path), signal), expected) : null;

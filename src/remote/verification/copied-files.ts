@@ -2,6 +2,8 @@
 
 import { join } from 'node:path';
 import { foldName } from '../../file/shards/file-choice.js';
+import { isOfFile } from '../../file/shards/file-problems.js';
+import { pathError } from '../../file/shards/shard-paths.js';
 import { linkAt, listFolder, statAnything, type statLink } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import { isBookkeeping } from '../../platform/io/temporary-names.js';
@@ -38,12 +40,12 @@ export class CopiedFiles {
     this.#signal = signal;
   }
 
-  /** Lists a folder, and all folders below it that are no links. */
+  /** Lists a folder, and all folders below it that are no links and can be read. */
   static async list(root: string, signal: AbortSignal | undefined): Promise<CopiedFiles> {
     const files = new CopiedFiles(root, signal);
     const folders = [''];
     for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-      for (const { name, isFolder } of await runAsync(listFolder(join(root, folder)), signal)) {
+      for (const { name, isFolder } of await runAsync(entriesOf(root, folder), signal)) {
         const path = [folder, name].filter(Boolean).join('/');
         if (isFolder && !TOOL_FOLDERS.includes(path)) folders.push(path);
         if (!isFolder) files.#add(path);
@@ -70,9 +72,12 @@ export class CopiedFiles {
       this.#found.add(here);
       return yield* this.#at(here);
     }
+    // Anyone may have written the list: other names than those that are here may lead elsewhere.
+    const objection = pathError(name);
+    if (objection !== null) return { hint: `its name has ${objection}` };
     // Below a link to a folder, which was not listed.
     if (this.#isBelowLink(name)) return yield* this.#at(name);
-    if ((yield* statAnything(join(this.#root, name)))?.isDirectory() === true) {
+    if ((yield* statTarget(join(this.#root, name)))?.isDirectory() === true) {
       return { hint: 'a folder is at its place' };
     }
     const near = this.#byFolded.get(foldName(name));
@@ -108,12 +113,22 @@ export class CopiedFiles {
   }
 }
 
-/** What a path leads to; undefined for nothing, also behind links in a circle. */
+/** Lists a folder of a copy; none for one below the root that cannot be read, such as `lost+found`. */
+function* entriesOf(root: string, folder: string): ReturnType<typeof listFolder> {
+  try {
+    return yield* listFolder(join(root, folder));
+  } catch (error) {
+    if (folder === '' || !isOfFile(error)) throw error;
+    return [];
+  }
+}
+
+/** What a path leads to; undefined for nothing, also after links in a circle, and for a name that is too long. */
 function* statTarget(path: string): ReturnType<typeof statLink> {
   try {
     return yield* statAnything(path);
   } catch (error) {
-    if (hasCode(error, ['ELOOP'])) return undefined;
+    if (hasCode(error, ['ELOOP', 'ENAMETOOLONG'])) return undefined;
     throw error;
   }
 }

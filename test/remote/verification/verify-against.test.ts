@@ -199,6 +199,20 @@ describe('the other rows of the table', () => {
     ]);
   });
 
+  it.skipIf(process.getuid?.() === 0)(
+    'an unreadable folder is named, if files are in it',
+    async () => {
+      const folder = copyOfRepository();
+      mkdirSync(join(folder, 'lost+found'), 0);
+      expect((await against(folder)).ok).toBe(true);
+      chmodSync(join(folder, 'sub'), 0);
+      const report = await against(folder);
+      chmodSync(join(folder, 'sub'), 0o700);
+      expect(new Set(report.problems.map(({ code }) => code))).toEqual(new Set(['EACCES']));
+      expect(report.problems.every(({ file }) => file.startsWith('sub/'))).toBe(true);
+    },
+  );
+
   it('an unknown revision, repository or folder is an error', async () => {
     const folder = copyOfRepository();
     for (const [address, code] of [
@@ -367,6 +381,102 @@ describe('requests', () => {
     await verify(folder, { against: 'hf://org/ver', onProgress });
     const length = Object.values(REPOSITORY_FILES).reduce((sum, { length }) => sum + length, 0);
     expect(seen.slice(-2)).toEqual([length, length]);
+  });
+});
+
+describe('lists of other servers', () => {
+  /** Answers the request for all files by `pages`, each with the headers of its own; all others as the server does. */
+  function listing(...pages: readonly (readonly [json: unknown, link?: string])[]): typeof fetch {
+    return async (input, init) => {
+      const { searchParams } = new URL(String(input));
+      const page = searchParams.get('page') ?? (searchParams.has('recursive') ? '0' : null);
+      const [json, link] = pages[Number(page)] ?? [];
+      if (page === null) return await fetch(input, init);
+      return new Response(JSON.stringify(json), {
+        headers: link === undefined ? {} : { Link: link },
+      });
+    };
+  }
+
+  const CONFIG = { type: 'file', path: 'config.json', ...gitEntry('config.json') };
+
+  function gitEntry(path: string): { readonly oid: string; readonly size: number } {
+    const bytes = REPOSITORY_FILES[path] as Uint8Array;
+    const hash = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes);
+    return { oid: hash.digest('hex'), size: bytes.length };
+  }
+
+  async function listed(...pages: Parameters<typeof listing>): Promise<VerificationReport> {
+    return await verify(copyOfRepository(), { against: 'hf://org/ver', fetch: listing(...pages) });
+  }
+
+  it.each([
+    '<?page=1>; rel="next"',
+    '<?page=1>; title="more, and more"; rel="next"',
+    '<?page=0>; rel="prev first", <?page=1>; REL = "last next"',
+    '<http://user:password@127.0.0.1:PORT/x?page=1>;rel=next',
+  ])('%s leads to the next page', async (link) => {
+    const { port } = new URL(hub.url);
+    const readme = { type: 'file', path: 'README.md', ...gitEntry('README.md') };
+    const report = await listed([[CONFIG], link.replace('PORT', port)], [[readme]]);
+    expect(report).toMatchObject({ ok: true, hub: { checked: 2 } });
+  });
+
+  it.each(['<?page=1>; rel="nextish"', '<?page=1>; rel="prev"; title="next"'])(
+    '%s does not',
+    async (link) => {
+      expect(await listed([[CONFIG], link], [[]])).toMatchObject({ hub: { checked: 1 } });
+    },
+  );
+
+  it.each([[{ error: 'busy' }], [null], ['files']])(
+    'that are no lists, %j, are an error, on any page',
+    async (json) => {
+      const bad = { code: 'SAFETENSORS_BAD_RESPONSE' };
+      await expect(listed([json])).rejects.toMatchObject(bad);
+      const second = listed([[CONFIG], '<?page=1>; rel="next"'], [json]);
+      await expect(second).rejects.toMatchObject(bad);
+    },
+  );
+
+  it('of more entries than the pages of the Hub can have are an error', async () => {
+    const many = Array.from({ length: 60_000 }, (_, i) => ({ path: `${i}` }));
+    const error = listed([many, '<?page=1>; rel="next"'], [many]);
+    await expect(error).rejects.toThrow(/at most 100000 entries/);
+  });
+
+  it('name no files outside of the copy', async () => {
+    const names = ['../x', '/etc/passwd', 'link/../../x', '', 'a\0b', `a/${'b'.repeat(3000)}`];
+    const entries = names.map((path) => ({ ...CONFIG, path }));
+    const folder = copyOfRepository();
+    symlinkSync('/etc', join(folder, 'link'));
+    const report = await verify(folder, {
+      against: 'hf://org/ver',
+      fetch: listing([[CONFIG, ...entries]]),
+    });
+    expect(report.hub).toMatchObject({ checked: 1, changed: [] });
+    const missing = new Map(report.hub?.missing.map(({ file, hint }) => [file, hint]));
+    expect(new Set(missing.keys())).toEqual(new Set(names));
+    expect(missing.get('link/../../x')).toBe('its name has a ".." part');
+  });
+
+  it('without lengths and hashes are no differences', async () => {
+    const [config, readme] = ['config.json', 'README.md'].map((path) => ({ type: 'file', path }));
+    const { oid } = CONFIG;
+    expect((await listed([[config, readme]])).hub).toMatchObject({
+      ...{ checked: 2, changed: [], unhashed: ['config.json', 'README.md'] },
+    });
+    expect(await listed([[{ ...config, oid }]])).toMatchObject({ ok: true, hub: { unhashed: [] } });
+    const changed = await listed([
+      [
+        { ...config, oid: '0'.repeat(40) },
+        { ...readme, size: 1 },
+      ],
+    ]);
+    expect(problemsOf(changed)).toEqual([
+      ['config.json', CHANGED],
+      ['README.md', CHANGED],
+    ]);
   });
 });
 

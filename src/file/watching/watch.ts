@@ -50,8 +50,8 @@ const MAX_MILLISECONDS = 2 ** 31 - 1;
  *
  * `next` is the open new version, after `next.verify()`, which also compares declared digests. Close it when the next
  * version replaces it. Bursts of changes are one change: files are opened once they have been the same for `settle`
- * milliseconds, and `next` has the files that were at the path before and after it was opened. If only some shards of
- * an index were replaced, as by a copy under way, they must be the same, and no download active, for 100 × `settle`.
+ * milliseconds, and `next` has all files open that were at the path before and after. If only some shards of an index
+ * were replaced, as by a copy under way, they must be the same, and no download active, for 100 × `settle`.
  *
  * `onChange(error, null)` reports files that do not open or verify, once for each version, when they have been the same
  * for 10 × `settle`. Keep the old version; the watch goes on. A path without a checkpoint can be watched, too. Versions

@@ -158,6 +158,12 @@ export class CacheFolder {
     for (const path of places) this.#compared.set(path, await isAlreadyThere(path, file, signal));
   }
 
+  /** Whether there is a file, or a link to its blob, where readers find it; not a link to another place. */
+  hasPlace(file: DownloadItem): boolean {
+    const path = this.pathOf(file);
+    return existsSync(path) && (runSync(linkAt(path)) ?? this.#linkTo(file)) === this.#linkTo(file);
+  }
+
   /** Whether a file is in its place, without leftovers. */
   #isLinked(file: DownloadItem): boolean {
     const isLink = runSync(linkAt(this.pathOf(file))) === this.#linkTo(file);

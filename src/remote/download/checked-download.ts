@@ -70,8 +70,8 @@ export interface DownloadOptions
   readonly ignore?: string | readonly string[] | undefined;
   /**
    * True repairs a copy that an earlier download, or `hf download`, made: fetches only files that differ from the Hub
-   * or are missing, and replaces them without `overwrite`, each in one step. Without a revision, takes the commit that
-   * was recorded for the copy. Deletes nothing. Of a large safetensors file with digests, fetches only tensors that
+   * or are missing, and replaces them in one step each; only weights that are recorded for another repository need
+   * `overwrite`. Without a revision, takes the commit that was recorded for the copy. Deletes nothing. Of a large safetensors file with digests, fetches only tensors that
    * differ from their digest, and all of it if the result does not have the Hub's hash. Cannot be combined with
    * `names`, `rename`, `dtype`, `dequantize`, `maxShardSize` and `variant`.
    */

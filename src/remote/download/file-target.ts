@@ -71,11 +71,11 @@ async function tryToReceive(
     transfer.finish();
     return { downloadedBytes: 0, reusedBytes: byteLength, replaced: [] };
   }
-  const { durable, lockTimeout, repository } = options;
+  const { durable, lockTimeout } = options;
   const [folder, name] = [dirname(realPath), basename(realPath)];
   const findReplaced = async (): Promise<ReplacedFile[]> => {
     const found = replacedAmong(dirname(path), [basename(path)]);
-    const foreign = await unrecordedAmong(found, dirname(path), repository, signal);
+    const foreign = await unrecordedAmong(found, dirname(path), options, signal);
     requireOverwrite(foreign, path, options);
     return found;
   };

@@ -187,8 +187,10 @@ async function fillFolder(
   const { repository } = options;
   const found = await findIn(groups, folder, options, signal);
   const { present, replaced } = found;
+  // Without any file of the repository, the target is no copy of it.
+  const repair = options.repair === true && groups.every(({ isAddition }) => isAddition);
   const foreignAmong = (files: readonly ReplacedFile[]): Promise<ReplacedFile[]> =>
-    unrecordedAmong(files, folder, repository, signal);
+    unrecordedAmong(files, folder, { repository, repair }, signal);
   const requireAllowed = async (files: readonly ReplacedFile[]): Promise<void> => {
     requireOverwrite(await foreignAmong(files), folder, options);
   };

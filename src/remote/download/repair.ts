@@ -157,9 +157,12 @@ async function damagedFile(
   const isLong = byteLength > PIECE_BYTE_LENGTH && hash !== null;
   const stats = statSync(place, { throwIfNoEntry: false });
   if (!isLong || !isNamedSafetensors(file.name, place) || stats?.isFile() !== true) return null;
-  const header = await headerOf(file, signal);
-  const text = header.metadata?.get(DIGESTS_KEY);
-  if (text === undefined || digestsProblem(text, header.size) !== undefined) return null;
+  const header = await headerOf(file, signal).catch(() => null);
+  signal.throwIfAborted();
+  // Without a header that can be read, as from a server without ranges, the hash of all bytes decides.
+  const text = header?.metadata?.get(DIGESTS_KEY);
+  if (header === null || text === undefined) return null;
+  if (digestsProblem(text, header.size) !== undefined) return null;
   const layout = tensorsLayout(header);
   const options = { signal, onBytes: () => {}, wanted: new Set<never>() };
   const { ranges: found } = await hashFile(place, layout, options);

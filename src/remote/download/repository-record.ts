@@ -12,7 +12,7 @@ import { readSmallFile, writeNewFile } from '../../platform/io/small-files.js';
 import { makeTemporaryName, REPOSITORY_RECORD } from '../../platform/io/temporary-names.js';
 import { runAsync } from '../../work/work.js';
 import type { ReplacedFile } from '../../write/replacement/replaced-files.js';
-import type { Repository } from './target-options.js';
+import type { Repository, TargetOptions } from './target-options.js';
 
 /** Longest record to read: of some 100,000 files. */
 const MAX_RECORD_BYTE_LENGTH = 2 ** 24;
@@ -78,11 +78,14 @@ export async function localDirRecord(
   return isCommit(commit) ? { commit, seconds: Number.parseFloat(time) } : undefined;
 }
 
-/** The replaced files that did not come from this repository, or were changed since. */
+/**
+ * The replaced files that did not come from this repository, or were changed since; in the repair of a copy only those
+ * that are recorded for another repository.
+ */
 export async function unrecordedAmong(
   replaced: readonly ReplacedFile[],
   folder: string,
-  repository: Repository | undefined,
+  { repository, repair = false }: Pick<TargetOptions, 'repository' | 'repair'>,
   signal: AbortSignal,
 ): Promise<ReplacedFile[]> {
   if (repository === undefined) return [...replaced];
@@ -95,8 +98,8 @@ export async function unrecordedAmong(
     const old = recorded.get(name);
     const isOurs =
       old === undefined
-        ? await isOfLocalDir(folder, name, repository, signal)
-        : old.repository === expected && isUnchanged(old, join(folder, name));
+        ? repair || (await isOfLocalDir(folder, name, repository, signal))
+        : old.repository === expected && (repair || isUnchanged(old, join(folder, name)));
     if (!isOurs) found.push(file);
   }
   return found;

@@ -172,16 +172,15 @@ export async function runDownload(
   if (path.endsWith(SHARD_EXTENSION)) requireLocalTarget('target', path);
   else if (target !== CACHE) requireFolderName('target', path);
   if (options.repair !== true) return await runAt(source, target, options, settings);
-  const repairing = { ...options, overwrite: true };
   const recorded = await recordedFor(source, target, options, settings);
-  if (recorded === undefined) return await runAt(source, target, repairing, settings);
+  if (recorded === undefined) return await runAt(source, target, options, settings);
   try {
     const revision = recorded.commit;
-    return await runAt(source, target, { ...repairing, revision }, settings);
+    return await runAt(source, target, { ...options, revision }, settings);
   } catch (error) {
     const isUnknown = Object(error).code === 'SAFETENSORS_REVISION_NOT_FOUND';
     if (recorded.isCertain || !isUnknown) throw error;
-    return await runAt(source, target, repairing, settings);
+    return await runAt(source, target, options, settings);
   }
 }
 
@@ -250,7 +249,8 @@ async function toCache(
   const plan = await planFor(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
   const path = isOneFile(source) ? placeOf({ name: source.name }) : cache.snapshot;
-  repaired.push(...(await knownRepairs(plan, placeOf, options, scope.signal)));
+  const isMissing = (file: DownloadItem): boolean => !cache.hasPlace(file);
+  repaired.push(...(await knownRepairs(plan, placeOf, options, scope.signal, isMissing)));
   if (options.dryRun === true) {
     return await planOf(plan, path, placeOf, { ...NOTHING_OLD, repaired }, scope.signal);
   }
@@ -264,11 +264,12 @@ async function knownRepairs(
   placeOf: PlaceOf,
   { repair, dryRun }: RunOrPlanOptions,
   signal: AbortSignal,
+  isMissing = (file: DownloadItem): boolean => !existsSync(placeOf(file)),
 ): Promise<RepairedFile[]> {
   if (repair !== true) return [];
   const indexes = new Set<DownloadItem>(plan.models.flatMap(({ index }) => index ?? []));
   const files = allFiles(plan).filter((file) => {
-    return dryRun === true || indexes.has(file) || !existsSync(placeOf(file));
+    return dryRun === true || indexes.has(file) || isMissing(file);
   });
   return await filesToRepair(files, placeOf, signal);
 }

@@ -24,6 +24,6 @@ export interface TargetOptions extends LockOptions, OverwriteOptions {
   readonly repository?: Repository | undefined;
   /** Whether files and folders are synced, which makes them survive a loss of power. */
   readonly durable: boolean;
-  /** Whether correct files that links point to stay. */
+  /** Whether the target is a damaged copy: correct files that links point to stay, and files of no record are its. */
   readonly repair?: boolean | undefined;
 }

@@ -128,6 +128,20 @@ describe('reports', () => {
     expect(valuesOf(await reports.version())).toEqual([3, 3]);
   });
 
+  it('a version whose shards are all open: a later one does not mix into it', async () => {
+    const { folder, paths } = writeShards(1);
+    const reports = new Reports(folder);
+    const { first, second } = shardsOf(2);
+    replace(paths[0], first);
+    replace(paths[1], second);
+    const next = await reports.version();
+    const later = shardsOf(3);
+    replace(paths[0], later.first);
+    replace(paths[1], later.second);
+    expect(valuesOf(next)).toEqual([2, 2]);
+    expect(valuesOf(await reports.version())).toEqual([3, 3]);
+  });
+
   it('an index next to the file that was opened so far', async () => {
     const { folder, paths } = writeShards(7);
     const [index, other] = ['model.safetensors.index.json', 'index.new'].map((name) =>

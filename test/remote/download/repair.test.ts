@@ -370,6 +370,62 @@ describe('a server that lies during a repair', () => {
   );
 });
 
+describe('a long file with digests is fetched whole', () => {
+  it('from a server without ranges', async () => {
+    const folder = await copyOf('hf://org/digested');
+    flip(join(folder, WEIGHTS), placeOf('b'));
+    const withoutRanges: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      if (!String(input).includes('/blobs/')) return response;
+      await response.body?.cancel();
+      return new Response(digested[WEIGHTS] as Uint8Array<ArrayBuffer>);
+    };
+    await download('hf://org/digested', folder, { ...repair, fetch: withoutRanges });
+    await expectRight(folder);
+  });
+
+  it('if it is no valid safetensors file on the Hub', async () => {
+    const bytes = noise(5_000_000, 1);
+    hub.put('org/invalid', { files: { [WEIGHTS]: bytes, 'config.json': CONFIG } });
+    const folder = temporaryPath('invalid');
+    writeBelow(folder, WEIGHTS, bytes.slice(1));
+    const { repaired } = await download('hf://org/invalid', folder, repair);
+    expect(repaired).toContainEqual({ name: WEIGHTS, reason: 'length' });
+    expect(readFileSync(join(folder, WEIGHTS)).equals(bytes)).toBe(true);
+  });
+});
+
+describe('a copy of another repository', () => {
+  it('is not replaced without overwrite, whatever was changed', async () => {
+    const folder = await copyOf('hf://org/digested');
+    const path = join(folder, WEIGHTS);
+    flip(path, placeOf('a'));
+    const damaged = readFileSync(path);
+    const files = { [WEIGHTS]: digested[WEIGHTS]?.slice(0, -1) as Uint8Array };
+    hub.put('org/same-names', { files });
+    const source = 'hf://org/same-names';
+    for (const [from, to] of [
+      [source, folder],
+      [`${source}/${WEIGHTS}`, folder],
+      [`${source}/${WEIGHTS}`, path],
+    ] as const) {
+      const wrong = download(from, to, repair);
+      await expect(wrong).rejects.toMatchObject({ code: 'SAFETENSORS_TARGET_EXISTS' });
+      expect(readFileSync(path).equals(damaged)).toBe(true);
+    }
+    const { repaired } = await download(source, folder, { ...repair, overwrite: true });
+    expect(repaired).toEqual([{ name: WEIGHTS, reason: 'length' }]);
+  });
+
+  it('is not deleted where it has none of the files', async () => {
+    const folder = temporaryPath('own');
+    writeBelow(folder, WEIGHTS, digested[WEIGHTS] as Uint8Array);
+    const wrong = download('hf://org/sharded', folder, repair);
+    await expect(wrong).rejects.toMatchObject({ code: 'SAFETENSORS_TARGET_EXISTS' });
+    expect(readdirSync(folder)).toEqual([WEIGHTS]);
+  });
+});
+
 describe('repair in the Hub cache', () => {
   it('replaces wrong bytes of the right length, and restores links, at the commit of the snapshot', async () => {
     const folder = await copyOf('hf://org/digested@older', 'cache');
@@ -391,6 +447,16 @@ describe('repair in the Hub cache', () => {
     expect(blob.endsWith(sum)).toBe(true);
     const { ok } = await verify(folder, { against: 'origin' });
     expect(ok).toBe(true);
+  });
+
+  it('lists a link that led to the blob of another file', async () => {
+    const folder = await copyOf('hf://org/sharded', 'cache');
+    const [config, tokenizer] = ['config.json', 'tokenizer.json'].map((name) => join(folder, name));
+    rmSync(config as string);
+    symlinkSync(readlinkSync(tokenizer as string), config as string);
+    const { repaired } = await download('hf://org/sharded', 'cache', repair);
+    expect(repaired).toEqual([{ name: 'config.json', reason: 'length' }]);
+    expect((await verify(folder, { against: 'origin' })).ok).toBe(true);
   });
 
   it('of a branch that has moved restores the snapshot that is there', async () => {

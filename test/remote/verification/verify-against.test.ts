@@ -385,8 +385,11 @@ describe('requests', () => {
 });
 
 describe('lists of other servers', () => {
-  /** Answers the request for all files by `pages`, each with the headers of its own; all others as the server does. */
-  function listing(...pages: readonly (readonly [json: unknown, link?: string])[]): typeof fetch {
+  /** The JSON of a page, and its header `Link`. */
+  type Page = readonly [json: unknown, link?: string];
+
+  /** Answers the request for all files with `pages`, all others as the server does. */
+  function listing(...pages: readonly Page[]): typeof fetch {
     return async (input, init) => {
       const { searchParams } = new URL(String(input));
       const page = searchParams.get('page') ?? (searchParams.has('recursive') ? '0' : null);
@@ -406,7 +409,7 @@ describe('lists of other servers', () => {
     return { oid: hash.digest('hex'), size: bytes.length };
   }
 
-  async function listed(...pages: Parameters<typeof listing>): Promise<VerificationReport> {
+  async function listed(...pages: readonly Page[]): Promise<VerificationReport> {
     return await verify(copyOfRepository(), { against: 'hf://org/ver', fetch: listing(...pages) });
   }
 

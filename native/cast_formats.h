@@ -157,8 +157,8 @@ struct PlainEncode {
   }
 };
 
-// Requests the cache lines of the block after the next one. With the processor's own prefetching only, F32 to F16 in
-// memory took 1.2 times as long.
+// Requests the cache lines of the block after the next one. With the processor's own prefetching
+// only, F32 to F16 in memory took 1.2 times as long.
 inline void PrefetchBlock(const uint8_t* block, size_t byte_length) {
 #if defined(__GNUC__)
   constexpr size_t kCacheLine = 64;
@@ -169,7 +169,8 @@ inline void PrefetchBlock(const uint8_t* block, size_t byte_length) {
 #endif
 }
 
-// The values of a block of float32 in the memory of the source, where they can be read there; else null.
+// The values of a block of float32 in the memory of the source, where they can be read there; else
+// null.
 template <typename Format>
 inline const float* FloatsInPlace(const uint8_t*) {
   return nullptr;

@@ -45,8 +45,7 @@ void DequantizeRows(const ScaledRows& rows) {
     for (size_t begin = 0; begin < rows.columns; begin += kValuesAtOnce) {
       const size_t count = Lesser(rows.columns - begin, kValuesAtOnce);
       rows.decode(source + begin * rows.bits / 8, values, count);
-      Multiply(values, scales, rows.block_columns, begin, begin + count, output,
-               rows.streams);
+      Multiply(values, scales, rows.block_columns, begin, begin + count, output, rows.streams);
     }
   }
   FinishStores(rows.streams);

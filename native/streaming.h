@@ -17,8 +17,8 @@ namespace {
 // Values that are stored at once.
 constexpr size_t kStreamLanes = 16;
 
-// Copies `kStreamLanes` values. Past the caches, a line of the output is not read from memory before
-// it is written. Other processors than x64 decide that for themselves.
+// Copies `kStreamLanes` values. Past the caches, a line of the output is not read from memory
+// before it is written. Other processors than x64 decide that for themselves.
 inline void StoreLanes(const float* values, float* output, [[maybe_unused]] bool streams) {
 #if defined(SAFETENSORS_MMAP_STREAMS)
   if (streams && reinterpret_cast<uintptr_t>(output) % sizeof(__m128) == 0) {

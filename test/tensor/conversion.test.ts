@@ -22,6 +22,8 @@ function replaceKernels(work: (output: Float32Array, bytes: Uint8Array) => Promi
     convertAsync: (_dtype: Dtype, bytes: Uint8Array, output: Float32Array) => work(output, bytes),
     cast: castInTypeScript,
     castAsync: async () => 0,
+    dequantizeRows: () => {},
+    decodeBlocks: () => {},
     addProduct: () => 0,
     addProductAsync: async () => 0,
     survey: () => {},

@@ -64,7 +64,7 @@ const FLOAT_DTYPES: readonly string[] = [
  *
  * @param values an even number for F4 and C64, a multiple of four for F6
  * @param options `into` reuses an array
- * @returns an array whose bytes are those of a tensor: new, or over the memory of `into`
+ * @returns an array whose bytes are those of a tensor: a new one, or `into`
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for another dtype, and for values or `into` of another type
  * @throws RangeError `ERR_OUT_OF_RANGE` unless the number of values makes whole elements and bytes; for `into` of
  *   another length, or overlapping the values
@@ -103,7 +103,7 @@ export function fromFloat32(
   const output = outputFor(dtype, values, options.into);
   if (output instanceof Float32Array || output instanceof Float64Array) output.set(values);
   else encode(dtype, values, output);
-  return output;
+  return options.into ?? output;
 }
 
 /** The array for the result: new, or over the memory of `into`. */

@@ -2,22 +2,28 @@
 
 import { crc32 } from 'node:zlib';
 import { FormatError } from '../errors/errors.js';
-import { readBytesOf, readFully } from '../platform/io/opened-file.js';
+import { combineCrc32 } from '../platform/io/combined-crc32.js';
 import { storageFill } from '../platform/storage/storage-fill.js';
 import type { AsyncFill } from '../tensor/storage/computed.js';
 import { type LeasableStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { allSettled } from '../work/all-settled.js';
-import { CACHED_BYTE_LENGTH, cut } from '../work/byte-ranges.js';
+import {
+  type FileRange,
+  type MergeLimits,
+  merge,
+  type Part,
+  type Piece,
+} from '../work/byte-ranges.js';
 import { Slots } from '../work/slots.js';
 import { Transfer, type TransferOptions } from '../work/transfer.js';
-import { runAsync } from '../work/work.js';
+import { crc32Parts } from './crc32-parts.js';
 import { storageReader } from './open-file.js';
 import { readEntry, requireCrc32 } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
 
-/** The next pieces are read while one is added up. */
-const CHECKED_AT_ONCE = 3;
+/** The next pieces are read while one is added up: two for each of two threads. */
+const CHECKED_AT_ONCE = 4;
 
 /** Entries, and the limits for inflating one. */
 export interface ArchiveContent {
@@ -25,18 +31,25 @@ export interface ArchiveContent {
   readonly limits: ArchiveLimits;
 }
 
-/** A part of a stored entry, or a deflated one as a whole. */
-interface CheckedPiece {
+/** A stored entry as a range of the archive. */
+interface StoredRange extends FileRange {
   readonly entry: ArchiveEntry;
-  readonly begin: number;
-  readonly end: number;
 }
 
+/** Neighbouring parts of stored entries, or a deflated entry. */
+type CheckedPiece = Piece<StoredRange> | ArchiveEntry;
+
+/** Most bytes between two entries that are read together: the headers and padding of entries. */
+const GAP_BYTE_LENGTH = 64 * 1024;
+
+/** Most entries that are read together. */
+const MAX_PARTS = 1024;
+
 /**
- * Reads all entries with checksums on the thread pool; the event loop turns between pieces of 1 MiB, but never within
- * a deflated entry.
+ * Reads all entries with checksums, in long archives on separate threads. Deflated entries are inflated on this thread,
+ * each in one turn of the event loop.
  *
- * @param report receives the error of an entry before the next entry is read; by default it is thrown
+ * @param report receives the error of an entry, in the order of the entries; by default it is thrown
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`; as `readEntry` for deflated ones
  * @throws FileChangedError, FileClosedError, `signal.reason`
  */
@@ -58,36 +71,47 @@ export async function verifyEntries(
       report(error, entry);
     }
   };
-  for (const entry of entries) {
-    if (entry.begin === entry.end) check(entry, () => requireCrc32(entry, 0, { path }));
-  }
   const lease = storage.acquireDescriptor();
-  const read = readBytesOf({ fd: lease.fd, path });
-  const free: Uint8Array[] = [];
-  let found = 0;
-  // A checksum goes on where it stopped: pieces are added up in their order.
+  const sums = crc32Parts({ fd: lease.fd, path }, totalBytes);
+  let sum = 0;
+  const addPart = (
+    { range: { entry, byteLength }, begin, end }: Part<StoredRange>,
+    found: number,
+  ): void => {
+    sum = begin === 0 ? found : combineCrc32(sum, found, end - begin);
+    if (end === byteLength) check(entry, () => requireCrc32(entry, sum, { path }));
+  };
+  // The parts of an entry are joined in their order.
   let before: Promise<unknown> = Promise.resolve();
+  const inOrder = async (reading: Promise<() => void>): Promise<void> => {
+    const joined = allSettled([reading, before]).then(async () => (await reading)());
+    before = joined;
+    await joined;
+  };
   try {
-    await transfer.run(piecesOf(entries), new Slots(CHECKED_AT_ONCE), ({ entry, begin, end }) => {
-      if (entry.method === 'deflated') {
-        check(entry, () => readEntry(storageReader(storage), entry, { path }, limits));
-        return Promise.resolve(end - begin);
+    const pieces = piecesOf(entries, sums.pieceByteLength);
+    await transfer.run(pieces, new Slots(CHECKED_AT_ONCE), async (piece) => {
+      if (!('parts' in piece)) {
+        const read = (): unknown => readEntry(storageReader(storage), piece, { path }, limits);
+        await inOrder(Promise.resolve(() => check(piece, read)));
+        return piece.end - piece.begin;
       }
-      const buffer = free.pop() ?? new Uint8Array(CACHED_BYTE_LENGTH);
-      const bytes = buffer.subarray(0, end - begin);
-      const reading = runAsync(readFully(read, bytes, begin, path), undefined);
-      // When an earlier piece fails, this one is still being read, so its descriptor must stay open.
-      const piece = allSettled([reading, before]).then(() => {
-        found = crc32(bytes, begin === entry.begin ? 0 : found);
-        if (end === entry.end) check(entry, () => requireCrc32(entry, found, { path }));
-        free.push(buffer);
-        return end - begin;
+      const { position, byteLength, parts } = piece;
+      const ranges = parts.map(({ range, begin, end }) => {
+        return { begin: range.position + begin, end: range.position + end };
       });
-      before = piece;
-      return piece;
+      const reading = sums.of({ begin: position, end: position + byteLength }, ranges);
+      await inOrder(
+        reading.then((found) => () => {
+          for (const [i, part] of parts.entries()) addPart(part, found[i] as number);
+        }),
+      );
+      return parts.reduce((length, { begin, end }) => length + end - begin, 0);
     });
     verifyOpen(storage);
   } finally {
+    // When a piece fails, others are still being read.
+    await sums.end();
     lease.release();
   }
 }
@@ -125,9 +149,26 @@ export function checkedFill(
   };
 }
 
-function* piecesOf(entries: readonly ArchiveEntry[]): Generator<CheckedPiece, void, void> {
-  for (const entry of entries) {
-    const length = entry.method === 'stored' ? CACHED_BYTE_LENGTH : Number.MAX_SAFE_INTEGER;
-    for (const { begin, end } of cut(entry.begin, entry.end, length)) yield { entry, begin, end };
+function* piecesOf(
+  entries: readonly ArchiveEntry[],
+  pieceByteLength: number,
+): Generator<CheckedPiece, void, void> {
+  const limits: MergeLimits<StoredRange> = {
+    maxByteLength: pieceByteLength,
+    maxGap: GAP_BYTE_LENGTH,
+    maxParts: MAX_PARTS,
+    // Threads take the parts of a piece in the order of their bytes.
+    joins: (piece, { position }, begin) => position + begin >= piece.position + piece.byteLength,
+  };
+  for (let at = 0; at < entries.length; ) {
+    const from = at;
+    while (entries[at]?.method === 'stored') at++;
+    yield* merge(entries.slice(from, at).map(storedRange), limits);
+    const deflated = entries[at++];
+    if (deflated !== undefined) yield deflated;
   }
+}
+
+function storedRange(entry: ArchiveEntry): StoredRange {
+  return { position: entry.begin, byteLength: entry.end - entry.begin, entry };
 }

@@ -89,15 +89,16 @@ export function readStart(file: ByteReader): Uint8Array {
 export function fileReader(file: OpenedFile): ByteReader {
   return {
     byteLength: file.byteLength,
-    read: (begin, end) => {
-      const bytes = allocate(Uint8Array, end - begin, { path: file.path });
+    read: (begin, end, buffer) => {
+      const bytes =
+        buffer?.subarray(0, end - begin) ?? allocate(Uint8Array, end - begin, { path: file.path });
       runSync(readFully(readBytesOf(file), bytes, begin, file.path));
       return bytes;
     },
   };
 }
 
-/** Returns a reader that copies from bytes in memory. */
+/** Returns a reader that copies from bytes in memory, always into new memory. */
 export function bytesReader(bytes: Uint8Array): ByteReader {
   return {
     byteLength: bytes.length,
@@ -105,7 +106,7 @@ export function bytesReader(bytes: Uint8Array): ByteReader {
   };
 }
 
-/** Returns a reader that copies from an open storage. */
+/** Returns a reader that copies from an open storage, always into new memory. */
 export function storageReader(storage: Storage): ByteReader {
   return {
     byteLength: storage.byteLength,

@@ -1,7 +1,17 @@
 /** Checksums of an archive: compared when asked for, in pieces, with an abort. */
-import { writeFileSync } from 'node:fs';
-import { crc32 } from 'node:zlib';
-import { expect, test } from 'vitest';
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { crc32, deflateRawSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { verifyEntries } from '../../src/foreign/checksums.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
 import { openRegularFile } from '../../src/platform/io/opened-file.js';
@@ -62,3 +72,103 @@ test('an abort ends it', async () => {
     'enough',
   );
 });
+
+describe('a long archive, which threads read', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
+  const path = join(folder, 'long.zip');
+  const content = new Uint8Array(66 * 2 ** 20 + 3);
+  for (let at = 0; at < content.length; at += 1021) content[at] = at / 1021;
+  const deflated = deflateRawSync(content.subarray(0, 100_000));
+  /** Short and empty entries with gaps between them, long ones around the pieces of 4 MiB, and a deflated one. */
+  const entries: ArchiveEntry[] = [];
+  beforeAll(() => {
+    const add = (begin: number, end: number): void => {
+      const bytes = content.subarray(begin, end);
+      entries.push({ ...partOf(bytes, begin), name: `${entries.length}` });
+    };
+    for (let i = 0; i < 2500; i++) add(i * 300, i * 300 + (i % 5) * 60);
+    content.set(deflated, 800_000);
+    const end = 800_000 + deflated.length;
+    const inflated = content.subarray(0, 100_000);
+    entries.push({
+      ...{ ...partOf(inflated, 800_000), end, method: 'deflated' },
+      name: `${entries.length}`,
+    });
+    for (const [begin, end] of [
+      [2 ** 20, 2 ** 20 + 1],
+      [2 ** 21, 2 ** 21 + 2 ** 22],
+      [7 * 2 ** 20, 30 * 2 ** 20 + 1],
+      [30 * 2 ** 20 + 1, content.length - 1],
+      [content.length, content.length],
+    ] as const) {
+      add(begin, end);
+    }
+    // The stored entries before it may have its bytes.
+    for (const [i, entry] of entries.entries()) {
+      if (entry.method === 'stored') {
+        entries[i] = { ...entry, crc32: crc32(content.subarray(entry.begin, entry.end)) };
+      }
+    }
+    writeFileSync(path, content);
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const opened = (): LeasableStorage => {
+    const file = runSync(openRegularFile(path, path));
+    return runSync(openStorage(file, new Uint8Array(), { storage: 'read' }));
+  };
+
+  test('passes, and reports all of its bytes', async () => {
+    const totalBytes = entries.reduce((sum, { begin, end }) => sum + end - begin, 0);
+    const onProgress = vi.fn();
+    await verifyEntries(opened(), { entries, limits: {} }, { onProgress });
+    expect(onProgress).toHaveBeenLastCalledWith({ bytes: totalBytes, totalBytes });
+  });
+
+  test('reports the wrong entries, in their order', async () => {
+    const wrong = [0, 1, 1024, 2499, 2500, 2501, 2502, 2503, 2504, 2505];
+    const changed = entries.map((entry, i) =>
+      wrong.includes(i) ? { ...entry, crc32: (entry.crc32 ?? 0) ^ 0x80000000 } : entry,
+    );
+    const found: string[] = [];
+    await verifyEntries(opened(), { entries: changed, limits: {} }, {}, (problem, { name }) => {
+      expect(problem).toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH' });
+      found.push(name);
+    });
+    expect(found).toEqual(wrong.map(String));
+  });
+
+  test('names an entry with one changed byte', async () => {
+    for (const at of [7 * 2 ** 20, 30 * 2 ** 20, content.length - 2]) {
+      writeByte(path, at, (content[at] as number) ^ 1);
+      const verified = verifyEntries(opened(), { entries, limits: {} }, {});
+      await expect(verified).rejects.toMatchObject({ code: 'SAFETENSORS_CHECKSUM_MISMATCH' });
+      writeByte(path, at, content[at] as number);
+    }
+  });
+
+  test('ends with the signal, and with the file', async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const changed = entries.map((entry, i) => (i === 2500 ? { ...entry, crc32: 1 } : entry));
+    const report = (): void => controller.abort(new Error('enough'));
+    const aborted = verifyEntries(opened(), { entries: changed, limits: {} }, { signal }, report);
+    await expect(aborted).rejects.toThrow('enough');
+    const storage = opened();
+    truncateSync(path, 40 * 2 ** 20);
+    const truncated = verifyEntries(storage, { entries, limits: {} }, {});
+    await expect(truncated).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED' });
+    writeFileSync(path, content);
+  });
+});
+
+function partOf(bytes: Uint8Array, begin: number): Omit<ArchiveEntry, 'name'> {
+  const byteLength = bytes.length;
+  return { method: 'stored', begin, end: begin + byteLength, byteLength, crc32: crc32(bytes) };
+}
+
+function writeByte(path: string, position: number, byte: number): void {
+  const fd = openSync(path, 'r+');
+  writeSync(fd, Uint8Array.of(byte), 0, 1, position);
+  closeSync(fd);
+}

@@ -43,8 +43,8 @@ const CODE_FILE = /\.(py|pyc|pyo|pyd|so|dll|dylib|sh|jar|class)$|(^|\/)code\//i;
 /** Number of an entry's first bytes that tell its format. */
 const ENTRY_START_BYTE_LENGTH = 512;
 
-/** Length of the pieces for computing checksums. */
-const SCANNED_PIECE_BYTE_LENGTH = 8 * 2 ** 20;
+/** Length of the pieces for computing checksums, which stay in the processor's cache between reading and adding up. */
+const SCANNED_PIECE_BYTE_LENGTH = 2 ** 18;
 
 /** Scans an archive. */
 export function scanArchive(file: ByteReader, options: ArchiveScanOptions, notes: ScanNotes): void {
@@ -66,6 +66,8 @@ class ArchiveScan {
   #storages: NamedStorages | undefined;
   /** Whether that pickle is broken, so that its storages are unknown. */
   #isBroken = false;
+  /** Reused for the pieces of entries whose checksums are computed. */
+  readonly #piece = new Uint8Array(SCANNED_PIECE_BYTE_LENGTH);
   /** Remaining bytes of the archive to compare with checksums: each byte once, unless entries overlap. */
   #comparableLeft: number;
 
@@ -237,7 +239,7 @@ class ArchiveScan {
     if (entry.crc32 === null) return;
     let found = 0;
     for (const { begin, end } of cut(entry.begin, entry.end, SCANNED_PIECE_BYTE_LENGTH)) {
-      found = crc32(this.#file.read(begin, end), found);
+      found = crc32(this.#file.read(begin, end, this.#piece), found);
     }
     requireCrc32(entry, found, {});
   }

@@ -4,8 +4,11 @@
 export interface ByteReader {
   /** Length of the file in bytes. */
   readonly byteLength: number;
-  /** A copy of the bytes [begin, end), which lie within the file. */
-  read(begin: number, end: number): Uint8Array<ArrayBuffer>;
+  /**
+   * Returns a copy of the bytes [begin, end), which are within the file. It may be in the start of the buffer, which
+   * must have room for it.
+   */
+  read(begin: number, end: number, buffer?: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer>;
 }
 
 /** One file of an archive. */

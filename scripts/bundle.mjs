@@ -297,28 +297,33 @@ await write(
     chunkFileNames: '[name].js',
     codeSplitting: {
       groups: [
-        // With everything that it imports.
-        // Each with everything that it imports, unless one before it has that.
-        { name: 'core', test: inCore, priority: 6 },
-        // Short, and needed by commands that need nothing else.
-        { name: 'summary', test: begins('file/source/summary'), priority: 6 },
-        { name: 'dequantizing', test: begins('quantized/'), priority: 5 },
-        { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 4 },
+        // Each with everything that it imports, unless one of a higher priority has that.
+        { name: 'core', test: inCore, priority: 9 },
+        // Short modules that load late, and that several of the files below need.
         {
-          name: 'merging',
-          test: begins('merge/(?!adapters/(?:describe-adapter|detect)|models/yaml)'),
-          priority: 4,
+          name: 'shared',
+          test: begins('file/source/(?:summary|pipeline)|quantized/blocks/types|work/scope'),
+          priority: 9,
         },
-        { name: 'foreign', test: begins('foreign/|write/convert/detect-format'), priority: 4 },
-        { name: 'conversion', test: begins('write/convert/'), priority: 3 },
-        { name: 'verification', test: begins('open/'), priority: 3 },
-        { name: 'remote-core', test: begins('remote/(?!download)'), priority: 3 },
+        { name: 'dequantizing', test: begins('quantized/'), priority: 8 },
         {
           name: 'inspection',
           test: begins('inspect/|merge/adapters/(?:describe-adapter|detect)'),
-          priority: 5,
+          priority: 8,
         },
-        { name: 'download', test: begins('remote/download/checked-download'), priority: 2 },
+        // What \`open\` of a PyTorch checkpoint loads: one file, and nothing else.
+        { name: 'torch', test: begins('open/open-path|foreign/torch/open'), priority: 7 },
+        { name: 'writing', test: begins('write/(?!convert)|file/verification/'), priority: 6 },
+        {
+          name: 'merging',
+          test: begins('merge/(?!adapters/(?:describe-adapter|detect)|models/yaml)'),
+          priority: 6,
+        },
+        { name: 'foreign', test: begins('foreign/'), priority: 6 },
+        { name: 'conversion', test: begins('write/convert/'), priority: 5 },
+        { name: 'remote-core', test: begins('remote/(?!download|verification)'), priority: 5 },
+        { name: 'download', test: begins('remote/(?:download|verification)/'), priority: 4 },
+        { name: 'verification', test: begins('open/'), priority: 3 },
         // The entry, which the program imports.
         { name: 'inspect', test: begins('inspect\\.'), priority: 2 },
         { name: 'program', test: begins('cli/run'), priority: 1 },

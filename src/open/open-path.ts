@@ -1,11 +1,8 @@
-/** Opens a path by its contents, in any format. Loads the readers of other formats. */
+/** Opens a path by its contents, in any format. Loads the readers of PyTorch checkpoints, of others when needed. */
 
 import { FormatError } from '../errors/errors.js';
 import type { Checkpoint, CheckpointFormat } from '../file/checkpoint/checkpoint.js';
 import { safeOpenAsync } from '../file/checkpoint/open.js';
-import { openDistributed } from '../foreign/distributed/open-distributed.js';
-import { openGguf } from '../foreign/gguf/open-gguf.js';
-import { openNumpy } from '../foreign/numpy/open-numpy.js';
 import { openTorchCheckpoint } from '../foreign/torch/open.js';
 import { detectFormat } from '../write/convert/detect-format.js';
 import { type OpenSourceOptions, usedOptions } from './sources/options.js';
@@ -31,10 +28,17 @@ export async function openPath(
   }
   if (read === 'torch') return openTorchCheckpoint(path, usedOptions(options, 'torch'));
   if (read === 'dcp') {
+    const { openDistributed } = await import('../foreign/distributed/open-distributed.js');
     return await openDistributed(path, usedOptions(options, 'dcp'), options.signal);
   }
-  if (read === 'gguf') return openGguf(path, usedOptions(options, 'gguf'));
-  if (read === 'numpy') return openNumpy(path, usedOptions(options, 'numpy'));
+  if (read === 'gguf') {
+    const { openGguf } = await import('../foreign/gguf/open-gguf.js');
+    return openGguf(path, usedOptions(options, 'gguf'));
+  }
+  if (read === 'numpy') {
+    const { openNumpy } = await import('../foreign/numpy/open-numpy.js');
+    return openNumpy(path, usedOptions(options, 'numpy'));
+  }
   const opening = usedOptions(options, 'safetensors');
   return await safeOpenAsync(path, { ...opening, signal: options.signal });
 }

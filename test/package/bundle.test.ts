@@ -15,11 +15,12 @@ const SHARED = [
   'core.js',
   'verification.js',
   'writing.js',
-  'summary.js',
+  'shared.js',
   'yaml.js',
   'program.js',
   'commands.js',
   'foreign.js',
+  'torch.js',
   'conversion.js',
   'remote-core.js',
   'download.js',
@@ -116,14 +117,15 @@ test('a program that reads loads no file that writes; what writes comes with the
     'package/children/loaded-files.mjs',
   );
   expect(read).toEqual(['core.js', 'index.js']);
-  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'summary.js', 'writing.js']);
+  expect(wrote).toEqual(['core.js', 'dequantizing.js', 'index.js', 'shared.js', 'writing.js']);
   const files = [
     'conversion.js',
     'core.js',
     'dequantizing.js',
     'foreign.js',
     'index.js',
-    'summary.js',
+    'shared.js',
+    'torch.js',
     'writing.js',
   ];
   expect(converted).toEqual(files);
@@ -134,7 +136,25 @@ test('`inspect` of a safetensors file loads no reader of another format, and not
     'inspect',
     join(root, 'test/fixtures/gguf/iq4_xs/expected.safetensors'),
   ]);
-  expect(files).toEqual(['cli.js', 'core.js', 'inspection.js', 'program.js', 'summary.js']);
+  expect(files).toEqual(['cli.js', 'core.js', 'inspection.js', 'program.js', 'shared.js']);
+});
+
+test('opening an address, and the entry `hub`, loads nothing that writes or reads other formats', () => {
+  expect([...loadedBy('remote-core.js')].sort()).toEqual([
+    'core.js',
+    'remote-core.js',
+    'shared.js',
+  ]);
+  expect([...loadedBy('hub.js')].sort()).toEqual([
+    'core.js',
+    'hub.js',
+    'remote-core.js',
+    'shared.js',
+  ]);
+});
+
+test('opening a PyTorch checkpoint loads one more file', () => {
+  expect([...loadedBy('torch.js')].sort()).toEqual(['core.js', 'torch.js']);
 });
 
 test.each(['--version', '-v', '-V'])('%s prints the version, and loads nothing', async (option) => {

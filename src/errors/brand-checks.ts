@@ -40,6 +40,12 @@ export function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
+/** As `tagOf` of a typed array, without building a text. */
+export function tagOfArray(array: ArrayBufferView): string {
+  const { [Symbol.toStringTag]: tag } = array as { readonly [Symbol.toStringTag]?: unknown };
+  return typeof tag === 'string' ? tag : 'Object';
+}
+
 /** Whether a value is a typed array of any kind. */
 export function isTypedArray(value: unknown): value is ArrayBufferView {
   return kindOfArray(value) !== undefined;

@@ -16,10 +16,12 @@ import {
   rejectTensor,
 } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
+import { forEachYielding } from '../work/items.js';
+import { runSync, type Work } from '../work/work.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js';
 import { METADATA_NAME } from './header-parser.js';
-import { compareCodePoints, sortByName } from './json/code-point-order.js';
+import { compareCodePoints, sortByNameYielding } from './json/code-point-order.js';
 import { EncodedText } from './json/encoded-text.js';
 import {
   DIGESTS_KEY,
@@ -106,11 +108,21 @@ export function layOut<Spec extends NamedTensorSpec>(
   options: HeaderOptions = {},
   hasDigests = false,
 ): Layout<Spec> {
+  return runSync(layOutYielding(specs, options, hasDigests));
+}
+
+/** As {@link layOut}; the specs must not change meanwhile. */
+export function* layOutYielding<Spec extends NamedTensorSpec>(
+  specs: Iterable<Spec>,
+  options: HeaderOptions,
+  hasDigests: boolean,
+): Work<Layout<Spec>> {
   const alignment = alignmentOf(options);
   const reserve = reserveOf(options);
-  const placed = place(specs);
+  const placed = yield* place(specs);
   const room = hasDigests ? reservedDigests(placed.length) : undefined;
-  const header = frameHeader(encodeHeader(placed, options.metadata, room), alignment, reserve);
+  const text = yield* encodeHeader(placed, options.metadata, room);
+  const header = frameHeader(text, alignment, reserve);
   const byteLength = header.byteLength + (placed.at(-1)?.end ?? 0);
   if (!hasDigests) return { header, placed, byteLength };
   const tensors = placed.map(({ spec }) => spec);
@@ -182,11 +194,11 @@ function reserveOf({ reserve = 0 }: HeaderOptions): number {
 }
 
 /** Sorts by dtype rank, descending, then by name: every tensor is then aligned to its element. */
-function place<Spec extends NamedTensorSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
+function* place<Spec extends NamedTensorSpec>(specs: Iterable<Spec>): Work<Placed<Spec>[]> {
   const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
   const names = new Set<string>();
   let leastByteLength = 0;
-  for (const spec of specs) {
+  yield* forEachYielding(specs, (spec) => {
     requireName(spec.name);
     // A character takes at least one byte, a dimension with its comma two. Refuse too long a header before sorting
     // and joining its parts.
@@ -196,18 +208,17 @@ function place<Spec extends NamedTensorSpec>(specs: Iterable<Spec>): Placed<Spec
       rejectTensor('duplicate tensor name', spec.name);
     }
     byRank[RANKS.get(spec.dtype) as number]?.push(spec);
-  }
+  });
   const placed: Placed<Spec>[] = [];
   let begin = 0;
   for (const group of byRank.reverse()) {
-    sortByName(group, ({ name }) => name);
-    for (const spec of group) {
-      const { byteLength } = spec;
-      const end = begin + byteLength;
+    yield* sortByNameYielding(group, ({ name }) => name);
+    yield* forEachYielding(group, (spec) => {
+      const end = begin + spec.byteLength;
       requireDataByteLength(end, spec);
       placed.push({ spec, begin, end });
       begin = end;
-    }
+    });
   }
   return placed;
 }
@@ -233,21 +244,21 @@ export function nameProblem(name: string): string | undefined {
   return 'expected Unicode text as its name, found a lone surrogate';
 }
 
-function encodeHeader(
+function* encodeHeader(
   placed: readonly Placed<NamedTensorSpec>[],
   metadata: MetadataInput | null | undefined,
   digests: string | undefined,
-): EncodedText {
+): Work<EncodedText> {
   const text = new EncodedText(requireHeaderLength);
   let separator = appendMetadata(text, metadata, digests);
-  for (const { spec, begin, end } of placed) {
+  yield* forEachYielding(placed, ({ spec, begin, end }) => {
     const { name, dtype, shape } = spec;
     text.append(
       `${separator}${JSON.stringify(name)}:{"dtype":"${dtype}","shape":[${shape.join()}],` +
         `"data_offsets":[${begin},${end}]}`,
     );
     separator = ',';
-  }
+  });
   text.append(separator === '{' ? '{}' : '}');
   return text;
 }

@@ -4,6 +4,8 @@
  * U+FB01.
  */
 
+import type { Work } from '../../work/work.js';
+
 const FIRST_SURROGATE = 0xd800;
 const FIRST_BEHIND_SURROGATES = 0xe000;
 
@@ -21,21 +23,76 @@ export function compareCodePoints(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/**
- * Sorts in place by the names. Without surrogates JavaScript's order is the same, and comparing with
- * it is three times as fast.
- */
+/** Sorts in place by the names; equal ones keep their order. */
 export function sortByName<Item>(items: Item[], nameOf: (item: Item) => string): void {
-  if (items.some((item) => SURROGATE.test(nameOf(item)))) {
-    items.sort((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
+  items.sort(comparisonOf(items, nameOf));
+}
+
+/** Items that are sorted at once: about 2 ms. */
+const RUN_LENGTH = 8192;
+
+/** The same as work: sorts runs, then merges neighbours. */
+export function* sortByNameYielding<Item>(
+  items: Item[],
+  nameOf: (item: Item) => string,
+): Work<void> {
+  const { length } = items;
+  yield;
+  const compare = comparisonOf(items, nameOf);
+  if (length <= RUN_LENGTH) {
+    items.sort(compare);
     return;
   }
-  items.sort((a, b) => {
+  let from = items.slice();
+  for (let begin = 0; begin < length; begin += RUN_LENGTH) {
+    yield;
+    const run = from.slice(begin, begin + RUN_LENGTH).sort(compare);
+    for (let i = 0; i < run.length; i++) from[begin + i] = run[i] as Item;
+  }
+  let to = items;
+  for (let width = RUN_LENGTH; width < length; width *= 2) {
+    for (let begin = 0; begin < length; begin += 2 * width) {
+      const middle = Math.min(begin + width, length);
+      yield* mergeRuns(from, to, { begin, middle, end: Math.min(middle + width, length) }, compare);
+    }
+    [from, to] = [to, from];
+  }
+  if (from !== items) for (let i = 0; i < length; i++) items[i] = from[i] as Item;
+}
+
+/** Merges the sorted runs [begin, middle) and [middle, end) of `from` into the same places of `to`. */
+function* mergeRuns<Item>(
+  from: readonly Item[],
+  to: Item[],
+  { begin, middle, end }: { readonly begin: number; readonly middle: number; readonly end: number },
+  compare: (a: Item, b: Item) => number,
+): Work<void> {
+  let [left, right] = [begin, middle];
+  for (let at = begin; at < end; ) {
+    const stop = Math.min(at + RUN_LENGTH, end);
+    for (; at < stop; at++) {
+      const isLeft =
+        right >= end || (left < middle && compare(from[left] as Item, from[right] as Item) <= 0);
+      to[at] = from[isLeft ? left++ : right++] as Item;
+    }
+    yield;
+  }
+}
+
+/** Without surrogates JavaScript's order is the same, and comparing with it is three times as fast. */
+function comparisonOf<Item>(
+  items: readonly Item[],
+  nameOf: (item: Item) => string,
+): (a: Item, b: Item) => number {
+  if (items.some((item) => SURROGATE.test(nameOf(item)))) {
+    return (a, b) => compareCodePoints(nameOf(a), nameOf(b));
+  }
+  return (a, b) => {
     const nameA = nameOf(a);
     const nameB = nameOf(b);
     if (nameA === nameB) return 0;
     return nameA < nameB ? -1 : 1;
-  });
+  };
 }
 
 /** Surrogates stand for code points above all others. */

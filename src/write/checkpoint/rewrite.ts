@@ -17,6 +17,7 @@ import {
   replacedAmong,
   requireOverwrite,
 } from '../replacement/replaced-files.js';
+import { LeasedFiles } from '../save/leased-files.js';
 import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
 import { leaseSources } from '../save/serialize.js';
 import type { SelectableInfo } from '../selection/options.js';
@@ -177,7 +178,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const closeSources = (): void => source.close();
     const check = overwrite ? undefined : onlyOwnFile(path, own);
     await inCreatedFolder(dirname(path), durable, () =>
-      replaceFile(path, layout, file.samples, {
+      replaceFile(path, layout, () => new LeasedFiles(file.samples), {
         ...options,
         ...{ durable, closeSources, check },
         verify: source.isReadBack ?? false,

@@ -150,8 +150,10 @@ function fillOf(
   return isPlain ? fillFrom(payload) : sources.fill(payload, byteLength);
 }
 
-function fillFrom({ fill, window }: MemoryPayload): AsyncFill {
-  return fill ?? ((target, begin) => target.set(window(begin, begin + target.length)));
+function fillFrom(memory: MemoryPayload): AsyncFill {
+  return (
+    memory.fill ?? ((target, begin) => target.set(memory.window(begin, begin + target.length)))
+  );
 }
 
 function fillFromBytes(bytes: Uint8Array): AsyncFill {

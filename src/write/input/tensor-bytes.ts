@@ -6,10 +6,16 @@ import {
   isTypedArray,
   memoryOf,
   plainBytes,
-  tagOf,
+  tagOfArray,
 } from '../../errors/brand-checks.js';
 import { quoteName, rejectTensor } from '../../errors/errors.js';
-import { DTYPES, type Dtype, type TensorData, type TypedArray } from '../../header/dtype.js';
+import {
+  DTYPE_NAMES,
+  DTYPES,
+  type Dtype,
+  type TensorData,
+  type TypedArray,
+} from '../../header/dtype.js';
 import type { NamedTensorSpec } from '../../header/tensor-spec.js';
 
 /**
@@ -39,29 +45,46 @@ export function isTensorBytes(value: unknown): value is TensorBytes {
   return isTypedArray(value) || isAnyArrayBuffer(value);
 }
 
+/** The typed array of each dtype. */
+const OWN_ARRAYS: ReadonlyMap<Dtype, string> = new Map(
+  DTYPE_NAMES.map((dtype) => [dtype, DTYPES[dtype].data.name]),
+);
+
 /**
  * Returns a new view of the bytes, never a copy. Empty when the memory was detached.
+ *
+ * @throws As {@link requireTensorBytes}
+ */
+export function bytesOfData(
+  tensor: Pick<NamedTensorSpec, 'name' | 'dtype'>,
+  data: unknown,
+): Uint8Array {
+  requireTensorBytes(tensor, data);
+  return plainBytes(data);
+}
+
+/**
+ * Checks the kind of the data.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the value is bytes
  * @throws InvalidTensorError for a typed array of another dtype
  */
-export function bytesOfData(
+export function requireTensorBytes(
   { name, dtype }: Pick<NamedTensorSpec, 'name' | 'dtype'>,
   data: unknown,
-): Uint8Array {
+): asserts data is TensorBytes {
   if (!isTensorBytes(data)) {
     const expected = `a typed array, an ArrayBuffer or a SharedArrayBuffer${hintForNumbers(dtype, data)}`;
     throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
   }
-  const tag = isTypedArray(data) ? tagOf(data) : 'Uint8Array';
-  const own = DTYPES[dtype].data.name;
+  const tag = isTypedArray(data) ? tagOfArray(data) : 'Uint8Array';
+  const own = OWN_ARRAYS.get(dtype);
   if (tag !== own && tag !== 'Uint8Array' && tag !== FURTHER_ARRAYS[dtype]) {
     const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
     const isConvertible = /^B?F/.test(dtype) && tag === 'Float32Array';
     const hint = isConvertible ? `; fromFloat32(values, '${dtype}') converts` : '';
     rejectTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
   }
-  return plainBytes(data);
 }
 
 /** A hint for numbers in arrays, nested or not: how to turn them into bytes of the dtype. */

@@ -4,15 +4,18 @@
  */
 
 import { argumentTypeError } from '../../errors/arguments.js';
+import { memoryOf } from '../../errors/brand-checks.js';
 import { FileClosedError, quoteName, rejectTensor } from '../../errors/errors.js';
-import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import { type NamedValues, pairsOf, readAtOnce } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import { type NamedTensorSpec, readSpec, type TensorSpec } from '../../header/tensor-spec.js';
 import { type AsyncFill, ComputedStorage } from '../../tensor/storage/computed.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import { isLeasable, type LeasableStorage, type Storage } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { bytesOfData, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
+import { mapYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
+import { isDetached, isTensorBytes, requireTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
 /** A new tensor, not from a file: its dtype says which data it has. Streams are for `saveFile` and `saveCheckpoint`. */
@@ -137,6 +140,44 @@ export function readTensorsAndStreams(tensors: NamedValues<InferredInput>): Writ
   return entriesOf(tensors, payloadOf);
 }
 
+/** Tensors that were read at once, and are checked later. */
+export interface GivenTensors {
+  /** Those of files and of parsed bytes, checked. */
+  readonly stored: readonly WriteEntry[];
+  /** Checks the data of the others; throws as {@link readTensorsAndStreams}. */
+  entries(): Work<WriteEntry<Payload>[]>;
+}
+
+/** As {@link readTensorsAndStreams}; the caller may change names, dtypes, shapes and places of data after the call. */
+export function takeTensors(tensors: NamedValues<InferredInput>): GivenTensors {
+  const stored: WriteEntry[] = [];
+  function* given(): Generator<WriteEntry | GivenData, void, void> {
+    for (const [name, tensor] of pairsOf(tensors, 'tensors')) {
+      if (!(tensor instanceof TensorOf)) {
+        yield { spec: specOf(name, tensor), data: tensor.data };
+        continue;
+      }
+      const entry = entryOf(name, tensor, ofTensor(name, tensor));
+      stored.push(entry);
+      yield entry;
+    }
+  }
+  const all = readAtOnce(given());
+  return {
+    stored,
+    entries: () =>
+      mapYielding(all, (one) =>
+        'spec' in one ? entryOf(one.spec.name, one.spec, payloadOf(one.spec, one.data)) : one,
+      ),
+  };
+}
+
+/** A new tensor whose data is not checked yet. */
+interface GivenData {
+  readonly spec: NamedTensorSpec;
+  readonly data: unknown;
+}
+
 /**
  * Returns the source of the bytes of a tensor that was declared before.
  *
@@ -181,20 +222,35 @@ function entriesOf<Bytes>(
   tensors: NamedValues<Tensor | NewTensorOf<Dtype, unknown>>,
   bytesOf: (facts: NamedTensorSpec, data: unknown) => Bytes,
 ): WriteEntry<Bytes | MemoryPayload | FilePayload>[] {
-  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {
+  const entries: WriteEntry<Bytes | MemoryPayload | FilePayload>[] = [];
+  for (const [name, tensor] of pairsOf(tensors, 'tensors')) {
     if (tensor instanceof TensorOf) {
-      const { dtype, shape, byteLength } = tensor;
-      return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
+      entries.push(entryOf(name, tensor, ofTensor(name, tensor)));
+    } else {
+      const facts = specOf(name, tensor);
+      entries.push(entryOf(name, facts, bytesOf(facts, tensor.data)));
     }
-    if (typeof tensor !== 'object' || tensor === null || isData(tensor)) {
-      const subject = `tensor ${quoteName(name)}`;
-      // Such as `tensors['name']` of a Map.
-      const advice = tensor === undefined ? '; a Map gives its values by get(name)' : '';
-      throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor, advice);
-    }
-    const facts = readSpec(name, tensor);
-    return { ...facts, payload: bytesOf(facts, tensor.data) };
-  });
+  }
+  return entries;
+}
+
+function entryOf<Bytes>(
+  name: string,
+  { dtype, shape, byteLength }: Omit<NamedTensorSpec, 'name'>,
+  payload: Bytes,
+): WriteEntry<Bytes> {
+  return { name, dtype, shape, byteLength, payload };
+}
+
+/** Checks everything about a new tensor but its data. */
+function specOf(name: string, tensor: NewTensorOf<Dtype, unknown>): NamedTensorSpec {
+  if (typeof tensor !== 'object' || tensor === null || isData(tensor)) {
+    const subject = `tensor ${quoteName(name)}`;
+    // Such as `tensors['name']` of a Map.
+    const advice = tensor === undefined ? '; a Map gives its values by get(name)' : '';
+    throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor, advice);
+  }
+  return readSpec(name, tensor);
 }
 
 /** Whether a value is bare data, without dtype and shape. */
@@ -204,21 +260,48 @@ function isData(value: object): boolean {
 
 function inMemory(facts: NamedTensorSpec, data: unknown): MemoryPayload {
   const { name, shape, dtype, byteLength } = facts;
-  const view = bytesOfData(facts, data);
-  if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
-  if (view.byteLength !== byteLength) {
-    if (view.byteLength === 0) failDetached(name, byteLength);
+  requireTensorBytes(facts, data);
+  const found = memoryOf(data).byteLength;
+  if (found === 0 && isDetached(data)) failDetached(name, byteLength);
+  if (found !== byteLength) {
+    if (found === 0) failDetached(name, byteLength);
     const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
-    rejectTensor(`${expected}, found ${view.byteLength}`, name);
+    rejectTensor(`${expected}, found ${found}`, name);
   }
-  const verify = (): void => {
-    if (view.byteLength !== byteLength) failDetached(name, byteLength);
-  };
-  const window = (begin: number, end: number): Uint8Array => {
-    verify();
-    return view.subarray(begin, end);
-  };
-  return { kind: 'memory', window, verify, storage: undefined };
+  return new NewTensorBytes(name, data, byteLength);
+}
+
+/**
+ * The bytes of a new tensor. Of many small tensors, a view or a closure for each would take more memory than the bytes,
+ * and the collector longer than the writer.
+ */
+class NewTensorBytes implements MemoryPayload {
+  readonly kind = 'memory';
+  readonly storage = undefined;
+  readonly #name: string;
+  readonly #data: TensorBytes;
+  readonly #byteLength: number;
+
+  constructor(name: string, data: TensorBytes, byteLength: number) {
+    this.#name = name;
+    this.#data = data;
+    this.#byteLength = byteLength;
+  }
+
+  window(begin: number, end: number): Uint8Array {
+    const { buffer, byteOffset, byteLength } = memoryOf(this.#data);
+    this.#require(byteLength);
+    return new Uint8Array(buffer, byteOffset + begin, end - begin);
+  }
+
+  verify(): void {
+    this.#require(memoryOf(this.#data).byteLength);
+  }
+
+  /** A length-tracking array may have grown. */
+  #require(byteLength: number): void {
+    if (byteLength < this.#byteLength) failDetached(this.#name, this.#byteLength);
+  }
 }
 
 function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {

@@ -17,12 +17,14 @@ import {
 } from '../../platform/io/reclaimable-descriptors.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { DescriptorLease, LeasableStorage } from '../../tensor/storage/storage.js';
-import { runSync } from '../../work/work.js';
+import { forEachYielding } from '../../work/items.js';
+import { runSync, type Work } from '../../work/work.js';
 import type {
   ComputedPayload,
   FilePayload,
   MemoryPayload,
   Payload,
+  StreamPayload,
 } from '../input/tensor-input.js';
 
 /** A file that is read until `end`, even if its storage is closed meanwhile. */
@@ -119,18 +121,26 @@ export class LeasedFiles implements DescriptorHolder {
    */
   constructor(tensors: Iterable<{ readonly payload: Payload }>) {
     try {
-      for (const { payload } of tensors) {
-        if (payload.kind === 'stream') continue;
-        if (payload.kind !== 'file') this.#memory.push(payload);
-        const { storage } = payload;
-        // A closed mapped file has only its memory left.
-        const isNeeded = payload.kind === 'file' || storage?.canLease === true;
-        if (storage !== undefined && isNeeded) this.#add(storage);
-      }
+      for (const { payload } of tensors) this.add(payload);
     } catch (error) {
       this.end();
       throw error;
     }
+  }
+
+  /** Adds a tensor. Throws as the constructor, for a file that was not acquired before. */
+  add(payload: Payload): void {
+    if (payload.kind === 'stream') return;
+    if (payload.kind !== 'file') this.#memory.push(payload);
+    this.acquire(payload);
+  }
+
+  /** Acquires the file of a tensor, if any, which is added later. */
+  acquire(payload: Exclude<Payload, StreamPayload>): void {
+    const { storage } = payload;
+    // A closed mapped file has only its memory left.
+    const isNeeded = payload.kind === 'file' || storage?.canLease === true;
+    if (storage !== undefined && isNeeded) this.#add(storage);
   }
 
   /** Returns the file with a tensor's bytes. */
@@ -145,8 +155,13 @@ export class LeasedFiles implements DescriptorHolder {
    * @throws FileClosedError, InvalidTensorError when memory was detached meanwhile
    */
   verify(): void {
-    for (const file of this.#files.values()) file.requireSame();
-    for (const payload of this.#memory) payload.verify();
+    runSync(this.verifyYielding());
+  }
+
+  /** As `verify`. */
+  *verifyYielding(): Work<void> {
+    yield* forEachYielding(this.#files.values(), (file) => file.requireSame());
+    yield* forEachYielding(this.#memory, (payload) => payload.verify());
   }
 
   /**
@@ -196,5 +211,36 @@ export class LeasedFiles implements DescriptorHolder {
   #retain(file: LeasedFile): void {
     this.#retained.add(file);
     if (this.#retained.size > maxRetainedDescriptors()) this.reclaimDescriptors();
+  }
+}
+
+/** Files that are leased in the turn of a call, before its arguments are checked. */
+export class EarlyLease {
+  readonly #files = new LeasedFiles([]);
+  #failure: { readonly error: unknown } | undefined;
+
+  /** Acquires the files of the tensors; a failure is thrown by `files`. */
+  constructor(tensors: Iterable<{ readonly payload: MemoryPayload | FilePayload }>) {
+    try {
+      for (const { payload } of tensors) this.#files.acquire(payload);
+    } catch (error) {
+      this.#failure = { error };
+    }
+  }
+
+  /** Adds a tensor that passed the checks. */
+  add(payload: Payload): void {
+    if (this.#failure === undefined) this.#files.add(payload);
+  }
+
+  /** Returns the files. Throws as the constructor of {@link LeasedFiles}. */
+  files(): LeasedFiles {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    return this.#files;
+  }
+
+  /** Closes the descriptors. */
+  end(): void {
+    this.#files.end();
   }
 }

@@ -3,11 +3,11 @@
 import { statSync } from 'node:fs';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { Transfer, type TransferOptions } from '../../work/transfer.js';
-import type { Payload } from '../input/tensor-input.js';
+import { runAsync } from '../../work/work.js';
 import type { OldFileCheck } from '../replacement/exchange.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
-import { LeasedFiles } from './leased-files.js';
+import type { LeasedFiles } from './leased-files.js';
 import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
 /** Options of a replacement. */
@@ -32,9 +32,10 @@ export function requireReplaceableFile(path: string): void {
 }
 
 /**
- * Writes the file of the layout, off the event loop. `samples` are all tensors, or at least one from every source
- * file.
+ * Writes the file of the layout, off the event loop. `lease` returns the files of all tensors, or of at least one from
+ * every source file; they are ended here.
  *
+ * @throws Errors of `lease`
  * @throws FileChangedError when a file that tensors come from has changed, or changes meanwhile
  * @throws SafetensorsError as `Replacement.open`; `SAFETENSORS_VERIFICATION_FAILED`
  * @throws Errors of the system; errors of a stream; errors of `check`; `signal.reason`
@@ -42,7 +43,7 @@ export function requireReplaceableFile(path: string): void {
 export async function replaceFile(
   path: PathLike,
   layout: WritableLayout,
-  samples: Iterable<{ readonly payload: Payload }>,
+  lease: () => LeasedFiles,
   options: ReplaceOptions,
 ): Promise<void> {
   const { location, label } = locate(path);
@@ -50,12 +51,12 @@ export async function replaceFile(
   const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
-  const sources = new LeasedFiles(samples);
+  const sources = lease();
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {
       await writeLayout(replacement, layout, sources, transfer, { verify });
-      sources.verify();
+      await runAsync(sources.verifyYielding(), transfer.signal);
       transfer.finish();
       sources.end();
       closeSources?.();

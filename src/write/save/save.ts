@@ -6,17 +6,22 @@ import {
   requireOptions,
   requirePathFirst,
 } from '../../errors/arguments.js';
+import { pairsOf, readAtOnce } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOutYielding } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
+import { forEachYielding } from '../../work/items.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
+import { runAsync, type Work } from '../../work/work.js';
 import { rejectBlocks } from '../input/block-tensors.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
-import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
+import { type GivenTensors, type NamedTensors, takeTensors } from '../input/tensor-input.js';
 import { requireNotInUse } from '../replacement/in-use.js';
+import { EarlyLease, type LeasedFiles } from './leased-files.js';
 import { replaceFile } from './replace-file.js';
+import type { WritableLayout } from './tensor-writes.js';
 
 /** What every writer of files takes. */
 export interface FileWriteOptions {
@@ -93,15 +98,34 @@ export async function saveFile<
   requireOptions(options, SAVE_OPTIONS);
   const { durable, digests } = flagsOf(options);
   rejectBlocks(tensors);
-  // Tensors that are given are read at once: the caller may change their Map afterwards.
-  const given = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
+  const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
+  // The arguments are read and their files leased in this turn: the caller may change or close them afterwards.
   const metadata = metadataFor(tensors, options.metadata);
-  const entries = readTensorsAndStreams(given as NamedTensors);
-  const layout = layOut(entries, { ...options, metadata }, digests);
-  const { location, label } = locate(path);
-  requireNotInUse(location, label);
-  const samples = layout.placed.map(({ spec }) => spec);
-  await replaceFile(path, layout, samples, { ...options, durable, verify: false });
+  const header = { ...options, metadata: metadata && readAtOnce(pairsOf(metadata, 'metadata')) };
+  const given = takeTensors(named as NamedTensors);
+  const lease = new EarlyLease(given.stored);
+  try {
+    // Without the signal: faults of the arguments come before an abort.
+    const layout = await runAsync(layOutGiven(given, lease, header, digests), undefined);
+    const { location, label } = locate(path);
+    requireNotInUse(location, label);
+    const sources = (): LeasedFiles => lease.files();
+    await replaceFile(path, layout, sources, { ...options, durable, verify: false });
+  } finally {
+    lease.end();
+  }
+}
+
+function* layOutGiven(
+  given: GivenTensors,
+  lease: EarlyLease,
+  options: HeaderOptions,
+  digests: boolean,
+): Work<WritableLayout> {
+  const entries = yield* given.entries();
+  const layout = yield* layOutYielding(entries, options, digests);
+  yield* forEachYielding(entries, ({ payload }) => lease.add(payload));
+  return layout;
 }
 
 function flagsOf({

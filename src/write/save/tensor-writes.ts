@@ -53,7 +53,7 @@ function writeOf(
 ): Write {
   const source =
     payload.kind === 'memory'
-      ? payload.window
+      ? (begin: number, end: number) => payload.window(begin, end)
       : { file: sources.fileOf(payload), position: payload.position };
   return { position, byteLength, source };
 }

@@ -52,6 +52,8 @@ export function payloadFill(payload: FilePayload | MemoryPayload, byteLength: nu
 }
 
 /** Fills pieces with the bytes of memory, or computes them. */
-export function memoryFill({ fill, window }: MemoryPayload): AsyncFill {
-  return fill ?? ((target, begin) => target.set(window(begin, begin + target.length)));
+export function memoryFill(memory: MemoryPayload): AsyncFill {
+  return (
+    memory.fill ?? ((target, begin) => target.set(memory.window(begin, begin + target.length)))
+  );
 }

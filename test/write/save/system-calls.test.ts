@@ -7,6 +7,7 @@ import { layOut } from '../../../src/header/header-writer.js';
 import { addon } from '../../../src/platform/addon/addon.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import { MAX_LOCK_TRIES } from '../../../src/write/replacement/locks.js';
+import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { replaceFile } from '../../../src/write/save/replace-file.js';
 import {
   createWriter,
@@ -141,7 +142,8 @@ describe.runIf(isLinux)('descriptors of a source', () => {
     const layout = layOut(readTensorsAndStreams({ tensor }), {});
     const entries = layout.placed.map(({ spec }) => spec);
     const closeSources = (): unknown => seen.push('closed');
-    await replaceFile(path, layout, entries, { durable: false, verify: false, closeSources });
+    const lease = (): LeasedFiles => new LeasedFiles(entries);
+    await replaceFile(path, layout, lease, { durable: false, verify: false, closeSources });
     expect(seen).toEqual(['closed', before]);
   });
 

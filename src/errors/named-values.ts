@@ -20,8 +20,8 @@ export function* pairsOf<Value>(
 ): Generator<readonly [name: string, value: Value], void, void> {
   if (!isIterable(values)) {
     if (!isPlainObject(values)) throw notNamedValues(what, values);
-    // Delegating would wrap every pair once more.
-    for (const pair of Object.entries(values)) yield pair;
+    // Of many properties `entries` takes twice as long.
+    for (const name of Object.keys(values)) yield [name, values[name] as Value];
     return;
   }
   requireNoProperties(values, what);
@@ -33,25 +33,6 @@ export function* pairsOf<Value>(
     requireString(`a name of ${what}`, name);
     yield pair;
   }
-}
-
-/**
- * Reads an iterable at once, so that the caller may change it afterwards. The result repeats its items, then throws its
- * error, if any: each fault is found when its turn comes.
- */
-export function readAtOnce<Item>(items: Iterable<Item>): Iterable<Item> {
-  const read: Item[] = [];
-  try {
-    for (const item of items) read.push(item);
-    return read;
-  } catch (error) {
-    return failingAfter(read, error);
-  }
-}
-
-function* failingAfter<Item>(items: readonly Item[], error: unknown): Generator<Item, void, void> {
-  yield* items;
-  throw error;
 }
 
 /** `tensors['a'] = value` gives a Map a property that nobody would see. */

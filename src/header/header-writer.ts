@@ -282,6 +282,31 @@ export function appendMetadata(
   return ',';
 }
 
+/**
+ * Reads metadata at once, so that the caller may change it before it is encoded: what a header can hold, up to the
+ * first fault, which encoding finds. An error of reading is thrown then, too.
+ */
+export function takeMetadata(metadata: MetadataInput): Iterable<readonly [string, string]> {
+  const pairs: (readonly [string, string])[] = [];
+  try {
+    let byteLength = 0;
+    for (const [key, value] of withoutDigests(pairsOf(metadata, 'metadata'))) {
+      pairs.push([key, value]);
+      if (typeof value !== 'string') break;
+      byteLength += key.length + value.length;
+      if (byteLength > DEFAULT_MAX_HEADER_BYTE_LENGTH) break;
+    }
+    return pairs;
+  } catch (error) {
+    return failingAfter(pairs, error);
+  }
+}
+
+function* failingAfter<Item>(items: readonly Item[], error: unknown): Generator<Item, void, void> {
+  yield* items;
+  throw error;
+}
+
 /** Throws for a header that is too long; `byteLength` is its length, or a lower bound of it. */
 export function requireHeaderLength(byteLength: number, context?: ErrorContext): void {
   if (byteLength <= DEFAULT_MAX_HEADER_BYTE_LENGTH) return;

@@ -56,7 +56,7 @@ export function readSpec(name: string, spec: TensorSpec): NamedTensorSpec {
     const found = `${describeValue(shape)}${'dims' in spec ? '; it is called shape, not dims' : ''}`;
     return rejectTensor(`expected the shape to be an array, found ${found}`, name);
   }
-  const dimensions: number[] = [];
+  const dimensions: number[] = emptyShape(shape.length);
   let bits = DTYPES[dtype].bits;
   let largest = bits;
   // One by one, since the array may be four billion holes.
@@ -66,7 +66,7 @@ export function readSpec(name: string, spec: TensorSpec): NamedTensorSpec {
       const expected = 'expected dimensions that are integers from 0 to 2^53 - 1';
       return rejectTensor(`${expected}, found ${describeValue(dimension)} as dimension ${i}`, name);
     }
-    dimensions.push(dimension as number);
+    dimensions[i] = dimension as number;
     bits *= dimension as number;
     largest = Math.max(largest, bits);
   }
@@ -75,6 +75,14 @@ export function readSpec(name: string, spec: TensorSpec): NamedTensorSpec {
   if (!(largest <= Number.MAX_SAFE_INTEGER)) byteLength = largeByteLength(name, dtype, dimensions);
   else if (bits % 8 !== 0) failPacked(name, dtype, bits);
   return { name, dtype, shape: Object.freeze(dimensions), byteLength };
+}
+
+/** More dimensions than tensors have. */
+const MANY_DIMENSIONS = 64;
+
+/** An array for the dimensions. One that grows has room for 17, which is most of the memory of a small tensor. */
+function emptyShape(rank: number): number[] {
+  return rank < MANY_DIMENSIONS ? new Array<number>(rank) : [];
 }
 
 function dtypeHint(given: unknown): string {

@@ -6,15 +6,13 @@
 import { argumentTypeError } from '../../errors/arguments.js';
 import { memoryOf } from '../../errors/brand-checks.js';
 import { FileClosedError, quoteName, rejectTensor } from '../../errors/errors.js';
-import { type NamedValues, pairsOf, readAtOnce } from '../../errors/named-values.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import { type NamedTensorSpec, readSpec, type TensorSpec } from '../../header/tensor-spec.js';
 import { type AsyncFill, ComputedStorage } from '../../tensor/storage/computed.js';
 import type { DeclaredDigest } from '../../tensor/storage/declared-digests.js';
 import { isLeasable, type LeasableStorage, type Storage } from '../../tensor/storage/storage.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import { mapYielding } from '../../work/items.js';
-import type { Work } from '../../work/work.js';
 import { isDetached, isTensorBytes, requireTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
@@ -140,44 +138,6 @@ export function readTensorsAndStreams(tensors: NamedValues<InferredInput>): Writ
   return entriesOf(tensors, payloadOf);
 }
 
-/** Tensors that were read at once, and are checked later. */
-export interface GivenTensors {
-  /** Those of files and of parsed bytes, checked. */
-  readonly stored: readonly WriteEntry[];
-  /** Checks the data of the others; throws as {@link readTensorsAndStreams}. */
-  entries(): Work<WriteEntry<Payload>[]>;
-}
-
-/** As {@link readTensorsAndStreams}; the caller may change names, dtypes, shapes and places of data after the call. */
-export function takeTensors(tensors: NamedValues<InferredInput>): GivenTensors {
-  const stored: WriteEntry[] = [];
-  function* given(): Generator<WriteEntry | GivenData, void, void> {
-    for (const [name, tensor] of pairsOf(tensors, 'tensors')) {
-      if (!(tensor instanceof TensorOf)) {
-        yield { spec: specOf(name, tensor), data: tensor.data };
-        continue;
-      }
-      const entry = entryOf(name, tensor, ofTensor(name, tensor));
-      stored.push(entry);
-      yield entry;
-    }
-  }
-  const all = readAtOnce(given());
-  return {
-    stored,
-    entries: () =>
-      mapYielding(all, (one) =>
-        'spec' in one ? entryOf(one.spec.name, one.spec, payloadOf(one.spec, one.data)) : one,
-      ),
-  };
-}
-
-/** A new tensor whose data is not checked yet. */
-interface GivenData {
-  readonly spec: NamedTensorSpec;
-  readonly data: unknown;
-}
-
 /**
  * Returns the source of the bytes of a tensor that was declared before.
  *
@@ -225,13 +185,17 @@ function entriesOf<Bytes>(
   const entries: WriteEntry<Bytes | MemoryPayload | FilePayload>[] = [];
   for (const [name, tensor] of pairsOf(tensors, 'tensors')) {
     if (tensor instanceof TensorOf) {
-      entries.push(entryOf(name, tensor, ofTensor(name, tensor)));
+      entries.push(storedEntry(name, tensor));
     } else {
-      const facts = specOf(name, tensor);
-      entries.push(entryOf(name, facts, bytesOf(facts, tensor.data)));
+      entries.push(newEntry(name, tensor, bytesOf));
     }
   }
   return entries;
+}
+
+/** Returns the entry of a tensor of a file or of parsed bytes. Throws as {@link readTensorsAndStreams}. */
+export function storedEntry(name: string, tensor: Tensor): WriteEntry {
+  return entryOf(name, tensor, ofTensor(name, tensor));
 }
 
 function entryOf<Bytes>(
@@ -242,19 +206,28 @@ function entryOf<Bytes>(
   return { name, dtype, shape, byteLength, payload };
 }
 
-/** Checks everything about a new tensor but its data. */
-function specOf(name: string, tensor: NewTensorOf<Dtype, unknown>): NamedTensorSpec {
+/**
+ * Checks a new tensor; `bytesOf` checks its data.
+ *
+ * @throws As {@link readTensorsAndStreams}
+ */
+export function newEntry<Bytes>(
+  name: string,
+  tensor: NewTensorOf<Dtype, unknown>,
+  bytesOf: (facts: NamedTensorSpec, data: unknown) => Bytes,
+): WriteEntry<Bytes> {
   if (typeof tensor !== 'object' || tensor === null || isData(tensor)) {
     const subject = `tensor ${quoteName(name)}`;
     // Such as `tensors['name']` of a Map.
     const advice = tensor === undefined ? '; a Map gives its values by get(name)' : '';
     throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor, advice);
   }
-  return readSpec(name, tensor);
+  const facts = readSpec(name, tensor);
+  return entryOf(name, facts, bytesOf(facts, tensor.data));
 }
 
 /** Whether a value is bare data, without dtype and shape. */
-function isData(value: object): boolean {
+export function isData(value: unknown): boolean {
   return Array.isArray(value) || isTensorBytes(value);
 }
 

@@ -6,10 +6,14 @@ import {
   requireOptions,
   requirePathFirst,
 } from '../../errors/arguments.js';
-import { pairsOf, readAtOnce } from '../../errors/named-values.js';
 import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
-import { HEADER_OPTIONS, type HeaderOptions, layOutYielding } from '../../header/header-writer.js';
+import {
+  HEADER_OPTIONS,
+  type HeaderOptions,
+  layOutYielding,
+  takeMetadata,
+} from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { forEachYielding } from '../../work/items.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../work/transfer.js';
@@ -17,7 +21,8 @@ import { runAsync, type Work } from '../../work/work.js';
 import { rejectBlocks } from '../input/block-tensors.js';
 import { type FetchableTensors, fetchedTensors, isFetchable } from '../input/fetched-tensors.js';
 import { metadataFor } from '../input/given-checkpoint.js';
-import { type GivenTensors, type NamedTensors, takeTensors } from '../input/tensor-input.js';
+import { GivenTensors } from '../input/given-tensors.js';
+import type { NamedTensors } from '../input/tensor-input.js';
 import { requireNotInUse } from '../replacement/in-use.js';
 import { EarlyLease, type LeasedFiles } from './leased-files.js';
 import { replaceFile } from './replace-file.js';
@@ -101,8 +106,8 @@ export async function saveFile<
   const named = isFetchable(tensors) ? await fetchedTensors(tensors, options.signal) : tensors;
   // The arguments are read and their files leased in this turn: the caller may change or close them afterwards.
   const metadata = metadataFor(tensors, options.metadata);
-  const header = { ...options, metadata: metadata && readAtOnce(pairsOf(metadata, 'metadata')) };
-  const given = takeTensors(named as NamedTensors);
+  const header = { ...options, metadata: metadata && takeMetadata(metadata) };
+  const given = new GivenTensors(named as NamedTensors);
   const lease = new EarlyLease(given.stored);
   try {
     // Without the signal: faults of the arguments come before an abort.

@@ -78,6 +78,29 @@ describe('new tensors', () => {
     );
   });
 
+  test('an array whose buffer grows or shrinks later has its first bytes, or too few', () => {
+    const Resizable = ArrayBuffer as unknown as new (
+      length: number,
+      options: object,
+    ) => ArrayBuffer & { resize(length: number): void };
+    const buffer = new Resizable(16, { maxByteLength: 32 });
+    const data = new Uint8Array(buffer);
+    data.set(countedBytes(16));
+    for (const given of [data, buffer]) {
+      const payload = payloadOf({ dtype: 'U8', shape: [16], data: given }) as MemoryPayload;
+      buffer.resize(32);
+      payload.verify();
+      expect(payload.window(0, 16)).toEqual(countedBytes(16));
+      expect(payload.window(3, 16)).toEqual(countedBytes(16).subarray(3));
+      buffer.resize(15);
+      const code = 'SAFETENSORS_INVALID_TENSOR_VIEW';
+      expect(() => payload.verify()).toThrow(expect.objectContaining({ code }));
+      expect(() => payload.window(0, 4)).toThrow(expect.objectContaining({ code }));
+      buffer.resize(16);
+      data.set(countedBytes(16));
+    }
+  });
+
   test.each([[undefined], [null], [3], ['x'], [() => 1]])('%o is no tensor', (value) => {
     expect(() => memoryEntries({ x: value as never })).toThrow(
       expect.objectContaining({

@@ -132,6 +132,60 @@ describe('saveFile', () => {
     expect(sidecarsOf()).toEqual(['model.safetensors']);
   });
 
+  test('arguments may be changed right after the call', async () => {
+    const tensor = { dtype: 'U8' as const, shape: [2], data: Uint8Array.of(1, 2) };
+    const metadata = new Map([['key', 'old']]);
+    const saving = saveFile(path, { x: tensor }, { metadata, ...QUICK });
+    tensor.shape[0] = 9;
+    tensor.data = new Uint8Array(9);
+    metadata.set('key', 'new').set('more', '');
+    await saving;
+    const saved = safeOpen(path);
+    expect(saved.getTensor('x').data).toEqual(Uint8Array.of(1, 2));
+    expect([...(saved.metadata ?? [])]).toEqual([['key', 'old']]);
+  });
+
+  test.each(['mmap', 'read'] as const)(
+    'a file may be closed right after the call (%s)',
+    async (storage) => {
+      await saveFile(path, SMALL, QUICK);
+      const copy = temporaryPath('copy');
+      for (const isUsed of [false, true]) {
+        const file = safeOpen(path, { storage });
+        if (isUsed) file.getTensor('a').data;
+        const saving = saveFile(copy, file, QUICK);
+        file.close();
+        await saving;
+        expect(readFileSync(copy)).toEqual(readFileSync(path));
+      }
+    },
+  );
+
+  test('faults of tensors come before those of metadata, and both before an abort', async () => {
+    const signal = AbortSignal.abort(new Error('aborted'));
+    function* metadata(): Generator<readonly [string, string]> {
+      yield ['a', 'b'];
+      throw new Error('in the metadata');
+    }
+    const bad = { x: { dtype: 'U8', shape: [2], data: new Uint8Array(3) } } as const;
+    await expect(saveFile(path, bad, { metadata: metadata(), signal })).rejects.toThrow(
+      'tensor "x"',
+    );
+    await expect(saveFile(path, SMALL, { metadata: metadata(), signal })).rejects.toThrow(
+      'in the metadata',
+    );
+    await expect(saveFile(path, SMALL, { signal })).rejects.toThrow('aborted');
+  });
+
+  test('endless metadata is refused', async () => {
+    function* endless(): Generator<readonly [string, string]> {
+      for (let i = 0; ; i++) yield [`${i}`, 'x'.repeat(1_000_000)];
+    }
+    await expect(saveFile(path, SMALL, { metadata: endless() })).rejects.toMatchObject({
+      code: 'SAFETENSORS_HEADER_TOO_LARGE',
+    });
+  });
+
   test('a number is refused as a path', async () => {
     await expect(saveFile(3 as never, SMALL)).rejects.toThrow(/^path must be a string/);
   });

@@ -390,7 +390,8 @@ export class Header {
         shape.push(reader.readUnsigned());
       } while (reader.hasNext(CLOSE_BRACKET));
     }
-    return Object.freeze(shape);
+    // An array that has grown has room for 17 dimensions, its copy for these.
+    return Object.freeze(shape.slice());
   }
 
   /** Offset of an entry's first byte, in bytes from `dataStart`. */

@@ -9,7 +9,7 @@ import {
 } from '../errors/arguments.js';
 import { tagOf } from '../errors/brand-checks.js';
 import type { QuantizationError } from '../errors/errors.js';
-import type { Quantization } from '../file/source/tensor-info.js';
+import type { Quantization, TensorEntry } from '../file/source/tensor-info.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { runAsync } from '../work/work.js';
 import { LogicalTensor } from './logical-tensor.js';
@@ -25,7 +25,7 @@ import { parsedConfig } from './plan/dequantized-config.js';
 import type { LogicalPlan } from './plan/logical-plan.js';
 import { type FileMetadata, Markers } from './plan/markers.js';
 import { packedWeightOf } from './plan/packed-weights.js';
-import { type CheckpointPlan, isQuantized, mayBeQuantized, planCheckpoint } from './plan/plan.js';
+import { type CheckpointPlan, mayBeQuantized, planCheckpoint } from './plan/plan.js';
 import type { Assumption } from './plan/undeclared.js';
 import { inFile, invalid } from './plan/unsupported.js';
 import { quantizationOf, storedNamesOf } from './quantization.js';
@@ -60,20 +60,24 @@ export class LogicalModel {
   readonly problems: readonly QuantizationError[];
   /** The `quant_method` of the configuration, or what it implies, such as `mlx`; null without one. */
   readonly method: string | null;
+  /** The stored tensors, in the order of their bytes. */
+  readonly entries: readonly TensorEntry[];
   readonly #stored: StoredTensors;
   readonly #tensors: CheckpointTensors;
-  readonly #plan: CheckpointPlan['tensors'];
+  readonly #plan: CheckpointPlan;
 
   private constructor(
+    entries: readonly TensorEntry[],
     stored: StoredTensors,
     tensors: CheckpointTensors,
     plan: CheckpointPlan,
     method: string | null,
   ) {
+    this.entries = entries;
     this.method = method;
     this.#stored = stored;
     this.#tensors = tensors;
-    this.#plan = plan.tensors;
+    this.#plan = plan;
     this.problems = Array.from(plan.problems.values(), (problem) => inFile(problem, stored.path));
   }
 
@@ -100,7 +104,8 @@ export class LogicalModel {
       const { blockKernels } = await import('./blocks/kernels.js');
       const kernels = await blockKernels(blockTypes);
       const plan = await runAsync(planBlocks(entries, kernels), signal);
-      return new LogicalModel(stored, new CheckpointTensors(entries, new Map()), plan, 'gguf');
+      const tensors = new CheckpointTensors(entries, new Map());
+      return new LogicalModel(entries, stored, tensors, plan, 'gguf');
     }
     const names = namesToRead(entries);
     const read = names.length === 0 ? new Map() : await source.readTensors(names, call);
@@ -111,22 +116,22 @@ export class LogicalModel {
     const configuration = await readConfiguration(stored, tensors, options);
     const markers = markersOf(tensors, await stored.metadataOfFiles(signal), stored.path);
     const plan = await runAsync(planCheckpoint(tensors, configuration, markers, assume), signal);
-    return new LogicalModel(stored, tensors, plan, configuration.method);
+    return new LogicalModel(entries, stored, tensors, plan, configuration.method);
   }
 
   /** Number of logical tensors, without those of `problems`. */
   get size(): number {
-    return this.#plan.size;
+    return this.#plan.weights.size + this.#plan.plainCount;
   }
 
-  /** Whether there is a logical tensor of that name. */
-  has(name: string): boolean {
-    return this.#plan.has(name);
+  /** Whether a stored tensor is a logical tensor as it is, by its name. */
+  isPlain(name: string): boolean {
+    return this.#plan.isPlain(name);
   }
 
   /** The plans of all quantized weights. */
   get weights(): LogicalPlan[] {
-    return [...this.#plan.values()].filter(isQuantized);
+    return [...this.#plan.weights.values()];
   }
 
   /** How a weight is stored; a new frozen object. */
@@ -156,8 +161,10 @@ function markersOf(
 /** Whether any tensor belongs to a quantized weight, by its name. */
 function isAnyPacked(tensors: CheckpointTensors): boolean {
   const dtypeOf = (name: string): string | undefined => tensors.find(name)?.dtype;
+  const hasMember = (member: string): boolean => tensors.endings.has(member);
   return [...tensors].some(
-    ({ name }) => packedWeightOf(name, dtypeOf) !== null || /(?:^|\.)(?:scales|g_idx)$/.test(name),
+    ({ name }) =>
+      packedWeightOf(name, dtypeOf, hasMember) !== null || /(?:^|\.)(?:scales|g_idx)$/.test(name),
   );
 }
 

@@ -7,7 +7,9 @@ import type { Computation, ViewParts, ViewTensor } from '../file/source/view.js'
 import { fillSlice } from '../tensor/fill-slice.js';
 import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { forEachYielding } from '../work/items.js';
 import { Transfer, type TransferOptions } from '../work/transfer.js';
+import { runAsync } from '../work/work.js';
 import { computedWeight } from './held-tensors.js';
 import type { LogicalTensor } from './logical-tensor.js';
 import { type DequantizeOptions, LogicalModel } from './model.js';
@@ -32,16 +34,17 @@ export async function dequantizedParts(
   options: DequantizeOptions,
 ): Promise<ViewParts> {
   const model = await LogicalModel.of(checkpoint, options);
-  const { signal } = options;
-  const entries = await checkpoint.tensors(signal === undefined ? {} : { signal });
   const weights = new Map(model.weights.map((plan) => [plan.storedAs['weight'] as string, plan]));
   const reads = new WeightReads(model);
-  const tensors = entries.flatMap((stored): ViewTensor[] => {
+  const tensors: ViewTensor[] = [];
+  const list = forEachYielding(model.entries, (stored) => {
     const { name } = stored;
     const plan = weights.get(name);
-    if (plan !== undefined) return [weightOf(model, reads, plan, stored)];
-    return model.has(name) ? [{ entry: stored, sources: [name], computation: null }] : [];
+    if (plan !== undefined) tensors.push(weightOf(model, reads, plan, stored));
+    else if (model.isPlain(name))
+      tensors.push({ entry: stored, sources: [name], computation: null });
   });
+  await runAsync(list, options.signal);
   const ofBase = (checkpoint as Partial<Problematic>).problems ?? [];
   return {
     tensors,

@@ -100,11 +100,19 @@ export function* tensorEntries(
   entries: Iterable<number>,
 ): Work<TensorEntry[]> {
   return yield* mapYielding(entries, (entry) => {
-    const { dtype, shape, ...facts } = tensorInfo(contents, entry);
-    const byteLength = tensorByteLength({ dtype, shape });
     const name = contents.name(entry);
     const place = contents.fileOf?.(entry) ?? file;
-    return Object.freeze({ name, file: place, dtype, shape, ...facts, byteLength });
+    const quantization = contents.quantizationOf?.(entry);
+    const dtype = contents.dtype(entry);
+    const shape = contents.shape(entry);
+    const dataOffsets = Object.freeze([contents.begin(entry), contents.end(entry)] as const);
+    const byteLength = tensorByteLength({ dtype, shape });
+    // Spreading would take several times as long, and there may be a hundred thousand entries.
+    return Object.freeze(
+      quantization === undefined
+        ? { name, file: place, dtype, shape, dataOffsets, byteLength }
+        : { name, file: place, dtype, shape, dataOffsets, quantization, byteLength },
+    );
   });
 }
 

@@ -64,13 +64,13 @@ export interface Viewable<View> {
 export class ViewContents implements FileContents, ViewInfo {
   readonly metadata: ReadonlyMap<string, string> | null;
   readonly #tensors: readonly ViewTensor[];
-  readonly #entries: ReadonlyMap<string, number>;
+  /** Made for the first name that is looked up. */
+  #entries: ReadonlyMap<string, number> | undefined;
 
   /** Names must be unique. */
   constructor({ tensors, metadata }: Pick<ViewParts, 'tensors' | 'metadata'>) {
     this.metadata = metadata;
     this.#tensors = tensors;
-    this.#entries = new Map(tensors.map(({ entry: { name } }, at) => [name, at]));
   }
 
   get size(): number {
@@ -102,6 +102,7 @@ export class ViewContents implements FileContents, ViewInfo {
   }
 
   find(name: string): number {
+    this.#entries ??= new Map(this.#tensors.map(({ entry }, at) => [entry.name, at]));
     return this.#entries.get(name) ?? -1;
   }
 
@@ -115,7 +116,7 @@ export class ViewContents implements FileContents, ViewInfo {
   }
 
   names(): string[] {
-    return [...this.#entries.keys()];
+    return this.#tensors.map(({ entry }) => entry.name);
   }
 
   sortedNames(): string[] {

@@ -27,23 +27,24 @@ export function* planBlocks(
   tensors: Iterable<ListedTensor>,
   kernels: ReadonlyMap<string, BlockLayout['decode']>,
 ): Work<CheckpointPlan> {
-  const found = new Map<string, LogicalPlan | StoredTensor>();
+  const weights = new Map<string, LogicalPlan>();
+  let plainCount = 0;
   yield* forEachYielding(tensors, (tensor) => {
     const { name, shape, quantization } = tensor;
     const type = blockTypeOf(quantization?.scheme);
     if (type === undefined) {
-      found.set(name, tensor);
+      plainCount++;
       return;
     }
     const { length, byteLength, bits } = BLOCK_TYPES.get(type) as BlockType;
     const columns = ((shape.at(-1) ?? 0) / byteLength) * length;
     const decode = kernels.get(type) as BlockLayout['decode'];
-    found.set(name, {
+    weights.set(name, {
       ...{ name, shape: [...shape.slice(0, -1), columns], bits, block: [1, length] },
       scheme: (quantization as Quantization).scheme,
       storedAs: { weight: name },
       layout: { kind: 'blocks', codes: tensor, decode },
     });
   });
-  return { tensors: found, problems: new Map() };
+  return { weights, plainCount, isPlain: (name) => !weights.has(name), problems: new Map() };
 }

@@ -17,48 +17,53 @@ export const MARKER_NAME = 'comfy_quant';
 
 /** All tensors of a checkpoint. */
 export class CheckpointTensors {
-  readonly #byName = new Map<string, StoredTensor>();
+  readonly #all: readonly StoredTensor[];
+  /** Made for the first name that is looked up: of a checkpoint without codes none is. */
+  #byName: ReadonlyMap<string, StoredTensor> | undefined;
   /** Names from their last dot on: most companions are in no name of a checkpoint, which is soon known. */
   readonly #endings = new Set<string>();
   readonly #bytes: ReadonlyMap<string, Uint8Array>;
 
   /** `bytes` are those of the tensors that {@link namesToRead} gives. */
-  constructor(tensors: Iterable<StoredTensor>, bytes: ReadonlyMap<string, Uint8Array>) {
-    for (const tensor of tensors) {
-      const { name } = tensor;
-      this.#byName.set(name, tensor);
-      this.#endings.add(name.slice(name.lastIndexOf('.') + 1));
-    }
+  constructor(tensors: readonly StoredTensor[], bytes: ReadonlyMap<string, Uint8Array>) {
+    this.#all = tensors;
+    for (const { name } of tensors) this.#endings.add(name.slice(name.lastIndexOf('.') + 1));
     this.#bytes = bytes;
   }
 
   [Symbol.iterator](): IterableIterator<StoredTensor> {
-    return this.#byName.values();
+    return this.#all.values();
   }
 
   has(name: string): boolean {
-    return this.#byName.has(name);
+    return this.find(name) !== undefined;
   }
 
   find(name: string): StoredTensor | undefined {
+    this.#byName ??= new Map(this.#all.map((tensor) => [tensor.name, tensor]));
     return this.#byName.get(name);
+  }
+
+  /** What the names have after their last dot, each once. */
+  get endings(): ReadonlySet<string> {
+    return this.#endings;
   }
 
   /** The tensor of a module, by what follows the last dot of its name; the name of the outermost module is empty. */
   member(module: string, ending: string): StoredTensor | undefined {
     if (!this.#endings.has(ending)) return undefined;
-    return this.#byName.get(module === '' ? ending : `${module}.${ending}`);
+    return this.find(module === '' ? ending : `${module}.${ending}`);
   }
 
   /** The tensor whose name is that of a weight with an ending, such as `_scale`. */
   suffixed(name: string, suffix: string): StoredTensor | undefined {
     const ending = name.slice(name.lastIndexOf('.') + 1) + suffix;
-    return this.#endings.has(ending) ? this.#byName.get(name + suffix) : undefined;
+    return this.#endings.has(ending) ? this.find(name + suffix) : undefined;
   }
 
   /** A tensor that a weight needs; `weight` names that one in the error. */
   need(name: string, weight: string): StoredTensor {
-    const found = this.#byName.get(name);
+    const found = this.find(name);
     if (found === undefined) throw invalid(weight, `${JSON.stringify(name)} is missing`);
     return found;
   }

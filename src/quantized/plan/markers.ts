@@ -45,7 +45,7 @@ export class Markers {
    * @throws QuantizationError for metadata from which no module can be read
    */
   constructor(tensors: CheckpointTensors, metadata: readonly FileMetadata[]) {
-    for (const { name } of tensors) {
+    for (const { name } of tensors.endings.has(MARKER_NAME) ? tensors : []) {
       if (isMarker(name)) this.#byModule.set(moduleOfMarker(name), readMarker(name, tensors));
     }
     const texts = new Set(metadata.flatMap((one) => one.get(MARKERS_KEY) ?? []));
@@ -57,6 +57,11 @@ export class Markers {
         this.#add(module ?? listed, listedMarker(listed, value, module));
       }
     }
+  }
+
+  /** Whether no module has one. */
+  get isEmpty(): boolean {
+    return this.#byModule.size === 0;
   }
 
   /** The marker of a module. */

@@ -33,7 +33,11 @@ export function orphanWeightOf(
   method: string | null,
 ): string | null {
   const dot = name.lastIndexOf('.');
-  const [module, last] = [dot === -1 ? '' : name.slice(0, dot), name.slice(dot + 1)];
+  const last = name.slice(dot + 1);
+  // The names of most tensors decide at once.
+  if (!last.endsWith('_scales') && !CERTAIN.has(last) && !Object.hasOwn(BY_METHOD, last))
+    return null;
+  const module = dot === -1 ? '' : name.slice(0, dot);
   const has = (member: string): boolean => tensors.member(module, member) !== undefined;
   const isExponents = EXPONENTS.has(dtype) && shape.length > 1;
   if (last.endsWith('_scales') && (isExponents || method === 'mxfp4')) {

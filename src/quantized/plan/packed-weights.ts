@@ -190,13 +190,16 @@ const NAMINGS: readonly Naming[] = [
   { weights: ['.B'], companions: ['.s', '.s_group', '.s_channel'] },
 ];
 
+/** Returns whether any tensor of the checkpoint may have a name that ends so after its last dot. */
+type HasMember = (member: string) => boolean;
+
 /** Endings of weights whose packed bytes may be stored as a plain dtype, with the companion that says so. */
-const MARKS: readonly (readonly [weight: string, mark: string])[] = [
-  ['', '.quant_state.bitsandbytes__nf4'],
-  ['', '.quant_state.bitsandbytes__fp4'],
-  ['.W_q', '.nbits'],
+const MARKS: readonly (readonly [weight: string, mark: string, member: string])[] = [
+  ['', '.quant_state.', 'bitsandbytes__nf4'],
+  ['', '.quant_state.', 'bitsandbytes__fp4'],
+  ['.W_q', '.', 'nbits'],
   // QuIP#: integers of 64 bits.
-  ['.Qidxs', '.SU'],
+  ['.Qidxs', '.', 'SU'],
 ];
 
 /**
@@ -216,22 +219,48 @@ const CERTAIN_COMPANIONS: readonly string[] = [
   '.weight.nested_quant_map',
 ];
 
-/** Endings of weights by the ending of their companion, by its last character: most names are compared with few. */
-const WEIGHTS_OF: ReadonlyMap<
-  string,
-  ReadonlyMap<string, readonly string[]>
-> = weightsOfCompanions();
+/** Endings of weights by the ending of their companion. */
+const WEIGHTS_OF: ReadonlyMap<string, readonly string[]> = weightsOfCompanions();
 
-function weightsOfCompanions(): Map<string, Map<string, string[]>> {
-  const found = new Map<string, Map<string, string[]>>();
+function weightsOfCompanions(): Map<string, string[]> {
+  const found = new Map<string, string[]>();
   for (const { weights, companions } of NAMINGS) {
     for (const companion of companions) {
-      const last = companion.slice(-1);
-      const alike = found.get(last) ?? new Map<string, string[]>();
-      found.set(last, alike.set(companion, [...(alike.get(companion) ?? []), ...weights]));
+      found.set(companion, [...(found.get(companion) ?? []), ...weights]);
     }
   }
   return found;
+}
+
+/** What names with a common last part may end with. */
+interface Endings {
+  /** Endings of companions, each with those of its weights. */
+  readonly companions: readonly (readonly [companion: string, weights: readonly string[]])[];
+  /** Those of `CERTAIN_COMPANIONS`. */
+  readonly certain: readonly string[];
+}
+
+/** By the last part of a name: a checkpoint has few. */
+const endingsByPart = new Map<string, Endings>();
+
+/** Untrusted names may have a different last part each. */
+const MAX_PARTS = 1000;
+
+function endingsOf(name: string): Endings {
+  const part = name.slice(name.lastIndexOf('.') + 1);
+  const known = endingsByPart.get(part);
+  if (known !== undefined) return known;
+  const mayEnd = (ending: string): boolean => {
+    const dot = ending.lastIndexOf('.');
+    return dot === -1 ? part.endsWith(ending) : part === ending.slice(dot + 1);
+  };
+  const endings = {
+    companions: [...WEIGHTS_OF].filter(([companion]) => mayEnd(companion)),
+    certain: CERTAIN_COMPANIONS.filter(mayEnd),
+  };
+  if (endingsByPart.size >= MAX_PARTS) endingsByPart.clear();
+  endingsByPart.set(part, endings);
+  return endings;
 }
 
 /**
@@ -242,37 +271,49 @@ function weightsOfCompanions(): Map<string, Map<string, string[]>> {
  * returned.
  *
  * @param name the name in the file; the weight may be in another file of the checkpoint
+ * @param hasMember saves looking for companions that no tensor of the checkpoint has
  */
-export function packedWeightOf(name: string, dtypeOf: DtypeOf): string | null {
-  if (isMarked(name, dtypeOf)) return name;
+export function packedWeightOf(
+  name: string,
+  dtypeOf: DtypeOf,
+  hasMember: HasMember = () => true,
+): string | null {
+  if (isMarked(name, dtypeOf, hasMember)) return name;
+  const { companions, certain } = endingsOf(name);
+  if (companions.length === 0 && certain.length === 0) return null;
   // So that a tensor outside of modules, such as `weight`, has the ending `.weight`, too.
   const dotted = `.${name}`;
-  for (const [companion, weights] of WEIGHTS_OF.get(name.slice(-1)) ?? []) {
+  for (const [companion, weights] of companions) {
     if (!dotted.endsWith(companion)) continue;
     const start = dotted.slice(0, -companion.length);
     for (const end of weights) {
       const weight = (start + end).slice(1);
       const dtype = weight === name ? undefined : dtypeOf(weight);
       if (dtype === undefined) continue;
-      if (!PLAIN_DTYPES.has(dtype) || isMarked(weight, dtypeOf)) return weight;
+      if (!PLAIN_DTYPES.has(dtype) || isMarked(weight, dtypeOf, hasMember)) return weight;
     }
   }
-  return missingWeightOf(name, dtypeOf);
+  return missingWeightOf(dotted, certain, dtypeOf);
 }
 
 /** Returns the name of a weight missing from the source, from its companion's name alone. */
-function missingWeightOf(name: string, dtypeOf: DtypeOf): string | null {
-  const dotted = `.${name}`;
-  const end = CERTAIN_COMPANIONS.find((companion) => dotted.endsWith(companion));
+function missingWeightOf(
+  dotted: string,
+  certain: readonly string[],
+  dtypeOf: DtypeOf,
+): string | null {
+  const end = certain.find((companion) => dotted.endsWith(companion));
   if (end === undefined) return null;
   const weight = `${dotted.slice(0, -end.length)}.weight`.slice(1);
   return dtypeOf(weight) === undefined ? weight : null;
 }
 
 /** Whether a tensor next to it marks its bytes as packed values, whatever its dtype. */
-function isMarked(name: string, dtypeOf: DtypeOf): boolean {
-  return MARKS.some(([end, mark]) => {
+function isMarked(name: string, dtypeOf: DtypeOf, hasMember: HasMember): boolean {
+  for (const [end, mark, member] of MARKS) {
+    if (!name.endsWith(end) || !hasMember(member)) continue;
     const start = name.slice(0, name.length - end.length);
-    return name.endsWith(end) && dtypeOf(start + mark) !== undefined;
-  });
+    if (dtypeOf(start + mark + member) !== undefined) return true;
+  }
+  return false;
 }

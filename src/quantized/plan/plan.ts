@@ -27,15 +27,14 @@ import { invalid, unsupported } from './unsupported.js';
 
 /** The logical tensors of a checkpoint. */
 export interface CheckpointPlan {
-  /** A plan for a quantized tensor, the stored tensor for any other; by logical name. */
-  readonly tensors: ReadonlyMap<string, LogicalPlan | StoredTensor>;
+  /** The plans of quantized weights, by logical name. */
+  readonly weights: ReadonlyMap<string, LogicalPlan>;
+  /** Number of all other logical tensors, which are as they are stored. */
+  readonly plainCount: number;
+  /** Whether a stored tensor is one of these, by its name. */
+  isPlain(name: string): boolean;
   /** Logical tensors that cannot be read, by name. */
   readonly problems: ReadonlyMap<string, QuantizationError>;
-}
-
-/** Whether a logical tensor is stored quantized. */
-export function isQuantized(tensor: LogicalPlan | StoredTensor): tensor is LogicalPlan {
-  return 'layout' in tensor;
 }
 
 /** A tensor that has the codes of a weight: how to plan that. */
@@ -80,9 +79,13 @@ const COMPANION =
 export function mayBeQuantized(
   tensors: Iterable<{ readonly dtype: string; readonly name?: string }>,
 ): boolean {
+  // Names end in few ways: each is tested once.
+  const endings = new Set<string>();
   for (const { dtype, name = '' } of tensors) {
-    if (CODES.has(dtype as Dtype) || COMPANION.test(name)) return true;
+    if (CODES.has(dtype as Dtype)) return true;
+    endings.add(name.slice(name.lastIndexOf('.') + 1));
   }
+  for (const ending of endings) if (COMPANION.test(ending)) return true;
   return false;
 }
 
@@ -109,6 +112,8 @@ class Planner {
   readonly #used = new Set<string>();
   /** Beginnings of the names below ComfyUI's older labels, where FP8 without a scale is unquantized. */
   readonly #labelled: string[] = [];
+  readonly #dtypeOf = (name: string): Dtype | undefined => this.#tensors.find(name)?.dtype;
+  readonly #hasMember = (member: string): boolean => this.#tensors.endings.has(member);
 
   constructor(
     tensors: CheckpointTensors,
@@ -139,8 +144,8 @@ class Planner {
     yield* this.#rejectUndeclared();
     yield* this.#rejectRotated();
     yield* this.#rejectUnknownCodes(plain);
-    const found = new Map<string, LogicalPlan | StoredTensor>(this.#planned);
     const scale = this.#anyScale();
+    let plainCount = 0;
     yield* forEachYielding(plain, (tensor) => {
       const { name } = tensor;
       // A companion that came later has told that it is a weight.
@@ -148,12 +153,13 @@ class Planner {
       try {
         const isPlain = this.#isUnlisted(tensor) || this.#isUnscaled(tensor);
         if (!isPlain) rejectCodes(tensor, this.#configuration, scale);
-        found.set(name, tensor);
+        plainCount++;
       } catch (error) {
         this.#problems.set(name, problemOf(name, error));
       }
     });
-    return { tensors: found, problems: this.#problems };
+    const isPlain = (name: string): boolean => !this.#hidden.has(name) && !this.#problems.has(name);
+    return { weights: this.#planned, plainCount, isPlain, problems: this.#problems };
   }
 
   /** The scale of any FP8; undefined when none has one. */
@@ -167,6 +173,7 @@ class Planner {
 
   /** The weight of a module with a marker, whose format the marker decides; undefined for all others. */
   #markedWeight(tensor: StoredTensor): Weight | undefined {
+    if (this.#markers.isEmpty) return undefined;
     const { name } = tensor;
     const module = moduleOf(name);
     const marker = module === name ? undefined : this.#markers.find(module);
@@ -332,7 +339,7 @@ class Planner {
       return true;
     }
     const owner =
-      packedWeightOf(name, (other) => this.#tensors.find(other)?.dtype) ??
+      packedWeightOf(name, this.#dtypeOf, this.#hasMember) ??
       hqqWeightOf(name, this.#tensors) ??
       ownerByName(tensor) ??
       orphanWeightOf(tensor, this.#tensors, this.#configuration.method);
@@ -362,7 +369,8 @@ const LABEL = 'scaled_fp8';
 
 /** Whether a tensor is a label of ComfyUI. Its elements, two at most, choose how products are computed. */
 function isLabel({ name, shape }: StoredTensor): boolean {
-  return /(?:^|\.)scaled_fp8$/.test(name) && shape.length < 2 && (shape[0] ?? 0) <= 2;
+  const isNamed = name === LABEL || name.endsWith(`.${LABEL}`);
+  return isNamed && shape.length < 2 && (shape[0] ?? 0) <= 2;
 }
 
 /** The modules that a weight is in, innermost first; the outermost one has an empty name. */
@@ -442,12 +450,11 @@ function ownerByName({ name, dtype, shape }: StoredTensor): string | null {
 function hqqWeightOf(name: string, tensors: CheckpointTensors): string | null {
   const dot = name.lastIndexOf('.');
   const module = dot === -1 ? '' : name.slice(0, dot);
-  const weight = memberOf(module, 'W_q');
-  const dtype = tensors.find(weight)?.dtype;
+  const weight = tensors.member(module, 'W_q');
+  if (weight === undefined || name.slice(dot + 1) === 'bias') return null;
   // Attention may have a plain matrix of that name; HQQ may store bytes as a plain dtype.
-  const isPacked =
-    dtype !== undefined && (CODES.has(dtype) || tensors.has(memberOf(module, 'nbits')));
-  return isPacked && name.slice(dot + 1) !== 'bias' ? weight : null;
+  const isPacked = CODES.has(weight.dtype) || tensors.member(module, 'nbits') !== undefined;
+  return isPacked ? weight.name : null;
 }
 
 function taken(name: string): QuantizationError {
@@ -468,7 +475,7 @@ function weightOf(
   if (mark !== -1) return { name: name.slice(0, mark), plan: () => planFourBits(tensor, tensors) };
   const isKnown = !isUnsupported(configuration);
   const refused = (logical: string): Weight => unsupportedWeight(logical, configuration);
-  if (/(?:^|\.)qweight$/.test(name)) {
+  if (name === 'qweight' || name.endsWith('.qweight')) {
     const module = name.replace(/\.?qweight$/, '');
     const logical = memberOf(module, 'weight');
     if (!isKnown) return refused(logical);
@@ -476,7 +483,7 @@ function weightOf(
     if (other !== undefined) return unsupportedBy(logical, other);
     return { name: logical, plan: () => planColumns(module, tensor, tensors, configuration) };
   }
-  if (/(?<=\w)_packed$/.test(name) && (dtype === 'I32' || dtype === 'U8')) {
+  if ((dtype === 'I32' || dtype === 'U8') && /(?<=\w)_packed$/.test(name)) {
     const logical = name.slice(0, -'_packed'.length);
     if (!isKnown) return refused(logical);
     return {
@@ -487,8 +494,8 @@ function weightOf(
           : planPacked(logical, tensor, tensors, configuration),
     };
   }
-  const blocks = /[._]blocks$/.exec(name);
-  if (blocks !== null && dtype === 'U8') {
+  const blocks = dtype === 'U8' ? /[._]blocks$/.exec(name) : null;
+  if (blocks !== null) {
     return { name: name.slice(0, blocks.index), plan: () => planBlocks(tensor, tensors) };
   }
   return isKnown ? byCompanions(tensor, tensors, configuration) : undefined;
@@ -647,14 +654,14 @@ function rejectCodes(
   scale: StoredTensor | undefined,
 ): void {
   const { method } = configuration;
-  if (SPARSE.test(name) && method === 'compressed-tensors') {
+  if (method === 'compressed-tensors' && SPARSE.test(name)) {
     throw unsupported(name, 'sparse formats of compressed-tensors are not read');
   }
   if (isFourBitStorage(name, dtype, shape, configuration)) {
     throw invalid(name, `${dtype} codes without a state of bitsandbytes (quant_state)`);
   }
   // SpQR stores codes in integers of 64 bits.
-  const isWide = isUnsupported(configuration) && dtype === 'I64' && PACKED_WEIGHT.test(name);
+  const isWide = dtype === 'I64' && isUnsupported(configuration) && PACKED_WEIGHT.test(name);
   if (!(CODES.has(dtype) || isWide) || shape.length === 0) return;
   const isFp8 = FP8.has(dtype);
   // What tensors of an unknown method hold cannot be told by their names.

@@ -36,7 +36,8 @@ const MODULE_SCALES: readonly string[] = ['scale', 'qscale_weight', 'scale_weigh
 
 /** The part of a name before `.weight`. */
 export function moduleOf(name: string): string {
-  return name.replace(/(?:^|\.)weight$/, '');
+  if (!name.endsWith('.weight')) return name === 'weight' ? '' : name;
+  return name.slice(0, -'.weight'.length);
 }
 
 /** The name of a module's tensor. */

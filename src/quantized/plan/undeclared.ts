@@ -56,14 +56,16 @@ export function lacksMarker(
   { name, dtype, shape }: StoredTensor,
   tensors: CheckpointTensors,
 ): boolean {
-  const module = moduleOf(name);
-  const has = (member: string): boolean => tensors.member(module, member) !== undefined;
-  if (dtype === 'I8' && OWN_MEMBERS.some((members) => members.every(has))) return true;
-  const scale = tensors.suffixed(name, '_scale');
+  if (dtype === 'I8') {
+    const module = moduleOf(name);
+    const has = (member: string): boolean => tensors.member(module, member) !== undefined;
+    return OWN_MEMBERS.some((members) => members.every(has));
+  }
   const [perByte, length] = TILED[dtype] ?? [];
+  if (perByte === undefined || length === undefined) return false;
+  const scale = tensors.suffixed(name, '_scale');
   const [columns, rows, ...others] = shape.toReversed();
-  if (scale === undefined || perByte === undefined || length === undefined || rows === undefined)
-    return false;
+  if (scale === undefined || rows === undefined) return false;
   if (columns === undefined || !['U8', 'F8_E4M3', 'F8_E8M0'].includes(scale.dtype)) return false;
   const grid = gridOf({ matrices: 1, rows, columns: columns * perByte }, [1, length]);
   const [found, tiles] = [scale.shape.slice(-2), tiledShape(grid)];

@@ -53,7 +53,7 @@ export async function dequantizedSource<
   const compare = (names: readonly string[]): Promise<void> => reads.compare(names, signal);
   const tensorOf = (tensor: Tensor): SourceTensor<TensorInfo>[] => {
     const plan = byCodes.get(tensor.name);
-    if (plan === undefined) return model.has(tensor.name) ? [tensor] : [];
+    if (plan === undefined) return model.isPlain(tensor.name) ? [tensor] : [];
     const parts = storedNamesOf(plan).map((part) => byName.get(part) as Tensor);
     return [new DequantizedTensor({ model, signal, compare }, plan, dtype, parts)];
   };

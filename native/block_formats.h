@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "dequantize.h"
+#include "kernels.h"
 #include "streaming.h"
 #include "value_formats.h"
 

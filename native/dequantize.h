@@ -33,30 +33,6 @@ struct ScaledRows {
 
 void DequantizeRows(const ScaledRows& rows);
 
-// In the order of NATIVE_BLOCK_TYPES in src/tensor/float32/kernels.ts: JavaScript passes the
-// position.
-enum class BlockType : uint32_t {
-  kQ4_0,
-  kQ4_1,
-  kQ5_0,
-  kQ5_1,
-  kQ8_0,
-  kQ2K,
-  kQ3K,
-  kQ4K,
-  kQ5K,
-  kQ6K,
-};
-constexpr uint32_t kBlockTypeCount = 10;
-
-struct BlockKernel {
-  // Decodes `count` blocks. Null when the processor or the build has no such instructions.
-  void (*decode)(const uint8_t* blocks, float* output, size_t count, bool streams);
-  // Of one block.
-  size_t byte_length;
-  size_t value_count;
-};
-
 BlockKernel FindBlockKernel(BlockType type, Level level);
 
 // Compiled for AVX2 and F16C. Only built for x64.

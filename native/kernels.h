@@ -1,4 +1,4 @@
-// The dtypes, and the types of the kernels that convert and cast them.
+// The dtypes, the block types of GGUF, and the types of the kernels that decode and cast them.
 #ifndef SAFETENSORS_MMAP_KERNELS_H_
 #define SAFETENSORS_MMAP_KERNELS_H_
 
@@ -41,5 +41,29 @@ using Kernel = void (*)(const uint8_t* source, float* output, size_t value_count
 // large for the dtype: finite ones that became infinite, and for F8_E4M3, which has no infinity,
 // all that became its largest number.
 using CastKernel = uint64_t (*)(const uint8_t* source, uint8_t* output, size_t count);
+
+// The block types of GGUF that are decoded here, in the order of NATIVE_BLOCK_TYPES in
+// src/tensor/float32/kernels.ts: JavaScript passes the position.
+enum class BlockType : uint32_t {
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+};
+constexpr uint32_t kBlockTypeCount = 10;
+
+struct BlockKernel {
+  // Decodes `count` blocks. Null when the processor or the build has no such instructions.
+  void (*decode)(const uint8_t* blocks, float* output, size_t count, bool streams);
+  // Of one block.
+  size_t byte_length;
+  size_t value_count;
+};
 
 #endif  // SAFETENSORS_MMAP_KERNELS_H_

@@ -17,4 +17,8 @@
 // mapping and descriptor.
 int ReadRanges(const Mapping& mapping, int fd, const RangeList& ranges, uint8_t* target);
 
+// As above, if all ranges are in the page cache: never waits for the disk. Returns false where one
+// is not, or the system cannot tell; the target's content is undefined then.
+bool ReadCachedRanges(int fd, const RangeList& ranges, uint8_t* target);
+
 #endif  // SAFETENSORS_MMAP_RANGE_READS_H_

@@ -46,6 +46,17 @@ struct ReadRangesCall {
   int64_t Run() const { return arguments.Run(arguments.mapping->fd()); }
 };
 
+// readCachedRanges(mapping, ranges, target): 1 if all were read, else 0.
+struct ReadCachedRangesCall {
+  RangesAndTarget arguments;
+
+  Failure Read(const Napi::CallbackInfo& info) { return arguments.Read(info); }
+
+  int64_t Run() const {
+    return ReadCachedRanges(arguments.mapping->fd(), arguments.ranges, arguments.target);
+  }
+};
+
 // readRangesAsync(mapping, ranges, target): Promise<0>. No other code may reach the target's
 // memory. The descriptor is a duplicate: the mapping's may be closed meanwhile, and its number
 // given to another file. Without one to be had, the ranges are copied from the mapping.
@@ -72,6 +83,7 @@ void ExportRangeReads(Napi::Env env, Napi::Object exports) {
   Define(env, exports,
          {
              Export<RunHere<ReadRangesCall>>("readRanges"),
+             Export<RunHere<ReadCachedRangesCall>>("readCachedRanges"),
              Export<RunOnPool<ReadRangesPoolCall>>("readRangesAsync"),
          });
 }

@@ -61,3 +61,11 @@ int ReadRanges(const Mapping& mapping, int fd, const RangeList& ranges, uint8_t*
   }
   return 0;
 }
+
+bool ReadCachedRanges(int fd, const RangeList& ranges, uint8_t* target) {
+  if (fd == -1) return false;
+  for (size_t i = 0; i < ranges.count(); target += ranges[i++].length) {
+    if (!ReadCached(fd, ranges[i], target)) return false;
+  }
+  return true;
+}

@@ -11,3 +11,7 @@ int ReadRanges(const Mapping& mapping, int, const RangeList& ranges, uint8_t* ta
   }
   return 0;
 }
+
+bool ReadCachedRanges(int, const RangeList&, uint8_t*) {
+  return false;
+}

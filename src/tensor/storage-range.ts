@@ -14,6 +14,9 @@ import {
   type Storage,
 } from './storage/storage.js';
 
+/** Rows of up to this many bytes are read on this thread where they are in the page cache: about 10 us of work. */
+const CACHED_READ_BYTE_LENGTH = 2 ** 16;
+
 /**
  * Throws when the runtime cannot make a buffer of that many bytes. The error names `tensor`; `advice` says
  * what to use instead.
@@ -292,9 +295,16 @@ export class StorageRange {
     this.#storage.readRanges?.(this.#inStorage(ranges), target);
   }
 
-  /** As above, off the event loop. No other code may reach the memory of `target`. */
+  /**
+   * As above, without waiting for the disk on this thread. A few rows that are in the page cache are read at once:
+   * that takes a tenth of the time of a call on the thread pool. No other code may reach the memory of `target`.
+   */
   async readRangesAsync(ranges: Float64Array, target: Uint8Array): Promise<void> {
-    await this.#storage.readRangesAsync?.(this.#inStorage(ranges), target);
+    const inStorage = this.#inStorage(ranges);
+    if (target.length <= CACHED_READ_BYTE_LENGTH) {
+      if (this.#storage.readCachedRanges?.(inStorage, target) === true) return;
+    }
+    await this.#storage.readRangesAsync?.(inStorage, target);
   }
 
   /** Makes positions in this range positions in the storage, in place. */

@@ -89,7 +89,12 @@ export interface Addon {
    */
   readRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): void;
   /**
-   * As above, on the thread pool. No other code may reach the memory of `target`. Keeps mapping and file until it is
+   * As above, if all ranges are in the page cache: never waits for the disk. Returns false where one is not, or where
+   * the system has no such reads, as outside Linux; the content of `target` is undefined then.
+   */
+  readCachedRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): boolean;
+  /**
+   * As `readRanges`, on the thread pool. No other code may reach the memory of `target`. Keeps mapping and file until it is
    * done, even if they are released, closed or detached meanwhile.
    */
   readRangesAsync(mapping: Mapping, ranges: Float64Array, target: Uint8Array): Promise<void>;
@@ -302,6 +307,7 @@ export interface AddonExports {
   populateRanges(mapping: Mapping, ranges: Float64Array): Promise<number> | Failure;
   adviseRandom(mapping: Mapping): NativeOutcome;
   readRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): NativeOutcome;
+  readCachedRanges(mapping: Mapping, ranges: Float64Array, target: Uint8Array): NativeOutcome;
   readRangesAsync(
     mapping: Mapping,
     ranges: Float64Array,
@@ -416,6 +422,10 @@ export function bind(exports: AddonExports): Addon {
     },
     readRanges(mapping, ranges, target) {
       countOf(exports.readRanges(mapping, ranges, target), 'pread', { mapping, ranges, target });
+    },
+    readCachedRanges(mapping, ranges, target) {
+      const result = exports.readCachedRanges(mapping, ranges, target);
+      return countOf(result, 'preadv2', { mapping, ranges, target }) === 1;
     },
     async readRangesAsync(mapping, ranges, target) {
       const result = await exports.readRangesAsync(mapping, ranges, target);

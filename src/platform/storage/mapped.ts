@@ -93,6 +93,10 @@ export class MappedStorage extends FileBackedStorage {
     this.#named(() => this.#addon.readRanges(this.#mapping, ranges, target));
   }
 
+  readCachedRanges(ranges: Float64Array, target: Uint8Array): boolean {
+    return this.#named(() => this.#addon.readCachedRanges(this.#mapping, ranges, target));
+  }
+
   readRangesAsync(ranges: Float64Array, target: Uint8Array): Promise<void> {
     return this.#onPool(() => this.#addon.readRangesAsync(this.#mapping, ranges, target));
   }

@@ -101,8 +101,8 @@ export function fromFloat32(
     throw argumentRangeError('the length of values', expected, values.length);
   }
   const output = outputFor(dtype, values, options.into);
-  if (output instanceof Float32Array || output instanceof Float64Array) output.set(values);
-  else encode(dtype, values, output);
+  if (DTYPES[dtype].bits >= 32) output.set(values);
+  else encode(dtype, values, output as Patterns);
   return options.into ?? output;
 }
 

@@ -93,7 +93,13 @@ export interface Storage {
    */
   readRanges?(ranges: Float64Array, target: Uint8Array): void;
 
-  /** As above, off the event loop. No other code may reach the memory of `target`. */
+  /**
+   * As above, if all ranges are in the page cache. Returns false where one is not, or the system cannot tell; the
+   * content of `target` is undefined then.
+   */
+  readCachedRanges?(ranges: Float64Array, target: Uint8Array): boolean;
+
+  /** As `readRanges`, off the event loop. No other code may reach the memory of `target`. */
   readRangesAsync?(ranges: Float64Array, target: Uint8Array): Promise<void>;
 
   /** Acquires a descriptor for positioned reads. Only storages over a file have it; see `canLease`. */

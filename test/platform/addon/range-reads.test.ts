@@ -1,5 +1,5 @@
 /** The addon's reads of many ranges together, called directly. */
-import { closeSync, truncateSync } from 'node:fs';
+import { closeSync, readFileSync, truncateSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Addon, loadAddon, type Mapping } from '../../../src/platform/addon/load.js';
 import { openRegularFile } from '../../../src/platform/io/opened-file.js';
@@ -113,6 +113,35 @@ describe.runIf('addon' in load)('the addon', () => {
       addon.release(mapping);
       await expect(read(mapping, ranges, target)).rejects.toMatchObject({ code: 'EBADF' });
     });
+  });
+
+  test.runIf(process.platform === 'linux')('cached ranges are read at once', () => {
+    const { path, mapping } = map();
+    readFileSync(path);
+    const target = new Uint8Array(600);
+    const ranges = Float64Array.of(9000, 500, 100, 100);
+    expect(addon.readCachedRanges(mapping, ranges, target)).toBe(true);
+    const content = bytesOf(5);
+    expect([...target]).toEqual([...content.subarray(9000, 9500), ...content.subarray(100, 200)]);
+    truncateSync(path, 9400);
+    expect(addon.readCachedRanges(mapping, ranges, target)).toBe(false);
+    addon.closeFile(mapping);
+    expect(addon.readCachedRanges(mapping, ranges, target)).toBe(false);
+    const wrong = new Uint8Array(599);
+    expect(() => addon.readCachedRanges(mapping, ranges, wrong)).toThrow(TypeError);
+    addon.release(mapping);
+    expect(() => addon.readCachedRanges(mapping, ranges, target)).toThrow(
+      expect.objectContaining({ code: 'EBADF' }),
+    );
+  });
+
+  test('ranges on the disk are not read as cached ones', ({ skip }) => {
+    const { path, mapping, byteLength } = map(4096);
+    if (!dropFromPageCache(path)) skip();
+    const before = addon.residentBytes(mapping, 0, byteLength);
+    if (before === null || before > 2 ** 20) skip();
+    const ranges = Float64Array.of(8_000_000, 100);
+    expect(addon.readCachedRanges(mapping, ranges, new Uint8Array(100))).toBe(false);
   });
 
   test('on the pool, a read goes on when the mapping is closed and released meanwhile', async () => {

@@ -35,8 +35,8 @@ export class HashTasks {
    */
   async addFile(file: ReadFile, begin: number, end: number): Promise<void> {
     const tasks = this.#partsOf(begin, end);
-    if (tasks.length > 0)
-      this.#keep(tasks, await this.#thread.hashFile(file, { begin, end, tasks }));
+    if (tasks.length === 0) return;
+    this.#keep(tasks, await this.#thread.hashFile(file, { ...extentOf(tasks), tasks }));
   }
 
   /** The same of bytes that are in the memory from `offset` on. */
@@ -81,4 +81,11 @@ export class HashTasks {
       for (const digest of digests[i] as readonly string[]) progress.digests.push(digest);
     }
   }
+}
+
+/** The bytes from the first part to the last one: other threads may hash those around them. */
+function extentOf(tasks: readonly TaskParts[]): ByteRange {
+  const begins = tasks.map(({ parts }) => parts[0] as number);
+  const ends = tasks.map(({ parts }) => parts.at(-2) as number);
+  return { begin: Math.min(...begins), end: Math.max(...ends) };
 }

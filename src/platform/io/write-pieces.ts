@@ -132,6 +132,7 @@ function take(source: MemorySource, begin: number, end: number): Uint8Array {
  * Writes the ranges, which must not overlap and are best given in the order of the file. Only the
  * pieces under way take memory, and acquire their files.
  *
+ * @param onWritten is called for each piece once it is written
  * @throws FileChangedError when a file ends before a range of it does; errors of the system, with
  * the target's path
  */
@@ -139,6 +140,7 @@ export async function writePieces(
   target: WrittenFile,
   writes: Iterable<Write>,
   transfer: PieceMover,
+  onWritten?: (position: number, byteLength: number) => void,
 ): Promise<void> {
   await transfer.run(merge(writeParts(writes), { joins }), slots, async (piece) => {
     const views: Uint8Array[] = [];
@@ -150,6 +152,7 @@ export async function writePieces(
     }
     if (ranges.length === 0) await writeViews(target, views, piece.position);
     else await copyAcquired(ranges, target, piece.position);
+    onWritten?.(piece.position, piece.byteLength);
     return piece.byteLength;
   });
 }

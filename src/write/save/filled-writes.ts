@@ -48,6 +48,8 @@ interface FilledWriting {
   readonly verify?: boolean | undefined;
   /** Receives the bytes of all writes in order, each piece when it is written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
+  /** Is called for each piece once it is written, in any order. */
+  readonly onWritten?: ((position: number, byteLength: number) => void) | undefined;
   /** The slots for pieces under way; the thread's by default. */
   readonly slots?: Slots | undefined;
   /** That of the transfer: ends fills that take long. */
@@ -84,7 +86,7 @@ export async function writeFilled(
   target: WrittenFile,
   writes: Iterable<FilledWrite>,
   transfer: PieceMover,
-  { buffers, verify = false, onBytes, slots = threadSlots, signal }: FilledWriting,
+  { buffers, verify = false, onBytes, onWritten, slots = threadSlots, signal }: FilledWriting,
 ): Promise<void> {
   // Pieces begin in order, but may be filled in any order.
   let heard = Promise.resolve();
@@ -104,6 +106,7 @@ export async function writeFilled(
         heard = allSettled([heard, written]).then(() => onBytes(bytes));
         await heard;
       }
+      onWritten?.(position, byteLength);
       if (!verify) return;
       await buffers.use(byteLength, async (found) => {
         await runAsync(readFully(readBytesOf(target), found, position, target.path), undefined);

@@ -37,8 +37,8 @@ export interface FileWriteOptions {
   readonly durable?: boolean | undefined;
   /**
    * True writes the SHA-256 of every tensor's bytes into the metadata, as `safetensors-mmap.sha256`: 64 hexadecimal
-   * digits a tensor, in the order of their bytes. They are computed while the bytes are copied, on this thread, and
-   * written last. `verify` compares them. False by default.
+   * digits a tensor, in the order of their bytes. They are computed while the bytes are copied, of long files on
+   * separate threads that read what was written, and written last. `verify` compares them. False by default.
    */
   readonly digests?: boolean | undefined;
 }

@@ -41,8 +41,9 @@ import {
   readTensorsAndStreams,
   type WriteEntry,
 } from '../input/tensor-input.js';
+import { compareSync } from './declared-digests.js';
 import { LeasedFiles } from './leased-files.js';
-import { compareSync, fillOf } from './tensor-writes.js';
+import { fillOf } from './tensor-writes.js';
 
 /**
  * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are

@@ -1,33 +1,26 @@
 /** Writes tensors to a file, from memory, from another file, from a stream, or computed piece by piece. */
 
-import { createHash } from 'node:crypto';
 import type { Layout, Placed } from '../../header/header-writer.js';
-import { digestMismatch } from '../../header/tensor-digests.js';
-import { fillFrom, readAcquired } from '../../platform/io/acquirable-file.js';
-import { closeFile } from '../../platform/io/file-calls.js';
+import { fillFrom } from '../../platform/io/acquirable-file.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
-import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
-import { hasCode } from '../../platform/io/system-errors.js';
 import { type Write, writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import type { AsyncFill } from '../../tensor/storage/computed.js';
-import { CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
 import type { Slots } from '../../work/slots.js';
 import type { Transfer } from '../../work/transfer.js';
-import { runSync } from '../../work/work.js';
-import type { ComputedPayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
+import { untilAborted } from '../../work/until-aborted.js';
+import type { Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
+import { isChangedByCaller, type ReadyPayload, requireDigest } from './declared-digests.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { LeasedFiles } from './leased-files.js';
 import { memoryFill, verifyingFill } from './verifying-fill.js';
+import { type WrittenDigests, writtenDigests } from './written-digests.js';
 
 /**
  * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
  * pieces of 64 KiB: three times as fast.
  */
 const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
-
-/** Bytes that exist, in memory or in a file. */
-type ReadyPayload = Exclude<Payload, ComputedPayload | StreamPayload>;
 
 /** Bytes that can fill a buffer, piece by piece. */
 type FillingPayload = Exclude<Payload, StreamPayload>;
@@ -93,6 +86,8 @@ interface LayoutWriting {
   readonly verify?: boolean | undefined;
   /** Receives all bytes of the file in order, as they are written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
+  /** Gets the digests of all tensors, which then are not compared with declared ones while their bytes are read. */
+  readonly written?: WrittenDigests | undefined;
   /**
    * The slots for pieces being filled; the thread's by default. Bytes from a server need separate slots, so that
    * other files do not wait for a slow server.
@@ -107,6 +102,8 @@ class TensorWriter {
   readonly #transfer: Transfer;
   readonly #how: LayoutWriting;
   readonly #buffers = new PieceBuffers();
+  readonly #onWritten = (position: number, byteLength: number): void =>
+    this.#how.written?.add(position, byteLength);
 
   constructor(
     target: WrittenFile,
@@ -129,7 +126,7 @@ class TensorWriter {
   /** Writes bytes that are in memory. */
   async writeBytes(bytes: Uint8Array, position: number, tensor?: string): Promise<void> {
     if (!this.#isFilled) {
-      await writePieces(this.#target, [writeFrom(bytes, position)], this.#transfer.part);
+      await this.#writePieces([writeFrom(bytes, position)]);
       return;
     }
     const { byteLength } = bytes;
@@ -161,7 +158,8 @@ class TensorWriter {
     if (payload.kind === 'stream') return 'stream';
     const isComputed =
       payload.kind === 'computed' || (payload.kind === 'memory' && payload.fill !== undefined);
-    return isComputed || payload.digest !== undefined || this.#isFilled ? 'filled' : 'ready';
+    if (isComputed || this.#isFilled) return 'filled';
+    return payload.digest !== undefined && this.#how.written === undefined ? 'filled' : 'ready';
   }
 
   async #writeReady(steps: Iterable<Step<ReadyPayload>>): Promise<void> {
@@ -171,23 +169,28 @@ class TensorWriter {
         yield writeOf(spec.payload, position, spec.byteLength, sources);
       }
     }
-    await writePieces(this.#target, writes(), this.#transfer.part);
+    await this.#writePieces(writes());
+  }
+
+  async #writePieces(writes: Iterable<Write>): Promise<void> {
+    await writePieces(this.#target, writes, this.#transfer.part, this.#onWritten);
   }
 
   *#filledWrites(steps: Iterable<Step<FillingPayload>>): Generator<FilledWrite, void, void> {
+    const isComparedLater = this.#how.written !== undefined;
     for (const { spec, position } of steps) {
       const { byteLength, payload, name } = spec;
-      yield {
-        position,
-        byteLength,
-        tensor: name,
-        fill: fillOf(payload, byteLength, this.#sources),
-      };
+      const fill =
+        isComparedLater && payload.kind !== 'computed'
+          ? plainFillOf(payload, this.#sources)
+          : fillOf(payload, byteLength, this.#sources);
+      yield { position, byteLength, tensor: name, fill };
     }
   }
 
   async #writeFilled(writes: Iterable<FilledWrite>): Promise<void> {
-    const how = { ...this.#how, buffers: this.#buffers, signal: this.#transfer.signal };
+    const { signal } = this.#transfer;
+    const how = { ...this.#how, buffers: this.#buffers, signal, onWritten: this.#onWritten };
     await writeFilled(this.#target, writes, this.#transfer.part, how);
   }
 
@@ -213,21 +216,79 @@ class TensorWriter {
  */
 export async function writeLayout(
   target: WrittenFile,
-  { header, placed, digests }: WritableLayout,
+  layout: WritableLayout,
   sources: LeasedFiles,
   transfer: Transfer,
   how: LayoutWriting = {},
 ): Promise<void> {
-  const hashes = new RangeHashes(digests?.ranges ?? []);
+  const { header, placed, byteLength, digests } = layout;
+  if (digests === undefined) {
+    await writeWhole(target, header, placed, sources, transfer, how);
+    return;
+  }
+  const written =
+    how.onBytes === undefined ? writtenDigests(target, byteLength, digests.ranges) : undefined;
+  if (written !== undefined) {
+    await writeLong(target, layout, sources, transfer, { ...how, written });
+    return;
+  }
+  const hashes = new RangeHashes(digests.ranges);
   const onBytes = (bytes: Uint8Array): void => {
     hashes.add(bytes);
     how.onBytes?.(bytes);
   };
-  const hashing = digests === undefined ? how : { ...how, onBytes };
-  const writer = new TensorWriter(target, sources, transfer, hashing);
+  await writeWhole(target, header, placed, sources, transfer, { ...how, onBytes });
+  await writeViews(target, [hashes.text()], digests.position);
+}
+
+async function writeWhole(
+  target: WrittenFile,
+  header: Uint8Array,
+  placed: Iterable<PlacedEntry<Payload>>,
+  sources: LeasedFiles,
+  transfer: Transfer,
+  how: LayoutWriting,
+): Promise<void> {
+  const writer = new TensorWriter(target, sources, transfer, how);
   await writer.writeBytes(header, 0);
   await writeAll(writer, header.byteLength, placed, sources);
-  if (digests !== undefined) await writeViews(target, [hashes.text()], digests.position);
+}
+
+/** Writes a file whose digests are computed on other threads, which hash what was written. */
+async function writeLong(
+  target: WrittenFile,
+  { header, placed, digests }: WritableLayout,
+  sources: LeasedFiles,
+  transfer: Transfer,
+  how: LayoutWriting & { readonly written: WrittenDigests },
+): Promise<void> {
+  const declared: [at: number, spec: NamedBytes<ReadyPayload>][] = [];
+  function* noted(): Generator<PlacedEntry<Payload>, void, void> {
+    let at = 0;
+    for (const entry of placed) {
+      const { spec } = entry;
+      if (hasDeclaredDigest(spec)) declared.push([at, spec]);
+      at++;
+      yield entry;
+    }
+  }
+  try {
+    await writeWhole(target, header, noted(), sources, transfer, how);
+    const found = await untilAborted(how.written.digests(), transfer.signal);
+    for (const [at, { payload, byteLength }] of declared) {
+      requireDigest(payload, found[at] as string, byteLength);
+    }
+    const text = new TextEncoder().encode(found.join(''));
+    await writeViews(target, [text], digests?.position ?? 0);
+  } finally {
+    await how.written.end();
+  }
+}
+
+/** Whether the bytes have a digest, and are not computed by a function that compares it. */
+function hasDeclaredDigest(spec: NamedBytes<Payload>): spec is NamedBytes<ReadyPayload> {
+  const { payload } = spec;
+  return payload.kind !== 'stream' && payload.kind !== 'computed' && payload.digest !== undefined;
 }
 
 /**
@@ -288,72 +349,4 @@ async function* joinedPieces(
     }
   }
   yield buffer.subarray(0, filled);
-}
-
-/** Returns a function that returns bytes of a tensor, valid until its next call. */
-function syncReader(
-  sources: LeasedFiles,
-): (payload: ReadyPayload, begin: number, end: number) => Uint8Array {
-  let buffer: Uint8Array | undefined;
-  return (payload, begin, end) => {
-    if (payload.kind === 'memory') return payload.window(begin, end);
-    buffer ??= new Uint8Array(CACHED_BYTE_LENGTH);
-    const bytes = buffer.subarray(0, end - begin);
-    const file = sources.fileOf(payload);
-    runSync(readFully(readAcquired(file), bytes, payload.position + begin, file.path));
-    return bytes;
-  };
-}
-
-/**
- * Compares tensors with the digests of their files, on this thread.
- *
- * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`
- */
-export function compareSync(
-  entries: readonly Pick<WriteEntry, 'byteLength' | 'payload'>[],
-  sources: LeasedFiles,
-): void {
-  const bytesOf = syncReader(sources);
-  for (const { byteLength, payload } of entries) {
-    const { digest } = payload;
-    if (digest === undefined) continue;
-    const hash = createHash('sha256');
-    for (const { begin, end } of cut(0, byteLength, CACHED_BYTE_LENGTH)) {
-      hash.update(bytesOf(payload, begin, end));
-    }
-    const found = hash.digest('hex');
-    if (found !== digest.hex && !isChangedByCaller(payload, byteLength)) {
-      throw digestMismatch(digest.hex, found, digest.context);
-    }
-  }
-}
-
-/**
- * Whether memory that the caller can write to has other bytes than its file. Without the file, no one can tell damage
- * from a change.
- */
-function isChangedByCaller(payload: ReadyPayload, byteLength: number): boolean {
-  const { digest } = payload;
-  const position = digest?.writableFrom;
-  const path = digest?.context.path;
-  if (payload.kind !== 'memory' || position === undefined || path === undefined) return false;
-  try {
-    const file = runSync(openRegularFile(path, path));
-    try {
-      const read = readBytesOf(file);
-      const buffer = new Uint8Array(Math.min(byteLength, CACHED_BYTE_LENGTH));
-      for (const { begin, end } of cut(0, byteLength, CACHED_BYTE_LENGTH)) {
-        const bytes = buffer.subarray(0, end - begin);
-        runSync(readFully(read, bytes, position + begin, path));
-        if (Buffer.compare(bytes, payload.window(begin, end)) !== 0) return true;
-      }
-      return false;
-    } finally {
-      runSync(closeFile(file.fd));
-    }
-  } catch (error) {
-    if (hasCode(error, ['EMFILE', 'ENFILE', 'ENOMEM'])) throw error;
-    return true;
-  }
 }

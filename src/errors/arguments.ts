@@ -32,7 +32,9 @@ export function argumentTypeError(
 
 /** Returns a RangeError for an argument of the right type with a wrong value. */
 export function argumentRangeError(name: string, expected: string, actual: unknown): RangeError {
-  const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
+  // The value does not matter then.
+  const found = expected.startsWith('left out') ? '' : `, but is ${describeValue(actual)}`;
+  const message = `${name} must be ${expected}${found}`;
   return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE', argument: name });
 }
 

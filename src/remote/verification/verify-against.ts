@@ -116,11 +116,11 @@ function originOf({ path, origins }: LocalCopy, endpoint: string): ComparedPlace
   if (origin === undefined || known.length > 1) {
     const found =
       known.length > 1
-        ? `records of several repositories, ${quoteNames(known.map(nameOf))}`
+        ? `has records of several repositories, ${quoteNames(known.map(nameOf))}`
         : origins.length > 0
-          ? 'the record of a commit without its repository, which `hf download` leaves out'
-          : 'no record of `download` and no snapshot in the Hub cache';
-    const message = `against must be hf://org/name, since ${found} is at ${path}; ${PASS_AGAINST.text}`;
+          ? 'has the record of a commit without its repository, which `hf download` leaves out'
+          : 'has no record of `download`, and is not in the Hub cache';
+    const message = `against must be hf://org/name, since ${path} ${found}; ${PASS_AGAINST.text}`;
     throw Object.assign(new RangeError(message), {
       code: 'ERR_OUT_OF_RANGE',
       argument: 'against',

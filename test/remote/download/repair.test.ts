@@ -163,6 +163,15 @@ describe('repair of a folder', () => {
     await expectRight(folder);
   });
 
+  it('replaces a link that leads nowhere', async () => {
+    const folder = await copyOf('hf://org/sharded');
+    rmSync(join(folder, 'config.json'));
+    symlinkSync('nowhere', join(folder, 'config.json'));
+    const { repaired } = await download('hf://org/sharded', folder, repair);
+    expect(repaired).toEqual([{ name: 'config.json', reason: 'missing' }]);
+    await expectRight(folder);
+  });
+
   it('takes the recorded commit, unless a revision is named', async () => {
     const folder = await copyOf('hf://org/digested@older');
     writeFileSync(join(folder, 'config.json'), 'damaged');
@@ -483,7 +492,9 @@ describe('options of repair', () => {
     const target = temporaryPath('target');
     for (const options of [{ dtype: 'F16' }, { names: ['a'] }, { variant: 'fp16' }] as const) {
       const wrong = download('hf://org/digested', target, { ...repair, ...options });
-      await expect(wrong).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+      await expect(wrong).rejects.toMatchObject({
+        ...{ code: 'ERR_OUT_OF_RANGE', message: expect.stringMatching(/whole files$/) },
+      });
     }
     const url = download('https://example.test/x.safetensors', target, repair);
     await expect(url).rejects.toMatchObject({ argument: 'repair' });

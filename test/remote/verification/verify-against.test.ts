@@ -183,6 +183,21 @@ describe('the other rows of the table', () => {
     expect([ok, found.checked, found.extra]).toEqual([true, 9, []]);
   });
 
+  it('files of git, hf and this package are not extra, except below other folders', async () => {
+    const folder = copyOfRepository();
+    const digits = '0'.repeat(16);
+    for (const name of [
+      ...['.git/config', '.locks/a/b.lock', '.cache/huggingface/trees/main.json'],
+      ...['.safetensors-mmap-repository.json', `.safetensors-mmap-${digits}-${digits}.incomplete`],
+      ...['sub/.git/config', '.cache/other', '.safetensors-mmap-notes.txt'],
+    ]) {
+      writeBelow(folder, name, '{}');
+    }
+    const { ok, hub: found } = await against(folder);
+    expect(ok).toBe(true);
+    expect(found.extra).toEqual(['.cache/other', '.safetensors-mmap-notes.txt', 'sub/.git/config']);
+  });
+
   it('a wrong repository fails: nothing was compared', async () => {
     const report = await against(copyOfRepository(), 'hf://org/other');
     expect(problemsOf(report)[0]).toEqual(['', NOTHING]);
@@ -226,7 +241,7 @@ describe('the other rows of the table', () => {
     await expect(against('org/not-cached')).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  it('hf download --local-dir of an older commit is compared with that, and main is newer', async () => {
+  it('hf download --local-dir of an older commit is compared with that, and main is elsewhere', async () => {
     const folder = temporaryPath('local-dir');
     const older = hub.commit('org/moved', 'older');
     const weights = fileBytes([{ name: 'w', dtype: 'U8', shape: [4] }]);
@@ -242,10 +257,18 @@ describe('the other rows of the table', () => {
     expect(report.hub.newerCommit).toBe(hub.commit('org/moved'));
     const one = await against(join(folder, 'config.json'), 'hf://org/moved');
     expect(one).toMatchObject({ ok: true, hub: { commit: older, checked: 1 } });
+    // Files that did not change later have older records, or newer ones of another clock.
+    const others = { 'a.json': `${'0'.repeat(40)}\netag\n1\n`, 'z.json': 'damaged' };
+    for (const [name, text] of Object.entries(others)) {
+      writeBelow(folder, `.cache/huggingface/download/${name}.metadata`, text);
+    }
+    expect((await against(folder, 'hf://org/moved')).hub.commit).toBe(older);
     const main = await against(folder, 'hf://org/moved@main');
     expect(problemsOf(main)).toEqual([['config.json', CHANGED]]);
     expect(main.hub.newerCommit).toBe(null);
     expect(await against(folder, `hf://org/moved@${older}`)).toMatchObject({ ok: true });
+    const { stdout } = await call(['verify', folder, '--against', 'hf://org/moved']);
+    expect(stdout).toContain(`main is at ${hub.commit('org/moved')}\n`);
     await expect(against(folder, 'origin')).rejects.toMatchObject({
       ...{ code: 'ERR_OUT_OF_RANGE', argument: 'against' },
       message: expect.stringContaining('without its repository'),

@@ -158,6 +158,29 @@ describe('the other rows of the table', () => {
     ]);
   });
 
+  it('all weights of a pipeline are needed, also those of a missing folder; other folders are not', async () => {
+    const weights = fileBytes([{ name: 'w', dtype: 'U8', shape: [4] }]);
+    const pipeline = { unet: ['diffusers', 'UNet'], vae: ['diffusers', 'VAE'] };
+    const files = {
+      'model_index.json': JSON.stringify({ _class_name: 'Pipeline', ...pipeline }),
+      'unet/config.json': '{}',
+      'unet/diffusion_pytorch_model.safetensors': weights,
+      'vae/config.json': '{}',
+      'vae/diffusion_pytorch_model.safetensors': weights,
+      'onnx/model.safetensors': weights,
+    };
+    hub.put('org/pipeline', { files });
+    const folder = temporaryPath('pipeline');
+    for (const name of ['model_index.json', 'unet/config.json'] as const) {
+      writeBelow(folder, name, files[name]);
+    }
+    expect(problemsOf(await against(folder, 'hf://org/pipeline'))).toEqual(
+      Object.keys(files)
+        .filter((name) => /^(?:unet.*safetensors|vae)/.test(name))
+        .map((name) => [name, 'ENOENT']),
+    );
+  });
+
   it('a name in another case is missing, with the near name; a folder at its place, too', async () => {
     const folder = copyOfRepository();
     renameSync(join(folder, 'config.json'), join(folder, 'Config.json'));

@@ -302,7 +302,10 @@ await write(
         // Short modules that load late, and that several of the files below need.
         {
           name: 'shared',
-          test: begins('file/source/(?:summary|pipeline)|quantized/blocks/types|work/scope'),
+          test: begins(
+            'file/source/(?:summary|pipeline)|quantized/blocks/types|work/scope|' +
+              'platform/io/(?:hashing-thread|combined-crc32)',
+          ),
           priority: 9,
         },
         { name: 'dequantizing', test: begins('quantized/'), priority: 8 },

@@ -18,7 +18,7 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { allSettled } from '../work/all-settled.js';
 import { requireTransferOptions, type TransferOptions } from '../work/transfer.js';
 import { yieldNow } from '../work/yielding.js';
-import { type ArchiveContent, verifyEntries } from './checksums.js';
+import type { ArchiveContent } from './checksums.js';
 import { ForeignContents } from './tensors/foreign-contents.js';
 import { type ForeignTensor, heldRange } from './tensors/foreign-tensor.js';
 
@@ -136,6 +136,7 @@ export class ForeignShard implements OtherShard {
   ): Promise<void> {
     requireOpen(this.#storage);
     const [storage, content] = this.archive;
+    const { verifyEntries } = await import('./checksums.js');
     await verifyEntries(storage, content, options, report);
   }
 

@@ -40,7 +40,8 @@ const NUMBERED_SEGMENT = /^\d+[./]?$/;
 
 /** A branch while the tree grows. The key of a child has the separator at its end. */
 interface Branch {
-  readonly children: Map<string, Branch>;
+  /** Null for a leaf without longer names: an empty Map takes more memory than everything else of it. */
+  children: Map<string, Branch> | null;
   leaf: TreeEntry | null;
   tensors: number;
   byteLength: number;
@@ -49,7 +50,7 @@ interface Branch {
 }
 
 function newBranch(): Branch {
-  return { children: new Map(), leaf: null, tensors: 0, byteLength: 0, form: 0 };
+  return { children: null, leaf: null, tensors: 0, byteLength: 0, form: 0 };
 }
 
 function nameSegments(name: string): string[] {
@@ -66,8 +67,12 @@ function grow(entries: readonly TreeEntry[]): Branch {
     for (const part of nameSegments(entry.name)) {
       branch.tensors++;
       branch.byteLength += entry.byteLength;
-      const child = branch.children.get(part) ?? newBranch();
-      branch.children.set(part, child);
+      branch.children ??= new Map();
+      let child = branch.children.get(part);
+      if (child === undefined) {
+        child = newBranch();
+        branch.children.set(part, child);
+      }
       branch = child;
     }
     branch.tensors++;
@@ -80,14 +85,15 @@ function grow(entries: readonly TreeEntry[]): Branch {
 /** Numbers the forms, deepest first. */
 function setForms(branch: Branch, known: Map<string, number>): void {
   const { leaf } = branch;
-  const facts: unknown[] = [leaf === null ? null : [leaf.dtype, leaf.shape]];
-  for (const [key, child] of branch.children) {
+  // Names may contain any character: their lengths separate them.
+  let text = leaf === null ? '' : `${JSON.stringify(leaf.dtype)} ${leaf.shape}`;
+  for (const [key, child] of branch.children ?? []) {
     setForms(child, known);
-    facts.push(key, child.form);
+    text += ` ${key.length} ${key}${child.form}`;
   }
-  const text = JSON.stringify(facts);
-  branch.form = known.get(text) ?? known.size;
-  known.set(text, branch.form);
+  const form = known.get(text);
+  branch.form = form ?? known.size;
+  if (form === undefined) known.set(text, branch.form);
 }
 
 /** A branch, or several equal ones with consecutive numbers. */
@@ -101,11 +107,12 @@ interface FoldedBranch {
 /** Children with labels: joins consecutive numbers of one form. */
 function foldedChildren(branch: Branch): FoldedBranch[] {
   const folded: { label: string; first: Branch; all: [string, Branch][]; next: number }[] = [];
-  const numbered = [...branch.children]
+  const children = branch.children ?? new Map<string, Branch>();
+  const numbered = [...children]
     .filter(([key]) => NUMBERED_SEGMENT.test(key))
     .sort(([a], [b]) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
   let isNumbered = false;
-  for (const [key, child] of branch.children) {
+  for (const [key, child] of children) {
     if (!NUMBERED_SEGMENT.test(key)) {
       folded.push({ label: key, first: child, all: [[key, child]], next: Number.NaN });
       continue;

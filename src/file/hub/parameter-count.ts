@@ -69,11 +69,12 @@ class Counter implements DtypeCounts {
   add(dtype: Dtype, tensors: number, parameters: number, byteLength: number): void {
     const counts = this.dtypes.get(dtype) ?? { tensors: 0, parameters: 0, byteLength: 0 };
     this.dtypes.set(dtype, counts);
-    for (const sum of [this, counts]) {
-      sum.tensors += tensors;
-      sum.parameters += parameters;
-      sum.byteLength += byteLength;
-    }
+    counts.tensors += tensors;
+    counts.parameters += parameters;
+    counts.byteLength += byteLength;
+    this.tensors += tensors;
+    this.parameters += parameters;
+    this.byteLength += byteLength;
   }
 
   addAll(other: Counter): void {
@@ -134,19 +135,21 @@ export function* parametersByDtype(
     for (let entry = 0; entry < header.size; entry++) {
       if (entry % ITEMS_PER_YIELD === 0) yield;
       const dtype = header.dtype(entry);
-      const parameters = tensorParameters(header, entry, dtype, multiplier);
+      const shape = header.shape(entry);
+      const parameters = tensorParameters(header, entry, dtype, shape, multiplier);
       if (parameters !== null) counts.set(dtype, (counts.get(dtype) ?? 0) + parameters);
     }
   }
   return counts;
 }
 
+/** Null where every value counts once. */
 function multiplierOver(
   shards: readonly CountedTensors[],
   index: CheckpointIndex | null,
   quantization: Quantization | null,
-): Multiplier {
-  if (quantization === null) return () => 1;
+): Multiplier | null {
+  if (quantization === null) return null;
   return quantization.multiplier((name) => {
     const entry = index === null ? -1 : index.find(name);
     if (index !== null && entry === -1) return undefined;
@@ -156,12 +159,13 @@ function multiplierOver(
   });
 }
 
-function count(header: FileContents, multiplier: Multiplier): Counter {
+function count(header: FileContents, multiplier: Multiplier | null): Counter {
   const counter = new Counter();
   for (let entry = 0; entry < header.size; entry++) {
     const dtype = header.dtype(entry);
-    const byteLength = tensorByteLength({ dtype, shape: header.shape(entry) });
-    counter.add(dtype, 1, tensorParameters(header, entry, dtype, multiplier) ?? 0, byteLength);
+    const shape = header.shape(entry);
+    const parameters = tensorParameters(header, entry, dtype, shape, multiplier) ?? 0;
+    counter.add(dtype, 1, parameters, tensorByteLength({ dtype, shape }));
   }
   return counter;
 }
@@ -171,12 +175,13 @@ function tensorParameters(
   header: CountedHeader,
   entry: number,
   dtype: Dtype,
-  multiplier: Multiplier,
+  shape: readonly number[],
+  multiplier: Multiplier | null,
 ): number | null {
   // Exponents are only ever scales of other tensors.
   if (dtype === 'F8_E8M0') return null;
-  const shape = header.shape(entry);
   if (shape.length === 0) return null;
+  if (multiplier === null) return elementCountOf(shape);
   const perElement = multiplier({ name: header.name(entry), dtype });
   return perElement === 0 ? null : Math.round(elementCountOf(shape) * perElement);
 }

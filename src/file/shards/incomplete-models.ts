@@ -139,6 +139,8 @@ interface RankName {
 }
 
 function rankName(name: string): RankName | undefined {
+  // Each of the names has a digit: for most files none of their patterns has to be compiled.
+  if (!/\d/.test(name)) return undefined;
   for (const pattern of RANK_NAMES) {
     const [whole, rank, count] = pattern.exec(name) ?? [];
     if (whole === undefined) continue;

@@ -219,8 +219,8 @@ const CERTAIN_COMPANIONS: readonly string[] = [
   '.weight.nested_quant_map',
 ];
 
-/** Endings of weights by the ending of their companion. */
-const WEIGHTS_OF: ReadonlyMap<string, readonly string[]> = weightsOfCompanions();
+/** Endings of weights by the ending of their companion. Set at the first use: importing the package loads this. */
+let weightsOf: ReadonlyMap<string, readonly string[]> | undefined;
 
 function weightsOfCompanions(): Map<string, string[]> {
   const found = new Map<string, string[]>();
@@ -254,8 +254,9 @@ function endingsOf(name: string): Endings {
     const dot = ending.lastIndexOf('.');
     return dot === -1 ? part.endsWith(ending) : part === ending.slice(dot + 1);
   };
+  weightsOf ??= weightsOfCompanions();
   const endings = {
-    companions: [...WEIGHTS_OF].filter(([companion]) => mayEnd(companion)),
+    companions: [...weightsOf].filter(([companion]) => mayEnd(companion)),
     certain: CERTAIN_COMPANIONS.filter(mayEnd),
   };
   if (endingsByPart.size >= MAX_PARTS) endingsByPart.clear();

@@ -27,6 +27,8 @@ export interface OpenedVersion {
   readonly tag: string;
   /** Throws a FileChangedError once the file is another version. */
   readonly requireSame: () => void;
+  /** Whether the path still leads to this version, which is open: no other file can have its number. */
+  readonly isAtPath: () => Promise<boolean>;
   /** What is sent instead of the bytes of the file. */
   readonly virtual: ServedFile['virtual'];
 }
@@ -60,13 +62,23 @@ async function openOnce({ path, virtual }: ServedFile): Promise<OpenedVersion | 
   let isNamed = false;
   try {
     const requireSame = changeCheck({ fd, path });
-    const { dev, ino, size, mtimeNs } = await runAsync(statOpened({ fd, path }), undefined);
+    const { dev, ino, size, mtimeNs, ctimeNs } = await runAsync(
+      statOpened({ fd, path }),
+      undefined,
+    );
     const isReal = (await runAsync(realPath(path), undefined)) === path;
     const now = await lstat(path, { bigint: true });
     isNamed = isReal && now.dev === dev && now.ino === ino;
+    const isAtPath = async (): Promise<boolean> => {
+      const found = await lstat(path, { bigint: true }).catch(() => undefined);
+      // Its change time is also that of its permissions.
+      const isSame = found?.size === size && found.mtimeNs === mtimeNs && found.ctimeNs === ctimeNs;
+      return isSame && found.dev === dev && found.ino === ino;
+    };
     const tag = `"${[size, mtimeNs, ino].map((fact) => fact.toString(36)).join('-')}"`;
     const byteLength = virtual?.byteLength ?? Number(size);
-    return isNamed ? { fd, path, byteLength, tag, requireSame, virtual } : null;
+    const version = { fd, path, byteLength, tag, requireSame, isAtPath, virtual };
+    return isNamed ? version : null;
   } finally {
     if (!isNamed) await runAsync(closeFile(fd), undefined);
   }

@@ -21,14 +21,12 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { closeFile } from '../../platform/io/file-calls.js';
 import { hasCode } from '../../platform/io/system-errors.js';
-import { runAsync } from '../../work/work.js';
 import { requestedBytes } from './conditions.js';
 import { Connections } from './connections.js';
 import { hasToken, isSecret, METHODS, makeToken, objectionTo } from './guard.js';
 import type { ServedFile, ServedSource } from './model-files.js';
-import { openVersion } from './named-file.js';
+import { OpenVersions } from './open-versions.js';
 import type { Page } from './page.js';
 import { PieceMemory, sendBytes } from './send-bytes.js';
 
@@ -86,6 +84,7 @@ export class PageServer {
   readonly #served: Served;
   readonly #token: string = makeToken();
   readonly #memory = new PieceMemory();
+  readonly #versions = new OpenVersions();
   readonly #server: Server;
   readonly #connections: Connections;
   /** Paths as requests have them. Nothing is decoded, so nothing leads elsewhere. */
@@ -148,6 +147,7 @@ export class PageServer {
     this.#server.close();
     this.#server.closeAllConnections();
     await closed;
+    await this.#versions.close();
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -206,10 +206,10 @@ export class PageServer {
     for (const [i, { name, files }] of this.#served.sources.entries()) {
       const listed: unknown[] = [];
       for (const file of files) {
-        const opened = await openVersion(file);
-        if (opened === null) continue;
-        await runAsync(closeFile(opened.fd), undefined);
-        listed.push({ name: file.name, size: opened.byteLength, path: pathOf(i, file) });
+        const lease = await this.#versions.acquire(file);
+        if (lease === null) continue;
+        await lease.release();
+        listed.push({ name: file.name, size: lease.version.byteLength, path: pathOf(i, file) });
       }
       sources.push({ name, files: listed });
     }
@@ -222,9 +222,10 @@ export class PageServer {
     response: ServerResponse,
     named: ServedFile,
   ): Promise<void> {
-    const file = await openVersion(named);
-    if (file === null) return refuse(response, 404, 'the file is gone');
+    const lease = await this.#versions.acquire(named);
+    if (lease === null) return refuse(response, 404, 'the file is gone');
     try {
+      const file = lease.version;
       const { byteLength, tag } = file;
       const wanted = requestedBytes(method, headers, byteLength, tag);
       const { status } = wanted;
@@ -251,7 +252,7 @@ export class PageServer {
       if (method === 'HEAD') response.end();
       else await sendBytes(response, file, wanted.range, this.#memory);
     } finally {
-      await runAsync(closeFile(file.fd), undefined);
+      await lease.release();
     }
   }
 }

@@ -94,6 +94,8 @@ const TABLE = `
   curl | curl, and openssl | network.mjs curl
 
   inspect | safetensors-mmap inspect | cli inspect | ours
+  inspectJson | safetensors-mmap inspect --json | cli inspect --json | ours
+  version | safetensors-mmap --version | cli --version | ours
   header | safetensors-mmap header | cli header | ours
   threeLines | header: three lines of Python | print_header.py -
   hash | safetensors-mmap hash | cli hash | ours

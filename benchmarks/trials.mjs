@@ -30,7 +30,7 @@ export const TRIALS = [
   merging,
   formats,
   ...pickle,
-  commands,
+  ...commands,
 ];
 
 /** The names of the trials. */

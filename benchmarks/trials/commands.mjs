@@ -2,14 +2,18 @@
 import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CONTENDERS, pick } from '../contenders.mjs';
+import { manySmallTensors, tensor, writeSparseModel } from '../models.mjs';
 import { timeProcess } from '../processes.mjs';
 
-const short = pick('nodeStart inspect header threeLines');
+const short = pick('nodeStart version inspect header threeLines');
 /** It finds a difference, and says so by its exit code. */
 const diffs = pick('diff torchDiff');
 
 /** Short processes, between which there is little difference. */
 const SHORT_ROUNDS = 40;
+
+/** Processes of about a second. */
+const LISTING_ROUNDS = 9;
 
 /** One value changes in so many bytes of the second file. */
 const CHANGE_EVERY_BYTES = 2 ** 16;
@@ -35,7 +39,7 @@ function foundBy({ changed }) {
   return lines.toSorted().join();
 }
 
-export const commands = {
+const commandsOfModel = {
   name: 'commands',
   prepare: ({ path, folder }) => writeChangedCopy(path, join(folder, 'changed.safetensors')),
   legs: ({ rounds, many, signal }, { other }) => {
@@ -53,17 +57,61 @@ export const commands = {
   values: ({ short, diff }) => {
     const found = new Set(diffs.flatMap((one) => diff.lines(one).map((line) => line.found)));
     if (found.size > 1) throw new Error('diff finds other differences than torch');
-    return { excess: short.excess(CONTENDERS.inspect, CONTENDERS.nodeStart) };
+    const excess = (one) => short.excess(one, CONTENDERS.nodeStart);
+    return { excess: excess(CONTENDERS.inspect), versionExcess: excess(CONTENDERS.version) };
   },
   page: `
     ## The command line: whole processes
     | program | time = elapsed |
-    - the first four: medians of ${SHORT_ROUNDS}
+    - the first five: medians of ${SHORT_ROUNDS}
     - hash gives seven hashes, the other three one of them
     - diff: the model and a copy in which a value of every ${CHANGE_EVERY_BYTES / 1024} KiB is another one
     - {reasons}
     > inspect, above bare Node | at most 25 ms | $excess | bare Node = nodeStart.elapsed
+    > --version, above bare Node | at most 5 ms | $versionExcess | bare Node = nodeStart.elapsed
     > hash against openssl | at most 1.3 × | hash.elapsed / openssl.elapsed
     > header against three lines of Python | at most 1 × | header.elapsed / threeLines.elapsed | ours = header.elapsed & theirs = threeLines.elapsed & bare Node = nodeStart.elapsed
     > diff --values: faster than torch | at least 5 × | torchDiff.elapsed / diff.elapsed`,
 };
+
+const LISTINGS = pick('inspect inspectJson');
+
+/** Files whose headers are long. */
+const LONG_HEADERS = {
+  '92 000 tensors': (size) => manySmallTensors(size(92_000, 920)),
+  '100 names of 100 000 characters': (size) =>
+    Array.from({ length: 100 }, (_, i) => tensor('x'.repeat(size(100_000, 1000)) + i, 'F32', 2)),
+};
+
+/** The text and the JSON of `inspect`, of long headers. */
+const listings = {
+  name: 'commands',
+  prepare: async ({ folder, size }) => {
+    const paths = {};
+    for (const [label, tensorsOf] of Object.entries(LONG_HEADERS)) {
+      paths[label] = join(folder, `${label}.safetensors`);
+      await writeSparseModel(paths[label], tensorsOf(size));
+    }
+    return paths;
+  },
+  legs: ({ rounds, many }, paths) => {
+    const leg = { contenders: LISTINGS, rounds: Math.max(rounds, many(LISTING_ROUNDS)) };
+    const legOf = ([label, path]) => [label, { ...leg, path, clock: 'elapsed' }];
+    return Object.fromEntries(Object.entries(paths).map(legOf));
+  },
+  rows: (read) => [
+    ['header', ...LISTINGS.map(({ name }) => name)],
+    ...Object.keys(LONG_HEADERS).map((label) => [
+      label,
+      ...LISTINGS.map((one) => read(`${label}:elapsed`, one).text),
+    ]),
+  ],
+  page: `
+    ## Long headers, listed by the command line: whole processes
+    - {reasons}
+    - more than 200 tensors are shown as a tree
+    > inspect, 92 000 tensors | at most 0.4 s | 92 000 tensors:inspect.elapsed | --json = 92 000 tensors:inspectJson.elapsed
+    > inspect, names of 10 MB | at most 1 s | 100 names of 100 000 characters:inspect.elapsed | --json = 100 names of 100 000 characters:inspectJson.elapsed`,
+};
+
+export const commands = [commandsOfModel, listings];

@@ -5,7 +5,8 @@ import { Slots } from '../../work/slots.js';
 import { untilAborted } from '../../work/until-aborted.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
 import { LeasedFiles } from '../../write/save/leased-files.js';
-import { type WritableLayout, writeLayout } from '../../write/save/tensor-writes.js';
+import type { WritableLayout } from '../../write/save/tensor-writes.js';
+import { writeLayout } from '../../write/save/write-layout.js';
 import type {
   DownloadItemInfo,
   DownloadScope,

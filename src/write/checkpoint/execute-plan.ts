@@ -15,7 +15,7 @@ import type { ReplacedFile } from '../replacement/replaced-files.js';
 import { LeasedFiles } from '../save/leased-files.js';
 import type { ReplaceOptions } from '../save/replace-file.js';
 import type { FileWriteOptions } from '../save/save.js';
-import { writeLayout } from '../save/tensor-writes.js';
+import { writeLayout } from '../save/write-layout.js';
 import { FolderReplacement, NO_MODEL, type StaleFiles } from './folder-replacement.js';
 import type { AnyEntry, CheckpointLayout, LaidOutFile } from './layout.js';
 import type { OldFiles } from './old-files.js';

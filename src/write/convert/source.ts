@@ -6,6 +6,7 @@ import type { RootKeys } from '../../file/source/plain-value.js';
 import type { Quantization, TensorInfo } from '../../file/source/tensor-info.js';
 import { type ArchiveContent, checkedFill, verifyEntries } from '../../foreign/checksums.js';
 import { InflatedStorage } from '../../foreign/inflated-data.js';
+import { requireCrc32 } from '../../foreign/read-entry.js';
 import { StridedStorage } from '../../foreign/strided-storage.js';
 import { type ForeignTensor, heldBytes, heldRange } from '../../foreign/tensors/foreign-tensor.js';
 import type { ArchiveEntry } from '../../foreign/zip/archive.js';
@@ -56,9 +57,12 @@ export class SourceBytes {
     if (storage instanceof StridedStorage) return computedPayload(storage, storage.inOrder(begin));
     if (!isLeasable(storage)) return computedPayload(storage, storageFill(storage, begin));
     const entry = this.#checkedEntry(data);
-    return entry === undefined
-      ? { kind: 'file', storage, position: begin }
-      : computedPayload(storage, checkedFill(storage, entry, begin));
+    if (entry === undefined) return { kind: 'file', storage, position: begin };
+    const fill = checkedFill(storage, entry, begin);
+    if (begin > entry.begin) return computedPayload(storage, fill);
+    const { path } = storage;
+    const require = (found: number): void => requireCrc32(entry, found, { path });
+    return { kind: 'file', storage, position: begin, checksum: { fill, require } };
   }
 
   /**

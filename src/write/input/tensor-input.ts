@@ -90,6 +90,16 @@ export interface FilePayload {
   readonly position: number;
   /** The digest that the bytes must have. */
   readonly digest?: DeclaredDigest | undefined;
+  /** The checksum that the bytes must have. */
+  readonly checksum?: DeclaredChecksum | undefined;
+}
+
+/** The CRC-32 of a tensor's bytes in an archive. */
+export interface DeclaredChecksum {
+  /** Fills pieces with the bytes, in order, and compares the checksum with the last one. */
+  readonly fill: AsyncFill;
+  /** Throws for another CRC-32 of the bytes. */
+  require(crc32: number): void;
 }
 
 /** Bytes computed from those of a file, into memory of the writer. */

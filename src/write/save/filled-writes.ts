@@ -133,7 +133,15 @@ function different(
     at -= end - begin;
     return false;
   }) as Part<FilledWrite>;
-  const { tensor } = part.range;
-  const message = `byte ${part.begin + at} of the new file's ${tensor === undefined ? 'header' : 'tensor'} differs from the written byte`;
+  return differentByte(path, part.range.tensor, part.begin + at);
+}
+
+/** The error for a byte of a tensor, or without a name of the header, that is not the written one. */
+export function differentByte(
+  path: string,
+  tensor: string | undefined,
+  byte: number,
+): SafetensorsError {
+  const message = `byte ${byte} of the new file's ${tensor === undefined ? 'header' : 'tensor'} differs from the written byte`;
   return new SafetensorsError('SAFETENSORS_VERIFICATION_FAILED', message, { path, tensor });
 }

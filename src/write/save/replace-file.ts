@@ -8,7 +8,8 @@ import type { OldFileCheck } from '../replacement/exchange.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
 import type { LeasedFiles } from './leased-files.js';
-import { type WritableLayout, writeLayout } from './tensor-writes.js';
+import type { WritableLayout } from './tensor-writes.js';
+import { writeLayout } from './write-layout.js';
 
 /** Options of a replacement. */
 export interface ReplaceOptions extends TransferOptions {

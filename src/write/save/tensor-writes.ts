@@ -2,19 +2,18 @@
 
 import type { Layout, Placed } from '../../header/header-writer.js';
 import { fillFrom } from '../../platform/io/acquirable-file.js';
-import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
-import { RangeHashes } from '../../platform/io/range-hashes.js';
+import type { WrittenFile } from '../../platform/io/file-writes.js';
 import { type Write, writeFrom, writePieces } from '../../platform/io/write-pieces.js';
 import type { AsyncFill } from '../../tensor/storage/computed.js';
 import type { Slots } from '../../work/slots.js';
 import type { Transfer } from '../../work/transfer.js';
-import { untilAborted } from '../../work/until-aborted.js';
-import type { Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
-import { isChangedByCaller, type ReadyPayload, requireDigest } from './declared-digests.js';
+import type { FilePayload, Payload, StreamPayload, WriteEntry } from '../input/tensor-input.js';
+import type { CheckedCopies, CopiedTensor } from './checked-copies.js';
+import { isChangedByCaller, type ReadyPayload } from './declared-digests.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { LeasedFiles } from './leased-files.js';
 import { memoryFill, verifyingFill } from './verifying-fill.js';
-import { type WrittenDigests, writtenDigests } from './written-digests.js';
+import type { WrittenDigests } from './written-digests.js';
 
 /**
  * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
@@ -26,12 +25,12 @@ const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
 type FillingPayload = Exclude<Payload, StreamPayload>;
 
 /** Length and bytes of a tensor, or of several without a name. */
-interface NamedBytes<Bytes> extends Pick<WriteEntry<Bytes>, 'byteLength' | 'payload'> {
+export interface NamedBytes<Bytes> extends Pick<WriteEntry<Bytes>, 'byteLength' | 'payload'> {
   readonly name?: string;
 }
 
 /** A tensor's length and bytes, and its place in the data of the file. */
-type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
+export type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
 
 /** A file to be written. Its tensors, in the order of the file, may be generated one by one. */
 export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength' | 'digests'> {
@@ -51,8 +50,8 @@ function writeOf(
   return { position, byteLength, source };
 }
 
-/** The three ways into a file: as the bytes are, by way of buffers, or as a stream. */
-type Way = 'ready' | 'filled' | 'stream';
+/** The ways into a file: as the bytes are, copied and compared by threads, by way of buffers, or as a stream. */
+type Way = 'ready' | 'copied' | 'filled' | 'stream';
 
 /** A tensor to be written, and its way. */
 interface Step<Bytes = Payload> {
@@ -77,17 +76,19 @@ export function fillOf(
 
 function plainFillOf(payload: ReadyPayload, sources: LeasedFiles): AsyncFill {
   if (payload.kind === 'memory') return memoryFill(payload);
-  return fillFrom(sources.fileOf(payload), payload.position);
+  return payload.checksum?.fill ?? fillFrom(sources.fileOf(payload), payload.position);
 }
 
 /** Options of writing a file. */
-interface LayoutWriting {
+export interface LayoutWriting {
   /** Whether to read the file back and compare it; false by default. */
   readonly verify?: boolean | undefined;
   /** Receives all bytes of the file in order, as they are written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /** Gets the digests of all tensors, which then are not compared with declared ones while their bytes are read. */
   readonly written?: WrittenDigests | undefined;
+  /** Copies and compares the tensors of files, when the file is verified; all others are compared on this thread. */
+  readonly copies?: CheckedCopies | undefined;
   /**
    * The slots for pieces being filled; the thread's by default. Bytes from a server need separate slots, so that
    * other files do not wait for a slow server.
@@ -96,7 +97,7 @@ interface LayoutWriting {
 }
 
 /** Writes tensors into one file. */
-class TensorWriter {
+export class TensorWriter {
   readonly #target: WrittenFile;
   readonly #sources: LeasedFiles;
   readonly #transfer: Transfer;
@@ -149,6 +150,7 @@ class TensorWriter {
     }
     for (let way = wayOfNext(); way !== undefined; way = wayOfNext()) {
       if (way === 'ready') await this.#writeReady(takeWhile(way));
+      else if (way === 'copied') await this.#writeCopies(takeWhile(way));
       else if (way === 'filled') await this.#writeFilled(this.#filledWrites(takeWhile(way)));
       else for (const step of takeWhile<StreamPayload>(way)) await this.#writeStream(step);
     }
@@ -158,8 +160,11 @@ class TensorWriter {
     if (payload.kind === 'stream') return 'stream';
     const isComputed =
       payload.kind === 'computed' || (payload.kind === 'memory' && payload.fill !== undefined);
-    if (isComputed || this.#isFilled) return 'filled';
-    return payload.digest !== undefined && this.#how.written === undefined ? 'filled' : 'ready';
+    const { written, copies } = this.#how;
+    if (isComputed || (payload.digest !== undefined && written === undefined)) return 'filled';
+    if (payload.kind === 'file' && copies !== undefined) return 'copied';
+    const hasChecksum = payload.kind === 'file' && payload.checksum !== undefined;
+    return this.#isFilled || hasChecksum ? 'filled' : 'ready';
   }
 
   async #writeReady(steps: Iterable<Step<ReadyPayload>>): Promise<void> {
@@ -170,6 +175,19 @@ class TensorWriter {
       }
     }
     await this.#writePieces(writes());
+  }
+
+  async #writeCopies(steps: Iterable<Step<FilePayload>>): Promise<void> {
+    const sources = this.#sources;
+    function* tensors(): Generator<CopiedTensor, void, void> {
+      for (const { spec, position } of steps) {
+        const { name: tensor, byteLength, payload } = spec;
+        const { position: sourcePosition, checksum } = payload;
+        const source = sources.fileOf(payload);
+        yield { tensor, position, byteLength, source, sourcePosition, checksum };
+      }
+    }
+    await this.#how.copies?.write(tensors(), this.#transfer.part, this.#onWritten);
   }
 
   async #writePieces(writes: Iterable<Write>): Promise<void> {
@@ -208,90 +226,6 @@ class TensorWriter {
 }
 
 /**
- * Writes a whole file, header and tensors, last the digests of the tensors if it has them; with `verify` it reads
- * header and tensors back and compares them. Does not end the transfer, which can span several files. The caller
- * verifies `sources`, the files of the tensors, after the last write.
- *
- * @throws As {@link writeTensors}; `SAFETENSORS_VERIFICATION_FAILED`
- */
-export async function writeLayout(
-  target: WrittenFile,
-  layout: WritableLayout,
-  sources: LeasedFiles,
-  transfer: Transfer,
-  how: LayoutWriting = {},
-): Promise<void> {
-  const { header, placed, byteLength, digests } = layout;
-  if (digests === undefined) {
-    await writeWhole(target, header, placed, sources, transfer, how);
-    return;
-  }
-  const written =
-    how.onBytes === undefined ? writtenDigests(target, byteLength, digests.ranges) : undefined;
-  if (written !== undefined) {
-    await writeLong(target, layout, sources, transfer, { ...how, written });
-    return;
-  }
-  const hashes = new RangeHashes(digests.ranges);
-  const onBytes = (bytes: Uint8Array): void => {
-    hashes.add(bytes);
-    how.onBytes?.(bytes);
-  };
-  await writeWhole(target, header, placed, sources, transfer, { ...how, onBytes });
-  await writeViews(target, [hashes.text()], digests.position);
-}
-
-async function writeWhole(
-  target: WrittenFile,
-  header: Uint8Array,
-  placed: Iterable<PlacedEntry<Payload>>,
-  sources: LeasedFiles,
-  transfer: Transfer,
-  how: LayoutWriting,
-): Promise<void> {
-  const writer = new TensorWriter(target, sources, transfer, how);
-  await writer.writeBytes(header, 0);
-  await writeAll(writer, header.byteLength, placed, sources);
-}
-
-/** Writes a file whose digests are computed on other threads, which hash what was written. */
-async function writeLong(
-  target: WrittenFile,
-  { header, placed, digests }: WritableLayout,
-  sources: LeasedFiles,
-  transfer: Transfer,
-  how: LayoutWriting & { readonly written: WrittenDigests },
-): Promise<void> {
-  const declared: [at: number, spec: NamedBytes<ReadyPayload>][] = [];
-  function* noted(): Generator<PlacedEntry<Payload>, void, void> {
-    let at = 0;
-    for (const entry of placed) {
-      const { spec } = entry;
-      if (hasDeclaredDigest(spec)) declared.push([at, spec]);
-      at++;
-      yield entry;
-    }
-  }
-  try {
-    await writeWhole(target, header, noted(), sources, transfer, how);
-    const found = await untilAborted(how.written.digests(), transfer.signal);
-    for (const [at, { payload, byteLength }] of declared) {
-      requireDigest(payload, found[at] as string, byteLength);
-    }
-    const text = new TextEncoder().encode(found.join(''));
-    await writeViews(target, [text], digests?.position ?? 0);
-  } finally {
-    await how.written.end();
-  }
-}
-
-/** Whether the bytes have a digest, and are not computed by a function that compares it. */
-function hasDeclaredDigest(spec: NamedBytes<Payload>): spec is NamedBytes<ReadyPayload> {
-  const { payload } = spec;
-  return payload.kind !== 'stream' && payload.kind !== 'computed' && payload.digest !== undefined;
-}
-
-/**
  * Writes tensors to their places after `dataStart`, the position of the data in the file. Opens one stream at a time,
  * after everything before it is written. An error ends the open stream; later streams are left untouched.
  *
@@ -310,7 +244,7 @@ export async function writeTensors(
   await writeAll(writer, dataStart, placed, sources);
 }
 
-async function writeAll(
+export async function writeAll(
   writer: TensorWriter,
   dataStart: number,
   placed: Iterable<PlacedEntry<Payload>>,

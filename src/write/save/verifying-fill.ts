@@ -46,9 +46,12 @@ export function verifyingFill(
  */
 export function payloadFill(payload: FilePayload | MemoryPayload, byteLength: number): AsyncFill {
   const { digest } = payload;
-  const fill =
-    payload.kind === 'file' ? storageFill(payload.storage, payload.position) : memoryFill(payload);
+  const fill = payload.kind === 'file' ? fileFill(payload) : memoryFill(payload);
   return digest === undefined ? fill : verifyingFill(fill, { ...digest, byteLength });
+}
+
+function fileFill({ storage, position, checksum }: FilePayload): AsyncFill {
+  return checksum?.fill ?? storageFill(storage, position);
 }
 
 /** Fills pieces with the bytes of memory, or computes them. */

@@ -11,7 +11,7 @@ import type { AsyncFill } from '../../../src/tensor/storage/computed.js';
 import type { LeasableStorage, Storage } from '../../../src/tensor/storage/storage.js';
 import { runSync } from '../../../src/work/work.js';
 import { SourceBytes } from '../../../src/write/convert/source.js';
-import type { ComputedPayload } from '../../../src/write/input/tensor-input.js';
+import type { ComputedPayload, FilePayload } from '../../../src/write/input/tensor-input.js';
 import { viewed } from '../../foreign/storages.js';
 import { countedBytes, temporaryPath } from '../../support/make-file.js';
 
@@ -53,8 +53,16 @@ describe.each([
   ['in the order of their bytes', [first, short, second]],
   ['in another order, such as that of a pickle', [second, short, first]],
 ])('of entries %s', (_, entries) => {
+  test('all of one is copied, and added up', () => {
+    const payload = sourceOf(entries).payloadOf(tensorOf(storage, short.begin, short.end));
+    expect(payload).toMatchObject({ kind: 'file', position: short.begin });
+    const { checksum } = payload as FilePayload;
+    checksum?.require(short.crc32 ?? 0);
+    const mismatch = expect.objectContaining({ code: 'SAFETENSORS_CHECKSUM_MISMATCH' });
+    expect(() => checksum?.require((short.crc32 ?? 0) ^ 1)).toThrow(mismatch);
+  });
+
   test.each([
-    ['all of one', short.begin, short.end],
     ['the one byte behind its first 64 KiB', first.end - 1, first.end],
     ['all behind its first 64 KiB', second.begin + MAX_START, second.end],
   ])('%s is added up while it is copied', (_what, begin, end) => {
@@ -86,9 +94,9 @@ describe('a wrong checksum', () => {
   test('is found where all of the entry is written, and not looked for before', async () => {
     const source = sourceOf([first, wrong]);
     await source.verifyOthers([part, whole], undefined);
-    const { fill } = source.payloadOf(whole) as ComputedPayload;
+    const { checksum } = source.payloadOf(whole) as FilePayload;
     const target = new Uint8Array(second.byteLength);
-    await expect(async () => fill(target, 0)).rejects.toMatchObject(mismatch);
+    await expect(async () => checksum?.fill(target, 0)).rejects.toMatchObject(mismatch);
   });
 
   test('is looked for where a part is written', async () => {

@@ -9,7 +9,7 @@ import {
 } from '../../../src/write/input/tensor-input.js';
 import { LeasedFiles } from '../../../src/write/save/leased-files.js';
 import { serialize } from '../../../src/write/save/serialize.js';
-import { writeLayout } from '../../../src/write/save/tensor-writes.js';
+import { writeLayout } from '../../../src/write/save/write-layout.js';
 import { safeOpen } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 

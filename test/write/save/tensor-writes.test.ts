@@ -11,7 +11,7 @@ import type { NewTensorOf } from '../../../src/write/input/tensor-input.js';
 import { readTensorsAndStreams } from '../../../src/write/input/tensor-input.js';
 import type { TensorStream } from '../../../src/write/input/tensor-stream.js';
 import { LeasedFiles } from '../../../src/write/save/leased-files.js';
-import { writeLayout } from '../../../src/write/save/tensor-writes.js';
+import { writeLayout } from '../../../src/write/save/write-layout.js';
 import { type Dtype, type NewTensor, parse, saveFile, serialize } from '../../support/api.js';
 import { temporaryPath } from '../../support/make-file.js';
 

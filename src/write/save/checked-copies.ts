@@ -1,0 +1,119 @@
+/** Copies tensors of files into a long file on separate threads, which read every byte back and compare checksums. */
+
+import type { AcquirableFile } from '../../platform/io/acquirable-file.js';
+import { combineCrc32 } from '../../platform/io/combined-crc32.js';
+import { type CheckedCopy, CopyingThread } from '../../platform/io/copying-thread.js';
+import type { WrittenFile } from '../../platform/io/file-writes.js';
+import { mayStartThread } from '../../platform/io/threads.js';
+import { allSettled } from '../../work/all-settled.js';
+import { type FileRange, type MergeLimits, merge, type Part } from '../../work/byte-ranges.js';
+import { Slots } from '../../work/slots.js';
+import type { PieceMover } from '../../work/transfer.js';
+import type { DeclaredChecksum } from '../input/tensor-input.js';
+import { differentByte } from './filled-writes.js';
+
+/** Below this length, starting threads takes about as long as copying. */
+const THREADS_BYTE_LENGTH = 64 * 2 ** 20;
+
+const THREADS = 2;
+
+/** Bytes for a thread at once: each message to it costs about 50 µs, and an abort waits for it. */
+const PIECE_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** A piece holds as many files open. */
+const MAX_PARTS = 256;
+
+/** A tensor of a file, and its place in the new file. */
+export interface CopiedTensor extends FileRange {
+  readonly tensor: string | undefined;
+  readonly source: AcquirableFile;
+  /** Of its first byte in that file. */
+  readonly sourcePosition: number;
+  readonly checksum: DeclaredChecksum | undefined;
+}
+
+/** Short neighbours are joined. */
+const PIECE_LIMITS: MergeLimits<CopiedTensor> = {
+  maxByteLength: PIECE_BYTE_LENGTH,
+  maxParts: MAX_PARTS,
+};
+
+/** Returns the copies of a file that gets so many bytes; undefined where threads are not worth it. */
+export function checkedCopies(target: WrittenFile, byteLength: number): CheckedCopies | undefined {
+  const isWorth = byteLength >= THREADS_BYTE_LENGTH && mayStartThread();
+  return isWorth ? new CheckedCopies(target) : undefined;
+}
+
+/** The threads, which are started when they are first needed. */
+export class CheckedCopies {
+  readonly #target: WrittenFile;
+  readonly #threads: CopyingThread[] = [];
+  #next = 0;
+
+  /** The target must be open for reading, too, until `end`. */
+  constructor(target: WrittenFile) {
+    this.#target = target;
+  }
+
+  /**
+   * Copies tensors, in the order of the file.
+   *
+   * @param onWritten is called for each piece once it is written
+   * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED` for a byte that was read back as another one; the error
+   *   of a checksum
+   * @throws FileChangedError when a source ends earlier; errors of the system, with the path of source or target
+   */
+  async write(
+    tensors: Iterable<CopiedTensor>,
+    transfer: PieceMover,
+    onWritten: (position: number, byteLength: number) => void,
+  ): Promise<void> {
+    // Two pieces for each thread: the next one waits there.
+    const slots = new Slots(2 * THREADS);
+    // The checksums of a tensor's parts are joined in their order.
+    let before: Promise<unknown> = Promise.resolve();
+    let sum = 0;
+    const addPart = ({ range, begin, end }: Part<CopiedTensor>, crc32: number): void => {
+      sum = begin === 0 ? crc32 : combineCrc32(sum, crc32, end - begin);
+      if (end === range.byteLength) range.checksum?.require(sum);
+    };
+    await transfer.run(merge(tensors, PIECE_LIMITS), slots, async (piece) => {
+      const { position, byteLength, parts } = piece;
+      const copying = this.#copy(parts);
+      const joined = allSettled([copying, before]).then(async () => {
+        for (const [i, crc32] of (await copying).entries())
+          addPart(parts[i] as Part<CopiedTensor>, crc32);
+      });
+      before = joined;
+      await joined;
+      onWritten(position, byteLength);
+      return byteLength;
+    });
+  }
+
+  /** Ends the threads; they use no descriptors afterwards. */
+  async end(): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.end()));
+  }
+
+  async #copy(parts: readonly Part<CopiedTensor>[]): Promise<readonly number[]> {
+    const at = this.#next++ % THREADS;
+    this.#threads[at] ??= new CopyingThread();
+    const copies: CheckedCopy[] = [];
+    try {
+      for (const { range, begin, end } of parts) {
+        const { source, sourcePosition, position } = range;
+        const file = { fd: source.acquire(), path: source.path };
+        const places = { position: sourcePosition + begin, targetPosition: position + begin };
+        copies.push({ file, ...places, byteLength: end - begin });
+      }
+      const thread = this.#threads[at] as CopyingThread;
+      const { crc32s, difference } = await thread.copy(this.#target, copies);
+      if (difference === undefined) return crc32s;
+      const { range, begin } = parts[difference.copy] as Part<CopiedTensor>;
+      throw differentByte(this.#target.path, range.tensor, begin + difference.byte);
+    } finally {
+      for (const { range } of parts.slice(0, copies.length)) range.source.release();
+    }
+  }
+}

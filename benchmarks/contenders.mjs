@@ -71,6 +71,15 @@ const TABLE = `
   numpySaveDurable | save_file, Python with numpy, fsync | save.py memory-durable | needs=safetensors,numpy,ml_dtypes
   torchSave | load_file and save_file, Python with torch | save.py torch | needs=safetensors,torch
 
+  manySerialize | serialize | many.mjs serialize | ours
+  manySave | saveFile, durable: false | many.mjs save | ours
+  manyDequantize | dequantize | many.mjs dequantize | ours
+  manyKeys | keys(), after safeOpenAsync | many.mjs keys | ours
+  manyTensors | await tensors(), after safeOpenAsync | many.mjs tensors | ours
+  manyVerify | verify | many.mjs verify | ours
+  manySerializePython | Python save, numpy | many.py serialize | needs=safetensors,numpy,ml_dtypes
+  manySavePython | Python save_file, numpy | many.py save | needs=safetensors,numpy,ml_dtypes
+
   casts | safetensors-mmap | casts.mjs - | ours
   dequantize | safetensors-mmap | dequantize.mjs - | ours
   dequantizeTorch | torch | dequantize.py - | needs=safetensors,torch

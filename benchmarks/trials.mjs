@@ -8,6 +8,7 @@
 import { casts } from './trials/casts.mjs';
 import { commands } from './trials/commands.mjs';
 import { formats } from './trials/formats.mjs';
+import { many } from './trials/many.mjs';
 import { merging } from './trials/merging.mjs';
 import { network } from './trials/network.mjs';
 import { opening } from './trials/opening.mjs';
@@ -25,6 +26,7 @@ export const TRIALS = [
   rows,
   network,
   save,
+  many,
   casts,
   quantized,
   merging,

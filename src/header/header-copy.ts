@@ -11,6 +11,7 @@ import {
   type MetadataInput,
   requireDataByteLength,
   requireHeaderLength,
+  TYPICAL_ENTRY_BYTE_LENGTH,
 } from './header-writer.js';
 import { EncodedText } from './json/encoded-text.js';
 import { CLOSE_BRACKET } from './json/reader.js';
@@ -34,9 +35,6 @@ interface CopiedLayout {
   /** Length of the whole file in bytes. */
   readonly byteLength: number;
 }
-
-/** Typical length of an entry, whose name has 50 to 60 characters. */
-const TYPICAL_ENTRY_BYTE_LENGTH = 160;
 
 const OFFSETS = encodeText(',"data_offsets":[');
 const SEPARATOR = encodeText(',');

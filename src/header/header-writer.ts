@@ -51,6 +51,9 @@ function isUnicode(text: string & { isWellFormed?: () => boolean }): boolean {
 
 export const SPACE = 0x20;
 
+/** Typical length of an entry, whose name has 50 to 60 characters. */
+export const TYPICAL_ENTRY_BYTE_LENGTH = 160;
+
 const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) => [name, rank]));
 
 /** Metadata to be written: strings by key, as a Map, pairs or a plain object. */
@@ -249,7 +252,7 @@ function* encodeHeader(
   metadata: MetadataInput | null | undefined,
   digests: string | undefined,
 ): Work<EncodedText> {
-  const text = new EncodedText(requireHeaderLength);
+  const text = new EncodedText(requireHeaderLength, placed.length * TYPICAL_ENTRY_BYTE_LENGTH);
   let separator = appendMetadata(text, metadata, digests);
   yield* forEachYielding(placed, ({ spec, begin, end }) => {
     const { name, dtype, shape } = spec;

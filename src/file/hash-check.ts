@@ -18,6 +18,7 @@ import {
 } from '../platform/io/opened-file.js';
 import { type HashedRange, RangeHashes } from '../platform/io/range-hashes.js';
 import { CACHED_BYTE_LENGTH, cut } from '../work/byte-ranges.js';
+import { mapYielding } from '../work/items.js';
 import type { Work } from '../work/work.js';
 
 /** Hashes to compare when a file is opened, which then is read from start to end. */
@@ -60,13 +61,13 @@ export function* checkHashes(
   const { byteLength, mtimeNs } = file;
   const requireUnchanged = changeCheck(file, { size: BigInt(byteLength), mtimeNs });
   const whole = createHash('sha256');
-  const ranges = new RangeHashes(digests === undefined ? [] : rangesOf(header));
+  const ranges = new RangeHashes(digests === undefined ? [] : yield* rangesOf(header));
   const buffer = new Uint8Array(Math.min(CACHED_BYTE_LENGTH, byteLength));
   for (const { begin, end } of cut(0, byteLength, CACHED_BYTE_LENGTH)) {
     const bytes = buffer.subarray(0, end - begin);
     yield* readFully(readBytesOf(file), bytes, begin, file.path);
     if (expectedHash !== undefined) whole.update(bytes);
-    ranges.add(bytes);
+    yield* ranges.addYielding(bytes);
   }
   requireUnchanged();
   if (expectedHash !== undefined) requireHash(whole.digest('hex'), expectedHash, file.path);
@@ -89,9 +90,9 @@ function requireDigests({ metadata, size }: Header, path: string): string {
   throw digestMismatch(`${text.length} characters`, problem, { path });
 }
 
-function rangesOf(header: Header): HashedRange[] {
+function rangesOf(header: Header): Work<HashedRange[]> {
   const { dataStart } = header;
-  return Array.from({ length: header.size }, (_, entry) => ({
+  return mapYielding(Array(header.size).keys(), (entry) => ({
     name: header.name(entry),
     begin: dataStart + header.begin(entry),
     end: dataStart + header.end(entry),

@@ -12,7 +12,8 @@ import {
 } from '../../platform/io/direct-io.js';
 import { type HashedRange, RangeHashes, updateWithin } from '../../platform/io/range-hashes.js';
 import { mayStartThread } from '../../platform/io/threads.js';
-import type { ByteRange } from '../../work/byte-ranges.js';
+import { type ByteRange, CACHED_BYTE_LENGTH, cut } from '../../work/byte-ranges.js';
+import { runAsync, type Work } from '../../work/work.js';
 import type { FilePlace } from '../file.js';
 import { type HashingOptions, hashLongFile } from './hash-long-file.js';
 
@@ -68,6 +69,7 @@ class FileHasher {
   readonly #autoV1 = createHash('sha256');
   readonly #legacy = createHash('sha256');
   readonly #ranges: RangeHashes;
+  #added = Promise.resolve();
   #crc: number | undefined;
   #at = 0;
 
@@ -80,7 +82,21 @@ class FileHasher {
     this.#ranges = new RangeHashes(layout.ranges);
   }
 
-  update(piece: Uint8Array): void {
+  /** Takes the next bytes, after those before. They must stay until the promise settles. */
+  add(piece: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
+    this.#added = this.#added.then(() => runAsync(this.#update(piece), signal));
+    return this.#added;
+  }
+
+  /** In short parts: several hashes of megabytes would block the event loop. */
+  *#update(piece: Uint8Array): Work<void> {
+    for (const { begin, end } of cut(0, piece.length, CACHED_BYTE_LENGTH)) {
+      yield;
+      yield* this.#updatePart(piece.subarray(begin, end));
+    }
+  }
+
+  *#updatePart(piece: Uint8Array): Work<void> {
     const at = this.#at;
     const { dataStart, legacyBegin } = this.#layout;
     this.#whole?.update(piece);
@@ -92,7 +108,7 @@ class FileHasher {
       updateWithin(this.#data, piece, at, dataStart, Number.POSITIVE_INFINITY);
     }
     if (this.#crc !== undefined) this.#crc = crc32(piece, this.#crc);
-    this.#ranges.add(piece);
+    yield* this.#ranges.addYielding(piece);
     this.#at += piece.length;
   }
 
@@ -119,8 +135,7 @@ export async function hashPieces(
 ): Promise<FileHashes> {
   const hasher = new FileHasher(layout, wanted);
   for await (const piece of pieces) {
-    signal?.throwIfAborted();
-    hasher.update(piece);
+    await hasher.add(piece, signal);
     onBytes(piece.length);
   }
   return hasher.digests();
@@ -174,8 +189,7 @@ export async function hashOpened(
   const memory = sharedDirectMemory(file);
   const hasher = new FileHasher(layout, wanted);
   await passOver(file, memory, async (begin, end) => {
-    options.signal?.throwIfAborted();
-    hasher.update(memory.subarray(begin, end));
+    await hasher.add(memory.subarray(begin, end), options.signal);
     options.onBytes(end - begin);
   });
   reuseSharedMemory(memory);

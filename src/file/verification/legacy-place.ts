@@ -4,6 +4,8 @@ import { Buffer } from 'node:buffer';
 import { type Header, PREFIX_BYTE_LENGTH } from '../../header/header.js';
 import { LEGACY_HASH } from '../../header/tensor-digests.js';
 import type { HashedRange } from '../../platform/io/range-hashes.js';
+import { mapYielding } from '../../work/items.js';
+import type { Work } from '../../work/work.js';
 import type { ShardHeader, TensorEntry } from '../source/tensor-info.js';
 import { AUTO_V1_BEGIN, type HashedLayout } from './hash-file.js';
 
@@ -12,23 +14,26 @@ const ALIGNMENT = 8;
 
 /** Returns the layout of a file by its header, with these tensors to hash separately, too. */
 export function hashedLayout(
-  { dataStart, text, metadata }: Pick<ShardHeader, 'dataStart' | 'text' | 'metadata'>,
+  header: Pick<ShardHeader, 'dataStart' | 'text' | 'metadata'>,
   tensors: readonly Pick<TensorEntry, 'name' | 'dataOffsets'>[] = [],
 ): HashedLayout {
+  const { dataStart, metadata } = header;
   const hasLegacy = metadata?.has(LEGACY_HASH) === true;
   const ranges = tensors.map(({ name, dataOffsets: [begin, end] }): HashedRange => {
     return { name, begin: dataStart + begin, end: dataStart + end };
   });
-  return { dataStart, legacyBegin: hasLegacy ? legacyPlace(text) : null, ranges };
+  // The text is decoded only for a file that needs it.
+  return { dataStart, legacyBegin: hasLegacy ? legacyPlace(header.text) : null, ranges };
 }
 
 /** Returns the layout of a file, with all its tensors to hash separately. */
-export function tensorsLayout(header: Header): HashedLayout {
-  const tensors = Array.from({ length: header.size }, (_, entry) => {
-    const dataOffsets = [header.begin(entry), header.end(entry)] as const;
-    return { name: header.name(entry), dataOffsets };
-  });
-  return hashedLayout(header, tensors);
+export function* tensorsLayout(header: Header): Work<HashedLayout> {
+  const { dataStart, size } = header;
+  const rangeOf = (entry: number): HashedRange => {
+    const [begin, end] = [dataStart + header.begin(entry), dataStart + header.end(entry)];
+    return { name: header.name(entry), begin, end };
+  };
+  return { ...hashedLayout(header), ranges: yield* mapYielding(Array(size).keys(), rangeOf) };
 }
 
 /**

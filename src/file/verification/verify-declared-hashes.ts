@@ -80,7 +80,7 @@ export async function verifyDeclaredHashes(
       continue;
     }
     try {
-      const layout = layoutOf(header);
+      const layout = await layoutOf(header, signal);
       const choice = { ...hashing, wanted: requestedHashesOf(cached, metadata) };
       const hashes =
         place === undefined
@@ -103,8 +103,9 @@ export async function verifyDeclaredHashes(
 }
 
 /** What to hash of a file: for digests of tensors, every one of them. */
-function layoutOf(header: Header): HashedLayout {
-  return header.metadata?.has(DIGESTS_KEY) === true ? tensorsLayout(header) : hashedLayout(header);
+async function layoutOf(header: Header, signal: AbortSignal | undefined): Promise<HashedLayout> {
+  const hasDigests = header.metadata?.has(DIGESTS_KEY) === true;
+  return hasDigests ? runAsync(tensorsLayout(header), signal) : hashedLayout(header);
 }
 
 function wrongHash(

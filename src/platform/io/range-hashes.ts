@@ -1,6 +1,7 @@
 /** The SHA-256 of ranges of a file, from its bytes as they go by. */
 
-import { createHash, type Hash } from 'node:crypto';
+import crypto, { createHash, type Hash } from 'node:crypto';
+import { runSync, type Work } from '../../work/work.js';
 
 /** Bytes [begin, end) of a file to hash separately. */
 export interface HashedRange {
@@ -9,13 +10,23 @@ export interface HashedRange {
   readonly end: number;
 }
 
+/** Hashes of short ranges between two points at which work may yield: about 0.5 ms. */
+const RANGES_PER_YIELD = 64;
+
+/** Other runtimes than Node may lack `hash`, which needs no object for each: these take several times as long. */
+function digestOf(bytes: Uint8Array): string {
+  const { hash }: { readonly hash?: typeof crypto.hash } = crypto;
+  return hash?.('sha256', bytes, 'hex') ?? createHash('sha256').update(bytes).digest('hex');
+}
+
 /** Hashes ranges that do not overlap, in order, one at a time. */
 export class RangeHashes {
   readonly #ranges: readonly HashedRange[];
   readonly #digests = new Map<string, string>();
   #at = 0;
   #current = 0;
-  #hash: Hash = createHash('sha256');
+  /** Of the range whose start was in an earlier piece. */
+  #hash: Hash | undefined;
 
   constructor(ranges: readonly HashedRange[]) {
     this.#ranges = ranges;
@@ -25,14 +36,25 @@ export class RangeHashes {
 
   /** Takes the next bytes of the file. */
   add(piece: Uint8Array): void {
+    runSync(this.addYielding(piece));
+  }
+
+  /** As `add`: a piece may have thousands of short ranges. */
+  *addYielding(piece: Uint8Array): Work<void> {
     const at = this.#at;
     this.#at += piece.length;
-    for (; this.#current < this.#ranges.length; this.#current++) {
+    for (let count = 1; this.#current < this.#ranges.length; this.#current++, count++) {
+      if (count % RANGES_PER_YIELD === 0) yield;
       const { name, begin, end } = this.#ranges[this.#current] as HashedRange;
+      if (begin >= at && end <= this.#at) {
+        this.#digests.set(name, digestOf(piece.subarray(begin - at, end - at)));
+        continue;
+      }
+      this.#hash ??= createHash('sha256');
       updateWithin(this.#hash, piece, at, begin, end);
       if (end > this.#at) return;
       this.#digests.set(name, this.#hash.digest('hex'));
-      this.#hash = createHash('sha256');
+      this.#hash = undefined;
     }
   }
 

@@ -9,7 +9,7 @@ import { hashFile } from '../../file/verification/hash-file.js';
 import { tensorsLayout } from '../../file/verification/legacy-place.js';
 import { DIGEST_DIGITS, DIGESTS_KEY, digestsProblem } from '../../header/tensor-digests.js';
 import { readAsync } from '../../platform/io/pool-calls.js';
-import { runSync } from '../../work/work.js';
+import { runAsync, runSync } from '../../work/work.js';
 import type { HubAddress } from '../hub-address.js';
 import type { RemoteFile } from '../remote-file.js';
 import type { DownloadItem, DownloadItems, ReadRange } from './download-item.js';
@@ -163,7 +163,7 @@ async function damagedFile(
   const text = header?.metadata?.get(DIGESTS_KEY);
   if (header === null || text === undefined) return null;
   if (digestsProblem(text, header.size) !== undefined) return null;
-  const layout = tensorsLayout(header);
+  const layout = await runAsync(tensorsLayout(header), signal);
   const options = { signal, onBytes: () => {}, wanted: new Set<never>() };
   const { ranges: found } = await hashFile(place, layout, options);
   const local = new LocalFile(place);

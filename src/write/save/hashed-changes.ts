@@ -12,6 +12,7 @@ import {
 } from '../../header/tensor-digests.js';
 import type { OpenedFile } from '../../platform/io/opened-file.js';
 import type { Transfer } from '../../work/transfer.js';
+import { runAsync } from '../../work/work.js';
 
 /** Which hashes go into the metadata. */
 interface HashesToWrite {
@@ -51,7 +52,8 @@ export async function hashedChanges(
   const onBytes = (bytes: number): void => transfer.advance(bytes);
   const wanted = new Set<LongHash>(modelspecHash ? ['dataSha256'] : []);
   const hashing = { signal: transfer.signal, onBytes, wanted };
-  const hashes = await hashOpened(file, tensorsLayout(header), hashing);
+  const layout = await runAsync(tensorsLayout(header), transfer.signal);
+  const hashes = await hashOpened(file, layout, hashing);
   const changes = new Map<string, string>();
   if (!isNew) requireSameDigests(header, hashes, file.path);
   if (digests) {

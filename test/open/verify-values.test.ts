@@ -80,6 +80,17 @@ it('of files that cannot be opened has no findings, and is no success', async ()
   expect(report).toMatchObject({ ok: false, checks: ['headers'] });
 });
 
+it('that cannot all be read are no check', async () => {
+  const bytes = serialize(TENSORS);
+  const path = writeBelow(temporaryPath('shorter'), 'model.safetensors', bytes);
+  const file = safeOpen(path, { storage: 'read' });
+  truncateSync(path, bytes.length - 1);
+  const { ok, checks, problems } = await verify(file, { values: true });
+  expect([ok, checks.includes('values')]).toEqual([false, false]);
+  expect(problems.at(-1)).toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED' });
+  file.close();
+});
+
 it('excludes headersOnly, and handles need tensors', async () => {
   const path = writeBelow(temporaryPath('fine'), 'model.safetensors', serialize({ a: f32(1, 2) }));
   const wrong = { code: 'ERR_OUT_OF_RANGE' };

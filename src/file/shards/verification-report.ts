@@ -151,7 +151,10 @@ export interface VerificationReport {
   readonly files: readonly VerifiedFile[];
   /** The comparison with the Hub; absent without `against`. */
   readonly hub?: HubComparison;
-  /** The findings with `values`; absent without it, and for a source that cannot be opened. */
+  /**
+   * The findings with `values`; absent without it, and for a source that cannot be opened. If a file cannot be read,
+   * those of the tensors before it: `checks` then lacks `values`.
+   */
   readonly values?: ValueFindings;
 }
 

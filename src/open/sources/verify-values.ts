@@ -32,6 +32,7 @@ export async function withValues(
   const found = { tensors: 0, nan: [], infinite: [], constant: [], zero: [] } as {
     tensors: number;
   } & Record<Exclude<keyof ValueFindings, 'tensors'>, string[]>;
+  const checks = [...report.checks];
   try {
     for await (const { entry, statistics } of modelStatistics(opened as Opened, options)) {
       const { name, file, dtype } = entry;
@@ -47,11 +48,11 @@ export async function withValues(
         found.constant.push(name);
       }
     }
+    checks.push('values');
   } catch (error) {
     if (!isOfFile(error)) throw error;
     problems.push(problemOf(Object(error).path ?? '', error));
   }
-  const checks = [...report.checks, 'values'] as const;
   return { ...report, ok: problems.length === 0, checks, problems, values: found };
 }
 

@@ -1,5 +1,5 @@
 /** Watched paths where the system reports no events: the path is looked at from time to time. */
-import { renameSync, symlinkSync } from 'node:fs';
+import { renameSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, vi } from 'vitest';
@@ -56,9 +56,12 @@ describe.each(['silent', 'unsupported', 'failing'] as const)('without events (%s
     Object.assign(events, { mode });
     const folder = temporaryPath('folder');
     writeBelow(folder, 'model-00001-of-00001.safetensors', fileBytes([entryOf(1)]));
+    // A clock of low resolution shows the same time after a change.
+    utimesSync(folder, 1000, 1000);
     const reports = new Reports(folder, { interval: 5 });
     await reports.nothing(10 * SETTLE);
     writeBelow(folder, 'model.safetensors', fileBytes([entryOf(2)]));
+    utimesSync(folder, 1000, 1000);
     expect(valuesOf(await reports.version())).toEqual([2]);
   });
 

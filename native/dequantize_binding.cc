@@ -18,8 +18,6 @@ uint64_t Quotient(uint64_t dividend, uint64_t divisor) {
 // dequantizeRows(dtype, bytes, output, scales, columns, firstRow, blockRows, blockColumns,
 // gridColumns, streams, level): 0
 struct RowsCall {
-  static constexpr char kName[] = "safetensors-mmap.dequantizeRows";
-
   ScaledRows rows;
 
   Failure Read(const Napi::CallbackInfo& info) {
@@ -68,8 +66,6 @@ struct RowsCall {
 
 // decodeBlocks(type, bytes, output, streams, level): 0
 struct BlocksCall {
-  static constexpr char kName[] = "safetensors-mmap.decodeBlocks";
-
   BlockKernel kernel;
   const uint8_t* blocks;
   float* output;

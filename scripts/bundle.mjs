@@ -304,6 +304,7 @@ await write(
           name: 'shared',
           test: begins(
             'file/source/(?:summary|pipeline)|quantized/blocks/types|work/scope|' +
+              'write/save/writing-threads|' +
               'platform/io/(?:hashing-thread|combined-crc32)',
           ),
           priority: 9,

@@ -4,16 +4,12 @@ import type { AcquirableFile } from '../../platform/io/acquirable-file.js';
 import { combineCrc32 } from '../../platform/io/combined-crc32.js';
 import { type CheckedCopy, CopyingThread } from '../../platform/io/copying-thread.js';
 import type { WrittenFile } from '../../platform/io/file-writes.js';
-import { mayStartThread } from '../../platform/io/threads.js';
 import { allSettled } from '../../work/all-settled.js';
 import { type FileRange, type MergeLimits, merge, type Part } from '../../work/byte-ranges.js';
 import { Slots } from '../../work/slots.js';
 import type { PieceMover } from '../../work/transfer.js';
 import type { DeclaredChecksum } from '../input/tensor-input.js';
 import { differentByte } from './filled-writes.js';
-
-/** Below this length, starting threads takes about as long as copying. */
-const THREADS_BYTE_LENGTH = 64 * 2 ** 20;
 
 const THREADS = 2;
 
@@ -37,12 +33,6 @@ const PIECE_LIMITS: MergeLimits<CopiedTensor> = {
   maxByteLength: PIECE_BYTE_LENGTH,
   maxParts: MAX_PARTS,
 };
-
-/** Returns the copies of a file that gets so many bytes; undefined where threads are not worth it. */
-export function checkedCopies(target: WrittenFile, byteLength: number): CheckedCopies | undefined {
-  const isWorth = byteLength >= THREADS_BYTE_LENGTH && mayStartThread();
-  return isWorth ? new CheckedCopies(target) : undefined;
-}
 
 /** The threads, which are started when they are first needed. */
 export class CheckedCopies {

@@ -2,10 +2,10 @@
 
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
 import { RangeHashes } from '../../platform/io/range-hashes.js';
+import { mayStartThread } from '../../platform/io/threads.js';
 import type { Transfer } from '../../work/transfer.js';
 import { untilAborted } from '../../work/until-aborted.js';
 import type { Payload } from '../input/tensor-input.js';
-import { checkedCopies } from './checked-copies.js';
 import { type ReadyPayload, requireDigest } from './declared-digests.js';
 import type { LeasedFiles } from './leased-files.js';
 import {
@@ -16,7 +16,10 @@ import {
   type WritableLayout,
   writeAll,
 } from './tensor-writes.js';
-import { type WrittenDigests, writtenDigests } from './written-digests.js';
+import type { WrittenDigests } from './written-digests.js';
+
+/** Below this length, starting threads takes about as long as copying or hashing. */
+const THREADS_BYTE_LENGTH = 64 * 2 ** 20;
 
 /**
  * Writes a whole file, header and tensors, last the digests of the tensors if it has them; with `verify` it reads
@@ -33,13 +36,24 @@ export async function writeLayout(
   how: LayoutWriting = {},
 ): Promise<void> {
   const { verify = false, onBytes } = how;
-  const copies =
-    verify && onBytes === undefined ? checkedCopies(target, layout.byteLength) : undefined;
+  const { byteLength, digests } = layout;
+  const isLong = onBytes === undefined && byteLength >= THREADS_BYTE_LENGTH && mayStartThread();
+  const threads = isLong && (verify || digests !== undefined) ? await loadThreads() : undefined;
+  const copies = verify && threads !== undefined ? new threads.CheckedCopies(target) : undefined;
+  const written = digests && threads && new threads.WrittenDigests(target, digests.ranges);
   try {
-    await writeHashed(target, layout, sources, transfer, { ...how, copies });
+    await writeHashed(target, layout, sources, transfer, { ...how, copies, written });
   } finally {
     await copies?.end();
   }
+}
+
+/**
+ * Loads the code of the threads, which only long files need. Undefined where it cannot be read, as without a free
+ * descriptor: then this thread copies and hashes.
+ */
+async function loadThreads(): Promise<typeof import('./writing-threads.js') | undefined> {
+  return await import('./writing-threads.js').catch(() => undefined);
 }
 
 /** Writes the file, and its digests if it has room for them. */
@@ -50,13 +64,12 @@ async function writeHashed(
   transfer: Transfer,
   how: LayoutWriting,
 ): Promise<void> {
-  const { header, placed, byteLength, digests } = layout;
+  const { header, placed, digests } = layout;
+  const { written } = how;
   if (digests === undefined) {
     await writeWhole(target, header, placed, sources, transfer, how);
     return;
   }
-  const written =
-    how.onBytes === undefined ? writtenDigests(target, byteLength, digests.ranges) : undefined;
   if (written !== undefined) {
     await writeLong(target, layout, sources, transfer, { ...how, written });
     return;

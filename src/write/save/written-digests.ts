@@ -2,26 +2,12 @@
 
 import { HashTasks } from '../../platform/io/hash-tasks.js';
 import type { ReadFile } from '../../platform/io/pool-calls.js';
-import { mayStartThread } from '../../platform/io/threads.js';
 import type { ByteRange } from '../../work/byte-ranges.js';
-
-/** Below this length, starting threads takes about as long as the hashes. */
-const THREADS_BYTE_LENGTH = 64 * 2 ** 20;
 
 const THREADS = 2;
 
 /** Neighbours of up to this many bytes stay on one thread, which reads them together. */
 const RUN_BYTE_LENGTH = 4 * 2 ** 20;
-
-/** Returns the digests of ranges of a file that gets so many bytes; undefined where threads are not worth it. */
-export function writtenDigests(
-  target: ReadFile,
-  byteLength: number,
-  ranges: readonly ByteRange[],
-): WrittenDigests | undefined {
-  const isWorth = byteLength >= THREADS_BYTE_LENGTH && mayStartThread();
-  return isWorth ? new WrittenDigests(target, ranges) : undefined;
-}
 
 /**
  * Threads that read the file from the page cache and hash it. Pieces may be written in any order; a thread gets

@@ -1,0 +1,4 @@
+/** Threads that copy and hash while a long file is written. */
+
+export { CheckedCopies } from './checked-copies.js';
+export { WrittenDigests } from './written-digests.js';

@@ -111,6 +111,15 @@ const TABLE = `
   sha256sum | sha256sum | sha256sum
   openssl | openssl dgst -sha256 | openssl dgst -sha256
   hashlib | Python hashlib | hash.py -
+  verifyDigests | verify: digests of tensors | digests.mjs verify | ours
+  saveNoDigests | saveFile, without digests | digests.mjs save | ours
+  saveDigests | saveFile, digests: true | digests.mjs save-digests | ours
+  streamNoDigests | serializeStream, without digests | digests.mjs stream | ours
+  streamDigests | serializeStream, digests: true | digests.mjs stream-digests | ours
+  verifyTorch | verify: checksums of a PyTorch checkpoint | digests.mjs verify | ours file=torch
+  scanTorch | scanPickle: the same checksums | digests.mjs scan | ours file=torch
+  testzip | zipfile.testzip, Python | testzip.py - | file=torch
+
   diff | safetensors-mmap diff --values --json | cli diff --values --json | ours exit=1
   torchDiff | diff --values: the same in Python with torch | compare_tensors.py - | needs=safetensors,torch
 

@@ -7,6 +7,7 @@
  */
 import { casts } from './trials/casts.mjs';
 import { commands } from './trials/commands.mjs';
+import { digests } from './trials/digests.mjs';
 import { formats } from './trials/formats.mjs';
 import { many } from './trials/many.mjs';
 import { merging } from './trials/merging.mjs';
@@ -27,6 +28,7 @@ export const TRIALS = [
   network,
   save,
   many,
+  digests,
   casts,
   quantized,
   merging,

@@ -69,7 +69,7 @@ const commandsOfModel = {
     - {reasons}
     > inspect, above bare Node | at most 25 ms | $excess | bare Node = nodeStart.elapsed
     > --version, above bare Node | at most 5 ms | $versionExcess | bare Node = nodeStart.elapsed
-    > hash against openssl | at most 1.3 × | hash.elapsed / openssl.elapsed
+    > hash against openssl | at most 1.22 × | hash.elapsed / openssl.elapsed
     > header against three lines of Python | at most 1 × | header.elapsed / threeLines.elapsed | ours = header.elapsed & theirs = threeLines.elapsed & bare Node = nodeStart.elapsed
     > diff --values: faster than torch | at least 5 × | torchDiff.elapsed / diff.elapsed`,
 };
